@@ -33,7 +33,7 @@ from penstock.journal.write.compact import compact
 from penstock.journal.write.segment import Segment
 from penstock.model.quality import MetricValue, Quality, moment
 from penstock.model.verdict import Effect, Verdict
-from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.jobs.capsules import given, process
 from penstock.pipeline.spark.policies import as_it_stands
 from penstock.pipeline.tables import tables
@@ -163,7 +163,7 @@ class Bench:
 
     def _capsule(self, journal: Path, domain: Path) -> Callable[[Path], None]:
         policies = as_it_stands(domain, journal)
-        reference = Reference(policies, "areas")
+        reference = CapsuleReference(policies, "areas")
 
         def run(to: Path) -> None:
             rows = given(tables.events(self._spark, journal), policies, reference.capsule())

@@ -22,7 +22,7 @@ from benchmarks.node import OUTPUT
 from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
 from penstock.policy.tokens.token import Claims, Party, issue
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connect, Publish, Subscribe, Subscription
+from penstock.wire.packet import Connect, Publish, Subscribe, SubscriptionRequest
 
 AIM = 1.10
 """At most so much of the processor time without tokens."""
@@ -101,7 +101,7 @@ def _token(key: SigningKey, node: str, name: str) -> bytes:
 
 def _drive(process: Process, ports: Sequence[int], keys: dict[str, SigningKey], qos: int, seconds: float) -> float:
     reader = Client(ports[1], "reader", _token(keys["b2"], "b2", "reader"))
-    reader.sock.sendall(encode(Subscribe(1, (Subscription("plant/#", 0),)), 5))
+    reader.sock.sendall(encode(Subscribe(1, (SubscriptionRequest("plant/#", 0),)), 5))
     writer = Client(ports[0], "writer", _token(keys["b1"], "b1", "writer"))
     packet_bytes = len(encode(Publish("plant/0", PAYLOAD), 5))
     state = {"bytes": 0, "ends": False}

@@ -37,9 +37,9 @@ from penstock.journal.write.segment import Segment
 from penstock.model.verdict import Effect, Verdict
 from penstock.pipeline.spark.policies import Asker, Policies, as_it_stands
 from penstock.pipeline.spark.session import open_session
-from penstock.pipeline.stages.govern import VIEW, view
-from penstock.pipeline.stages.release import NOT_BEFORE, UNTIL
+from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
+from penstock.pipeline.tables.view import NOT_BEFORE, UNTIL, VIEW
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 

@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
 from penstock.engine.trust.announcements import Said, Told
-from penstock.policy.trust.vectors import Table, Update
+from penstock.policy.trust.vectors import TrustTable, Update
 
 SIZES = (6, 12, 25, 50, 100)
 MAX_LENGTH = 8
@@ -44,7 +44,7 @@ def network(nodes: int, chance: random.Random) -> list[tuple[str, str]]:
     return sorted(pairs)
 
 
-def tell_all(tables: dict[str, Table], neighbours: dict[str, list[str]]) -> Traffic:
+def tell_all(tables: dict[str, TrustTable], neighbours: dict[str, list[str]]) -> Traffic:
     """Let all tell what is new, round after round, until nothing is."""
     began = time.process_time()
     rounds = messages = size = 0
@@ -62,7 +62,7 @@ def tell_all(tables: dict[str, Table], neighbours: dict[str, list[str]]) -> Traf
             sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
             size += len(msgspec.json.encode(Said(vector=Told(update.number, update.is_whole, sums))))
             messages += 1
-            tables[other].heard(name, update)
+            tables[other].receive(name, update)
 
 
 def run(nodes: int, longest: int | None, seed: int) -> tuple[Traffic, Traffic]:
@@ -72,13 +72,13 @@ def run(nodes: int, longest: int | None, seed: int) -> tuple[Traffic, Traffic]:
     for first, second in network(nodes, chance):
         neighbours.setdefault(first, []).append(second)
         neighbours.setdefault(second, []).append(first)
-    tables = {name: Table(name, nodes, longest) for name in neighbours}
+    tables = {name: TrustTable(name, nodes, longest) for name in neighbours}
     for name, others in neighbours.items():
         for other in others:
-            tables[name].rated(other, chance.random())
+            tables[name].set_rating(other, chance.random())
     begin = tell_all(tables, neighbours)
     name = chance.choice(sorted(neighbours))
-    tables[name].rated(neighbours[name][0], chance.random())
+    tables[name].set_rating(neighbours[name][0], chance.random())
     return begin, tell_all(tables, neighbours)
 
 

@@ -8,11 +8,20 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 
-from penstock.policy.xacml import Attribute, Category, Pdp, Request
-from penstock.policy.xacml.evaluation.reference import Reader
+from penstock.policy.xacml import Pdp, RequestAttribute, RequestCategory, XacmlRequest
+from penstock.policy.xacml.evaluation.reference import ReferenceEvaluator
 from penstock.policy.xacml.names import ACTION, FUNCTION_1, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.tree import AnyOf, Designator, Effect, Literal, Match, Policy, PolicySet, Rule
+from penstock.policy.xacml.tree import (
+    AnyOf,
+    Designator,
+    LiteralValue,
+    TargetMatch,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
+)
 
 _RULES = "urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:permit-overrides"
 _POLICIES = "urn:oasis:names:tc:xacml:3.0:policy-combining-algorithm:permit-overrides"
@@ -21,10 +30,10 @@ _ROUNDS = 5
 
 def _asks(category: str, name: str, value: str) -> AnyOf:
     designator = Designator(category, name, STRING, must_be_present=True)
-    return ((Match(FUNCTION_1 + "string-equal", Literal(STRING, value), designator),),)
+    return ((TargetMatch(FUNCTION_1 + "string-equal", LiteralValue(STRING, value), designator),),)
 
 
-def policy(resource: str, purposes: int = 1) -> Policy:
+def policy(resource: str, purposes: int = 1) -> XacmlPolicy:
     """The paper's policy for a resource; its target is the policy's, so that the set can find it."""
     target = (
         _asks(SUBJECT, "group", "INCOME"),
@@ -32,19 +41,19 @@ def policy(resource: str, purposes: int = 1) -> Policy:
         _asks(RESOURCE, "resource-id", resource),
         _asks(ACTION, "action-id", "access"),
     )
-    return Policy(f"policy of {resource}", "1.0", _RULES, target, (Rule("permit", Effect.PERMIT),))
+    return XacmlPolicy(f"policy of {resource}", "1.0", _RULES, target, (XacmlRule("permit", XacmlEffect.PERMIT),))
 
 
-def request(resource: str, purposes: int = 1) -> Request:
-    def attribute(name: str, value: str) -> Attribute:
-        return Attribute(name, (Literal(STRING, value),))
+def request(resource: str, purposes: int = 1) -> XacmlRequest:
+    def attribute(name: str, value: str) -> RequestAttribute:
+        return RequestAttribute(name, (LiteralValue(STRING, value),))
 
     subject = (attribute("group", "INCOME"), *(attribute(f"purpose-{at}", "health") for at in range(purposes)))
-    return Request(
+    return XacmlRequest(
         (
-            Category(SUBJECT, subject),
-            Category(RESOURCE, (attribute("resource-id", resource),)),
-            Category(ACTION, (attribute("action-id", "access"),)),
+            RequestCategory(SUBJECT, subject),
+            RequestCategory(RESOURCE, (attribute("resource-id", resource),)),
+            RequestCategory(ACTION, (attribute("action-id", "access"),)),
         )
     )
 
@@ -71,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     for count in counts:
         policies = tuple(policy(f"r{at}") for at in range(count))
         start = time.process_time()
-        pdp = Pdp([PolicySet("all", "1.0", _POLICIES, children=policies)])
+        pdp = Pdp([XacmlPolicySet("all", "1.0", _POLICIES, children=policies)])
         load = time.process_time() - start
         matching, other = request(f"r{count - 1}"), request("other")
         assert pdp.decide(matching, 0)[0].decision == "Permit"
@@ -89,10 +98,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _decision(pdp: Pdp, asks: Request, times: int) -> float:
+def _decision(pdp: Pdp, asks: XacmlRequest, times: int) -> float:
     return _micros(lambda: pdp.decide(asks, 0), times)
 
 
-def _reference(pdp: Pdp, asks: Request) -> float:
+def _reference(pdp: Pdp, asks: XacmlRequest) -> float:
     """The same by the evaluator that looks at every policy."""
-    return _micros(lambda: Reader(pdp.repository, Context(asks.categories, 0)).policy(pdp.root), 2)
+    return _micros(lambda: ReferenceEvaluator(pdp.repository, Context(asks.categories, 0)).policy(pdp.root), 2)

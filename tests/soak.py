@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from penstock.wire.packet import Publish, Will
+from penstock.wire.packet import Publish, WillMessage
 from penstock.wire.properties import Properties
 from tests.support.clients.peer import Peer
 from tests.support.clients.strict_session import Receiver, Sender, numbers
@@ -104,7 +104,7 @@ class Soak:
     async def _visit(self, chance: random.Random, name: str) -> None:
         """A short life in which everything that is made is also taken away."""
         peer = await Peer.open(HOST, self.node.port, chance.choice((4, 5)))
-        will = Will(f"wills/{name}", b"gone") if chance.random() < 0.3 else None
+        will = WillMessage(f"wills/{name}", b"gone") if chance.random() < 0.3 else None
         await peer.connect(name, will=will)
         topics = [f"visits/{name}/{number}" for number in range(chance.randrange(1, 5))]
         await peer.subscribe(f"visits/{name}/+", f"$share/visitors/{name}", "+/+/nothing", qos=1)

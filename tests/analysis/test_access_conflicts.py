@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.analysis.access_conflicts import Finding, conflicts
+from penstock.analysis.access_conflicts import AccessFinding, conflicts
 from penstock.domain import Domain
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.plain import read_plain, write_plain
@@ -15,7 +15,7 @@ from penstock.model.sparkplug.topic import message_topic
 from penstock.policy.sparkplug.bulk_files import make_policies
 from penstock.policy.sparkplug.edge_nodes import Plant
 from penstock.policy.sparkplug.policies import Access, AccessPolicy
-from penstock.policy.sparkplug.views import Request, written
+from penstock.policy.sparkplug.views import ViewRequest, written
 
 DOMAIN = Domain.model_validate(
     {
@@ -78,7 +78,7 @@ def test_exceptions_that_no_birth_has() -> None:
     plant.take(message_topic("spBv1.0/G1/NBIRTH/E1"), parse(write_plain({"speed": 1, "x/1": 2})))
     rows = ["a1 spBv1.0/G1/NDATA/E1 read -sped,speed,x/*", "e1 spBv1.0/G2/NDATA/E1 read -sped"]
     (one,) = conflicts(DOMAIN, policies(*rows), plant)
-    assert one == Finding("unmatched", "p0", "", "no birth on `spBv1.0/G1/NDATA/E1` has `sped`")
+    assert one == AccessFinding("unmatched", "p0", "", "no birth on `spBv1.0/G1/NDATA/E1` has `sped`")
 
 
 ROWS = st.lists(
@@ -101,7 +101,7 @@ MESSAGES = [
 def views(several: list[AccessPolicy]) -> list[dict[str, Any] | None]:
     """What a1 may write of each of the messages."""
     grants = Access(several).grants(["client:a1", "group:g"], TOPIC, "write")
-    requests = (Request(message_topic(TOPIC), parse(write_plain(one))) for one in MESSAGES)
+    requests = (ViewRequest(message_topic(TOPIC), parse(write_plain(one))) for one in MESSAGES)
     made = (written(grants, request, {}) for request in requests)
     return [None if view is None else read_plain(view.payload()) for view in made]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.analysis.flows import Failure, check_assertions, reach
-from penstock.analysis.graph import Graph, Kind, flow_graph
+from penstock.analysis.flows import AssertionFailure, check_assertions, reach
+from penstock.analysis.graph import EntityKind, FlowGraph, flow_graph
 from penstock.domain import Ensemble, check, ensemble, read
 from tests.support.models.ensembles import SMART_HOME_FILE as SMART_HOME
 
@@ -21,7 +21,7 @@ def made(file: Path, text: str) -> Ensemble:
     return ensemble(check(source, nodes=()).domain, source.folder)
 
 
-def failures(file: Path, assertions: str, domain: str = SMART_HOME) -> list[Failure]:
+def failures(file: Path, assertions: str, domain: str = SMART_HOME) -> list[AssertionFailure]:
     return list(check_assertions(made(file, f"{domain}\nassertions: [{assertions}]")))
 
 
@@ -88,7 +88,7 @@ brokering: {types: [t], default: t}
 
 def test_clients_that_are_not_listed_may_join_what_is_apart(file: Path) -> None:
     graph = flow_graph(made(file, OPEN_NODES))
-    assert graph.kinds["?"] is Kind.DEVICE
+    assert graph.kinds["?"] is EntityKind.DEVICE
     witness = reach(graph, "a", "b")
     assert witness is not None
     assert witness.entities == ("a", "one", "?", "two", "b")
@@ -117,7 +117,7 @@ clients: {a: {node: hub}, b: {node: edge}}
 
 def test_a_foreign_broker_gets_what_is_sent_to_it_and_may_send_anything(file: Path) -> None:
     graph = flow_graph(made(file, FOREIGN))
-    assert graph.kinds["legacy"] is Kind.FOREIGN
+    assert graph.kinds["legacy"] is EntityKind.FOREIGN
     assert reach(graph, "a", "legacy", "news") is None
     assert reach(graph, "a", "legacy", "weather/rain") is not None
     witness = reach(graph, "a", "b", "#", routes=True)
@@ -137,7 +137,7 @@ def test_a_node_with_a_table_of_its_own(file: Path) -> None:
     )
     (failure,) = failures(file, "{can: bell to phone}", domain)
     assert "denied by `deny` from `door` to `internet` at `gateway`" in str(failure)
-    graph: Graph = flow_graph(made(file, domain))
+    graph: FlowGraph = flow_graph(made(file, domain))
     assert reach(graph, "motion", "phone", routes=True) is not None, "its table is in place of the domain's"
 
 

@@ -6,28 +6,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.analysis.flows import Witness, all_pairs, nearly, reach
-from penstock.analysis.graph import FlowError, Graph, Kind
+from penstock.analysis.flows import Witness, all_pairs, nearest, reach
+from penstock.analysis.graph import EntityKind, FlowError, FlowGraph
 from penstock.analysis.moves import Moves, Vertex
 from penstock.model.link import Link
-from penstock.policy.access.brokering import Table
+from penstock.policy.access.brokering import BrokeringTable
 from penstock.policy.monitors.automaton import Automaton
 from tests.support.generators.examples import some
 from tests.support.models.automata import automaton
 from tests.support.models.ensembles import both_ways
 from tests.support.models.flow_graphs import flow_paths, floyd_warshall, graphs, is_flow_path
 
-OPEN = Table.of_deny((), ["t"])
+OPEN = BrokeringTable.of_deny((), ["t"])
 
 
-def chain(names: str, monitors: dict[str, tuple[Automaton, ...]] | None = None) -> Graph:
+def chain(names: str, monitors: dict[str, tuple[Automaton, ...]] | None = None) -> FlowGraph:
     """Entities in a row, such as `d x y e`: x, y and z are nodes, f is foreign, others are devices. All is allowed."""
     ends = names.split()
-    kinds = {name: Kind.NODE if name in "xyz" else Kind.FOREIGN if name == "f" else Kind.DEVICE for name in ends}
+    kinds = {
+        name: EntityKind.NODE if name in "xyz" else EntityKind.FOREIGN if name == "f" else EntityKind.DEVICE
+        for name in ends
+    }
     pairs = sorted(both_ways(pairwise(ends)))
     editors = {(link[0], link[1]): some for link, some in (monitors or {}).items()}
-    nodes = [name for name, kind in kinds.items() if kind is Kind.NODE]
-    return Graph(kinds, tuple(Link(*pair, "t") for pair in pairs), dict.fromkeys(nodes, OPEN), editors)
+    nodes = [name for name, kind in kinds.items() if kind is EntityKind.NODE]
+    return FlowGraph(kinds, tuple(Link(*pair, "t") for pair in pairs), dict.fromkeys(nodes, OPEN), editors)
 
 
 def way(witness: Witness | None) -> str:
@@ -35,13 +38,13 @@ def way(witness: Witness | None) -> str:
 
 
 @given(graphs(), st.booleans())
-def test_all_pairs_of_links_are_those_that_the_papers_algorithm_finds(graph: Graph, routes: bool) -> None:
+def test_all_pairs_of_links_are_those_that_the_papers_algorithm_finds(graph: FlowGraph, routes: bool) -> None:
     pairs = all_pairs(graph, routes)
     assert {(a, b) for a in graph.links for b in pairs.links(a)} == floyd_warshall(graph, routes)
 
 
 @given(graphs(), st.booleans())
-def test_pairs_of_entities_are_those_of_their_links(graph: Graph, routes: bool) -> None:
+def test_pairs_of_entities_are_those_of_their_links(graph: FlowGraph, routes: bool) -> None:
     pairs, closure = all_pairs(graph, routes), floyd_warshall(graph, routes)
     expected = {(a.source, b.target) for a, b in closure}
     assert {(x, y) for x in graph.kinds for y in pairs.entities(x)} == expected
@@ -51,7 +54,7 @@ def test_pairs_of_entities_are_those_of_their_links(graph: Graph, routes: bool) 
 
 @settings(max_examples=some(50))
 @given(graphs(most_brokers=4, most_devices=2), st.booleans())
-def test_a_witness_is_a_shortest_flow_path(graph: Graph, routes: bool) -> None:
+def test_a_witness_is_a_shortest_flow_path(graph: FlowGraph, routes: bool) -> None:
     most = 4
     shortest: dict[tuple[str, str], int] = {}
     for path in flow_paths(graph, most, routes):
@@ -66,7 +69,7 @@ def test_a_witness_is_a_shortest_flow_path(graph: Graph, routes: bool) -> None:
 
 
 @given(graphs(), st.booleans())
-def test_one_search_finds_what_all_pairs_say(graph: Graph, routes: bool) -> None:
+def test_one_search_finds_what_all_pairs_say(graph: FlowGraph, routes: bool) -> None:
     pairs = all_pairs(graph, routes)
     ends: list[str | Link] = [*graph.kinds, *graph.links]
     for a, b in product(ends, ends):
@@ -74,9 +77,9 @@ def test_one_search_finds_what_all_pairs_say(graph: Graph, routes: bool) -> None
 
 
 @given(graphs(), st.booleans())
-def test_the_nearest_way_is_open_if_any_is_and_says_what_closes_it_if_none_is(graph: Graph, routes: bool) -> None:
+def test_the_nearest_way_is_open_if_any_is_and_says_what_closes_it_if_none_is(graph: FlowGraph, routes: bool) -> None:
     for x, y in product(graph.kinds, graph.kinds):
-        witness, near = reach(graph, x, y, routes=routes), nearly(graph, x, y, routes=routes)
+        witness, near = reach(graph, x, y, routes=routes), nearest(graph, x, y, routes=routes)
         if near is None:
             assert witness is None
         else:
@@ -186,8 +189,14 @@ def test_what_a_condition_decides_may_come_either_way() -> None:
 def test_renaming_for_ever_comes_to_an_end() -> None:
     longer = Automaton.of_mapper("longer", {"#": "a/{topic}"})
     ends = both_ways([("x", "y"), ("y", "z"), ("z", "x"), ("d", "x"), ("e", "x")])
-    ring = Graph(
-        {"x": Kind.NODE, "y": Kind.NODE, "z": Kind.NODE, "d": Kind.DEVICE, "e": Kind.DEVICE},
+    ring = FlowGraph(
+        {
+            "x": EntityKind.NODE,
+            "y": EntityKind.NODE,
+            "z": EntityKind.NODE,
+            "d": EntityKind.DEVICE,
+            "e": EntityKind.DEVICE,
+        },
         tuple(Link(*pair, "t") for pair in sorted(ends)),
         dict.fromkeys("xyz", OPEN),
         {("x", "y"): (longer,), ("x", "e"): (Automaton.of_filter("none", ["c"]),)},
@@ -198,48 +207,48 @@ def test_renaming_for_ever_comes_to_an_end() -> None:
 
 def test_what_closes_the_nearest_way() -> None:
     graph = chain("d x y e", {"xy": (KEEP_A,)})
-    near = nearly(graph, "d", "e", "b")
+    near = nearest(graph, "d", "e", "b")
     assert near is not None
     assert way(near[0]) == "d x y e"
     assert [str(closure) for closure in near[1]] == ["`keep-a` suppresses `b` at `x -> y`"]
 
 
 def test_a_monitor_on_the_first_link_is_named() -> None:
-    near = nearly(chain("d x e", {"dx": (KEEP_B, KEEP_A)}), "d", "e", "b/1")
+    near = nearest(chain("d x e", {"dx": (KEEP_B, KEEP_A)}), "d", "e", "b/1")
     assert near is not None
     assert [str(closure) for closure in near[1]] == ["`keep-a` suppresses `b/1` at `d -> x`"]
 
 
 def test_a_device_in_the_middle_closes_a_route() -> None:
-    near = nearly(chain("d x e y g"), "d", "g", routes=True)
+    near = nearest(chain("d x e y g"), "d", "g", routes=True)
     assert near is not None
     assert [str(closure) for closure in near[1]] == ["a route has no device in the middle at `e`"]
 
 
 def test_a_table_is_named_by_its_entry() -> None:
-    graph = Graph(
-        {"d": Kind.DEVICE, "x": Kind.NODE, "e": Kind.DEVICE},
+    graph = FlowGraph(
+        {"d": EntityKind.DEVICE, "x": EntityKind.NODE, "e": EntityKind.DEVICE},
         (Link("d", "x", "in"), Link("x", "d", "in"), Link("e", "x", "in"), Link("x", "e", "out")),
-        {"x": Table.of_deny([("in", "out")], ["in", "out"])},
+        {"x": BrokeringTable.of_deny([("in", "out")], ["in", "out"])},
     )
-    near = nearly(graph, "d", "e")
+    near = nearest(graph, "d", "e")
     assert near is not None
     assert [str(closure) for closure in near[1]] == ["denied by `deny` from `in` to `out` at `x`"]
 
 
 def test_no_links_no_way() -> None:
-    graph = Graph({"d": Kind.DEVICE, "x": Kind.NODE}, (), {"x": OPEN})
-    assert nearly(graph, "d", "x") is None
+    graph = FlowGraph({"d": EntityKind.DEVICE, "x": EntityKind.NODE}, (), {"x": OPEN})
+    assert nearest(graph, "d", "x") is None
 
 
 BAD_GRAPHS = {
-    "an unknown entity": lambda: Graph({"x": Kind.NODE}, (Link("d", "x"),), {"x": OPEN}),
-    "two links have the same ends": lambda: Graph(
-        {"d": Kind.DEVICE, "x": Kind.NODE}, (Link("d", "x", "t"), Link("d", "x", "u")), {"x": OPEN}
+    "an unknown entity": lambda: FlowGraph({"x": EntityKind.NODE}, (Link("d", "x"),), {"x": OPEN}),
+    "two links have the same ends": lambda: FlowGraph(
+        {"d": EntityKind.DEVICE, "x": EntityKind.NODE}, (Link("d", "x", "t"), Link("d", "x", "u")), {"x": OPEN}
     ),
-    "does not join a node": lambda: Graph({"d": Kind.DEVICE, "e": Kind.DEVICE}, (Link("d", "e"),), {}),
-    "just nodes have a brokering table": lambda: Graph({"x": Kind.NODE}, (), {}),
-    "which is not a link": lambda: Graph({"x": Kind.NODE}, (), {"x": OPEN}, {("x", "y"): ()}),
+    "does not join a node": lambda: FlowGraph({"d": EntityKind.DEVICE, "e": EntityKind.DEVICE}, (Link("d", "e"),), {}),
+    "just nodes have a brokering table": lambda: FlowGraph({"x": EntityKind.NODE}, (), {}),
+    "which is not a link": lambda: FlowGraph({"x": EntityKind.NODE}, (), {"x": OPEN}, {("x", "y"): ()}),
 }
 
 
@@ -252,8 +261,8 @@ def test_a_graph_that_does_not_fit_together_is_refused(mistake: str) -> None:
 def test_the_steps_at_a_busy_node_grow_with_its_links_and_not_with_pairs_of_them() -> None:
     devices, types = [f"d{at}" for at in range(300)], ["r", "s", "t"]
     links = [Link(*ends, types[at % 3]) for at, ends in enumerate(sorted(both_ways((d, "x") for d in devices)))]
-    kinds = {"x": Kind.NODE, **dict.fromkeys(devices, Kind.DEVICE)}
-    moves = Moves(Graph(kinds, tuple(links), {"x": Table.of_deny((), types)}), routes=True)
+    kinds = {"x": EntityKind.NODE, **dict.fromkeys(devices, EntityKind.DEVICE)}
+    moves = Moves(FlowGraph(kinds, tuple(links), {"x": BrokeringTable.of_deny((), types)}), routes=True)
     seen = set[Vertex](start for link in links for start in moves.starts(link))
     pending, steps = list(seen), 0
     while pending:

@@ -5,12 +5,12 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.analysis.flows import all_pairs, nearly, reach
-from penstock.analysis.graph import Graph, Kind
+from penstock.analysis.flows import all_pairs, nearest, reach
+from penstock.analysis.graph import EntityKind, FlowGraph
 from penstock.model.link import Link
-from penstock.policy.access.brokering import Table
+from penstock.policy.access.brokering import BrokeringTable
 from penstock.policy.monitors.automaton import Automaton
-from penstock.semantics.explore import Publication, explore
+from penstock.semantics.explore import DevicePublication, explore
 from penstock.semantics.ordering import by_publication, unordered
 from penstock.semantics.schema import BrokeringPolicy, ConnectionGraph, EventPolicy, Pair, Schema
 from tests.support.generators.domains import as_semantics, parts, words
@@ -68,7 +68,7 @@ def at_most(low: str, high: str) -> bool:
 
 
 @st.composite
-def labelled(draw: st.DrawFn) -> Graph:
+def labelled(draw: st.DrawFn) -> FlowGraph:
     """Any ensemble with any labels that meet §6.1.1: what a device reads is at most what it writes."""
     brokers = [f"b{at}" for at in range(draw(st.integers(1, 4)))]
     devices = {f"d{at}": draw(st.sampled_from(sorted(LOWER) + [(x, x) for x in LABELS])) for at in range(3)}
@@ -79,12 +79,12 @@ def labelled(draw: st.DrawFn) -> Graph:
         for broker in draw(st.sets(st.sampled_from(brokers), min_size=1)):
             links += [Link(device, broker, writes), Link(broker, device, reads)]
     pairs = draw(st.sets(st.sampled_from(sorted(LOWER) + [(x, x) for x in LABELS])))
-    kinds = dict.fromkeys(brokers, Kind.NODE) | dict.fromkeys(devices, Kind.DEVICE)
-    return Graph(kinds, tuple(links), dict.fromkeys(brokers, Table.of_allow(pairs, LABELS)))
+    kinds = dict.fromkeys(brokers, EntityKind.NODE) | dict.fromkeys(devices, EntityKind.DEVICE)
+    return FlowGraph(kinds, tuple(links), dict.fromkeys(brokers, BrokeringTable.of_allow(pairs, LABELS)))
 
 
 @given(labelled())
-def test_labels_never_decrease_along_a_flow_path(graph: Graph) -> None:
+def test_labels_never_decrease_along_a_flow_path(graph: FlowGraph) -> None:
     for path in flow_paths(graph, 4, routes=False):
         types = [graph.by_ends[ends].type for ends in pairwise(path)]
         assert all(at_most(low, high) for low, high in pairwise(types))
@@ -92,7 +92,7 @@ def test_labels_never_decrease_along_a_flow_path(graph: Graph) -> None:
     assert all(at_most(a.type, b.type) for a in graph.links for b in pairs.links(a)), "on paths of any length"
 
 
-def role_graph(members: dict[str, list[str]], pub: dict[str, set[str]], sub: dict[str, set[str]]) -> Graph:
+def role_graph(members: dict[str, list[str]], pub: dict[str, set[str]], sub: dict[str, set[str]]) -> FlowGraph:
     schema = roles(
         members, {r: frozenset(some) for r, some in pub.items()}, {r: frozenset(some) for r, some in sub.items()}
     )
@@ -134,7 +134,7 @@ HOME = graph_of(smart_home(), SMART_HOME_EDITORS)
 
 def test_policy_2_motion_takes_no_route_out_of_the_home() -> None:
     assert reach(HOME, "MD", "SP", "#", routes=True) is None
-    near = nearly(HOME, "MD", "SP", "MD_motion", routes=True)
+    near = nearest(HOME, "MD", "SP", "MD_motion", routes=True)
     assert near is not None
     assert [str(closure) for closure in near[1]] == [
         "denied: `allow` does not list from `sensitive` to `internet` at `H`"
@@ -151,7 +151,7 @@ def test_policy_2_what_the_bell_knows_of_motion_can_leak() -> None:
 
 def test_policy_3_no_unlock_comes_from_the_internet() -> None:
     assert reach(HOME, "SP", "DL", "DL_unlock") is None
-    near = nearly(HOME, "SP", "DL", "DL_unlock")
+    near = nearest(HOME, "SP", "DL", "DL_unlock")
     assert near is not None
     assert [str(closure) for closure in near[1]] == ["`M1` suppresses `DL_unlock` at `I -> H`"]
     assert reach(HOME, "DB", "DL", "DL_unlock", routes=True) is not None
@@ -159,7 +159,7 @@ def test_policy_3_no_unlock_comes_from_the_internet() -> None:
 
 
 @st.composite
-def trees(draw: st.DrawFn, monitored: bool) -> tuple[Schema, Graph]:
+def trees(draw: st.DrawFn, monitored: bool) -> tuple[Schema, FlowGraph]:
     """A random tree of brokers with devices at them, everything subscribed to; with monitors on some links."""
     brokers = [f"b{at}" for at in range(draw(st.integers(1, 3)))]
     pairs = [(x, draw(st.sampled_from(brokers[:at]))) for at, x in enumerate(brokers) if at]
@@ -182,11 +182,13 @@ def trees(draw: st.DrawFn, monitored: bool) -> tuple[Schema, Graph]:
 
 @settings(max_examples=some(60))
 @given(trees(monitored=True), st.data())
-def test_what_the_semantics_can_deliver_flow_analysis_finds(made: tuple[Schema, Graph], data: st.DataObject) -> None:
+def test_what_the_semantics_can_deliver_flow_analysis_finds(
+    made: tuple[Schema, FlowGraph], data: st.DataObject
+) -> None:
     schema, graph = made
     publishing = sorted(link for link in schema.graph.link if schema.graph.publish(*link))
     some = st.sampled_from(sorted(schema.events.topics))
-    flow = [Publication(*data.draw(st.sampled_from(publishing)), data.draw(some)) for _ in range(2)]
+    flow = [DevicePublication(*data.draw(st.sampled_from(publishing)), data.draw(some)) for _ in range(2)]
     for ordering in (by_publication, unordered):
         slow = Schema(schema.graph, schema.brokering, schema.events, schema.sub, ordering)
         for outcome in explore(slow, flow):
@@ -197,10 +199,10 @@ def test_what_the_semantics_can_deliver_flow_analysis_finds(made: tuple[Schema, 
 
 
 @given(trees(monitored=False))
-def test_without_monitors_flow_routes_are_just_what_the_semantics_delivers(made: tuple[Schema, Graph]) -> None:
+def test_without_monitors_flow_routes_are_just_what_the_semantics_delivers(made: tuple[Schema, FlowGraph]) -> None:
     schema, graph = made
     pairs = all_pairs(graph, routes=True)
     for device, broker in sorted(link for link in schema.graph.link if schema.graph.publish(*link)):
-        (outcome,) = explore(schema, [Publication(device, broker, min(schema.events.topics))])
+        (outcome,) = explore(schema, [DevicePublication(device, broker, min(schema.events.topics))])
         told = {name for name, _ in outcome.histories}
         assert told == {name for name in pairs.entities(Link(device, broker)) if name in schema.graph.devices}

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.analysis.flows import reach
-from penstock.analysis.graph import Graph, Kind
+from penstock.analysis.graph import EntityKind, FlowGraph
 from penstock.analysis.layout import BETWEEN, Size, layout
 from penstock.analysis.picture import picture, styles
 from penstock.model.link import Link
-from penstock.policy.access.brokering import Table
+from penstock.policy.access.brokering import BrokeringTable
 from tests.support.models.ensembles import FIGURE_1, figure_1, smart_home
 from tests.support.models.flow_graphs import SMART_HOME_EDITORS, graph_of
 
@@ -21,7 +21,7 @@ HOME = graph_of(smart_home(), SMART_HOME_EDITORS)
 HOME_PARENTS = {"H": ["I"], "S": ["H"]}
 
 
-def drawn(graph: Graph, parents: dict[str, list[str]], shown: tuple[Link, ...] = ()) -> ElementTree.Element:
+def drawn(graph: FlowGraph, parents: dict[str, list[str]], shown: tuple[Link, ...] = ()) -> ElementTree.Element:
     return ElementTree.fromstring(picture(graph, parents, "a <title>", shown))
 
 
@@ -53,8 +53,8 @@ def test_a_type_can_be_told_without_colours() -> None:
 def test_many_types_differ_in_colour_or_dashes() -> None:
     types = [f"t{at}" for at in range(30)]
     links = tuple(Link(f"d{at}", "x", name) for at, name in enumerate(types))
-    kinds = {"x": Kind.NODE, **{link.source: Kind.DEVICE for link in links}}
-    made = styles(Graph(kinds, links, {"x": Table.of_deny((), types)}))
+    kinds = {"x": EntityKind.NODE, **{link.source: EntityKind.DEVICE for link in links}}
+    made = styles(FlowGraph(kinds, links, {"x": BrokeringTable.of_deny((), types)}))
     assert len(set(made.values())) == 30
 
 
@@ -71,8 +71,10 @@ def test_the_flow_that_was_asked_for_is_bold() -> None:
 
 def test_a_device_at_two_brokers_stands_at_both() -> None:
     links = [Link("d", "x"), Link("x", "d"), Link("d", "y"), Link("y", "d")]
-    table = Table.open()
-    graph = Graph({"x": Kind.NODE, "y": Kind.NODE, "d": Kind.DEVICE}, tuple(links), {"x": table, "y": table})
+    table = BrokeringTable.open()
+    graph = FlowGraph(
+        {"x": EntityKind.NODE, "y": EntityKind.NODE, "d": EntityKind.DEVICE}, tuple(links), {"x": table, "y": table}
+    )
     svg = drawn(graph, {})
     assert [element.text for element in svg.iter(f"{SVG}title")].count("d") == 2
     boxes = [box.get("stroke-dasharray") for box in svg.iter(f"{SVG}rect") if box.get("rx")]
@@ -135,5 +137,9 @@ def test_every_connection_goes_down_past_the_layers_between(
 
 @pytest.mark.parametrize("name", ["x" * 64, "a&b<c"])
 def test_long_and_odd_names_are_shown_short_and_told_whole(name: str) -> None:
-    graph = Graph({"n": Kind.NODE, name: Kind.DEVICE}, (Link(name, "n"), Link("n", name)), {"n": Table.open()})
+    graph = FlowGraph(
+        {"n": EntityKind.NODE, name: EntityKind.DEVICE},
+        (Link(name, "n"), Link("n", name)),
+        {"n": BrokeringTable.open()},
+    )
     assert name in [element.text for element in drawn(graph, {}).iter(f"{SVG}title")]

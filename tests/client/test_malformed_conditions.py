@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from penstock.wire.packet import Publish, Suback, Subscribe, Subscription
+from penstock.wire.packet import Publish, Suback, Subscribe, SubscriptionRequest
 from penstock.wire.properties import Properties
 from tests.support.cases.conditions import FOLDER
 from tests.support.clients.peer import Peer
@@ -36,7 +36,9 @@ DOMAIN: dict[str, Any] = {
 async def answer(peer: Peer, filter: str, where: str) -> tuple[int, str]:
     """The reason code and the reason string for a subscription with a condition."""
     number = peer.new_id()
-    await peer.send(Subscribe(number, (Subscription(filter, 0),), Properties(user_properties=(("where", where),))))
+    await peer.send(
+        Subscribe(number, (SubscriptionRequest(filter, 0),), Properties(user_properties=(("where", where),)))
+    )
     suback = await peer.expect(Suback, packet_id=number)
     return suback.reasons[0], suback.properties.reason_string or ""
 

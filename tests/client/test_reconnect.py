@@ -8,7 +8,7 @@ import pytest
 from penstock.client import Disconnected, Refused
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connack, Puback, Publish
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 from tests.support.clients.library import all_until, client, payloads, take
 from tests.support.processes.cable import Cable
 from tests.support.processes.commands import PATIENCE
@@ -160,7 +160,7 @@ async def test_a_node_that_is_busy_is_asked_again() -> None:
         await reader.read(4096)
         writer.write(encode(Connack(reason=codes.pop(0)), 5))
         if not codes:
-            published = Decoder(version=5).feed(await reader.read(4096))
+            published = StreamDecoder(version=5).feed(await reader.read(4096))
             writer.writelines(
                 encode(Puback(packet.packet_id), 5) for packet in published if isinstance(packet, Publish)
             )

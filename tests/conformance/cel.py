@@ -25,7 +25,7 @@ from penstock.language.evaluators.conversions import to_double
 from penstock.language.evaluators.reference import evaluate
 from penstock.language.evaluators.times import duration_from_string, timestamp_from_string
 from penstock.language.parser import parse
-from penstock.language.types import ListType, MapType, Record, Type, accepts
+from penstock.language.types import ListType, MapType, RecordType, Type, accepts
 from penstock.language.values import TypeName, Uint, Value, make_map
 from tests.support.cases.conditions import same
 
@@ -118,14 +118,14 @@ def skip_reason(case: Case) -> str | None:
     return "names with dots" if "container" in case.told else None
 
 
-def declared_of(case: Case) -> Record:
+def declared_of(case: Case) -> RecordType:
     """The attributes that a case declares; raises `LeftOut`."""
     entries = case.told.get("typeEnv", ())
     if any("function" in entry for entry in entries):
         raise LeftOut("functions of the host")
     if any("." in name for name in (*(entry["name"] for entry in entries), *case.told.get("bindings", ()))):
         raise LeftOut("names with dots")
-    return Record({entry["name"]: type_of(entry["ident"]["type"]) for entry in entries})
+    return RecordType({entry["name"]: type_of(entry["ident"]["type"]) for entry in entries})
 
 
 def attributes_of(case: Case) -> dict[str, Value]:

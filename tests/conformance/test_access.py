@@ -15,7 +15,7 @@ from penstock.wire.packet import (
     Pubrec,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
 )
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
@@ -156,7 +156,7 @@ async def test_no_reason_string_makes_a_packet_too_large(enter: Join, name: str)
     await client.expect(Puback, packet_id=1, reason=Reason.NOT_AUTHORIZED, properties=Properties())
     await client.send(Publish("only-read/a", b"x", qos=2, packet_id=2))
     await client.expect(Pubrec, packet_id=2, reason=Reason.NOT_AUTHORIZED, properties=Properties())
-    await client.send(Subscribe(3, (Subscription("elsewhere/a"),)))
+    await client.send(Subscribe(3, (SubscriptionRequest("elsewhere/a"),)))
     await client.expect(Suback, packet_id=3, properties=Properties())
 
 

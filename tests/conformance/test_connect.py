@@ -12,8 +12,8 @@ from penstock.wire.packet import (
     Pingresp,
     Publish,
     Subscribe,
-    Subscription,
-    Will,
+    SubscriptionRequest,
+    WillMessage,
 )
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
@@ -324,7 +324,7 @@ async def test_without_problem_information_no_reason_string_is_sent(join: Join, 
     """[MQTT-3.1.2-29]"""
     client = await join(properties=Properties(request_problem_info=False))
     for wrong in ("$share/group", "a/#/b"):
-        await client.send(Subscribe(7, (Subscription(wrong),)))
+        await client.send(Subscribe(7, (SubscriptionRequest(wrong),)))
         answer = await client.next()
         if isinstance(answer, Disconnect):
             return
@@ -357,7 +357,7 @@ async def test_what_the_server_cannot_do_is_in_connack(join_limited: Join, name:
 async def test_a_will_above_the_maximum_qos_is_refused(join_limited: Join, name: str) -> None:
     """[MQTT-3.2.2-12]"""
     client = await join_limited(None)
-    await client.send(Connect(name, will=Will("a", b"", qos=2)))
+    await client.send(Connect(name, will=WillMessage("a", b"", qos=2)))
     await client.expect(Connack, reason=Reason.QOS_NOT_SUPPORTED)
     await client.expect_close()
 
@@ -365,7 +365,7 @@ async def test_a_will_above_the_maximum_qos_is_refused(join_limited: Join, name:
 async def test_a_retained_will_is_refused_without_retained_messages(join_limited: Join, name: str) -> None:
     """[MQTT-3.2.2-13]"""
     client = await join_limited(None)
-    await client.send(Connect(name, will=Will("a", b"", retain=True)))
+    await client.send(Connect(name, will=WillMessage("a", b"", retain=True)))
     await client.expect(Connack, reason=Reason.RETAIN_NOT_SUPPORTED)
     await client.expect_close()
 

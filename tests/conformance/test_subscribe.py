@@ -9,7 +9,7 @@ from penstock.wire.packet import (
     Publish,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsuback,
     Unsubscribe,
 )
@@ -30,7 +30,7 @@ async def test_suback_has_the_identifier_and_a_code_for_each_filter(join: Join, 
     [MQTT-3.9.3-1] [MQTT-3.9.3-2]
     """
     client = await join()
-    wanted = tuple(Subscription(f"{topic}/{qos}", qos) for qos in (2, 0, 1))
+    wanted = tuple(SubscriptionRequest(f"{topic}/{qos}", qos) for qos in (2, 0, 1))
     await client.send(Subscribe(4711, wanted))
     await client.expect(Suback, packet_id=4711, reasons=(2, 0, 1))
 
@@ -112,7 +112,7 @@ async def test_without_no_local_own_messages_come_back(join: Join, version: int,
 async def test_no_local_on_a_shared_subscription_is_a_protocol_error(join: Join, topic: str) -> None:
     """[MQTT-3.8.3-4]"""
     client = await join()
-    await client.send(Subscribe(1, (Subscription(f"$share/group/{topic}", no_local=True),)))
+    await client.send(Subscribe(1, (SubscriptionRequest(f"$share/group/{topic}", no_local=True),)))
     await client.expect_end(Reason.PROTOCOL_ERROR)
 
 
@@ -259,7 +259,7 @@ async def test_messages_published_before_suback_are_not_lost_to_a_resubscription
     subscriber, publisher = await join(), await join()
     await subscriber.subscribe(topic, qos=1)
     await publisher.publish(topic, b"1", qos=1)
-    await subscriber.send(Subscribe(50, (Subscription(topic, 1),)))
+    await subscriber.send(Subscribe(50, (SubscriptionRequest(topic, 1),)))
     first = await subscriber.expect(Publish, payload=b"1")
     await subscriber.expect(Suback, packet_id=50)
     await subscriber.send(Puback(first.packet_id))

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.wire.packet import MQTT_5, Disconnect, Puback, Publish, Suback, Subscribe, Subscription
+from penstock.wire.packet import MQTT_5, Disconnect, Puback, Publish, Suback, Subscribe, SubscriptionRequest
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join, titled
@@ -44,7 +44,7 @@ async def test_filters_match_by_levels(
 async def test_a_misplaced_wildcard_is_refused(join: Join, version: int, pattern: str) -> None:
     """[MQTT-4.7.1-1] [MQTT-4.7.1-2]: by a failure code, or by the end of the connection."""
     client = await join()
-    await client.send(Subscribe(1, (Subscription(pattern),)))
+    await client.send(Subscribe(1, (SubscriptionRequest(pattern),)))
     answer = await client.next()
     if isinstance(answer, Suback):
         wanted = (Reason.TOPIC_FILTER_INVALID, Reason.UNSPECIFIED_ERROR) if version == MQTT_5 else (0x80,)
@@ -57,7 +57,7 @@ async def test_a_misplaced_wildcard_is_refused(join: Join, version: int, pattern
 async def test_wildcards_do_not_match_dollar_topics(join: Join, version: int, pattern: str) -> None:
     """[MQTT-4.7.2-1]: neither live nor retained."""
     client, publisher = await join(), await join()
-    await client.send(Subscribe(1, (Subscription(pattern), Subscription("end/of/test"))))
+    await client.send(Subscribe(1, (SubscriptionRequest(pattern), SubscriptionRequest("end/of/test"))))
     while not isinstance(packet := await client.next(), Suback):
         assert isinstance(packet, Publish)
         assert not packet.topic.startswith("$")
@@ -98,7 +98,7 @@ async def test_a_group_gets_each_message_once(join: Join, topic: str) -> None:
     got: Counter[bytes] = Counter()
     shares = []
     for member in members:
-        await member.send(Subscribe(99, (Subscription("end"),)))
+        await member.send(Subscribe(99, (SubscriptionRequest("end"),)))
         share = 0
         while isinstance(packet := await member.next(), Publish):
             got[packet.payload] += 1
@@ -129,7 +129,7 @@ async def test_a_member_gets_the_qos_it_was_granted(join: Join, topic: str) -> N
         await publisher.publish(topic, b"x", qos=2)
     counts = []
     for member, qos in ((low, 0), (high, 1)):
-        await member.send(Subscribe(99, (Subscription("end"),)))
+        await member.send(Subscribe(99, (SubscriptionRequest("end"),)))
         count = 0
         while isinstance(packet := await member.next(), Publish):
             assert packet.qos == qos
@@ -226,7 +226,7 @@ TAKEN_BY_MOSQUITTO = ("no filter", "empty name", "empty filter", "nothing")
 async def test_a_bad_shared_filter_is_refused(join: Join, version: int, pattern: str) -> None:
     """[MQTT-4.8.2-1] [MQTT-4.8.2-2]"""
     client = await join()
-    await client.send(Subscribe(1, (Subscription(pattern),)))
+    await client.send(Subscribe(1, (SubscriptionRequest(pattern),)))
     answer = await client.next()
     if isinstance(answer, Suback):
         assert answer.reasons[0] >= 0x80

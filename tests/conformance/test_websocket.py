@@ -9,7 +9,7 @@ from websockets.typing import Subprotocol
 
 from penstock.wire.codec import encode
 from penstock.wire.packet import Connack, Connect, Packet, Pingreq, Pingresp
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 from tests.support.processes.server import REFERENCE, Server, Wishes, serving
 
 MQTT = Subprotocol("mqtt")
@@ -41,7 +41,7 @@ async def open_socket(web_server: Server) -> AsyncIterator[Open]:
 
 async def packets(socket: ClientConnection, count: int, version: int = 5) -> list[Packet]:
     """The next packets, however the server has cut them into frames."""
-    decoder, got = Decoder(version=version), list[Packet]()
+    decoder, got = StreamDecoder(version=version), list[Packet]()
     while len(got) < count:
         chunk = await socket.recv()
         assert isinstance(chunk, bytes), "[MQTT-6.0.0-1]"

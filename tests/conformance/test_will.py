@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.wire.packet import MQTT_5, Disconnect, Will
+from penstock.wire.packet import MQTT_5, Disconnect, WillMessage
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.conformance.conftest import Join
@@ -16,7 +16,7 @@ async def test_the_will_of_a_client_that_vanishes_is_published(join: Join, versi
     """[MQTT-3.1.2-7] [MQTT-3.1.2-8] [MQTT-3.1.2-12] [MQTT-3.1.2-14] [MQTT311-3.1.2-8] [MQTT311-3.1.2-16]"""
     watcher = await join()
     await watcher.subscribe(topic, qos=2)
-    client = await join(will=Will(topic, b"gone", qos=qos))
+    client = await join(will=WillMessage(topic, b"gone", qos=qos))
     await watcher.expect_nothing()
     await client.abort()
     await watcher.receive(topic, payload=b"gone", qos=qos, retain=False)
@@ -29,7 +29,7 @@ async def test_disconnect_deletes_the_will(join: Join, version: int, topic: str)
     """[MQTT-3.14.4-3] [MQTT-3.1.2-10] [MQTT311-3.14.4-3]"""
     watcher = await join()
     await watcher.subscribe(topic)
-    client = await join(will=Will(topic, b"gone"))
+    client = await join(will=WillMessage(topic, b"gone"))
     await client.disconnect()
     await watcher.expect_nothing()
 
@@ -38,7 +38,7 @@ async def test_disconnect_with_will_publishes_it(join: Join, topic: str) -> None
     """§3.14.2.1"""
     watcher = await join()
     await watcher.subscribe(topic)
-    client = await join(will=Will(topic, b"on purpose"))
+    client = await join(will=WillMessage(topic, b"on purpose"))
     await client.disconnect(Reason.DISCONNECT_WITH_WILL)
     await watcher.receive(topic, payload=b"on purpose")
 
@@ -48,7 +48,7 @@ async def test_a_disconnect_for_an_error_publishes_the_will(join: Join, topic: s
     """[MQTT-3.14.4-3]: only reason 0 deletes it."""
     watcher = await join()
     await watcher.subscribe(topic)
-    client = await join(will=Will(topic, b"in trouble"))
+    client = await join(will=WillMessage(topic, b"in trouble"))
     await client.disconnect(Reason.UNSPECIFIED_ERROR)
     await watcher.receive(topic, payload=b"in trouble")
 
@@ -65,7 +65,7 @@ async def test_the_will_is_published_once(join: Join, version: int, name: str, t
     """[MQTT-3.1.2-10]"""
     watcher = await join()
     await watcher.subscribe(topic)
-    client = await join(name, will=Will(topic, b"gone"))
+    client = await join(name, will=WillMessage(topic, b"gone"))
     await client.abort()
     await watcher.receive(topic, payload=b"gone")
     await (await join(name)).abort()
@@ -76,7 +76,7 @@ async def test_a_retained_will_is_retained(join: Join, version: int, topic: str)
     """[MQTT-3.1.2-15] [MQTT311-3.1.2-17]"""
     watcher = await join()
     await watcher.subscribe(topic)
-    client = await join(will=Will(topic, b"gone", retain=True))
+    client = await join(will=WillMessage(topic, b"gone", retain=True))
     await client.abort()
     await watcher.receive(topic, payload=b"gone", retain=False)
     late = await join()
@@ -90,7 +90,7 @@ async def test_an_empty_will_is_a_message(join: Join, version: int, topic: str) 
     """[MQTT-3.1.2-9]"""
     watcher = await join()
     await watcher.subscribe(topic)
-    await (await join(will=Will(topic, b""))).abort()
+    await (await join(will=WillMessage(topic, b""))).abort()
     await watcher.receive(topic, payload=b"")
 
 
@@ -98,7 +98,7 @@ async def test_a_breach_of_the_protocol_publishes_the_will(join: Join, version: 
     """[MQTT-3.1.2-8], §3.1.2.5: the server closes the connection because of an error."""
     watcher = await join()
     await watcher.subscribe(topic)
-    client = await join(will=Will(topic, b"thrown out"))
+    client = await join(will=WillMessage(topic, b"thrown out"))
     await client.send_raw(frame(0x36, b"\0\x01a\0\x01"))
     await watcher.receive(topic, payload=b"thrown out")
 
@@ -107,7 +107,7 @@ async def test_keep_alive_timeout_publishes_the_will(join: Join, version: int, t
     """[MQTT-3.1.2-8] [MQTT-3.1.2-22]"""
     watcher = await join()
     await watcher.subscribe(topic)
-    await join(keepalive=1, will=Will(topic, b"asleep"))
+    await join(keepalive=1, will=WillMessage(topic, b"asleep"))
     await watcher.receive(topic, payload=b"asleep")
 
 
@@ -115,7 +115,7 @@ async def test_a_takeover_publishes_the_will(join: Join, version: int, name: str
     """[MQTT-3.1.2-8], §3.1.4: the old connection is closed without its DISCONNECT."""
     watcher = await join()
     await watcher.subscribe(topic)
-    await join(name, will=Will(topic, b"replaced"))
+    await join(name, will=WillMessage(topic, b"replaced"))
     await join(name)
     await watcher.receive(topic, payload=b"replaced")
 
@@ -131,7 +131,7 @@ async def test_properties_of_a_will_are_passed_on(join: Join, topic: str) -> Non
     )
     watcher = await join()
     await watcher.subscribe(topic)
-    await (await join(will=Will(topic, b"gone", properties=sent))).abort()
+    await (await join(will=WillMessage(topic, b"gone", properties=sent))).abort()
     await watcher.receive(topic, properties=sent)
 
 
@@ -139,7 +139,7 @@ async def test_a_will_has_an_expiry(join: Join, topic: str) -> None:
     """§3.1.3.2.4"""
     watcher = await join()
     await watcher.subscribe(topic)
-    await (await join(will=Will(topic, b"gone", properties=Properties(message_expiry=50)))).abort()
+    await (await join(will=WillMessage(topic, b"gone", properties=Properties(message_expiry=50)))).abort()
     await watcher.receive(topic, properties=Properties(message_expiry=50))
 
 
@@ -147,7 +147,7 @@ async def test_a_delayed_will_waits(join: Join, name: str, topic: str) -> None:
     """[MQTT-3.1.2-8], §3.1.3.2.2"""
     watcher = await join()
     await watcher.subscribe(topic)
-    will = Will(topic, b"gone", properties=Properties(will_delay=1))
+    will = WillMessage(topic, b"gone", properties=Properties(will_delay=1))
     client = await join(name, will=will, properties=Properties(session_expiry=60))
     await client.abort()
     await watcher.expect_nothing()
@@ -158,7 +158,7 @@ async def test_coming_back_in_time_cancels_a_delayed_will(join: Join, name: str,
     """[MQTT-3.1.3-9]"""
     watcher = await join()
     await watcher.subscribe(topic)
-    will = Will(topic, b"gone", properties=Properties(will_delay=1))
+    will = WillMessage(topic, b"gone", properties=Properties(will_delay=1))
     client = await join(name, will=will, properties=Properties(session_expiry=60))
     await client.abort()
     await join(name, clean_start=False, properties=Properties(session_expiry=60))
@@ -171,7 +171,7 @@ async def test_a_delayed_will_does_not_wait_longer_than_the_session(join: Join, 
     """[MQTT-3.1.2-8]"""
     watcher = await join()
     await watcher.subscribe(topic)
-    will = Will(topic, b"gone", properties=Properties(will_delay=100))
+    will = WillMessage(topic, b"gone", properties=Properties(will_delay=100))
     await (await join(name, will=will)).abort()
     await watcher.receive(topic, payload=b"gone")
     await (await join(name, will=will, properties=Properties(session_expiry=1))).abort()
@@ -183,7 +183,7 @@ async def test_clean_start_ends_the_session_and_publishes_a_delayed_will(join: J
     """[MQTT-3.1.2-8]: the session ends before the delay does."""
     watcher = await join()
     await watcher.subscribe(topic)
-    will = Will(topic, b"gone", properties=Properties(will_delay=100))
+    will = WillMessage(topic, b"gone", properties=Properties(will_delay=100))
     await (await join(name, will=will, properties=Properties(session_expiry=200))).abort()
     await join(name, clean_start=True)
     await watcher.receive(topic, payload=b"gone")
@@ -194,10 +194,10 @@ async def test_a_will_of_the_second_connection_is_its_own(join: Join, version: i
     watcher = await join()
     await watcher.subscribe(topic)
     expiry = Properties(session_expiry=60) if version == MQTT_5 else Properties()
-    first = await join(name, clean_start=False, will=Will(topic, b"first"), properties=expiry)
+    first = await join(name, clean_start=False, will=WillMessage(topic, b"first"), properties=expiry)
     await first.send(Disconnect())
     await first.expect_close()
-    second = await join(name, clean_start=False, will=Will(topic, b"second"), properties=expiry)
+    second = await join(name, clean_start=False, will=WillMessage(topic, b"second"), properties=expiry)
     await second.abort()
     await watcher.receive(topic, payload=b"second")
     await watcher.expect_nothing()

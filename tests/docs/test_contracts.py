@@ -8,7 +8,7 @@ import yaml
 
 from penstock.model.content.content import Content
 from penstock.model.quality import moment
-from penstock.policy.contracts.fit import Standing, match
+from penstock.policy.contracts.fit import FitLevel, match
 from penstock.policy.contracts.text_form import (
     read_collector,
     read_consumer,
@@ -69,5 +69,5 @@ def test_the_example_of_contracts_fits_as_the_page_says() -> None:
     consumer = read_consumer("free-air", said["consumers"]["free-air"], LIBRARY)
     situation = read_situation("life-hazard", said["situations"]["life-hazard"])
     (want,) = match(producer, consumer, LIBRARY).wants
-    assert standing_in(want, []) is Standing.FITS
-    assert standing_in(want, [situation.name]) is Standing.FAILS
+    assert standing_in(want, []) is FitLevel.FITS
+    assert standing_in(want, [situation.name]) is FitLevel.FAILS

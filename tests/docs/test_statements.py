@@ -40,14 +40,14 @@ def test_every_element_is_told_of() -> None:
 def test_bounds() -> None:
     stated = [int(number.replace(",", "")) for number in re.findall(r"^\| [^|]+ \| ([\d,]+) \|$", PAGE, re.MULTILINE)]
     assert stated == [
-        limits.MOST_STATEMENT,
-        25 * limits.MOST_STATEMENT,
-        limits.MOST_RULES,
-        limits.MOST_CLAUSES,
-        limits.MOST_ACTIONS,
-        limits.MOST_ARGUMENTS,
-        limits.MOST_STRING,
-        limits.MOST_TEXT,
+        limits.MAX_STATEMENT,
+        25 * limits.MAX_STATEMENT,
+        limits.MAX_RULES,
+        limits.MAX_CLAUSES,
+        limits.MAX_ACTIONS,
+        limits.MAX_ARGUMENTS,
+        limits.MAX_STRING,
+        limits.MAX_TEXT,
     ]
 
 

@@ -12,7 +12,7 @@ from penstock.domain import LimitSettings
 from penstock.language.condition import make_condition
 from penstock.model.topic import parse_filter
 from penstock.policy.access.acl import Acl
-from penstock.wire.packet import Pubrec, Pubrel, Will
+from penstock.wire.packet import Pubrec, Pubrel, WillMessage
 from tests.support.generators.examples import some
 from tests.support.memory.joined import Client, Joined
 from tests.support.models.invariants import check_node
@@ -108,7 +108,7 @@ class Histories(RuleBasedStateMachine):
             version,
             USERS[name],
             clean_start=clean,
-            will=None if session.will is None else Will(*session.will),
+            will=None if session.will is None else WillMessage(*session.will),
             **({"session_expiry": seconds} if version == 5 else {}),
             **({"maximum_packet_size": 1000} if version == 5 and measured else {}),
         )

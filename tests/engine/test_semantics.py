@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.rehearsal.wires import Choose, earliest
-from penstock.semantics.explore import ExplorationError, Outcome, Publication, explore, run, work_first
+from penstock.semantics.explore import DevicePublication, ExplorationError, RunOutcome, explore, run, work_first
 from penstock.semantics.ordering import in_order_links
 from penstock.semantics.rules import Notification, process, t_publish
 from penstock.semantics.schema import Schema
 from penstock.semantics.state import initial
-from penstock.semantics.task import Annotated
+from penstock.semantics.task import AnnotatedTask
 from tests.support.generators.domains import Scene, parts, scenes, word
 
 
@@ -32,23 +32,23 @@ def rehearse(scene: Scene, choose: Choose = earliest) -> Rehearsal:
     return rehearsal
 
 
-def publish(rehearsal: Rehearsal, publications: Iterable[Publication], qos: int) -> None:
+def publish(rehearsal: Rehearsal, publications: Iterable[DevicePublication], qos: int) -> None:
     for device, node, event in publications:
         topic, payload = parts(event)
         rehearsal.publish(device, topic, payload.encode(), qos=qos, node=node)
 
 
-def outcome(rehearsal: Rehearsal) -> Outcome:
+def outcome(rehearsal: Rehearsal) -> RunOutcome:
     """What all devices were told, as the semantics says it."""
     told = (
         Notification(one.node, device, word(one.topic, one.payload.decode()))
         for device in rehearsal.ensemble.devices
         for one in rehearsal.deliveries(device)
     )
-    return Outcome().after(told)
+    return RunOutcome().after(told)
 
 
-def by_link(outcome: Outcome) -> dict[tuple[str, str], list[str]]:
+def by_link(outcome: RunOutcome) -> dict[tuple[str, str], list[str]]:
     """What each device was told by each broker: there the order is certain."""
     found: dict[tuple[str, str], list[str]] = {}
     for device, notifications in outcome.histories:
@@ -81,11 +81,11 @@ def test_publications_at_once_are_delivered_as_some_interleaving_allows(scene: S
     assert outcome(rehearsal) in allowed
 
 
-def can_arrive(schema: Schema, publications: Iterable[Publication]) -> set[tuple[str, str]]:
+def can_arrive(schema: Schema, publications: Iterable[DevicePublication]) -> set[tuple[str, str]]:
     """Devices and topics that they may be told of, given monitors that keep no state: all that the rules lead to."""
     start = initial(schema)
     found: set[tuple[str, str]] = set()
-    waiting: list[Annotated] = []
+    waiting: list[AnnotatedTask] = []
     seen = set()
     for device, broker, topic in publications:
         waiting += t_publish(schema, start, device, broker, topic).state.wl

@@ -4,7 +4,7 @@ import random
 
 import msgspec
 
-from penstock.model.group_proof import METHOD, NONCE_BYTES, Answer, Claim
+from penstock.model.group_proof import METHOD, NONCE_BYTES, GroupAnswer, GroupClaim
 from penstock.wire.codec import encode
 from penstock.wire.errors import PacketError
 from penstock.wire.packet import (
@@ -22,9 +22,9 @@ from penstock.wire.packet import (
     Pubrel,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsubscribe,
-    Will,
+    WillMessage,
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
 
@@ -47,7 +47,7 @@ class Wild:
         connect = self._connect()
         data = encode(connect, self.version)
         if connect.properties.auth_method is not None and self.chance.random() < 0.7:
-            data += encode(Auth(0x18, self._proofs(Answer({}))), self.version)
+            data += encode(Auth(0x18, self._proofs(GroupAnswer({}))), self.version)
         return self._changed(data) if self.chance.random() < 0.05 else data
 
     def packet(self) -> bytes:
@@ -89,7 +89,9 @@ class Wild:
             case 9:
                 return self._connect()
             case 10:
-                return Auth(chance.choice((0, 0x18, 0x19)), self._proofs(chance.choice((self._claim(), Answer({})))))
+                return Auth(
+                    chance.choice((0, 0x18, 0x19)), self._proofs(chance.choice((self._claim(), GroupAnswer({}))))
+                )
             case 11:
                 return Connack()
             case 12:
@@ -101,7 +103,7 @@ class Wild:
         will = None
         if chance.random() < 0.3:
             delay = self._properties(will_delay=chance.choice((0, 1)))
-            will = Will(chance.choice(TOPICS[:4]), b"will", chance.randrange(3), chance.random() < 0.2, delay)
+            will = WillMessage(chance.choice(TOPICS[:4]), b"will", chance.randrange(3), chance.random() < 0.2, delay)
         properties = self._properties(
             session_expiry=chance.choice((0, 1, 600)),
             receive_maximum=chance.choice((1, 5, 100)),
@@ -119,10 +121,10 @@ class Wild:
             chance.choice(CLIENT_IDS), self.version, chance.random() < 0.5, keepalive, None, None, will, properties
         )
 
-    def _claim(self) -> Claim:
-        return Claim(self.chance.randbytes(NONCE_BYTES), tuple(self.chance.sample(("a", "b", "c"), 2)))
+    def _claim(self) -> GroupClaim:
+        return GroupClaim(self.chance.randbytes(NONCE_BYTES), tuple(self.chance.sample(("a", "b", "c"), 2)))
 
-    def _proofs(self, message: Claim | Answer) -> Properties:
+    def _proofs(self, message: GroupClaim | GroupAnswer) -> Properties:
         """Authentication data, as it should be or not."""
         chance = self.chance
         method = chance.choices((METHOD, "SCRAM", None), (20, 1, 1))[0]
@@ -143,12 +145,12 @@ class Wild:
         topic = chance.choice(TOPICS[:4] if chance.random() < 0.97 else TOPICS)
         return Publish(topic, bytes(size), qos, chance.random() < 0.15, dup, number if qos else 0, properties)
 
-    def _subscription(self) -> Subscription:
+    def _subscription(self) -> SubscriptionRequest:
         chance = self.chance
         if self.version == 4:
-            return Subscription(chance.choice(FILTERS), chance.randrange(3))
+            return SubscriptionRequest(chance.choice(FILTERS), chance.randrange(3))
         flags = chance.random() < 0.2, chance.random() < 0.3
-        return Subscription(chance.choice(FILTERS), chance.randrange(3), *flags, chance.randrange(3))
+        return SubscriptionRequest(chance.choice(FILTERS), chance.randrange(3), *flags, chance.randrange(3))
 
     def _properties(self, **values: object) -> Properties:
         """Some of the properties, in MQTT 5."""

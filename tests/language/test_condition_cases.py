@@ -8,7 +8,7 @@ import pytest
 
 from penstock.language.checker import check
 from penstock.language.condition import make_condition
-from penstock.language.errors import ConditionError, Failure, Kind
+from penstock.language.errors import ConditionError, Failure, FailureKind
 from penstock.language.evaluators.closures import compile_metered, compile_value
 from penstock.language.evaluators.reference import decide, evaluate
 from penstock.language.parser import parse
@@ -61,7 +61,7 @@ def test_canonical_form_is_the_same_condition(case: Case) -> None:
 def test_the_cases_are_as_they_should_be() -> None:
     assert len(ALL) >= 400
     assert [title for title, count in Counter(case.title for case in ALL).items() if count > 1] == []
-    assert {case.error for case in ALL if case.error} == set(Kind)
+    assert {case.error for case in ALL if case.error} == set(FailureKind)
     assert [case.title for case in ALL if case.gaps.keys() - set(EXECUTORS)] == []
 
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.condition import make_condition
-from penstock.language.errors import ConditionError, Failure, Kind
+from penstock.language.errors import ConditionError, Failure, FailureKind
 from penstock.language.evaluators import work
 from penstock.language.evaluators.closures import compile_value
 from penstock.language.evaluators.patterns import compiled
 from penstock.language.evaluators.reference import evaluate, steps
-from penstock.language.limits import MOST_EVENT_WORK, MOST_WORK
+from penstock.language.limits import MAX_EVENT_WORK, MAX_WORK
 from penstock.language.parser import parse
-from penstock.model.content.bounds import MOST_NODES
+from penstock.model.content.bounds import MAX_NODES
 from penstock.model.content.content import Content, Format
 from tests.support.cases.conditions import same
 from tests.support.generators.conditions import contents, expressions, usual_contents
@@ -32,7 +32,7 @@ some_content = st.one_of(contents, usual_contents)
 @given(anything, some_content, st.integers(0, 60))
 def test_evaluators_count_the_same(text: str, content: dict[str, Any], most: int) -> None:
     tree = parse(text)
-    with patch.object(work, "MOST_WORK", most):
+    with patch.object(work, "MAX_WORK", most):
         assert same(compile_value(tree)(content), evaluate(tree, content))
 
 
@@ -40,7 +40,7 @@ def test_evaluators_count_the_same(text: str, content: dict[str, Any], most: int
 def test_what_is_done_is_bounded_by_what_is_counted(text: str, content: dict[str, Any], most: int) -> None:
     tree = parse(text)
     evaluator = compile_value(tree)
-    with patch.object(work, "MOST_WORK", most), calls() as counted:
+    with patch.object(work, "MAX_WORK", most), calls() as counted:
         evaluator(content)
     assert len(counted) <= 30 * (work.parts(tree) + most)
 
@@ -106,7 +106,7 @@ def test_steps(text: str) -> None:
     assert steps(parse(text), CONTENT) == STEPS[text]
 
 
-LONG = list(range(MOST_NODES * 2 // 5))
+LONG = list(range(MAX_NODES * 2 // 5))
 COSTLY = {
     "elements in a list": ("a.exists(x, x in b)", {"a": [-1] * 50, "b": LONG}),
     "lists that are equal": ("a.exists(x, b != c)", {"a": [1] * 50, "b": LONG, "c": LONG}),
@@ -121,7 +121,7 @@ def test_what_took_seconds_fails(title: str) -> None:
     text, content = COSTLY[title]
     found = make_condition(text).holds(Content(json.dumps(content).encode(), Format.JSON))
     assert isinstance(found, Failure)
-    assert found.kind is Kind.TOO_COSTLY
+    assert found.kind is FailureKind.TOO_COSTLY
 
 
 def test_several_xpaths_share_the_bound() -> None:
@@ -130,14 +130,14 @@ def test_several_xpaths_share_the_bound() -> None:
     assert make_condition(found.format(2)).holds(document) is False
     both = make_condition(" || ".join(found.format(number) for number in range(2, 30))).holds(document)
     assert isinstance(both, Failure)
-    assert both.kind is Kind.TOO_COSTLY
+    assert both.kind is FailureKind.TOO_COSTLY
 
 
 def test_no_document_makes_one_xpath_cost_more_than_the_whole_bound() -> None:
     document = Content(b"<r>" + b"<a/>" * 9000 + b"</r>", Format.XML)
     found = make_condition("size(xpath('//a//b')) == 1").holds(document)
     assert isinstance(found, Failure)
-    assert found.kind is Kind.TOO_COSTLY
+    assert found.kind is FailureKind.TOO_COSTLY
 
 
 def test_a_pattern_that_is_too_large_is_refused_when_the_condition_is_made() -> None:
@@ -147,7 +147,7 @@ def test_a_pattern_that_is_too_large_is_refused_when_the_condition_is_made() -> 
 
 def test_a_simple_macro_over_the_longest_list_is_within_the_bound() -> None:
     body = parse("x.celsius >= 80.0 && x.unit == 'C'")
-    assert MOST_NODES * work.parts(body) <= MOST_WORK
+    assert MAX_NODES * work.parts(body) <= MAX_WORK
 
 
 def test_many_conditions_on_one_content_have_one_bound_together() -> None:
@@ -156,8 +156,8 @@ def test_many_conditions_on_one_content_have_one_bound_together() -> None:
     outcomes = [one.holds(content) for one in conditions]
     costly = [one for one in outcomes if isinstance(one, Failure)]
     assert outcomes[0] is False
-    assert {one.reason for one in costly} == {f"what is asked of this event takes more than {MOST_EVENT_WORK} steps"}
-    assert content.spent <= MOST_EVENT_WORK + MOST_WORK
+    assert {one.reason for one in costly} == {f"what is asked of this event takes more than {MAX_EVENT_WORK} steps"}
+    assert content.spent <= MAX_EVENT_WORK + MAX_WORK
     assert len(costly) > 20
     assert make_condition("has(l)").holds(content) is True
 

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.checker import check
-from penstock.language.errors import ConditionError, Failure, Kind, failed
+from penstock.language.errors import ConditionError, Failure, FailureKind, failed
 from penstock.language.evaluators.closures import compile_metered, compile_value
 from penstock.language.evaluators.reference import decide, evaluate
 from penstock.language.evaluators.work import Work
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.tree import walk
-from penstock.language.types import BOOL, DYN, TYPE, Scalar
-from penstock.language.values import Value, said
+from penstock.language.types import BOOL, DYN, TYPE, ScalarType
+from penstock.language.values import Value, type_text
 from tests.support.cases.conditions import same
 from tests.support.generators.conditions import contents, expressions, usual_contents
 
@@ -25,7 +25,7 @@ some_content = st.one_of(contents, usual_contents)
 
 
 def find_xpath(expression: str, work: Work) -> Value:
-    raise failed(Kind.UNREADABLE_CONTENT, f"nothing for `{expression}`")
+    raise failed(FailureKind.UNREADABLE_CONTENT, f"nothing for `{expression}`")
 
 
 @given(anything, some_content)
@@ -55,7 +55,7 @@ def test_what_the_checker_says_of_the_type_is_so(text: str, content: dict[str, A
     if isinstance(found, Failure) or expected == DYN:
         return
     name = str(expected).partition("(")[0]
-    assert name == {"null_type": "null"}.get(said(found), said(found))
+    assert name == {"null_type": "null"}.get(type_text(found), type_text(found))
 
 
 @given(st.text(alphabet="ab1.'\"\\`()[]{}<>=!&|?:,+-*/% \nxurb_", max_size=30))
@@ -120,4 +120,4 @@ def test_a_failure_has_no_truth() -> None:
 def test_types_of_names() -> None:
     assert check(parse("int"), "int") == TYPE
     assert check(parse("a > 1"), "a > 1") == BOOL
-    assert check(parse("1 + 1"), "1 + 1") == Scalar("int")
+    assert check(parse("1 + 1"), "1 + 1") == ScalarType("int")

@@ -10,23 +10,27 @@ from hypothesis import strategies as st
 
 from penstock.language import types
 from penstock.language.evaluators.doubles import widening
-from penstock.language.types import DYN, ListType, MapType, Record, Type
+from penstock.language.types import DYN, ListType, MapType, RecordType, Type
 from penstock.language.values import Uint
 from tests.support.cases.conditions import same
 
 CASES: dict[str, tuple[Type, Any, Any]] = {
-    "an int": (Record({"t": types.DOUBLE}), {"t": 71}, {"t": 71.0}),
-    "a double": (Record({"t": types.DOUBLE}), {"t": 71.5}, {"t": 71.5}),
-    "a uint": (Record({"t": types.DOUBLE}), {"t": Uint(2**63)}, {"t": 2.0**63}),
-    "an int between doubles is rounded": (Record({"t": types.DOUBLE}), {"t": 2**53 + 1}, {"t": 2.0**53}),
-    "a bool is not a number": (Record({"t": types.DOUBLE}), {"t": True}, {"t": True}),
-    "nothing else is changed": (Record({"t": types.DOUBLE}), {"t": "1", "u": 1}, {"t": "1", "u": 1}),
-    "no double for an int": (Record({"t": types.DOUBLE, "n": types.INT}), {"n": 71.5}, {"n": 71.5}),
-    "in a list": (Record({"l": ListType(types.DOUBLE)}), {"l": [1, 2.5, None]}, {"l": [1.0, 2.5, None]}),
-    "in a record": (Record({"r": Record({"v": types.DOUBLE})}), {"r": {"v": 1, "w": 1}}, {"r": {"v": 1.0, "w": 1}}),
+    "an int": (RecordType({"t": types.DOUBLE}), {"t": 71}, {"t": 71.0}),
+    "a double": (RecordType({"t": types.DOUBLE}), {"t": 71.5}, {"t": 71.5}),
+    "a uint": (RecordType({"t": types.DOUBLE}), {"t": Uint(2**63)}, {"t": 2.0**63}),
+    "an int between doubles is rounded": (RecordType({"t": types.DOUBLE}), {"t": 2**53 + 1}, {"t": 2.0**53}),
+    "a bool is not a number": (RecordType({"t": types.DOUBLE}), {"t": True}, {"t": True}),
+    "nothing else is changed": (RecordType({"t": types.DOUBLE}), {"t": "1", "u": 1}, {"t": "1", "u": 1}),
+    "no double for an int": (RecordType({"t": types.DOUBLE, "n": types.INT}), {"n": 71.5}, {"n": 71.5}),
+    "in a list": (RecordType({"l": ListType(types.DOUBLE)}), {"l": [1, 2.5, None]}, {"l": [1.0, 2.5, None]}),
+    "in a record": (
+        RecordType({"r": RecordType({"v": types.DOUBLE})}),
+        {"r": {"v": 1, "w": 1}},
+        {"r": {"v": 1.0, "w": 1}},
+    ),
     "in a map": (MapType(types.STRING, types.DOUBLE), {"a": 1, "b": "x"}, {"a": 1.0, "b": "x"}),
-    "in all others": (Record({"n": types.INT}, types.DOUBLE), {"n": 1, "x": 1}, {"n": 1, "x": 1.0}),
-    "of another shape": (Record({"l": ListType(types.DOUBLE)}), {"l": {"v": 1}}, {"l": {"v": 1}}),
+    "in all others": (RecordType({"n": types.INT}, types.DOUBLE), {"n": 1, "x": 1}, {"n": 1, "x": 1.0}),
+    "of another shape": (RecordType({"l": ListType(types.DOUBLE)}), {"l": {"v": 1}}, {"l": {"v": 1}}),
 }
 
 
@@ -39,7 +43,7 @@ def test_as_declared(title: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "declared", [types.ANYTHING, DYN, Record({"n": types.INT, "l": ListType(types.STRING)})], ids=str
+    "declared", [types.ANYTHING, DYN, RecordType({"n": types.INT, "l": ListType(types.STRING)})], ids=str
 )
 def test_without_doubles_there_is_nothing_to_do(declared: Type) -> None:
     assert widening(declared) is None
@@ -48,7 +52,7 @@ def test_without_doubles_there_is_nothing_to_do(declared: Type) -> None:
 names = st.sampled_from(["a", "b", "c"])
 declarations = st.recursive(
     st.sampled_from([types.DOUBLE, types.INT, types.STRING, DYN]),
-    lambda inner: st.builds(ListType, inner) | st.builds(Record, st.dictionaries(names, inner, max_size=3)),
+    lambda inner: st.builds(ListType, inner) | st.builds(RecordType, st.dictionaries(names, inner, max_size=3)),
     max_leaves=6,
 )
 values = st.recursive(

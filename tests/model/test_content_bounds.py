@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.model.content import xpath
-from penstock.model.content.bounds import MOST_BYTES, MOST_DEPTH, MOST_NODES
+from penstock.model.content.bounds import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from penstock.model.content.content import Content, ContentError, Format, Unreadable
 from tests.support.memory.sparkplug import encode
 
@@ -28,84 +28,84 @@ def booleans(count: int) -> str:
 
 
 WITHIN: dict[str, tuple[Format, Callable[[], bytes]]] = {
-    "a payload of the greatest size": (Format.JSON, lambda: b'"' + b"a" * (MOST_BYTES - 2) + b'"'),
-    "lists inside each other": (Format.JSON, lambda: nested("[", "]", MOST_DEPTH)),
-    "objects inside each other": (Format.JSON, lambda: nested('{"a":', "}", MOST_DEPTH).replace(b":}", b":1}", 1)),
-    "many lists beside each other": (Format.JSON, lambda: b"[" + b"[]," * (MOST_DEPTH * 2) + b"1]"),
-    "many brackets in a string": (Format.JSON, lambda: b'["' + b"[" * (MOST_DEPTH * 2) + b'"]'),
-    "many elements of a list": (Format.JSON, lambda: b"[" + b"1," * (MOST_NODES - 1) + b"1]"),
-    "many commas in a string": (Format.JSON, lambda: b'["' + b"," * (MOST_NODES + 1) + b'"]'),
-    "elements inside each other": (Format.XML, lambda: nested("<a>", "</a>", MOST_DEPTH)),
-    "many elements": (Format.XML, lambda: b"<a>" + b"<b/>" * (MOST_NODES - 1) + b"</a>"),
+    "a payload of the greatest size": (Format.JSON, lambda: b'"' + b"a" * (MAX_BYTES - 2) + b'"'),
+    "lists inside each other": (Format.JSON, lambda: nested("[", "]", MAX_DEPTH)),
+    "objects inside each other": (Format.JSON, lambda: nested('{"a":', "}", MAX_DEPTH).replace(b":}", b":1}", 1)),
+    "many lists beside each other": (Format.JSON, lambda: b"[" + b"[]," * (MAX_DEPTH * 2) + b"1]"),
+    "many brackets in a string": (Format.JSON, lambda: b'["' + b"[" * (MAX_DEPTH * 2) + b'"]'),
+    "many elements of a list": (Format.JSON, lambda: b"[" + b"1," * (MAX_NODES - 1) + b"1]"),
+    "many commas in a string": (Format.JSON, lambda: b'["' + b"," * (MAX_NODES + 1) + b'"]'),
+    "elements inside each other": (Format.XML, lambda: nested("<a>", "</a>", MAX_DEPTH)),
+    "many elements": (Format.XML, lambda: b"<a>" + b"<b/>" * (MAX_NODES - 1) + b"</a>"),
     "many pieces of text": (Format.XML, lambda: b"<a>" + b"x<!---->" * 100_000 + b"</a>"),
-    "templates inside each other": (Format.SPARKPLUG, lambda: templates((MOST_DEPTH - 1) // 3)),
-    "many metrics": (Format.SPARKPLUG, lambda: b"\x12\x02\x10\x00" * MOST_NODES),
+    "templates inside each other": (Format.SPARKPLUG, lambda: templates((MAX_DEPTH - 1) // 3)),
+    "many metrics": (Format.SPARKPLUG, lambda: b"\x12\x02\x10\x00" * MAX_NODES),
 }
 
 BEYOND: dict[str, tuple[Format, Callable[[], bytes], str]] = {
     "a payload that is too large": (
         Format.JSON,
-        lambda: b'"' + b"a" * (MOST_BYTES - 1) + b'"',
+        lambda: b'"' + b"a" * (MAX_BYTES - 1) + b'"',
         "a payload of 1048577 bytes is too large to be decoded, 1048576 are the most",
     ),
     "too many lists inside each other": (
         Format.JSON,
-        lambda: nested("[", "]", MOST_DEPTH + 1),
+        lambda: nested("[", "]", MAX_DEPTH + 1),
         "more than 64 JSON values inside each other",
     ),
     "very many lists inside each other": (
         Format.JSON,
-        lambda: nested("[", "]", MOST_BYTES // 2),
+        lambda: nested("[", "]", MAX_BYTES // 2),
         "more than 64 JSON values inside each other",
     ),
     "very many lists that are not closed": (
         Format.JSON,
-        lambda: b"[" * MOST_BYTES,
+        lambda: b"[" * MAX_BYTES,
         "more than 64 JSON values inside each other",
     ),
     "too many elements of a list": (
         Format.JSON,
-        lambda: b"[" + b"1," * MOST_NODES + b"1]",
+        lambda: b"[" + b"1," * MAX_NODES + b"1]",
         "more than 100000 JSON values",
     ),
     "too many XML elements inside each other": (
         Format.XML,
-        lambda: nested("<a>", "</a>", MOST_DEPTH + 1),
+        lambda: nested("<a>", "</a>", MAX_DEPTH + 1),
         "more than 64 XML elements inside each other",
     ),
     "too many XML elements": (
         Format.XML,
-        lambda: b"<a>" + b"<b/>" * MOST_NODES + b"</a>",
+        lambda: b"<a>" + b"<b/>" * MAX_NODES + b"</a>",
         "more than 100000 XML elements and attributes",
     ),
     "too many XML attributes": (
         Format.XML,
-        lambda: b"<a>" + b"<b a='' b='' c='' d=''/>" * (MOST_NODES // 5) + b"</a>",
+        lambda: b"<a>" + b"<b a='' b='' c='' d=''/>" * (MAX_NODES // 5) + b"</a>",
         "more than 100000 XML elements and attributes",
     ),
     "too many namespaces": (
         Format.XML,
-        lambda: b"<a>" + b"<b xmlns='c'/>" * (MOST_NODES // 2) + b"</a>",
+        lambda: b"<a>" + b"<b xmlns='c'/>" * (MAX_NODES // 2) + b"</a>",
         "more than 100000 XML elements and attributes",
     ),
     "too many templates inside each other": (
         Format.SPARKPLUG,
-        lambda: templates(MOST_DEPTH),
+        lambda: templates(MAX_DEPTH),
         "more than 64 Sparkplug B values inside each other",
     ),
     "too many metrics": (
         Format.SPARKPLUG,
-        lambda: b"\x12\x02\x10\x00" * (MOST_NODES + 1),
+        lambda: b"\x12\x02\x10\x00" * (MAX_NODES + 1),
         "more than 100000 Sparkplug B values",
     ),
     "too many booleans in an array": (
         Format.SPARKPLUG,
-        lambda: encode({"metrics": [{"name": "a", "datatype": 32, "bytes_value": booleans(MOST_NODES + 1)}]}),
+        lambda: encode({"metrics": [{"name": "a", "datatype": 32, "bytes_value": booleans(MAX_NODES + 1)}]}),
         "more than 100000 Sparkplug B values",
     ),
     "too many rows of nothing": (
         Format.SPARKPLUG,
-        lambda: encode({"metrics": [{"name": "a", "dataset_value": {"rows": [{}] * (MOST_NODES + 1)}}]}),
+        lambda: encode({"metrics": [{"name": "a", "dataset_value": {"rows": [{}] * (MAX_NODES + 1)}}]}),
         "more than 100000 Sparkplug B values",
     ),
 }
@@ -179,7 +179,7 @@ def test_xpath_that_looks_at_each_node_once_is_for_all_documents(expression: str
 
 
 def test_xpath_does_not_find_more_text_than_a_payload_may_have() -> None:
-    length = MOST_BYTES // 10
+    length = MAX_BYTES // 10
     content = Content(b"<a>" * 11 + b"x" * length + b"</a>" * 11, Format.XML)
     assert content.xpath("string-length(/)") == length
     with pytest.raises(ContentError, match="`//a` finds more than 1048576 characters"):

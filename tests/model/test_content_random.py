@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.content.content import Content, ContentError, Format, Unreadable
-from penstock.model.values import LAST_SECOND, LEAST_INT, MOST_INT, MOST_UINT, Timestamp, Uint, Value
+from penstock.model.values import LAST_SECOND, MAX_INT, MAX_UINT, MIN_INT, Timestamp, Uint, Value
 from tests.support.cases.conditions import same
 from tests.support.cases.contents import cases
 from tests.support.memory.sparkplug import PAYLOAD, encode
@@ -35,8 +35,8 @@ def read_from_json(value: Any) -> Value:
         return {key: read_from_json(each) for key, each in value.items()}
     if isinstance(value, list):
         return [read_from_json(each) for each in value]
-    if type(value) is int and not LEAST_INT <= value <= MOST_INT:
-        return Uint(value) if MOST_INT < value <= MOST_UINT else float(value)
+    if type(value) is int and not MIN_INT <= value <= MAX_INT:
+        return Uint(value) if MAX_INT < value <= MAX_UINT else float(value)
     return value
 
 
@@ -116,7 +116,7 @@ def signed(number: int, bits: int) -> int:
 
 
 def unsigned(number: int) -> int:
-    return Uint(number) if number > MOST_INT else number
+    return Uint(number) if number > MAX_INT else number
 
 
 def time_of(milliseconds: int) -> Value:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.content.content import Content, Format, Reader, Rule, Unreadable
+from penstock.model.content.content import Content, ContentReader, Format, FormatRule, Unreadable
 from penstock.model.event import Event
 from tests.support.cases.contents import load
 
@@ -18,7 +18,7 @@ def event_of(topic: str, payload: bytes, content_type: str | None = None) -> Eve
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["title"])
 def test_the_format_is(case: dict[str, Any]) -> None:
-    reader = Reader(tuple(Rule(filter, Format(format)) for filter, format in case.get("rules", ())))
+    reader = ContentReader(tuple(FormatRule(filter, Format(format)) for filter, format in case.get("rules", ())))
     looks_like_nothing = b"\x07"
     event = event_of(case.get("topic", "t"), looks_like_nothing, case.get("type"))
     content = reader.read(event)
@@ -29,13 +29,13 @@ def test_the_format_is(case: dict[str, Any]) -> None:
 
 
 def test_of_one_event_the_content_is_decoded_once() -> None:
-    reader = Reader()
+    reader = ContentReader()
     event = event_of("t", b'{"a": 1}')
     assert reader.read(event).attributes is reader.read(event).attributes
 
 
 def test_of_another_event_with_the_same_payload_the_topic_counts() -> None:
-    reader = Reader((Rule("json", Format.JSON), Rule("text", Format.TEXT)))
+    reader = ContentReader((FormatRule("json", Format.JSON), FormatRule("text", Format.TEXT)))
     contents = [reader.read(event_of(topic, b"1")).attributes for topic in ("json", "text", "json")]
     assert contents == [{"value": 1}, {"value": "1"}, {"value": 1}]
 
@@ -43,4 +43,6 @@ def test_of_another_event_with_the_same_payload_the_topic_counts() -> None:
 def test_a_rule_makes_what_only_looks_like_json_unreadable() -> None:
     payload = b"12:30"
     assert Content(payload).attributes == {}
-    assert isinstance(Reader((Rule("#", Format.JSON),)).read(event_of("t", payload)).attributes, Unreadable)
+    assert isinstance(
+        ContentReader((FormatRule("#", Format.JSON),)).read(event_of("t", payload)).attributes, Unreadable
+    )

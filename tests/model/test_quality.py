@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
 from penstock.model.quality import (
-    MOST_VALUES,
+    MAX_VALUES,
     Catalogue,
     Criterion,
     Direction,
     Indicator,
-    Key,
     MetricDefinition,
+    MetricKey,
     MetricValue,
     Quality,
     moment,
@@ -49,10 +49,12 @@ PRECISION = Indicator("10", Criterion("10.1", (PERCENT,)))
         pytest.param(lambda: Criterion("a", ()), "no definition", id="a criterion without a metric"),
         pytest.param(lambda: Criterion("a", (PERCENT, PERCENT)), "two definitions", id="a metric twice"),
         pytest.param(lambda: Catalogue([PRECISION, PRECISION]), "two indicators", id="an indicator twice"),
-        pytest.param(lambda: MetricValue(Key("a", "b", "c"), math.nan, moment(0)), "number", id="not a number"),
-        pytest.param(lambda: MetricValue(Key("a", "b", "c"), True, moment(0)), "number", id="a truth value"),
-        pytest.param(lambda: MetricValue(Key("a", "b", ""), 1, moment(0)), "not an id", id="a key without an id"),
-        pytest.param(lambda: MetricValue(Key("a", "b", "c"), 1, Timestamp(1 << 70)), "year", id="after the year 9999"),
+        pytest.param(lambda: MetricValue(MetricKey("a", "b", "c"), math.nan, moment(0)), "number", id="not a number"),
+        pytest.param(lambda: MetricValue(MetricKey("a", "b", "c"), True, moment(0)), "number", id="a truth value"),
+        pytest.param(lambda: MetricValue(MetricKey("a", "b", ""), 1, moment(0)), "not an id", id="a key without an id"),
+        pytest.param(
+            lambda: MetricValue(MetricKey("a", "b", "c"), 1, Timestamp(1 << 70)), "year", id="after the year 9999"
+        ),
         pytest.param(lambda: moment(math.nan), "year", id="a clock that shows nothing"),
     ],
 )
@@ -96,16 +98,16 @@ def test_levels_are_found_by_name() -> None:
 def test_a_catalogue_finds_metrics_and_says_what_it_has() -> None:
     both = Indicator("20", Criterion("20.1", (PERCENT, AGE), like="freshness"))
     catalogue = Catalogue([PRECISION]).with_([both])
-    key = Key("10", "10.1", "10.1")
+    key = MetricKey("10", "10.1", "10.1")
     assert (catalogue.key("10"), catalogue.definition(key), catalogue.kind(key)) == (key, PERCENT, "10.1")
-    assert catalogue.kind(Key("20", "20.1", "age")) == "freshness"
-    assert (catalogue.find(Key("1", "1", "1")), catalogue.kind(Key("1", "1", "1"))) == (None, "")
+    assert catalogue.kind(MetricKey("20", "20.1", "age")) == "freshness"
+    assert (catalogue.find(MetricKey("1", "1", "1")), catalogue.kind(MetricKey("1", "1", "1"))) == (None, "")
     with pytest.raises(PolicyError, match=r"2 metrics: name one, as in `20/20\.1/10\.1`"):
         catalogue.key("20")
     with pytest.raises(PolicyError, match="no quality indicator `30` \\(known: `10`, `20`\\)"):
         catalogue.key("30")
     with pytest.raises(PolicyError, match="no quality metric `1/1/1`"):
-        catalogue.definition(Key("1", "1", "1"))
+        catalogue.definition(MetricKey("1", "1", "1"))
 
 
 @given(qualities, values)
@@ -118,15 +120,15 @@ def test_quality_has_each_metric_once(quality: Quality, value: MetricValue) -> N
 
 
 def test_a_metric_twice_and_too_many_are_refused() -> None:
-    one = MetricValue(Key("a", "b", "c"), 1, moment(0))
+    one = MetricValue(MetricKey("a", "b", "c"), 1, moment(0))
     with pytest.raises(PolicyError, match="twice"):
         Quality([one, one])
     with pytest.raises(PolicyError, match="too many"):
-        Quality(MetricValue(Key(f"a{n}", "b", "c"), 1, moment(0)) for n in range(MOST_VALUES + 1))
+        Quality(MetricValue(MetricKey(f"a{n}", "b", "c"), 1, moment(0)) for n in range(MAX_VALUES + 1))
 
 
 def test_a_value_that_was_changed_says_when() -> None:
-    made = MetricValue(Key("a", "b", "c"), 1, moment(5))
+    made = MetricValue(MetricKey("a", "b", "c"), 1, moment(5))
     assert made.at == moment(5)
-    assert made.changed(2, moment(7)) == MetricValue(Key("a", "b", "c"), 2, moment(5), moment(7))
+    assert made.changed(2, moment(7)) == MetricValue(MetricKey("a", "b", "c"), 2, moment(5), moment(7))
     assert made.changed(2, moment(7)).at == moment(7)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.jobs.replay import Replay, replay_few
+from penstock.pipeline.jobs.replay import ReplayReport, replay_few
 from penstock.pipeline.spark.session import SMALL
 from tests.support.spark.replays import Replaying, replay_both
 
@@ -56,10 +56,10 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
 def replaying(request: pytest.FixtureRequest) -> Replaying:
     """The job `replay` without Spark; and on it, where it must say the same."""
 
-    def few(journal: Path, draft: Path, subjects: tuple[str, ...] = ()) -> Replay:
+    def few(journal: Path, draft: Path, subjects: tuple[str, ...] = ()) -> ReplayReport:
         return replay_few(journal, draft, subjects=subjects)
 
-    def on_spark(journal: Path, draft: Path, subjects: tuple[str, ...] = ()) -> Replay:
+    def on_spark(journal: Path, draft: Path, subjects: tuple[str, ...] = ()) -> ReplayReport:
         return replay_both(request.getfixturevalue("interpreted"), journal, draft, subjects)
 
     return few if request.param == "few" else on_spark

@@ -8,27 +8,27 @@ from itertools import pairwise
 import pytest
 
 from penstock.semantics.explore import (
+    DevicePublication,
     ExplorationError,
-    Outcome,
-    Publication,
+    RunOutcome,
     explore,
     histories,
     run,
     work_first,
 )
 from penstock.semantics.ordering import Ordering, by_publication, fifo, in_order_links, unordered
-from penstock.semantics.schema import ConnectionGraph, EventPolicy, Monitor, Schema, liberal
+from penstock.semantics.schema import ConnectionGraph, EventPolicy, LinkMonitor, Schema, liberal
 from tests.support.models.ensembles import both_ways, figure_1, roles, smart_home, subscribed_to_all
 
 ORDERINGS = [unordered, fifo, by_publication, in_order_links]
 
 
-def published(*texts: str) -> list[Publication]:
+def published(*texts: str) -> list[DevicePublication]:
     """Publications from texts such as `DB H AC_request`."""
-    return [Publication(*text.split()) for text in texts]
+    return [DevicePublication(*text.split()) for text in texts]
 
 
-def notified(outcomes: Iterable[Outcome]) -> set[str]:
+def notified(outcomes: Iterable[RunOutcome]) -> set[str]:
     """Devices that some outcome notifies."""
     return {device for outcome in outcomes for device, _ in outcome.histories}
 
@@ -130,7 +130,7 @@ def test_a_device_in_two_roles_hears_an_event_of_both_twice() -> None:
 
 def test_an_event_injected_by_a_monitor_goes_the_whole_way() -> None:
     graph = ConnectionGraph(frozenset("de"), frozenset("xy"), both_ways([("d", "x"), ("x", "y"), ("e", "y")]))
-    monitor = Monitor(lambda state, topic: (state, (topic, "b", topic)))
+    monitor = LinkMonitor(lambda state, topic: (state, (topic, "b", topic)))
     events = EventPolicy(frozenset("ab"), {("x", "y"): monitor})
     schema = Schema(graph, liberal(graph), events, subscribed_to_all(graph, events.topics), in_order_links)
     assert histories(explore(schema, published("d x a")), "e") == {("a", "b", "a")}
@@ -160,7 +160,7 @@ def test_what_one_run_shows_is_among_what_exploring_finds(ordering: Ordering, se
     home = smart_home(ordering, chance.sample(["SP", "MD", "DB", "SC", "DL"], 2))
     topics = sorted(home.events.topics)
     devices = [(x, y) for x, y in sorted(home.graph.link) if home.graph.publish(x, y)]
-    flow = [Publication(*chance.choice(devices), chance.choice(topics)) for _ in range(2)]
+    flow = [DevicePublication(*chance.choice(devices), chance.choice(topics)) for _ in range(2)]
     outcomes = explore(home, flow)
     assert run(home, flow, chance.choice)[1] in outcomes
     assert run(home, flow, work_first)[1] in outcomes

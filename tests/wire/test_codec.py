@@ -4,13 +4,13 @@ import pytest
 
 from penstock.wire.codec import encode
 from penstock.wire.framing import Framer
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 from tests.support.cases.packets import Case, all_cases, invalid_cases, valid_cases
 
 
 @pytest.mark.parametrize("case", valid_cases(), ids=str)
 def test_a_valid_packet_decodes_as_the_case_says(case: Case) -> None:
-    decoder = Decoder(version=case.version)
+    decoder = StreamDecoder(version=case.version)
     assert decoder.feed(case.data) == [case.packet]
     assert decoder.error is None
 
@@ -26,12 +26,12 @@ def test_a_packet_in_another_form_encodes_to_other_bytes_that_say_the_same(case:
     assert case.packet is not None
     canonical = encode(case.packet, case.version)
     assert canonical != case.data
-    assert Decoder(version=case.version).feed(canonical) == [case.packet]
+    assert StreamDecoder(version=case.version).feed(canonical) == [case.packet]
 
 
 @pytest.mark.parametrize("case", invalid_cases(), ids=str)
 def test_an_invalid_packet_is_refused_with_the_reason_of_the_case(case: Case) -> None:
-    decoder = Decoder(version=case.version)
+    decoder = StreamDecoder(version=case.version)
     assert decoder.feed(case.data) == []
     assert decoder.error is not None
     assert decoder.error.reason is case.error, decoder.error
@@ -39,7 +39,7 @@ def test_an_invalid_packet_is_refused_with_the_reason_of_the_case(case: Case) ->
 
 @pytest.mark.parametrize("case", invalid_cases(), ids=str)
 def test_a_refusal_is_told_in_one_lower_case_sentence(case: Case) -> None:
-    decoder = Decoder(version=case.version)
+    decoder = StreamDecoder(version=case.version)
     decoder.feed(case.data)
     message = str(decoder.error)
     assert message == message.strip()

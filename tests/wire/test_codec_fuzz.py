@@ -10,7 +10,7 @@ from penstock.wire.codec import decode, encode
 from penstock.wire.errors import WireError
 from penstock.wire.packet import MQTT_5, MQTT_311, Packet
 from penstock.wire.primitives import encode_varint
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 from tests.support.cases.packets import all_cases
 from tests.support.generators.packets import connects, packets
 
@@ -22,7 +22,7 @@ def _chunks(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(places)]
 
 
-def _fed(decoder: Decoder, chunks: list[bytes]) -> list[Packet]:
+def _fed(decoder: StreamDecoder, chunks: list[bytes]) -> list[Packet]:
     return [packet for chunk in chunks for packet in decoder.feed(chunk)]
 
 
@@ -30,7 +30,7 @@ def _fed(decoder: Decoder, chunks: list[bytes]) -> list[Packet]:
 @given(data=st.data())
 def test_what_is_encoded_decodes_to_the_same(version: int, data: st.DataObject) -> None:
     packet = data.draw(packets(version))
-    decoder = Decoder(version=version)
+    decoder = StreamDecoder(version=version)
     assert decoder.feed(encode(packet, version)) == [packet]
     assert decoder.error is None
 
@@ -70,7 +70,7 @@ def _decodes_or_is_refused(first: int, body: bytes, version: int) -> None:
         return
     own = getattr(packet, "version", version)
     again = encode(packet, own)
-    assert Decoder(version=own).feed(again) == [packet]
+    assert StreamDecoder(version=own).feed(again) == [packet]
     assert len(again) <= 1 + len(encode_varint(len(body))) + len(body)
 
 
@@ -79,7 +79,7 @@ def _decodes_or_is_refused(first: int, body: bytes, version: int) -> None:
 def test_chunking_changes_nothing(version: int, data: st.DataObject, cuts: list[int]) -> None:
     sent = [data.draw(connects(version)), *data.draw(st.lists(packets(version), max_size=6))]
     stream = b"".join(encode(packet, version) for packet in sent)
-    decoder = Decoder()
+    decoder = StreamDecoder()
     assert _fed(decoder, _chunks(stream, cuts)) == sent
     assert decoder.error is None
     assert decoder.version == version
@@ -90,7 +90,7 @@ def test_chunking_changes_nothing(version: int, data: st.DataObject, cuts: list[
 def test_a_stream_can_be_fed_byte_by_byte(version: int, data: st.DataObject) -> None:
     sent = data.draw(st.lists(packets(version), max_size=3))
     stream = b"".join(encode(packet, version) for packet in sent)
-    decoder = Decoder(version=version)
+    decoder = StreamDecoder(version=version)
     assert _fed(decoder, [stream[at : at + 1] for at in range(len(stream))]) == sent
     assert decoder.error is None
 
@@ -100,8 +100,8 @@ def test_a_stream_can_be_fed_byte_by_byte(version: int, data: st.DataObject) -> 
 def test_chunking_changes_nothing_about_junk(version: int, data: st.DataObject, junk: bytes, cuts: list[int]) -> None:
     sent = data.draw(st.lists(packets(version), max_size=3))
     stream = b"".join(encode(packet, version) for packet in sent) + junk
-    whole = Decoder(limit=1_000, version=version)
-    parts = Decoder(limit=1_000, version=version)
+    whole = StreamDecoder(limit=1_000, version=version)
+    parts = StreamDecoder(limit=1_000, version=version)
     read = whole.feed(stream)
     assert _fed(parts, _chunks(stream, cuts)) == read
     assert read[: len(sent)] == sent

@@ -15,12 +15,12 @@ from penstock.wire.packet import (
     Publish,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsubscribe,
-    Will,
+    WillMessage,
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 
 IMPOSSIBLE: dict[str, tuple[Packet, int]] = {
     "a client id over 65,535 bytes": (Connect("x" * 65_536), 5),
@@ -29,8 +29,8 @@ IMPOSSIBLE: dict[str, tuple[Packet, int]] = {
     "a keep alive over 65,535": (Connect("a", keepalive=65_536), 5),
     "protocol version 3": (Connect("a", version=3), 3),
     "a password without a user name in 3.1.1": (Connect("a", version=4, password=b"x"), 4),
-    "a will of QoS 3": (Connect("a", will=Will("w", qos=3)), 5),
-    "a will payload over 65,535 bytes": (Connect("a", will=Will("w", b"x" * 65_536)), 5),
+    "a will of QoS 3": (Connect("a", will=WillMessage("w", qos=3)), 5),
+    "a will payload over 65,535 bytes": (Connect("a", will=WillMessage("w", b"x" * 65_536)), 5),
     "a topic over 65,535 bytes": (Publish("x" * 65_536), 4),
     "a PUBLISH of QoS 3": (Publish("a", qos=3, packet_id=1), 5),
     "a PUBLISH of QoS 1 without a packet identifier": (Publish("a", qos=1), 5),
@@ -41,8 +41,8 @@ IMPOSSIBLE: dict[str, tuple[Packet, int]] = {
     "a reason code over 255": (Puback(1, 256), 5),
     "a reason code under 0": (Disconnect(-1), 5),
     "a SUBSCRIBE without a filter": (Subscribe(1, ()), 5),
-    "a subscription with QoS 3": (Subscribe(1, (Subscription("a", 3),)), 4),
-    "a subscription with retain handling 3": (Subscribe(1, (Subscription("a", retain_handling=3),)), 5),
+    "a subscription with QoS 3": (Subscribe(1, (SubscriptionRequest("a", 3),)), 4),
+    "a subscription with retain handling 3": (Subscribe(1, (SubscriptionRequest("a", retain_handling=3),)), 5),
     "an UNSUBSCRIBE without a filter": (Unsubscribe(1, ()), 4),
     "a SUBACK with a reason code over 255": (Suback(1, (0, 300)), 5),
     "an AUTH in 3.1.1": (Auth(), 4),
@@ -51,7 +51,7 @@ IMPOSSIBLE: dict[str, tuple[Packet, int]] = {
         5,
     ),
     "two subscription identifiers in SUBSCRIBE": (
-        Subscribe(1, (Subscription("a"),), Properties(subscription_ids=(1, 2))),
+        Subscribe(1, (SubscriptionRequest("a"),), Properties(subscription_ids=(1, 2))),
         5,
     ),
     "topic alias 0": (Publish("a", properties=Properties(topic_alias=0)), 5),
@@ -117,7 +117,7 @@ def test_properties_are_read_from_their_length_to_their_end() -> None:
 def test_a_packet_of_many_user_properties_is_read() -> None:
     pairs = tuple(("k", str(number)) for number in range(50_000))
     packet = Publish("a", properties=Properties(user_properties=pairs))
-    assert Decoder(version=5).feed(encode(packet, 5)) == [packet]
+    assert StreamDecoder(version=5).feed(encode(packet, 5)) == [packet]
 
 
 def test_packets_are_frozen_and_hashable() -> None:
@@ -128,12 +128,12 @@ def test_packets_are_frozen_and_hashable() -> None:
 
 
 def test_a_server_learns_the_version_from_connect_and_insists_on_it_first() -> None:
-    decoder = Decoder()
+    decoder = StreamDecoder()
     assert decoder.feed(encode(Connect("a", version=4), 4) + encode(Puback(1), 4)) == [
         Connect("a", version=4),
         Puback(1),
     ]
     assert decoder.version == 4
-    stranger = Decoder()
+    stranger = StreamDecoder()
     assert stranger.feed(encode(Puback(1), 4)) == []
     assert str(stranger.error) == "first packet is not CONNECT"

@@ -13,8 +13,8 @@ from collections import defaultdict
 
 from benchmarks.reproduce.sparkplug.deployments import PRIMARY, SECONDARY, Deployment, topic
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connect, Publish, Subscribe, Subscription, Will
-from penstock.wire.stream import Decoder
+from penstock.wire.packet import Connect, Publish, Subscribe, SubscriptionRequest, WillMessage
+from penstock.wire.stream import StreamDecoder
 
 Times = dict[str, list[float]]
 """By message type, seconds from publishing to receiving."""
@@ -65,11 +65,11 @@ def sent_at(message: bytes) -> float:
 class _Client(asyncio.Protocol):
     """A client of the broker; what it gets is timed as it arrives."""
 
-    def __init__(self, name: str, times: Times, will: Will | None = None) -> None:
+    def __init__(self, name: str, times: Times, will: WillMessage | None = None) -> None:
         self._name = name
         self._times = times
         self._will = will
-        self._decoder = Decoder(version=5)
+        self._decoder = StreamDecoder(version=5)
         self._transport: asyncio.Transport
         self.ready = asyncio.Event()
 
@@ -101,7 +101,7 @@ async def measure(port: int, deployment: Deployment, seconds: float, seed: int) 
     for name, own in times.items():
         clients[name] = await _connected(port, name, own)
         clients[name].ready.clear()
-        clients[name].send(Subscribe(1, (Subscription("spBv1.0/G/#", 0),)))
+        clients[name].send(Subscribe(1, (SubscriptionRequest("spBv1.0/G/#", 0),)))
         await clients[name].ready.wait()
     draw = random.Random(seed)
     edges = {f"E{at}": await _connected(port, f"E{at}", defaultdict(list)) for at in range(deployment.edges)}

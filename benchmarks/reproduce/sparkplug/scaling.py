@@ -27,7 +27,7 @@ from penstock.engine.connections.inbound import Inbound
 from penstock.engine.node import Node
 from penstock.engine.stages.admit import Door
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connect, Publish, Subscribe, Subscription
+from penstock.wire.packet import Connect, Publish, Subscribe, SubscriptionRequest
 
 SIZES = (4_505, 20_000, 100_000)
 READERS = (1, 10, 100)
@@ -81,7 +81,7 @@ def _measured(node: Node, deployment: Deployment, readers: list[str]) -> float:
     now = 1_700_000_000.0
     edge = _client(node, "E0", now)
     for name in (PRIMARY, *readers):
-        _client(node, name, now).receive(encode(Subscribe(1, (Subscription("spBv1.0/G/#", 0),)), 5))
+        _client(node, name, now).receive(encode(Subscribe(1, (SubscriptionRequest("spBv1.0/G/#", 0),)), 5))
     draw = random.Random(1)
     metrics = deployment.metrics("")
     edge.receive(encode(Publish(topic("E0", "", "BIRTH"), payload(metrics, 0, draw, True)), 5))

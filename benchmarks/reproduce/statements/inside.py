@@ -15,7 +15,7 @@ from penstock.engine.connections.inbound import Inbound
 from penstock.engine.node import Node
 from penstock.engine.stages.admit import Door
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connect, Subscribe, Subscription, Unsubscribe
+from penstock.wire.packet import Connect, Subscribe, SubscriptionRequest, Unsubscribe
 from penstock.wire.properties import Properties
 
 NOW = 1_700_000_000.0
@@ -45,7 +45,7 @@ def subscription(filter: str, number: int, where: str = "", policy: str = "") ->
     """The packet of a subscription, with the number as its name."""
     settings = (("where", where), ("name", str(number)), ("policy", policy))
     properties = Properties(user_properties=tuple(pair for pair in settings if pair[1]))
-    return encode(Subscribe(1, (Subscription(filter, 0),), properties), 5)
+    return encode(Subscribe(1, (SubscriptionRequest(filter, 0),), properties), 5)
 
 
 def unsubscription(filter: str, number: int) -> bytes:

@@ -17,9 +17,9 @@ from benchmarks.brokers import Broker, Process, free_ports, penstock_program, st
 from penstock.engine.federation.messages import INTEREST
 from penstock.engine.sessions.advertise import ADVERTISE, UNADVERTISE
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connect, Packet, Publish, Subscribe, Subscription, Unsubscribe
+from penstock.wire.packet import Connect, Packet, Publish, Subscribe, SubscriptionRequest, Unsubscribe
 from penstock.wire.properties import NO_PROPERTIES, Properties
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 
 TIMEOUT = 30.0
 
@@ -53,7 +53,7 @@ class Client(asyncio.Protocol):
         """The received packets, and when."""
         self.bytes = 0
         self._name = name
-        self._decoder = Decoder(version=5)
+        self._decoder = StreamDecoder(version=5)
         self._answers: asyncio.Queue[Packet] = asyncio.Queue()
         self._transport: asyncio.Transport
         self._came = asyncio.Event()
@@ -83,7 +83,7 @@ class Client(asyncio.Protocol):
     async def subscribe(self, filter: str, where: str = "", name: str = "", policy: str = "") -> Packet:
         user_properties = tuple(pair for pair in (("where", where), ("name", name), ("policy", policy)) if pair[1])
         properties = Properties(user_properties=user_properties) if user_properties else NO_PROPERTIES
-        return await self.ask(Subscribe(1, (Subscription(filter, 0),), properties))
+        return await self.ask(Subscribe(1, (SubscriptionRequest(filter, 0),), properties))
 
     async def unsubscribe(self, filter: str, name: str) -> Packet:
         return await self.ask(Unsubscribe(1, (filter,), Properties(user_properties=(("name", name),))))
@@ -139,7 +139,7 @@ class Tap:
             server.close()
 
     async def _hand_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        decoder = Decoder(version=5)
+        decoder = StreamDecoder(version=5)
         while data := await reader.read(1 << 16):
             writer.write(data)
             now = time.perf_counter()

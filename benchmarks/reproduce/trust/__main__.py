@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.machine import describe
 from benchmarks.reproduce.trust import report, trials
 from benchmarks.reproduce.trust.report import Found, Timing
-from penstock.pipeline.jobs.simulate import Trial, over_time, simulate, summary
+from penstock.pipeline.jobs.simulate import SimulationTrial, over_time, simulate, summary
 from penstock.pipeline.spark.session import open_session
 from penstock.pipeline.trust.networks import make_links
 from penstock.pipeline.trust.paths import EDGES, least_averages
@@ -65,7 +65,7 @@ def _measure(spark: SparkSession, is_quick: bool, results: Found) -> None:
         results.times.append(over_time(rows).toPandas())
 
 
-def _run(spark: SparkSession, title: str, some: list[Trial], timings: list[Timing]) -> DataFrame:
+def _run(spark: SparkSession, title: str, some: list[SimulationTrial], timings: list[Timing]) -> DataFrame:
     """Play trials as one job, and keep what came of it."""
     began = time.monotonic()
     rows = simulate(spark, some).persist()

@@ -9,7 +9,7 @@ from itertools import product
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from penstock.pipeline.jobs.simulate import Trial
+from penstock.pipeline.jobs.simulate import SimulationTrial
 from penstock.pipeline.trust.network_run import ATTACKS, RULES, Ground, Setting
 from penstock.pipeline.trust.networks import TOPOLOGIES
 
@@ -29,7 +29,7 @@ _BELOW = (0.0, 0.2)
 """The difference between π and θ."""
 
 
-def sweep(is_quick: bool) -> list[Trial]:
+def sweep(is_quick: bool) -> list[SimulationTrial]:
     """Every combination of parameters."""
     settings = []
     signs, bases = ((0.5,), (0.8,)) if is_quick else ((0.3, 0.5, 0.7), (0.5, 0.8))
@@ -40,7 +40,7 @@ def sweep(is_quick: bool) -> list[Trial]:
             settings.append(replace(some, rule="path", accept=round(sign - below, 2), signers=signers))
     played = tuple(replace(setting, attack=attack) for attack in SWEPT_ATTACKS for setting in settings)
     return [
-        Trial(Ground(topology, SWEEP_SIZE, rounds=_ROUNDS), played, 2 if is_quick else _SWEEP_REPLICATES)
+        SimulationTrial(Ground(topology, SWEEP_SIZE, rounds=_ROUNDS), played, 2 if is_quick else _SWEEP_REPLICATES)
         for topology in TOPOLOGIES
     ]
 
@@ -55,14 +55,14 @@ def _setting(row: Row) -> Setting:
     return Setting(row.rule, **{name: row[name] for name in SWEPT})
 
 
-def at_size(size: int, chosen: Sequence[Setting], is_quick: bool) -> list[Trial]:
+def at_size(size: int, chosen: Sequence[Setting], is_quick: bool) -> list[SimulationTrial]:
     """The chosen parameters against every attack, on networks that had no part in the choice."""
     played = tuple(replace(setting, attack=attack) for attack in ATTACKS for setting in chosen)
     replicates = 2 if is_quick else REPLICATES[SIZES.index(size)]
-    return [Trial(_fresh(topology, size), played, replicates) for topology in TOPOLOGIES]
+    return [SimulationTrial(_fresh(topology, size), played, replicates) for topology in TOPOLOGIES]
 
 
-def by_share(chosen: Iterable[Setting], is_quick: bool) -> list[Trial]:
+def by_share(chosen: Iterable[Setting], is_quick: bool) -> list[SimulationTrial]:
     """The chosen parameters with more and more bad nodes."""
     played = tuple(
         replace(setting, attack=attack, bad=share)
@@ -71,7 +71,8 @@ def by_share(chosen: Iterable[Setting], is_quick: bool) -> list[Trial]:
         for share in SHARES
     )
     return [
-        Trial(_fresh(topology, SHARE_SIZE), played, 2 if is_quick else _SHARE_REPLICATES) for topology in TOPOLOGIES
+        SimulationTrial(_fresh(topology, SHARE_SIZE), played, 2 if is_quick else _SHARE_REPLICATES)
+        for topology in TOPOLOGIES
     ]
 
 

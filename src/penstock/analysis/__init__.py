@@ -1,1 +1,1 @@
-"""What can be shown of a domain without running it."""
+"""Analyses of a domain without running it."""

@@ -1,4 +1,4 @@
-"""What a subject may read and write of Sparkplug messages: by topic and metric, resolved against births."""
+"""The rights of a subject on Sparkplug messages: by topic and metric, resolved against births."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from penstock.domain import Ensemble
 from penstock.domain.checks.access import is_never_true
 from penstock.engine.sparkplug.messages import Actor, make_actor
 from penstock.engine.stages.prune import usurped
-from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, Source, message_topic
+from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, SparkplugSource, message_topic
 from penstock.model.subject import Subject
 from penstock.policy.sparkplug.edge_nodes import Plant
-from penstock.policy.sparkplug.name_patterns import Names
+from penstock.policy.sparkplug.name_patterns import NamePatterns
 from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege, parse_subject
 
 How = Literal["always", "sometimes", "never"]
@@ -21,37 +21,38 @@ PRIVILEGES: tuple[Privilege, ...] = get_args(Privilege)
 
 
 class MetricRight(msgspec.Struct, frozen=True):
-    """How far one metric may be had."""
+    """The right to one metric: always, sometimes or never."""
 
     how: How
     by: tuple[str, ...] = ()
-    """The ids of the policies that take it out, always or sometimes."""
+    """The ids of the policies that remove it, always or sometimes."""
 
 
-class Right(msgspec.Struct, frozen=True):
-    """What may be done with the messages of one topic."""
+class TopicRight(msgspec.Struct, frozen=True):
+    """The right to the messages of one topic."""
 
     may: Privilege
     topic: str
     how: How
-    """Whether the policies that grant apply to every message."""
+    """`always` if the policies that grant apply to every message."""
     policies: tuple[str, ...]
     conditions: tuple[str, ...]
-    """Those of the policies that grant, if none grants always."""
+    """The conditions of the policies that grant, if none grants always."""
     metrics: dict[str, MetricRight]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """What is known of a plant."""
+class PlantSample:
+    """The edge nodes, devices and hosts that are known of a plant."""
 
     plant: Plant
     hosts: tuple[str, ...] = ()
-    """Those that a STATE message was seen of."""
+    """The hosts of which a STATE message was seen."""
 
 
 def find_actor(whole: Ensemble, written: str) -> Actor:
-    """Whom a subject, written as in a policy, is: with all that policies may call it, if it is a client of the domain.
+    """Return the actor of a subject written as in a policy, with all names that policies may use for a client of the
+    domain.
 
     Raises `PolicyError` for what is no subject.
     """
@@ -68,7 +69,7 @@ def find_actor(whole: Ensemble, written: str) -> Actor:
 
 
 def _listed(whole: Ensemble, kind: str, name: str) -> str:
-    """The client of the domain that goes by this name, client id or edge node; empty if none does."""
+    """Return the client of the domain that goes by this name, client id or edge node; empty if none does."""
     if kind == "edge":
         return whole.edges.get(name, "")
     if kind != "client" or name in whole.devices:
@@ -77,8 +78,8 @@ def _listed(whole: Ensemble, kind: str, name: str) -> str:
     return next((entry.name for entry in entries if entry is not None and entry.listed), "")
 
 
-def rights(access: Access, edges: Mapping[str, str], actor: Actor, sample: Sample) -> Iterator[Right]:
-    """All that a subject may do with messages of the edge nodes, devices and hosts that are known."""
+def rights(access: Access, edges: Mapping[str, str], actor: Actor, sample: PlantSample) -> Iterator[TopicRight]:
+    """Yield all that a subject may do with messages of the edge nodes, devices and hosts that are known."""
     for topic, metrics in _topics(sample):
         place = message_topic(topic)
         for may in PRIVILEGES:
@@ -88,12 +89,12 @@ def rights(access: Access, edges: Mapping[str, str], actor: Actor, sample: Sampl
 
 
 def possible(policies: Iterable[AccessPolicy]) -> list[AccessPolicy]:
-    """Those that can apply."""
-    return [one for one in policies if one.condition is None or not is_never_true(one.condition)]
+    """Return the policies that can apply."""
+    return [policy for policy in policies if policy.condition is None or not is_never_true(policy.condition)]
 
 
-def _topics(sample: Sample) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The topics of all that is known, with the metrics that messages there may have."""
+def _topics(sample: PlantSample) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the topics of all that is known, with the metrics that messages there may have."""
     for source in sorted(sample.plant.sources()):
         names = tuple(sample.plant.known(source).births)
         for kind in sorted(OF_DEVICES if source.device else OF_NODES):
@@ -103,28 +104,30 @@ def _topics(sample: Sample) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield f"{NAMESPACE}/{STATE}/{host}", ()
 
 
-def _topic(source: Source, kind: str) -> str:
+def _topic(source: SparkplugSource, kind: str) -> str:
     return "/".join((NAMESPACE, source.group, kind, *(source[1:] if source.device else source[1:2])))
 
 
-def _right(may: Privilege, topic: str, policies: Sequence[AccessPolicy], metrics: Iterable[str]) -> Right:
-    fixed = [one for one in policies if one.condition is None]
-    conditions = () if fixed else dict.fromkeys(one.condition.text for one in policies if one.condition is not None)
-    return Right(
+def _right(may: Privilege, topic: str, policies: Sequence[AccessPolicy], metrics: Iterable[str]) -> TopicRight:
+    fixed = [policy for policy in policies if policy.condition is None]
+    conditions = (
+        () if fixed else dict.fromkeys(policy.condition.text for policy in policies if policy.condition is not None)
+    )
+    return TopicRight(
         may,
         topic,
         "always" if fixed else "sometimes",
-        tuple(dict.fromkeys(one.id for one in policies)),
+        tuple(dict.fromkeys(policy.id for policy in policies)),
         tuple(conditions),
         {name: metric_right(policies, name) for name in metrics},
     )
 
 
 def metric_right(policies: Sequence[AccessPolicy], metric: str) -> MetricRight:
-    """How far candidate policies, of which there is one at least, give a metric, whatever messages say."""
-    fixed = [one for one in policies if one.condition is None]
-    excluding = [one for one in policies if metric in Names(one.exceptions)]
-    by = tuple(dict.fromkeys(one.id for one in excluding))
-    if any(one.condition is None for one in excluding) or len(excluding) == len(policies):
+    """Return the right to a metric by one or more candidate policies, for all possible messages."""
+    fixed = [policy for policy in policies if policy.condition is None]
+    excluding = [policy for policy in policies if metric in NamePatterns(policy.exceptions)]
+    by = tuple(dict.fromkeys(policy.id for policy in excluding))
+    if any(policy.condition is None for policy in excluding) or len(excluding) == len(policies):
         return MetricRight("never", by)
     return MetricRight("always" if fixed and not excluding else "sometimes", by)

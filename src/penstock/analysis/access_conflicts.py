@@ -1,4 +1,4 @@
-"""Access policies beside each other: which can never apply, say nothing new, or take away what another grants.
+"""Conflicts between access policies: which can never apply, change nothing, or remove what another grants.
 
 All policies that apply count together, and exceptions win (sparkplug Definitions 3 and 5). So nothing here is an error:
 but a policy that changes nothing, or one whose grant is always cut by another, is often not what was meant.
@@ -17,22 +17,22 @@ from penstock.language.ranges.ranges import covers as ranges_cover
 from penstock.language.ranges.ranges import intersects
 from penstock.model.topic import covers, overlaps
 from penstock.policy.sparkplug.edge_nodes import Plant
-from penstock.policy.sparkplug.name_patterns import Names, is_pattern
+from penstock.policy.sparkplug.name_patterns import NamePatterns, is_pattern
 from penstock.policy.sparkplug.policies import EVERYBODY, AccessPolicy, Privilege
 from penstock.policy.sparkplug.reasons import names
 
-MOST_TRIED = 10
-"""Policies beside one that are looked at, of each sort: what is found must not cost the square of their number."""
+MAX_TRIED = 10
+"""Policies that are compared with one, of each sort, so that the cost does not grow with the square of their number."""
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """Something that may not be what was meant."""
+class AccessFinding(msgspec.Struct, frozen=True):
+    """A policy that may not do what was meant."""
 
     kind: str
     policy: str
-    """Its id."""
+    """The id of the policy."""
     other: str
-    """The id of the policy that it is so because of, if there is one."""
+    """The id of the other policy that causes it, if there is one."""
     what: str
 
 
@@ -47,8 +47,8 @@ KINDS = {
 }
 
 
-def conflicts(domain: Domain, policies: Sequence[AccessPolicy], plant: Plant | None = None) -> Iterator[Finding]:
-    """All findings; with the births in `plant` also exceptions that name no metric."""
+def conflicts(domain: Domain, policies: Sequence[AccessPolicy], plant: Plant | None = None) -> Iterator[AccessFinding]:
+    """Yield all findings; with the births in `plant` also exceptions that name no metric."""
     people = KnownSubjects(domain)
     live: list[AccessPolicy] = []
     for policy in policies:
@@ -56,22 +56,22 @@ def conflicts(domain: Domain, policies: Sequence[AccessPolicy], plant: Plant | N
         if idle is None:
             live.append(policy)
         else:
-            yield Finding("never", policy.id, "", idle.what)
-    yield from _Beside(domain, live).findings()
+            yield AccessFinding("never", policy.id, "", idle.what)
+    yield from _PolicyComparison(domain, live).findings()
     if plant is not None:
         yield from _unmatched(live, plant)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _One:
-    """A policy, and where it stands among all."""
+class _RankedPolicy:
+    """A policy, and its position among all."""
 
     place: int
     policy: AccessPolicy
-    exceptions: Names
+    exceptions: NamePatterns
 
     def excepts(self, written: str) -> bool:
-        """Whether it takes out all that this exception of another policy does."""
+        """Return whether it removes all that this exception of another policy removes."""
         return written in self.policy.exceptions or (not is_pattern(written) and written in self.exceptions)
 
 
@@ -80,19 +80,19 @@ class _Filters:
 
     def __init__(self) -> None:
         self._below: dict[str, _Filters] = {}
-        self._here: deque[_One] = deque()
-        """Those without a condition first: they tell most, and not all are looked at."""
+        self._here: deque[_RankedPolicy] = deque()
+        """Policies without a condition come first: they say most, and not all are compared."""
 
-    def add(self, one: _One) -> None:
+    def add(self, ranked: _RankedPolicy) -> None:
         node = self
-        for level in one.policy.filter.split("/"):
+        for level in ranked.policy.filter.split("/"):
             node = node._below.setdefault(level, _Filters())
-        if one.policy.condition is None:
-            node._here.appendleft(one)
+        if ranked.policy.condition is None:
+            node._here.appendleft(ranked)
         else:
-            node._here.append(one)
+            node._here.append(ranked)
 
-    def covering(self, levels: Sequence[str]) -> Iterator[_One]:
+    def covering(self, levels: Sequence[str]) -> Iterator[_RankedPolicy]:
         if "#" in self._below:
             yield from self._below["#"]._here
         if not levels:
@@ -102,10 +102,10 @@ class _Filters:
             if level != "#" and level in self._below:
                 yield from self._below[level].covering(levels[1:])
 
-    def overlapping(self, levels: Sequence[str]) -> Iterator[_One]:
-        """Some of them: it gives up after so many places."""
+    def overlapping(self, levels: Sequence[str]) -> Iterator[_RankedPolicy]:
+        """Yield some policies whose filter overlaps; the search stops after a number of branches."""
         waiting = deque([(self, 0)])
-        for _ in range(MOST_TRIED):
+        for _ in range(MAX_TRIED):
             if not waiting:
                 return
             node, depth = waiting.popleft()
@@ -118,105 +118,109 @@ class _Filters:
                 continue
             following = depth if level == "#" else depth + 1
             chosen = node._below if level in ("+", "#") else (level, "+")
-            below = (node._below.get(one) for one in chosen if one != "#")
-            waiting.extend((one, following) for one in islice(filter(None, below), MOST_TRIED))
+            below = (node._below.get(name) for name in chosen if name != "#")
+            waiting.extend((child, following) for child in islice(filter(None, below), MAX_TRIED))
 
 
-class _Beside:
-    """Policies that can apply, and for each those that apply to the same subject."""
+class _PolicyComparison:
+    """Policies that can apply, each compared with those for the same subject."""
 
     def __init__(self, domain: Domain, policies: Iterable[AccessPolicy]) -> None:
         self._filters: dict[tuple[str, Privilege], _Filters] = {}
-        self._all = [_One(place, policy, Names(policy.exceptions)) for place, policy in enumerate(policies)]
-        self._also = _also(domain)
-        self._first: dict[AccessPolicy, _One] = {}
+        self._all = [
+            _RankedPolicy(place, policy, NamePatterns(policy.exceptions)) for place, policy in enumerate(policies)
+        ]
+        self._also = _aliases(domain)
+        self._first: dict[AccessPolicy, _RankedPolicy] = {}
         self._twice: set[int] = set()
-        for one in self._all:
-            if self._first.setdefault(_meaning(one.policy), one) is not one:
-                self._twice.add(one.place)
+        for ranked in self._all:
+            if self._first.setdefault(_meaning(ranked.policy), ranked) is not ranked:
+                self._twice.add(ranked.place)
                 continue
-            key = one.policy.subject, one.policy.privilege
-            self._filters.setdefault(key, _Filters()).add(one)
+            key = ranked.policy.subject, ranked.policy.privilege
+            self._filters.setdefault(key, _Filters()).add(ranked)
 
-    def findings(self) -> Iterator[Finding]:
-        for one in self._all:
-            policy = one.policy
-            if one.place in self._twice:
+    def findings(self) -> Iterator[AccessFinding]:
+        for ranked in self._all:
+            policy = ranked.policy
+            if ranked.place in self._twice:
                 first = self._first[_meaning(policy)].policy.id
-                yield Finding("duplicate", policy.id, first, f"says what `{first}` says")
+                yield AccessFinding("duplicate", policy.id, first, f"says what `{first}` says")
                 continue
             if "*" in policy.exceptions:
-                yield Finding("empty", policy.id, "", "grants messages without any metric")
-            wider = list(self._wider(one))
-            redundant = next((other.policy for other in wider if _says_as_much(other, one)), None)
-            # One with exceptions is there for these; one without for what it grants.
+                yield AccessFinding("empty", policy.id, "", "grants messages without any metric")
+            wider = list(self._wider(ranked))
+            redundant = next((other.policy for other in wider if _says_as_much(other, ranked)), None)
+            # A policy with exceptions exists for these, a policy without for what it grants.
             if policy.exceptions and redundant is None:
-                told = self._narrowing(one) or _overruled(one, wider)
+                finding = self._narrowing(ranked) or _overruled(ranked, wider)
             else:
-                told = None if policy.exceptions else _overruled(one, wider)
-            if told is not None:
-                yield told
+                finding = None if policy.exceptions else _overruled(ranked, wider)
+            if finding is not None:
+                yield finding
             elif redundant is not None:
                 what = f"changes nothing beside `{redundant.id}`{_about(redundant)}"
-                yield Finding("redundant", policy.id, redundant.id, what)
+                yield AccessFinding("redundant", policy.id, redundant.id, what)
 
-    def _wider(self, one: _One) -> Iterator[_One]:
-        """Others that are about all that it is about."""
-        levels = one.policy.filter.split("/")
-        for filters in self._filters_of(one):
-            found = (other for other in filters.covering(levels) if covers(other.policy.filter, one.policy.filter))
-            yield from (other for other in islice(found, MOST_TRIED) if other is not one)
+    def _wider(self, ranked: _RankedPolicy) -> Iterator[_RankedPolicy]:
+        """Yield the other policies whose filter covers the filter of this one."""
+        levels = ranked.policy.filter.split("/")
+        for filters in self._filters_of(ranked):
+            covering = (
+                other for other in filters.covering(levels) if covers(other.policy.filter, ranked.policy.filter)
+            )
+            yield from (other for other in islice(covering, MAX_TRIED) if other is not ranked)
 
-    def _narrowing(self, one: _One) -> Finding | None:
-        """The first other whose grant it cuts in part."""
-        levels = one.policy.filter.split("/")
-        for filters in self._filters_of(one):
-            for other in islice(filters.overlapping(levels), MOST_TRIED):
-                if other is one or _is_told(one.policy, other.policy):
+    def _narrowing(self, ranked: _RankedPolicy) -> AccessFinding | None:
+        """Return a finding for the first other policy whose grant it cuts in part."""
+        levels = ranked.policy.filter.split("/")
+        for filters in self._filters_of(ranked):
+            for other in islice(filters.overlapping(levels), MAX_TRIED):
+                if other is ranked or _overrules(ranked.policy, other.policy):
                     continue
-                missing = [name for name in one.policy.exceptions if not other.excepts(name)]
-                if missing and _meet(one.policy, other.policy):
-                    what = f"takes {names(missing)} out of what `{other.policy.id}` grants{_when(one.policy)}"
-                    return Finding("conflict", one.policy.id, other.policy.id, what)
+                missing = [name for name in ranked.policy.exceptions if not other.excepts(name)]
+                if missing and _meet(ranked.policy, other.policy):
+                    what = f"takes {names(missing)} out of what `{other.policy.id}` grants{_when(ranked.policy)}"
+                    return AccessFinding("conflict", ranked.policy.id, other.policy.id, what)
         return None
 
-    def _filters_of(self, one: _One) -> Iterator[_Filters]:
-        policy = one.policy
+    def _filters_of(self, ranked: _RankedPolicy) -> Iterator[_Filters]:
+        policy = ranked.policy
         for subject in dict.fromkeys((policy.subject, *self._also.get(policy.subject, ()), EVERYBODY)):
             filters = self._filters.get((subject, policy.privilege))
             if filters is not None:
                 yield filters
 
 
-def _also(domain: Domain) -> dict[str, tuple[str, ...]]:
-    """For clients and edge nodes of the domain, what else policies may call them."""
-    found: dict[str, tuple[str, ...]] = {}
+def _aliases(domain: Domain) -> dict[str, tuple[str, ...]]:
+    """Return all names that policies may use for each client and edge node of the domain."""
+    names_of: dict[str, tuple[str, ...]] = {}
     for name, client in domain.clients.items():
         edge = (f"edge:{client.edge}",) if client.edge is not None else ()
         own = tuple(dict.fromkeys((f"client:{name}", f"client:{client.client_id(name) or name}", *edge)))
         also = (*own, *(f"group:{group}" for group in client.groups))
         if client.user is not None:
             also = (*also, f"user:{client.user}")
-        found |= dict.fromkeys(own, also)
-    return found
+        names_of |= dict.fromkeys(own, also)
+    return names_of
 
 
 def _meaning(policy: AccessPolicy) -> AccessPolicy:
-    """The policy with its exceptions in one order, to be compared."""
+    """Return the policy with its exceptions in one order, to be compared."""
     return AccessPolicy(
         policy.subject, policy.filter, tuple(sorted(set(policy.exceptions))), policy.privilege, policy.condition
     )
 
 
 def _holds_with(wide: AccessPolicy, narrow: AccessPolicy) -> bool:
-    """Whether the first is known to apply wherever the second does."""
+    """Return whether the first is known to apply wherever the second does."""
     if wide.condition is None or wide.condition == narrow.condition:
         return True
     return narrow.condition is not None and bool(ranges_cover(wide.condition.ranges, narrow.condition.ranges))
 
 
-def _says_as_much(wide: _One, narrow: _One) -> bool:
-    """Whether the first grants all that the second does, and takes out all that it takes out."""
+def _says_as_much(wide: _RankedPolicy, narrow: _RankedPolicy) -> bool:
+    """Return whether the first grants all that the second grants, and removes all that the second removes."""
     if not _holds_with(wide.policy, narrow.policy) or not all(map(wide.excepts, narrow.policy.exceptions)):
         return False
     # The exceptions of a condition that fails count: those of another condition may then not.
@@ -226,7 +230,7 @@ def _says_as_much(wide: _One, narrow: _One) -> bool:
     return not _is_equal(wide, narrow) or wide.place < narrow.place
 
 
-def _is_equal(left: _One, right: _One) -> bool:
+def _is_equal(left: _RankedPolicy, right: _RankedPolicy) -> bool:
     return (
         (left.policy.subject, left.policy.filter, left.policy.condition)
         == (right.policy.subject, right.policy.filter, right.policy.condition)
@@ -235,24 +239,24 @@ def _is_equal(left: _One, right: _One) -> bool:
     )
 
 
-def _overruled(one: _One, wider: Iterable[_One]) -> Finding | None:
+def _overruled(ranked: _RankedPolicy, wider: Iterable[_RankedPolicy]) -> AccessFinding | None:
     for other in wider:
-        missing = [name for name in other.policy.exceptions if not one.excepts(name)]
-        if missing and _holds_with(other.policy, one.policy):
+        missing = [name for name in other.policy.exceptions if not ranked.excepts(name)]
+        if missing and _holds_with(other.policy, ranked.policy):
             what = (
                 f"what it grants always lacks {names(missing)}, which `{other.policy.id}`{_about(other.policy)} excepts"
             )
-            return Finding("overruled", one.policy.id, other.policy.id, what)
+            return AccessFinding("overruled", ranked.policy.id, other.policy.id, what)
     return None
 
 
-def _is_told(one: AccessPolicy, other: AccessPolicy) -> bool:
-    """Whether the other is said to be overruled by this one."""
-    return one.subject == other.subject and covers(one.filter, other.filter) and _holds_with(one, other)
+def _overrules(policy: AccessPolicy, other: AccessPolicy) -> bool:
+    """Return whether the other policy is reported as overruled by this one."""
+    return policy.subject == other.subject and covers(policy.filter, other.filter) and _holds_with(policy, other)
 
 
 def _meet(left: AccessPolicy, right: AccessPolicy) -> bool:
-    """Whether both may apply to one message."""
+    """Return whether both may apply to one message."""
     if not overlaps(left.filter, right.filter):
         return False
     if left.condition is None or right.condition is None:
@@ -268,23 +272,27 @@ def _when(policy: AccessPolicy) -> str:
     return "" if policy.condition is None else f", when `{policy.condition.text}`"
 
 
-def _unmatched(policies: Iterable[AccessPolicy], plant: Plant) -> Iterator[Finding]:
-    """Exceptions that name no metric of the births which a policy is about."""
+def _unmatched(policies: Iterable[AccessPolicy], plant: Plant) -> Iterator[AccessFinding]:
+    """Yield findings for exceptions that match no metric of the births on the policy's topics."""
     seen: dict[str, frozenset[str]] = {}
     for policy in policies:
         if not policy.exceptions:
             continue
         if policy.filter not in seen:
             seen[policy.filter] = _metrics(policy.filter, plant)
-        known = seen[policy.filter]
-        missing = [name for name in policy.exceptions if known and not any(one in Names((name,)) for one in known)]
+        metrics = seen[policy.filter]
+        missing = [
+            name
+            for name in policy.exceptions
+            if metrics and not any(metric in NamePatterns((name,)) for metric in metrics)
+        ]
         if missing:
-            yield Finding("unmatched", policy.id, "", f"no birth on `{policy.filter}` has {names(missing)}")
+            yield AccessFinding("unmatched", policy.id, "", f"no birth on `{policy.filter}` has {names(missing)}")
 
 
 def _metrics(filter: str, plant: Plant) -> frozenset[str]:
-    found: set[str] = set()
+    metrics: set[str] = set()
     for source in plant.sources():
         if overlaps(filter, f"spBv1.0/{source.group}/+/{'/'.join(source[1:] if source.device else source[1:2])}"):
-            found.update(plant.known(source).births)
-    return frozenset(found)
+            metrics.update(plant.known(source).births)
+    return frozenset(metrics)

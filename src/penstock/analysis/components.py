@@ -1,4 +1,6 @@
-"""Everything that each vertex of a directed graph reaches, as sets of bits, by way of strongly connected components."""
+"""The set of vertices that each vertex of a directed graph reaches, as bits, by strongly connected components
+(Tarjan).
+"""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
@@ -7,7 +9,7 @@ V = TypeVar("V", bound=Hashable)
 
 
 def closure_bits(starts: Iterable[V], after: Callable[[V], Iterable[V]], own: Callable[[V], int]) -> dict[V, int]:
-    """For each start the union of the bits that `own` gives to it and to every vertex that it reaches.
+    """Return for each start the union of the bits that `own` gives to it and to every vertex that it reaches.
 
     Vertices of one component reach the same; each component is done after those that it leads to (Tarjan).
     """
@@ -17,7 +19,7 @@ def closure_bits(starts: Iterable[V], after: Callable[[V], Iterable[V]], own: Ca
         if vertex not in numbers:
             numbers[vertex] = len(vertices)
             vertices.append(vertex)
-    wanted = len(vertices)
+    count = len(vertices)
     edges: list[list[int]] = []
     for vertex in vertices:  # grows while it is walked
         row = []
@@ -28,7 +30,7 @@ def closure_bits(starts: Iterable[V], after: Callable[[V], Iterable[V]], own: Ca
             row.append(at)
         edges.append(row)
     bits = _bits_of_components(edges, [own(vertex) for vertex in vertices])
-    return {vertex: bits[at] for at, vertex in enumerate(vertices[:wanted])}
+    return {vertex: bits[at] for at, vertex in enumerate(vertices[:count])}
 
 
 def _bits_of_components(edges: list[list[int]], own: list[int]) -> list[int]:

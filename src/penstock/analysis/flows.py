@@ -1,4 +1,5 @@
-"""Flow paths and flow routes (brokering §6.1.1): from where to where information can go, and a way that it takes.
+"""Flow paths and flow routes (brokering §6.1.1): from which entity to which entity information can go, and by which
+path.
 
 A flow path goes from link to link, at a node only as the brokering table allows and never straight back; a device on it
 reads something and publishes something because of it. A flow route is a flow path with brokers only in the middle.
@@ -20,23 +21,23 @@ from penstock.model.link import Link
 from penstock.policy.monitors.automaton import Automaton
 
 from .components import closure_bits
-from .graph import Graph, flow_graph
+from .graph import FlowGraph, flow_graph
 from .moves import ANY_TOPIC, Closure, Moves, Past, Vertex
 
-MOST_TOLD_APART = 50
+MAX_FILTERS_TRIED = 50
 """Filters that are tried one by one."""
 
 End = str | Link
-"""Where a flow begins or ends: an entity, or one link."""
+"""The beginning or the end of a flow: an entity, or one link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A way from one end to the other."""
+    """A path from one end to the other."""
 
     links: tuple[Link, ...]
     topics: tuple[str | None, ...] = ()
-    """For each link the filter that covers the topics of what came through; None: topics were not looked at."""
+    """For each link the filter that covers the topics that pass it; None: topics were not looked at."""
 
     @property
     def entities(self) -> tuple[str, ...]:
@@ -47,8 +48,8 @@ class Witness:
         return self.links[0].source + "".join(steps)
 
 
-def reach(graph: Graph, source: End, target: End, on: str | None = None, routes: bool = False) -> Witness | None:
-    """A shortest flow path (with `routes`: flow route) of at least one link, or None if there is none.
+def reach(graph: FlowGraph, source: End, target: End, on: str | None = None, routes: bool = False) -> Witness | None:
+    """Return a shortest flow path (with `routes`: flow route) of at least one link, or None if there is none.
 
     `on` is a filter of the topics that set out, `#` for any: monitors are asked, and what they surely suppress goes no
     further; what they rename goes on as what it may have become. Without `on` monitors are not asked: then the answer
@@ -59,31 +60,37 @@ def reach(graph: Graph, source: End, target: End, on: str | None = None, routes:
     return next((_witness(graph, way) for vertex, way in _open_ways(moves, source) if is_there(vertex)), None)
 
 
-def reach_all(graph: Graph, source: End, on: str | None = None, routes: bool = False) -> dict[str, Witness]:
-    """For each entity that is reached a witness, as `reach` would give it, in the order of their lengths."""
-    found: dict[str, Witness] = {}
+def reach_all(graph: FlowGraph, source: End, on: str | None = None, routes: bool = False) -> dict[str, Witness]:
+    """Return a witness for each entity that is reached, as `reach` returns it, ordered by length."""
+    witnesses: dict[str, Witness] = {}
     for vertex, way in _open_ways(Moves(graph, on, routes), source):
-        if isinstance(vertex, Past) and graph.links[vertex.link].target not in found:
-            found[graph.links[vertex.link].target] = _witness(graph, way)
-    return found
+        if isinstance(vertex, Past) and graph.links[vertex.link].target not in witnesses:
+            witnesses[graph.links[vertex.link].target] = _witness(graph, way)
+    return witnesses
 
 
-def told_apart(graph: Graph, witness: Witness, routes: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The topic filters that automata on a way name: those of which something can flow from its one end to the other,
-    by this way or another, and those of which nothing can.
+def split_by_filter(
+    graph: FlowGraph, witness: Witness, routes: bool = False
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the topic filters that automata on a path name: those of which something can flow between its ends, by
+    this path or another, and those of which nothing can.
     """
-    monitors = (one for link in witness.links for one in graph.monitors.get((link.source, link.target), ()))
-    states = (state for one in monitors if isinstance(one, Automaton) for state in one.states)
+    monitors = (monitor for link in witness.links for monitor in graph.monitors.get((link.source, link.target), ()))
+    states = (state for monitor in monitors if isinstance(monitor, Automaton) for state in monitor.states)
     named = dict.fromkeys(edge.filter for state in states for edge in state.edges if edge.filter != ANY)
     source, target = witness.entities[0], witness.entities[-1]
-    can = {one: reach(graph, source, target, one, routes) is not None for one in list(named)[:MOST_TOLD_APART]}
-    return tuple(one for one in can if can[one]), tuple(one for one in can if not can[one])
+    can = {
+        filter: reach(graph, source, target, filter, routes) is not None for filter in list(named)[:MAX_FILTERS_TRIED]
+    }
+    return tuple(filter for filter in can if can[filter]), tuple(filter for filter in can if not can[filter])
 
 
-def nearly(
-    graph: Graph, source: End, target: End, on: str | None = None, routes: bool = False
+def nearest(
+    graph: FlowGraph, source: End, target: End, on: str | None = None, routes: bool = False
 ) -> tuple[Witness, tuple[Closure, ...]] | None:
-    """A way with as few closures as there can be, and these; None if no links lead there, open or closed."""
+    """Return a path with as few closures as possible, and these closures; None if no links lead there, open or
+    closed.
+    """
     moves = Moves(graph, on, routes)
 
     def starts() -> Iterator[_Step]:
@@ -103,9 +110,9 @@ def nearly(
 
 
 _Step = tuple[Vertex, tuple[int, int], Closure | None]
-"""A vertex, what it costs to get there (closures, links), and what would stop it."""
+"""A vertex, the cost to reach it (closures, links), and the closure on the way."""
 _Way = Callable[[], list[tuple[Vertex, Closure | None]]]
-"""Gives the way to a vertex, from the first vertex on; called only for the vertices that matter."""
+"""A function that returns the path to a vertex; it is called only for the vertices that matter."""
 
 
 def _cost(vertex: Vertex) -> tuple[int, int]:
@@ -129,7 +136,7 @@ def _open_ways(moves: Moves, source: End) -> Iterator[tuple[Vertex, _Way]]:
 
 
 def _cheapest(starts: Iterable[_Step], steps: Callable[[Vertex], Iterable[_Step]]) -> Iterator[tuple[Vertex, _Way]]:
-    """Dijkstra's algorithm: every vertex that can be reached, the cheapest first, and the way of least cost to it."""
+    """Yield every vertex that can be reached, the cheapest first, with the cheapest path to it (Dijkstra)."""
     number = count()
     pending: list[tuple[tuple[int, int], int, Vertex, Closure | None, Vertex | None]] = []
     pending += ((cost, next(number), vertex, closure, None) for vertex, cost, closure in starts)
@@ -156,16 +163,16 @@ def _way(came: dict[Vertex, tuple[Vertex | None, Closure | None]], last: Vertex)
         vertex = before
 
 
-def _witness(graph: Graph, way: _Way) -> Witness:
+def _witness(graph: FlowGraph, way: _Way) -> Witness:
     passed = [vertex for vertex, _ in way() if isinstance(vertex, Past)]
     return Witness(tuple(graph.links[vertex.link] for vertex in passed), tuple(vertex.topics for vertex in passed))
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Which link and which entity each link and each entity reaches; made by `all_pairs`."""
+    """The links and entities that each link and each entity reaches; made by `all_pairs`."""
 
-    graph: Graph
+    graph: FlowGraph
     _reached: tuple[int, ...] = field(repr=False)
     """For each link a set of bits: one for each link that it reaches, then one for each entity."""
 
@@ -179,7 +186,7 @@ class Pairs:
 
     @cached_property
     def _leaving(self) -> dict[str, int]:
-        """For each entity what the links that leave it reach together."""
+        """For each entity the links and entities that the links from it reach together."""
         bits = dict.fromkeys(self.graph.kinds, 0)
         for at, link in enumerate(self.graph.links):
             bits[link.source] |= self._reached[at]
@@ -189,23 +196,23 @@ class Pairs:
         return self._reached[self._numbers[source[:2]]] if isinstance(source, Link) else self._leaving[source]
 
     def can(self, source: End, target: End) -> bool:
-        """Whether there is a flow from one end to the other, of at least one link."""
+        """Return whether there is a flow from one end to the other, of at least one link."""
         at = self._numbers[target[:2]] if isinstance(target, Link) else len(self._numbers) + self._entities[target]
         return bool(self._bits(source) >> at & 1)
 
     def entities(self, source: End) -> tuple[str, ...]:
-        """The entities that are reached, in the graph's order."""
+        """Return the entities that are reached, in the graph's order."""
         bits = self._bits(source) >> len(self.graph.links)
         return tuple(name for name, bit in zip(self.graph.kinds, reversed(f"{bits:b}"), strict=False) if bit == "1")
 
     def links(self, source: End) -> tuple[Link, ...]:
-        """The links that are reached, in the graph's order."""
+        """Return the links that are reached, in the graph's order."""
         bits = f"{self._bits(source):b}"[::-1]
         return tuple(link for link, bit in zip(self.graph.links, bits, strict=False) if bit == "1")
 
 
-def all_pairs(graph: Graph, routes: bool = False, on: str | None = None) -> Pairs:
-    """The flows between all pairs of links and entities; `on` and `routes` as in `reach`."""
+def all_pairs(graph: FlowGraph, routes: bool = False, on: str | None = None) -> Pairs:
+    """Return the flows between all pairs of links and entities; `on` and `routes` as in `reach`."""
     moves = Moves(graph, on, routes)
     numbers = {name: len(graph.links) + at for at, name in enumerate(graph.kinds)}
 
@@ -225,16 +232,16 @@ def all_pairs(graph: Graph, routes: bool = False, on: str | None = None) -> Pair
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """An assertion that does not hold, and why."""
+class AssertionFailure:
+    """An assertion that does not hold, and the reason."""
 
     assertion: Assertion
     index: int
     """Its place among the domain's assertions."""
     witness: Witness | None
-    """For `never` the flow that there is, for `can` the way that comes nearest; None if no links lead there."""
+    """For `never` the flow that exists, for `can` the nearest path; None if no links lead there."""
     closures: tuple[Closure, ...] = ()
-    """For `can`: what closes that way."""
+    """For `can`: the closures on that path."""
 
     def __str__(self) -> str:
         return f"`{self.assertion}` does not hold: {self.reason}"
@@ -248,22 +255,22 @@ class Failure:
         return f"the nearest way, {self.witness}, is closed: {'; '.join(map(str, self.closures))}"
 
 
-def check_assertions(ensemble: Ensemble) -> tuple[Failure, ...]:
-    """The assertions of a domain that do not hold, in the order in which it has them."""
+def check_assertions(ensemble: Ensemble) -> tuple[AssertionFailure, ...]:
+    """Return the assertions of a domain that do not hold, in the order in which it has them."""
     graph = flow_graph(ensemble)
     checked = (_check(graph, assertion, index) for index, assertion in enumerate(ensemble.assertions))
     return tuple(failure for failure in checked if failure is not None)
 
 
-def _check(graph: Graph, assertion: Assertion, index: int) -> Failure | None:
+def _check(graph: FlowGraph, assertion: Assertion, index: int) -> AssertionFailure | None:
     source, target, routes = assertion.source, assertion.target, assertion.routes
     on = ANY_TOPIC if assertion.topics is None else assertion.topics
     if not {source, target} <= graph.kinds.keys():  # `?` where no node admits clients that are not listed
-        return Failure(assertion, index, None) if assertion.kind == "can" else None
+        return AssertionFailure(assertion, index, None) if assertion.kind == "can" else None
     witness = reach(graph, source, target, on, routes)
     if (witness is not None) is (assertion.kind == "can"):
         return None
     if witness is not None:
-        return Failure(assertion, index, witness)
-    near = nearly(graph, source, target, on, routes)
-    return Failure(assertion, index, None) if near is None else Failure(assertion, index, *near)
+        return AssertionFailure(assertion, index, witness)
+    near = nearest(graph, source, target, on, routes)
+    return AssertionFailure(assertion, index, None) if near is None else AssertionFailure(assertion, index, *near)

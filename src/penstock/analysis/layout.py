@@ -1,4 +1,4 @@
-"""Where things are in the picture of an ensemble: brokers in layers, those that are dialled above those that dial.
+"""The layout of the picture of an ensemble: brokers in layers, those that are dialled above those that dial.
 
 Each broker has a box of its own size. A connection that spans several layers keeps a free column in those between, so
 that its line crosses no broker.
@@ -16,7 +16,7 @@ _SWEEPS = 6
 
 
 class Size(NamedTuple):
-    """A broker's box, and how far from its left edge lines come in from above and below."""
+    """The size of a broker's box, and the distance of its lines from its left edge."""
 
     width: float
     height: float
@@ -24,7 +24,7 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class PictureLayout:
     """The corners of boxes, and the corners of the lines between them."""
 
     corners: Mapping[str, tuple[float, float]]
@@ -32,13 +32,13 @@ class Layout:
     columns: Mapping[tuple[str, str], tuple[float, ...]]
     """For each connection, upper broker first, the x of its free columns, from above to below."""
     tops: Sequence[float]
-    """For each layer where it begins."""
+    """For each layer its upper edge."""
     layers: Mapping[str, int]
     width: float
     height: float
 
 
-def layout(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]], gap: float) -> Layout:
+def layout(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]], gap: float) -> PictureLayout:
     """Place the boxes; `parents` has for each broker those that it dials, `gap` is the room between layers."""
     layers = _layers(sizes, parents)
     edges = [_downwards(layers, child, parent) for child in sizes for parent in parents.get(child, ())]
@@ -51,7 +51,7 @@ def layout(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]], gap:
     for row in rows:
         tops.append(top)
         top += max(boxes[slot].height for slot in row) + gap
-    return Layout(
+    return PictureLayout(
         corners={name: (left[name], tops[layers[name]]) for name in sizes},
         columns={
             (upper, lower): tuple(left[upper, lower, at] + COLUMN / 2 for at in range(layers[upper] + 1, layers[lower]))
@@ -69,7 +69,7 @@ _Slot = str | tuple[str, str, int]
 
 
 def _layers(names: Mapping[str, Size], parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Each broker below all that it dials; where they dial in a cycle, one connection is taken the other way."""
+    """Return the layer of each broker, below all that it dials; in a cycle one connection is reversed."""
     layers: dict[str, int] = {}
     entered: set[str] = set()
 
@@ -92,7 +92,7 @@ def _downwards(layers: Mapping[str, int], a: str, b: str) -> tuple[str, str]:
 def _rows(
     layers: Mapping[str, int], edges: Sequence[tuple[str, str]]
 ) -> tuple[list[list[_Slot]], list[tuple[_Slot, _Slot]]]:
-    """What stands in each layer, and the connections between neighbouring layers."""
+    """Return the slots of each layer, and the connections between neighbouring layers."""
     rows: list[list[_Slot]] = [[] for _ in range(1 + max(layers.values(), default=-1))]
     for name, at in layers.items():
         rows[at].append(name)
@@ -114,44 +114,44 @@ def _untangle(rows: list[list[_Slot]], steps: Sequence[tuple[_Slot, _Slot]]) -> 
         way = 1 if sweep % 2 == 0 else -1
         for at in range(1, len(rows))[::way] if way == 1 else range(len(rows) - 1)[::way]:
             place = {slot: float(number) for number, slot in enumerate(rows[at - way])}
-            wanted = {slot: float(number) for number, slot in enumerate(rows[at])} | _joined(rows[at], steps, place)
-            rows[at].sort(key=wanted.__getitem__)
+            order = {slot: float(number) for number, slot in enumerate(rows[at])} | _joined(rows[at], steps, place)
+            rows[at].sort(key=order.__getitem__)
 
 
 def _joined(
     row: Sequence[_Slot], steps: Sequence[tuple[_Slot, _Slot]], value: Mapping[_Slot, float]
 ) -> dict[_Slot, float]:
-    """For each slot of a row the mean value of the slots that it is joined to."""
-    found: dict[_Slot, list[float]] = {}
+    """Return for each slot of a row the mean value of the slots that it is connected to."""
+    values: dict[_Slot, list[float]] = {}
     for a, b in steps:
-        for one, other in ((a, b), (b, a)):
+        for slot, other in ((a, b), (b, a)):
             if other in value:
-                found.setdefault(one, []).append(value[other])
-    return {slot: sum(found[slot]) / len(found[slot]) for slot in row if slot in found}
+                values.setdefault(slot, []).append(value[other])
+    return {slot: sum(values[slot]) / len(values[slot]) for slot in row if slot in values}
 
 
 def _pack(
     rows: Sequence[Sequence[_Slot]], steps: Sequence[tuple[_Slot, _Slot]], boxes: Mapping[_Slot, Size]
 ) -> dict[_Slot, float]:
-    """The left edge of each slot: such that lines are as upright as they can be without overlap of boxes."""
+    """Return the left edge of each slot: such that lines are as upright as they can be without overlap of boxes."""
     left = dict.fromkeys(boxes, 0.0)
     for _ in range(_SWEEPS):
         for row in rows:
             anchors = {slot: left[slot] + box.anchor for slot, box in boxes.items()}
-            wanted = {slot: x - boxes[slot].anchor for slot, x in _joined(row, steps, anchors).items()}
-            _place(row, wanted, boxes, left)
+            target = {slot: x - boxes[slot].anchor for slot, x in _joined(row, steps, anchors).items()}
+            _place(row, target, boxes, left)
     least = min(left.values(), default=0.0)
     return {slot: x - least for slot, x in left.items()}
 
 
 def _place(
-    row: Sequence[_Slot], wanted: Mapping[_Slot, float], boxes: Mapping[_Slot, Size], left: dict[_Slot, float]
+    row: Sequence[_Slot], target: Mapping[_Slot, float], boxes: Mapping[_Slot, Size], left: dict[_Slot, float]
 ) -> None:
     """Place a row: each as wanted or further right, then all of them back by what they are off on average."""
     free = float("-inf")
     for slot in row:
-        left[slot] = max(free, wanted.get(slot, left[slot]))
+        left[slot] = max(free, target.get(slot, left[slot]))
         free = left[slot] + boxes[slot].width + BETWEEN
-    off = [left[slot] - wanted.get(slot, left[slot]) for slot in row]
+    off = [left[slot] - target.get(slot, left[slot]) for slot in row]
     for slot in row:
         left[slot] -= sum(off) / len(off)

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from penstock.model.link import Link
 
-from .graph import FlowError, Graph, Kind
+from .graph import EntityKind, FlowError, FlowGraph
 
 ANY_TOPIC = "#"
-MOST_FILTERS = 200
+MAX_FILTERS = 200
 """After so many distinct filters in one analysis a new one is taken for any topic, so that renaming always ends."""
 
 
@@ -59,10 +59,10 @@ Vertex = Past | _Along | _Groups | _Relay  # of four lengths, so that none equal
 
 
 class Closure(NamedTuple):
-    """What stops a flow: a table's entry, a monitor, or that a route has no device in the middle."""
+    """The obstacle of a flow: an entry of a table, a monitor, or a device in the middle of a route."""
 
     at: str
-    """The entity or link where it is."""
+    """The entity or link of the obstacle."""
     what: str
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Moves:
     may have any topic. Without one, monitors are not asked.
     """
 
-    def __init__(self, graph: Graph, on: str | None = None, routes: bool = False) -> None:
+    def __init__(self, graph: FlowGraph, on: str | None = None, routes: bool = False) -> None:
         self.graph = graph
         self._on = on if graph.monitors else None
         self._routes = routes
@@ -91,14 +91,14 @@ class Moves:
         self._filters: set[str] = set()
 
     def index(self, link: Link) -> int:
-        """The number of a link, by its two ends."""
+        """Return the number of a link, by its two ends."""
         try:
             return self._index[link.source, link.target]
         except KeyError:
             raise FlowError(f"there is no link `{link}`") from None
 
     def first(self, source: str | Link) -> list[int]:
-        """The links on which what an entity sends sets out; or just the link."""
+        """Return the links on which what an entity sends sets out; or just the link."""
         if isinstance(source, Link):
             return [self.index(source)]
         if source not in self.graph.kinds:
@@ -106,15 +106,15 @@ class Moves:
         return [at for group in self._leaving.get(source, {}).values() for at in group]
 
     def starts(self, source: str | Link) -> Iterator[Past]:
-        """Through the first link."""
+        """Return the vertices after the first link."""
         return (past for at in self.first(source) for past in self._through(at, self._on))
 
     def closed_starts(self, source: str | Link) -> Iterator[tuple[Past, Closure]]:
-        """The first links that a monitor closes."""
+        """Return the first links that a monitor closes."""
         return (step for at in self.first(source) for step in self._stopped(at, self._on))
 
     def open(self, vertex: Vertex) -> Iterator[Vertex]:
-        """The steps from a vertex."""
+        """Yield the steps from a vertex."""
         match vertex:
             case Past(at, topics):
                 yield from self._arrive(self.graph.links[at], topics)
@@ -132,7 +132,7 @@ class Moves:
                     yield from self._through(at, None if self._on is None else ANY_TOPIC)
 
     def closed(self, vertex: Vertex) -> Iterator[tuple[Vertex, Closure]]:
-        """The steps from a vertex that something stops, each with what stops it."""
+        """Yield the steps from a vertex that something stops, each with what stops it."""
         match vertex:
             case Past(at, topics):
                 yield from self._refused(self.graph.links[at], topics)
@@ -148,8 +148,8 @@ class Moves:
 
     def _arrive(self, link: Link, topics: str | None) -> Iterator[Vertex]:
         kind = self.graph.kinds[link.target]
-        if kind is not Kind.NODE:
-            if kind is Kind.FOREIGN or not self._routes:
+        if kind is not EntityKind.NODE:
+            if kind is EntityKind.FOREIGN or not self._routes:
                 yield _Relay(link.target)
             return
         back = self._back(link)
@@ -159,10 +159,10 @@ class Moves:
 
     def _refused(self, link: Link, topics: str | None) -> Iterator[tuple[Vertex, Closure]]:
         node, back = link.target, self._back(link)
-        if self.graph.kinds[node] is Kind.DEVICE and self._routes:
+        if self.graph.kinds[node] is EntityKind.DEVICE and self._routes:
             yield _Relay(node), Closure(node, "a route has no device in the middle")
         elif (
-            self.graph.kinds[node] is Kind.NODE
+            self.graph.kinds[node] is EntityKind.NODE
             and back is not None
             and not self.graph.allows(node, link.type, back.type)
         ):
@@ -170,7 +170,7 @@ class Moves:
                 yield beside, self._denied(node, link.type, back.type)
 
     def _beside(self, back: Link, topics: str | None) -> Iterator[_Along]:
-        """The group of a link without it: not back to where the event came from."""
+        """Yield the group of a link without it: not back to where the event came from."""
         group, place = self._leaving[back.source][back.type], self._place[self.index(back)]
         if place > 0:
             yield _Along(back.source, back.type, place - 1, -1, topics)
@@ -187,14 +187,14 @@ class Moves:
         return Closure(node, self.graph.tables[node].why(source_type, target_type))
 
     def _through(self, at: int, topics: str | None) -> Iterator[Past]:
-        """Through a link with its monitors."""
+        """Yield the vertices after a link with its monitors."""
         if topics is None or self.graph.links[at][:2] not in self.graph.monitors:
             yield Past(at, topics)
         else:
             yield from (Past(at, output) for output in self._made(at, topics))
 
     def _stopped(self, at: int, topics: str | None) -> Iterator[tuple[Past, Closure]]:
-        """Through a link whose monitors leave nothing of such events."""
+        """Yield the vertex after a link whose monitors suppress such events."""
         link = self.graph.links[at]
         if topics is not None and link[:2] in self.graph.monitors and not self._made(at, topics):
             monitor = self.graph.suppressor(link, topics)
@@ -204,12 +204,12 @@ class Moves:
         key = Past(at, topics)
         if key not in self._outputs:
             outputs = self.graph.outputs(self.graph.links[at], topics)
-            self._outputs[key] = tuple(dict.fromkeys(self._bounded(one) for one in outputs))
+            self._outputs[key] = tuple(dict.fromkeys(self._bounded(output) for output in outputs))
         return self._outputs[key]
 
     def _bounded(self, topics: str) -> str:
         # `#` does not cover topics that begin with `$`; these keep their first level, which no monitor can make.
-        if topics not in self._filters and len(self._filters) >= MOST_FILTERS:
+        if topics not in self._filters and len(self._filters) >= MAX_FILTERS:
             first, _, _ = topics.partition("/")
             topics = f"{first}/#" if first.startswith("$") else ANY_TOPIC
         self._filters.add(topics)

@@ -13,8 +13,8 @@ from xml.sax.saxutils import escape, quoteattr
 from penstock.model.link import Link
 from penstock.policy.monitors.protocol import UNLISTED
 
-from .graph import Graph, Kind, Pair
-from .layout import Layout, Size, layout
+from .graph import EntityKind, FlowGraph, Pair
+from .layout import PictureLayout, Size, layout
 
 # Colours that colour-blind people can tell apart (Okabe and Ito), but for yellow, which is too light on white.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
@@ -30,18 +30,18 @@ _STUB = 74
 """Length of the lines between a broker's trunk and its devices."""
 _TRUNK = 22
 _GAP = 132
-_LONGEST = 26
+_MAX_LETTERS = 26
 
 
 class Style(NamedTuple):
-    """How the links of one type are drawn."""
+    """The line style of the links of one type."""
 
     colour: str
     dash: str
 
 
-def styles(graph: Graph) -> dict[str, Style]:
-    """For each link type, in the order of first use, a colour and a pattern of dashes that no other type has."""
+def styles(graph: FlowGraph) -> dict[str, Style]:
+    """Return for each link type, in the order of first use, a colour and dashes that no other type has."""
     types = dict.fromkeys(link.type for link in graph.links)
     return {
         name: Style(_COLOURS[at % len(_COLOURS)], _DASHES[(at + at // len(_COLOURS)) % len(_DASHES)])
@@ -49,13 +49,13 @@ def styles(graph: Graph) -> dict[str, Style]:
     }
 
 
-def picture(graph: Graph, parents: Mapping[str, Sequence[str]], title: str, shown: Iterable[Link] = ()) -> str:
-    """The picture as SVG text. `parents` says for each node whom it dials; the links of `shown` are drawn bold."""
+def picture(graph: FlowGraph, parents: Mapping[str, Sequence[str]], title: str, shown: Iterable[Link] = ()) -> str:
+    """Return the picture as SVG. `parents` has for each node those that it dials; the links of `shown` are bold."""
     return "\n".join(_Picture(graph, parents, frozenset(link[:2] for link in shown)).lines(title)) + "\n"
 
 
 @dataclass(frozen=True)
-class _Line:
+class _LinkLine:
     """One drawn line: a way through points, of one type, with an arrowhead at its end and perhaps at its start."""
 
     points: tuple[tuple[float, float], ...]
@@ -64,22 +64,22 @@ class _Line:
 
 
 class _Picture:
-    def __init__(self, graph: Graph, parents: Mapping[str, Sequence[str]], shown: frozenset[Pair]) -> None:
+    def __init__(self, graph: FlowGraph, parents: Mapping[str, Sequence[str]], shown: frozenset[Pair]) -> None:
         self._graph = graph
         self._shown = shown
         self._styles = styles(graph)
         self._parents = parents
-        self._brokers = [name for name, kind in graph.kinds.items() if kind is not Kind.DEVICE]
+        self._brokers = [name for name, kind in graph.kinds.items() if kind is not EntityKind.DEVICE]
         self._devices: dict[str, list[str]] = {name: [] for name in self._brokers}
         for link in graph.links:
-            if graph.kinds[link.source] is Kind.DEVICE:
+            if graph.kinds[link.source] is EntityKind.DEVICE:
                 self._devices[link.target].append(link.source)
         self._first = {device: broker for broker in reversed(self._brokers) for device in self._devices[broker]}
         sizes = {broker: self._size(broker) for broker in self._brokers}
-        self._layout: Layout = layout(sizes, parents, _GAP)
+        self._layout: PictureLayout = layout(sizes, parents, _GAP)
 
     def lines(self, title: str) -> Iterator[str]:
-        """The SVG, line by line."""
+        """Yield the SVG, line by line."""
         legend = list(self._legend())
         legend_width = max((30 + len(text) * _SMALL * _LETTER for text, _ in legend), default=0)
         width = max(self._layout.width, legend_width, len(title) * 16 * _LETTER) + 2 * _MARGIN
@@ -124,7 +124,7 @@ class _Picture:
             yield ' fill="none" stroke="#888" stroke-width="1.5"/>'
             for device, end in zip(devices, ends, strict=True):
                 yield from self._device(device, broker, trunk, end)
-        dash = ' stroke-dasharray="6 3"' if self._graph.kinds[broker] is Kind.FOREIGN else ""
+        dash = ' stroke-dasharray="6 3"' if self._graph.kinds[broker] is EntityKind.FOREIGN else ""
         yield f'<ellipse cx="{middle:.0f}" cy="{centre:.0f}" rx="{_BROKER.width / 2:.0f}" ry="{_BROKER.height / 2:.0f}"'
         yield f' fill="#eef3f8" stroke="#333" stroke-width="1.5"{dash}/>'
         yield _text(middle, centre + 4, _short(broker, 15), _FONT, "bold", "middle", broker)
@@ -143,7 +143,7 @@ class _Picture:
         yield _text(x + 8, y + 11, caption[1], _SMALL, colour="#555")
 
     def _caption(self, device: str, broker: str) -> tuple[str, str]:
-        """A device's name, and the types of its links with a broker."""
+        """Return a device's name, and the types of its links with a broker."""
         publish, notify = (self._graph.by_ends.get(ends) for ends in ((device, broker), (broker, device)))
         types = [link.type for link in (publish, notify) if link is not None]
         text = (
@@ -163,8 +163,8 @@ class _Picture:
     # --- connections between brokers
 
     def _connections(self) -> Iterator[str]:
-        """Lines from broker to broker; then their labels, so that no line crosses one."""
-        links, lines = self._graph.by_ends, dict[Pair, list[_Line]]()
+        """Yield the lines between brokers, then their labels, so that no line crosses a label."""
+        links, lines = self._graph.by_ends, dict[Pair, list[_LinkLine]]()
         for upper, lower in self._layout.columns:
             there, back = links.get((upper, lower)), links.get((lower, upper))
             lines[upper, lower] = list(_lines(there, back, self._points(upper, lower)))
@@ -173,8 +173,8 @@ class _Picture:
         for broker in self._brokers:
             yield from self._labels([lines[pair] for pair in self._above(broker)])
 
-    def _labels(self, connections: Sequence[Sequence[_Line]]) -> Iterator[str]:
-        """The labels of the connections that come to one broker: of several, those of the first to its left."""
+    def _labels(self, connections: Sequence[Sequence[_LinkLine]]) -> Iterator[str]:
+        """Yield the labels of the connections that come to one broker: of several, those of the first to its left."""
         lift = 0.0
         for lines in reversed(connections[1:]):
             texts = self._names(lines)
@@ -186,13 +186,13 @@ class _Picture:
             yield from _labels(self._names(lines), ends[0 if is_left else -1], 0, is_left)
 
     def _above(self, lower: str) -> list[Pair]:
-        """The connections that come to a broker from above, from left to right."""
+        """Return the connections that come to a broker from above, from left to right."""
         columns, corners = self._layout.columns, self._layout.corners
         pairs = [pair for pair in columns if pair[1] == lower]
         return sorted(pairs, key=lambda pair: columns[pair][-1] if columns[pair] else corners[pair[0]][0])
 
     def _below(self, upper: str) -> list[Pair]:
-        """The connections that leave a broker downwards, from left to right."""
+        """Return the connections that leave a broker downwards, from left to right."""
         columns, corners = self._layout.columns, self._layout.corners
         pairs = [pair for pair in columns if pair[0] == upper]
         return sorted(pairs, key=lambda pair: columns[pair][0] if columns[pair] else corners[pair[1]][0])
@@ -210,8 +210,8 @@ class _Picture:
         last = x2 + _spread(up.index((upper, lower)), len(up))
         return [*points, (last, y2 - 26), (last, y2 + 3)]
 
-    def _names(self, lines: Sequence[_Line]) -> list[tuple[str, str]]:
-        """The types and monitors of a connection, each with a colour."""
+    def _names(self, lines: Sequence[_LinkLine]) -> list[tuple[str, str]]:
+        """Return the types and monitors of a connection, each with a colour."""
         texts: list[tuple[str, str]] = []
         for line in lines:
             arrow = "↕" if len(line.links) == 2 else self._arrow(line.links[0])
@@ -224,16 +224,16 @@ class _Picture:
     def _arrow(self, link: Link) -> str:
         return "↓" if self._layout.layers[link.source] < self._layout.layers[link.target] else "↑"
 
-    def _draw(self, line: _Line) -> Iterator[str]:
+    def _draw(self, line: _LinkLine) -> Iterator[str]:
         link = line.links[0]
         style, number = self._styles[link.type], list(self._styles).index(link.type)
-        bold = any(one[:2] in self._shown for one in line.links)
+        bold = any(ends[:2] in self._shown for ends in line.links)
         dash = f' stroke-dasharray="{style.dash}"' if style.dash else ""
-        both = f' marker-start="url(#a{number})"' if len(line.links) == 2 else ""
+        start_marker = f' marker-start="url(#a{number})"' if len(line.links) == 2 else ""
         width = 4 if bold else 1.8
-        title = escape("; ".join(f"{one}: {one.type} {self._monitors(one)}".strip() for one in line.links))
+        title = escape("; ".join(f"{each}: {each.type} {self._monitors(each)}".strip() for each in line.links))
         yield f'<path d="{_curve(line.points)}" fill="none" stroke="{style.colour}" stroke-width="{width}"{dash}'
-        yield f' marker-end="url(#a{number})"{both}><title>{title}</title></path>'
+        yield f' marker-end="url(#a{number})"{start_marker}><title>{title}</title></path>'
 
     # --- what the signs mean
 
@@ -242,7 +242,7 @@ class _Picture:
             yield f"link type {name}", style
         if self._graph.monitors:
             yield "◆ an execution monitor on the link", None
-        if any(kind is Kind.FOREIGN for kind in self._graph.kinds.values()):
+        if any(kind is EntityKind.FOREIGN for kind in self._graph.kinds.values()):
             yield "dashed ellipse: a broker that is not ours", None
         if len(self._first) < sum(map(len, self._devices.values())):
             yield "dotted box: a device that is also connected elsewhere", None
@@ -250,26 +250,26 @@ class _Picture:
             yield "bold: the flow that was asked for", None
 
 
-def _lines(there: Link | None, back: Link | None, points: list[tuple[float, float]]) -> Iterator[_Line]:
-    """The one or two lines of a connection along these points."""
+def _lines(there: Link | None, back: Link | None, points: list[tuple[float, float]]) -> Iterator[_LinkLine]:
+    """Yield the one or two lines of a connection along these points."""
     if there is not None and back is not None and there.type == back.type:
-        yield _Line(tuple(points), (there, back))
+        yield _LinkLine(tuple(points), (there, back))
         return
     upright = points[0][0] == points[-1][0] or points[0][1] != points[-1][1]
     for link, side in ((there, 1), (back, -1)):
         if link is not None:
             dx, dy = (4.5 * side, 0.0) if upright else (0.0, 4.5 * side)
             moved = [(x + dx, y + dy) for x, y in points]
-            yield _Line(tuple(moved if side == 1 else moved[::-1]), (link,))
+            yield _LinkLine(tuple(moved if side == 1 else moved[::-1]), (link,))
 
 
 def _spread(at: int, of: int) -> float:
-    """Where on the broker's width the line number `at` of several comes in."""
+    """Return where on the broker's width the line number `at` of several comes in."""
     return _BROKER.width / 2 + (at - (of - 1) / 2) * min(26, (_BROKER.width - 40) / max(of - 1, 1))
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """A smooth way down through points."""
+    """Return a smooth way down through points."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x1, y1), (x2, y2) in pairwise(points):
         middle = (y1 + y2) / 2
@@ -296,14 +296,14 @@ def _legend_line(x: float, y: float, text: str, style: Style | None) -> Iterator
     yield _text(x + (56 if style is not None else 0), y, text, _SMALL)
 
 
-def _lower_end(line: _Line) -> tuple[float, float]:
+def _lower_end(line: _LinkLine) -> tuple[float, float]:
     return max(line.points[0], line.points[-1], key=lambda point: point[1])
 
 
 def _labels(
     texts: Sequence[tuple[str, str]], end: tuple[float, float], lift: float, left: bool = False
 ) -> Iterator[str]:
-    """Texts above one another, to the right of where a line ends, or to the left."""
+    """Yield labels above one another, to the right of the end of a line, or to the left."""
     x, y = end[0] + (-8 if left else 8), end[1] - 20 - lift
     for at, (text, colour) in enumerate(texts, 1 - len(texts)):
         shown = _short(text, 34)
@@ -333,5 +333,5 @@ def _box_width(caption: tuple[str, str]) -> float:
     return max(len(caption[0]) * _FONT, len(caption[1]) * _SMALL) * _LETTER + 20
 
 
-def _short(text: str, longest: int = _LONGEST) -> str:
+def _short(text: str, longest: int = _MAX_LETTERS) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"

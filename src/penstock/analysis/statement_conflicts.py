@@ -1,7 +1,8 @@
-"""Policies that a domain gives and that demand opposite things of one message, where that can be told beforehand.
+"""Conflicts between policies of a domain that demand opposite things of one message, as far as they can be found before
+running it.
 
-Told are only policies that act on the same messages, as far as conditions can hold. Two can be at odds by what an
-element says at run time too: then the node tells of it by a meta-event `PolicyConflict`.
+Only policies that act on the same messages are reported, as far as conditions can hold. Two can also conflict by what
+an element does at run time: then the node publishes a meta-event `PolicyConflict`.
 """
 
 from collections.abc import Iterator
@@ -14,18 +15,18 @@ from penstock.language.errors import ConditionError
 from penstock.language.ranges.ranges import intersects
 from penstock.language.statements.statement import Message, Point, Verb
 from penstock.model.topic import covers, overlaps
-from penstock.policy.statements.assignments import Given, Statements
+from penstock.policy.statements.assignments import AssignedPolicy, Statements
 from penstock.policy.statements.statement import Act, CompiledClause, CompiledRule
 
-MOST_PAIRS = 100_000
-"""Pairs of clauses that are looked at: what is found must not take for ever."""
+MAX_PAIRS = 100_000
+"""Pairs of clauses that are compared, to bound the time."""
 
 
 class Conflict(NamedTuple):
-    """Two policies at odds."""
+    """Two policies in conflict."""
 
     place: int
-    """Which of the entries of `apply` it is told at; the other one stands before it."""
+    """The entry of `apply` where it is reported; the other one stands before it."""
     other: int
     what: str
 
@@ -35,7 +36,7 @@ class _Clause:
     """A clause of a policy that is given, and the messages on which its actions are carried out."""
 
     place: int
-    given: Given
+    given: AssignedPolicy
     rule: CompiledRule
     actions: tuple[Act, ...]
     condition: Condition | None
@@ -55,101 +56,103 @@ _ORDER = {Message.PUBLICATION: 0, Message.ADVERTISEMENT: 1, Message.SUBSCRIPTION
 
 
 def conflicts(statements: Statements) -> Iterator[Conflict]:
-    """All that is found; of two policies the same is told once."""
-    clauses = [one for place, given in enumerate(statements.given) for one in _clauses(place, given)]
+    """Yield all conflicts; the same conflict of two policies once."""
+    clauses = [clause for place, assigned in enumerate(statements.given) for clause in _clauses(place, assigned)]
     seen: set[tuple[int, int, str]] = set()
-    for count, (one, other) in enumerate(combinations(clauses, 2)):
-        if count >= MOST_PAIRS:
+    for count, (clause, other) in enumerate(combinations(clauses, 2)):
+        if count >= MAX_PAIRS:
             return
-        if one.place == other.place or not _meet(one, other):
+        if clause.place == other.place or not _meet(clause, other):
             continue
-        first, second = sorted((one, other), key=lambda each: each.rank)
+        first, second = sorted((clause, other), key=lambda clause: clause.rank)
         for what in _at_odds(first, second):
-            key = (min(one.place, other.place), max(one.place, other.place), what)
+            key = (min(clause.place, other.place), max(clause.place, other.place), what)
             if key not in seen:
                 seen.add(key)
-                yield Conflict(max(one.place, other.place), min(one.place, other.place), what)
+                yield Conflict(max(clause.place, other.place), min(clause.place, other.place), what)
 
 
-def _clauses(place: int, given: Given) -> Iterator[_Clause]:
-    for rule in given.policy.rules:
+def _clauses(place: int, assigned: AssignedPolicy) -> Iterator[_Clause]:
+    for rule in assigned.policy.rules:
         before: list[str] = []
         for clause in rule.chain:
-            condition = _reached(given, clause, before)
+            condition = _reached(assigned, clause, before)
             if isinstance(condition, Condition) or condition is None:
-                yield _Clause(place, given, rule, clause.actions, condition)
+                yield _Clause(place, assigned, rule, clause.actions, condition)
             if clause.test is None or clause.test.acts:
                 break  # nothing comes after it, or what does is not known
             before.append(clause.test.condition.text)
 
 
-def _reached(given: Given, clause: CompiledClause, before: list[str]) -> Condition | bool | None:
-    """What content must be like for a clause to be carried out; False if that is not known."""
+def _reached(assigned: AssignedPolicy, clause: CompiledClause, before: list[str]) -> Condition | bool | None:
+    """Return the condition on content under which a clause is carried out; False if that is not known."""
     own = [] if clause.test is None else [clause.test.condition]
     if clause.test is not None and clause.test.acts:
         return False
     try:
-        others = [make_condition(f"!({text})") for text in before]
+        negated = [make_condition(f"!({text})") for text in before]
     except ConditionError:
         return False
-    wanted = [*([] if given.condition is None else [given.condition]), *others, *own]
-    return all_of(wanted) if wanted else None
+    conditions = [*([] if assigned.condition is None else [assigned.condition]), *negated, *own]
+    return all_of(conditions) if conditions else None
 
 
-def _meet(one: _Clause, other: _Clause) -> bool:
-    """Whether there are messages on which both are carried out."""
-    if one.rule.verb is not other.rule.verb or one.rule.message is not other.rule.message:
+def _meet(clause: _Clause, other: _Clause) -> bool:
+    """Return whether there are messages on which both are carried out."""
+    if clause.rule.verb is not other.rule.verb or clause.rule.message is not other.rule.message:
         return False
-    if not _same_place(one.rule, other.rule) or not overlaps(one.given.filter, other.given.filter):
+    if not _same_place(clause.rule, other.rule) or not overlaps(clause.given.filter, other.given.filter):
         return False
-    return _same_scope(one.given, other.given, one.rule.message) and _same_content(one.condition, other.condition)
+    return _same_scope(clause.given, other.given, clause.rule.message) and _same_content(
+        clause.condition, other.condition
+    )
 
 
-def _same_place(one: CompiledRule, other: CompiledRule) -> bool:
-    """Whether a message can be where both are asked. One that goes on from where it came in is at two places."""
-    if not one.points.isdisjoint(other.points):
+def _same_place(rule: CompiledRule, other: CompiledRule) -> bool:
+    """Return whether a message can be at a point of both. One that goes on from where it came in is at two points."""
+    if not rule.points.isdisjoint(other.points):
         return True
-    return one.verb is Verb.FORWARD and (Point.INGRESS in one.points or Point.INGRESS in other.points)
+    return rule.verb is Verb.FORWARD and (Point.INGRESS in rule.points or Point.INGRESS in other.points)
 
 
-def _same_scope(one: Given, other: Given, message: Message) -> bool:
-    """Whether both are for one message: the same publisher's, or one publisher's and one reader's."""
+def _same_scope(policy: AssignedPolicy, other: AssignedPolicy, message: Message) -> bool:
+    """Return whether both are for one message: the same publisher's, or one publisher's and one reader's."""
     if message not in (Message.PUBLICATION, Message.SUBSCRIPTION):
         return False  # a policy acts on advertisements of its own
-    if one.nodes and other.nodes and one.nodes.isdisjoint(other.nodes):
+    if policy.nodes and other.nodes and policy.nodes.isdisjoint(other.nodes):
         return False  # each node judges for itself
-    sides = {_side(one, message), _side(other, message)}
+    sides = {_side(policy, message), _side(other, message)}
     if sides == {"publisher", "reader"}:
-        alone = one.clients == other.clients and one.clients is not None and len(one.clients) == 1
+        alone = policy.clients == other.clients and policy.clients is not None and len(policy.clients) == 1
         return not alone  # nobody is sent its own
     if len(sides) == 2 or sides == {"advertiser"}:
         return True
-    return bool(one.nodes or other.nodes) or _common(one.clients, other.clients)
+    return bool(policy.nodes or other.nodes) or _common(policy.clients, other.clients)
 
 
-def _side(given: Given, message: Message) -> str:
-    if given.to is Message.SUBSCRIPTION:
+def _side(policy: AssignedPolicy, message: Message) -> str:
+    if policy.to is Message.SUBSCRIPTION:
         return "reader"
     return "publisher" if message is Message.PUBLICATION else "advertiser"
 
 
-def _common(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
-    return one is None or other is None or not one.isdisjoint(other)
+def _common(clients: frozenset[str] | None, other: frozenset[str] | None) -> bool:
+    return clients is None or other is None or not clients.isdisjoint(other)
 
 
-def _same_content(one: Condition | None, other: Condition | None) -> bool:
-    if one is None or other is None:
-        present = one or other
+def _same_content(condition: Condition | None, other: Condition | None) -> bool:
+    if condition is None or other is None:
+        present = condition or other
         return present is None or present.ranges is None or not present.ranges.is_empty
-    met = intersects(one.ranges, other.ranges)
-    return one.text == other.text if met is None else met
+    met = intersects(condition.ranges, other.ranges)
+    return condition.text == other.text if met is None else met
 
 
 # --- what is at odds
 
 
 def _at_odds(first: _Clause, second: _Clause) -> Iterator[str]:
-    """What two clauses on one message have against each other; `first` is applied first."""
+    """Yield the conflicts of two clauses on one message; `first` is applied first."""
     for mine in first.actions:
         for theirs in second.actions:
             end = _opposite(mine, theirs, second.given.name)
@@ -163,22 +166,22 @@ def _at_odds(first: _Clause, second: _Clause) -> Iterator[str]:
 
 
 def _opposite(mine: Act, theirs: Act, later: str) -> str:
-    """What comes of two actions of which each undoes the other; empty if they do not."""
+    """Return the result of two actions that undo each other; empty if they do not."""
     names = {mine.element.name: mine, theirs.element.name: theirs}
     if names.keys() == {"BlockMessage", "FloodMessage"}:
         return "it is blocked"
     if names.keys() == {"RemoveAttributes", "KeepOnlyAttributes"}:
         kept = map(str, names["KeepOnlyAttributes"].arguments)
-        both = [name for name in kept if name in names["RemoveAttributes"].arguments]
-        listed = ", ".join(f"`{name}`" for name in both)
-        return f"{listed} {'is' if len(both) == 1 else 'are'} removed" if both else ""
+        removed = [name for name in kept if name in names["RemoveAttributes"].arguments]
+        listed = ", ".join(f"`{name}`" for name in removed)
+        return f"{listed} {'is' if len(removed) == 1 else 'are'} removed" if removed else ""
     if names.keys() == {"ToXML", "ToJSON"}:
         return f"`{theirs.text}` of `{later}` comes later and holds"
     return ""
 
 
 def _has_all(first: _Clause, second: _Clause) -> bool:
-    """Whether whatever the second is carried out on, the first is too, and before it."""
+    """Return whether the first clause is carried out wherever the second is, and before it."""
     mine, theirs = first.given, second.given
     if first.condition is not None or not covers(mine.filter, theirs.filter):
         return False

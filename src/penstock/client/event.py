@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from penstock.model import event as model
-from penstock.model.content.content import Content, Reader, Unreadable, format_of_type
+from penstock.model.content.content import Content, ContentReader, Unreadable, format_of_type
 from penstock.model.errors import ContentError
 from penstock.model.values import Value
 
@@ -16,7 +16,7 @@ QUALITY = "qoc"
 RETAIN_UNTIL = "penstock-retain-until"
 """User properties of events that contracts have released."""
 
-_READER = Reader()
+_READER = ContentReader()
 
 
 @dataclass(frozen=True)

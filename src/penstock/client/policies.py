@@ -13,12 +13,12 @@ from penstock.language.statements.printer import show_compact
 from penstock.language.statements.statement import (
     ANYWHERE,
     Attach,
-    Clause,
+    ElementUse,
     Message,
     Point,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from penstock.language.tree import And, Call, Literal, Tree
@@ -82,7 +82,7 @@ def as_json() -> Statement:
 def trace(attach: Attach = Attach.NEVER) -> Statement:
     """Have every node on the way add information about itself beside the content (Fig. 6)."""
     actions = ("AugmentBrokerHostInfo", "AugmentBrokerLoadIndex", "AugmentProcessingTime")
-    return _forward((Clause(actions=tuple(map(Use, actions))),), attach=attach)
+    return _forward((StatementClause(actions=tuple(map(ElementUse, actions))),), attach=attach)
 
 
 # --- policies that stop messages
@@ -113,7 +113,7 @@ def _authenticate(element: str, groups: Sequence[str], every: bool, of: Message)
         raise ValueError("expected the name of a trust group")
     calls: list[Tree] = [Call(element, None, (Literal("string", group),)) for group in groups]
     conditions = [And(tuple(calls))] if every and len(calls) > 1 else calls
-    return _forward((*map(Clause, conditions), _then("BlockMessage")), of)
+    return _forward((*map(StatementClause, conditions), _then("BlockMessage")), of)
 
 
 # --- subscriptions in place of advertisements
@@ -128,14 +128,14 @@ def flood() -> Statement:
     )
 
 
-def _then(action: str, *arguments: str, where: str = "") -> Clause:
-    return Clause(parse_condition(where, "the condition"), (Use(action, arguments),))
+def _then(action: str, *arguments: str, where: str = "") -> StatementClause:
+    return StatementClause(parse_condition(where, "the condition"), (ElementUse(action, arguments),))
 
 
 def _forward(
-    clauses: tuple[Clause, ...],
+    clauses: tuple[StatementClause, ...],
     of: Message = Message.PUBLICATION,
     points: tuple[Point, ...] = ANYWHERE,
     attach: Attach = Attach.NEVER,
 ) -> Statement:
-    return Statement((Rule(Verb.FORWARD, of, clauses, points=points, attach=attach),))
+    return Statement((StatementRule(Verb.FORWARD, of, clauses, points=points, attach=attach),))

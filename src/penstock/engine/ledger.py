@@ -11,7 +11,7 @@ from penstock.engine.sessions.session import Delivery, Kept, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.policy.monitors.monitor import State
-from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.tokens.token import Token
 from penstock.policy.trust.rating import Evidence
 
@@ -69,7 +69,7 @@ class Changes:
         self.sessions: dict[int, Session] = {}
         self.dropped_sessions: list[int] = []
         self.subscriptions: dict[tuple[int, str], Subscribed | None] = {}
-        self.advertisements: dict[tuple[int, str], Advertisement | None] = {}
+        self.advertisements: dict[tuple[int, str], ProducerAdvertisement | None] = {}
         self.brought: dict[tuple[int, str], bytes | None] = {}
         """Contracts of sessions, as JSON."""
         self.held: dict[int, Held | None] = {}
@@ -192,7 +192,7 @@ class Ledger:
         if session.durable:
             self.changes.subscriptions[session.id, key] = subscribed
 
-    def advertisement(self, session: Session, name: str, made: Advertisement | None) -> None:
+    def advertisement(self, session: Session, name: str, made: ProducerAdvertisement | None) -> None:
         if session.durable:
             self.changes.advertisements[session.id, name] = made
 

@@ -1,4 +1,6 @@
-"""What can be known to be wrong with a condition before it meets content: one clear sentence, and where."""
+"""The checker: finds what is wrong with a condition before it meets content, and says it in one sentence, with its
+place.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -7,7 +9,7 @@ from penstock.language.errors import ConditionError, EvaluationError
 from penstock.language.evaluators.functions import FUNCTIONS, METHODS, OPERATORS, Overloads
 from penstock.language.evaluators.patterns import compiled
 from penstock.language.evaluators.times import duration_from_string, timestamp_from_string
-from penstock.language.limits import MOST_MACROS, MOST_XPATH
+from penstock.language.limits import MAX_MACROS, MAX_XPATH
 from penstock.language.tree import (
     EQUALITY,
     ORDER,
@@ -17,7 +19,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -30,7 +32,18 @@ from penstock.language.tree import (
     Variable,
     XPath,
 )
-from penstock.language.types import BOOL, DYN, ListType, MapType, Record, Scalar, Type, accepts, comparable, joined
+from penstock.language.types import (
+    BOOL,
+    DYN,
+    ListType,
+    MapType,
+    RecordType,
+    ScalarType,
+    Type,
+    accepts,
+    comparable,
+    joined,
+)
 from penstock.language.words import hint
 from penstock.model.content.xpath import compile_xpath
 from penstock.model.errors import ContentError
@@ -46,16 +59,16 @@ _READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-def check(tree: Tree, text: str, declared: Record = types.ANYTHING) -> Type:
-    """The type of an expression over content of the declared attributes; raises `ConditionError`."""
+def check(tree: Tree, text: str, declared: RecordType = types.ANYTHING) -> Type:
+    """Return the type of an expression over content of the declared attributes; raises `ConditionError`."""
     return _Checker(text, declared).type_of(tree, {})
 
 
-def check_condition(tree: Tree, text: str, declared: Record = types.ANYTHING) -> None:
+def check_condition(tree: Tree, text: str, declared: RecordType = types.ANYTHING) -> None:
     """Check a condition, which is true or false; raises `ConditionError`."""
-    found = check(tree, text, declared)
-    if not accepts(BOOL, found):
-        raise ConditionError(f"a condition is true or false, this is {_a(found)}{_type_hint(tree)}", text, tree.at)
+    kind = check(tree, text, declared)
+    if not accepts(BOOL, kind):
+        raise ConditionError(f"a condition is true or false, this is {_a(kind)}{_type_hint(tree)}", text, tree.at)
 
 
 def _a(type_: Type) -> str:
@@ -67,7 +80,7 @@ def _elements_of(given: Type) -> Type | None:
     match given:
         case ListType(element) | MapType(element, _):
             return element
-        case Record():
+        case RecordType():
             return types.STRING
     return DYN if given == DYN else None
 
@@ -76,7 +89,7 @@ Scope = Mapping[str, Type]
 
 
 class _Checker:
-    def __init__(self, text: str, declared: Record) -> None:
+    def __init__(self, text: str, declared: RecordType) -> None:
         self._text = text
         self._declared = declared
         self._macros = 0
@@ -84,7 +97,7 @@ class _Checker:
     def type_of(self, node: Tree, scope: Scope) -> Type:
         match node:
             case Literal(kind, _):
-                return _LITERALS.get(kind, Scalar(kind))
+                return _LITERALS.get(kind, ScalarType(kind))
             case TypeLiteral():
                 return types.TYPE
             case Attribute(name):
@@ -93,7 +106,7 @@ class _Checker:
                 return scope[name]
             case Select(operand, name) | Has(operand, name):
                 return self._selected(node, operand, name, scope)
-            case Index(operand, index):
+            case IndexAccess(operand, index):
                 return self._indexed(node, self.type_of(operand, scope), self.type_of(index, scope))
             case Call():
                 return self._called(node, scope)
@@ -115,52 +128,52 @@ class _Checker:
             case Macro():
                 return self._macro(node, scope)
 
-    def _field(self, record: Record, name: str, at: int) -> Type:
-        found = record.field(name)
-        if found is None:
+    def _field(self, record: RecordType, name: str, at: int) -> Type:
+        kind = record.field(name)
+        if kind is None:
             raise self._problem(f"there is no attribute `{name}`{hint(name, record.fields)}", at)
-        return found
+        return kind
 
     def _selected(self, node: Select | Has, operand: Tree | None, name: str, scope: Scope) -> Type:
         if operand is None:
             self._field(self._declared, name, node.at)
             return BOOL
-        given = self.type_of(operand, scope)
-        found: Type = DYN
-        if isinstance(given, Record):
-            found = self._field(given, name, node.at)
-        elif isinstance(given, MapType):
-            found = given.value
-        elif given != DYN:
-            raise self._wrong(node.at, f"`.{name}` is a field of {_a(given)}, which has none", operand)
-        return BOOL if isinstance(node, Has) else found
+        operand_type = self.type_of(operand, scope)
+        kind: Type = DYN
+        if isinstance(operand_type, RecordType):
+            kind = self._field(operand_type, name, node.at)
+        elif isinstance(operand_type, MapType):
+            kind = operand_type.value
+        elif operand_type != DYN:
+            raise self._wrong(node.at, f"`.{name}` is a field of {_a(operand_type)}, which has none", operand)
+        return BOOL if isinstance(node, Has) else kind
 
-    def _indexed(self, node: Index, given: Type, key: Type) -> Type:
-        match given:
+    def _indexed(self, node: IndexAccess, operand_type: Type, key: Type) -> Type:
+        match operand_type:
             case ListType(element) if key == DYN or key in types.NUMBERS:
                 return element
             case ListType():
                 raise self._problem(f"elements of a list have numbers, this is {_a(key)}", node.at)
             case MapType(_, value):
                 return value
-            case Record() if accepts(types.STRING, key):
+            case RecordType() if accepts(types.STRING, key):
                 match node.index:
                     case Literal("string", str(name)):
-                        return self._field(given, name, node.index.at)
+                        return self._field(operand_type, name, node.index.at)
                 return DYN
-            case Scalar() if given == DYN:
+            case ScalarType() if operand_type == DYN:
                 return DYN
             case _:
-                raise self._wrong(node.at, f"`[]` takes a list or a map, this is {_a(given)}", node.operand)
+                raise self._wrong(node.at, f"`[]` takes a list or a map, this is {_a(operand_type)}", node.operand)
 
     def _called(self, node: Call, scope: Scope) -> Type:
-        given = [self.type_of(operand, scope) for operand in node.operands]
+        types_given = [self.type_of(operand, scope) for operand in node.operands]
         table = FUNCTIONS if node.receiver is None else METHODS
         overloads = table.get(node.function)
         if overloads is None:
             raise self._problem(self._unknown(node), node.at)
         self._check_count(node, overloads)
-        result = self._result(node.function, overloads, node.operands, given, node.at)
+        result = self._result(node.function, overloads, node.operands, types_given, node.at)
         self._check_constants(node)
         return result
 
@@ -182,19 +195,19 @@ class _Checker:
             raise self._problem(what.replace("there are 1", "there is 1"), node.at)
 
     def _result(
-        self, function: str, overloads: Overloads, operands: tuple[Tree, ...], given: list[Type], at: int
+        self, function: str, overloads: Overloads, operands: tuple[Tree, ...], types_given: list[Type], at: int
     ) -> Type:
         results = [
             overload.result
             for key, overload in overloads.items()
-            if len(key) == len(given) and all(map(accepts, map(types.of_python, key), given))
+            if len(key) == len(types_given) and all(map(accepts, map(types.of_python, key), types_given))
         ]
         if not results:
-            raise self._wrong(at, f"`{function}` does not take {' and '.join(map(_a, given))}", *operands)
+            raise self._wrong(at, f"`{function}` does not take {' and '.join(map(_a, types_given))}", *operands)
         return joined(results)
 
     def _check_constants(self, node: Call) -> None:
-        """Patterns, timestamps and durations that are written out are read now."""
+        """Check patterns, timestamps and durations that are literals."""
         match node:
             case Call("matches" | "timestamp" | "duration", _, (*_, Literal("string", str(text)) as argument)):
                 try:
@@ -205,8 +218,8 @@ class _Checker:
     def _xpath(self, expression: str, at: int) -> Type:
         if not expression.strip():
             raise self._problem("an XPath expression cannot be empty", at)
-        if len(expression) > MOST_XPATH:
-            raise self._problem(f"an XPath expression has at most {MOST_XPATH} characters", at)
+        if len(expression) > MAX_XPATH:
+            raise self._problem(f"an XPath expression has at most {MAX_XPATH} characters", at)
         if (open_mark := _unclosed(expression)) is not None:
             raise self._problem(f"`{open_mark}` in this XPath expression has no partner", at)
         try:
@@ -215,11 +228,11 @@ class _Checker:
             raise self._problem(str(error), at) from None
         return DYN
 
-    def _unary(self, node: Unary, operator: str, given: Type) -> Type:
+    def _unary(self, node: Unary, operator: str, operand_type: Type) -> Type:
         allowed = _ONLY_BOOL.get(operator, _SIGNED)
-        if not any(accepts(each, given) for each in allowed):
-            raise self._problem(f"`{operator}` does not take {_a(given)}", node.at)
-        return BOOL if operator == "!" else given
+        if not any(accepts(kind, operand_type) for kind in allowed):
+            raise self._problem(f"`{operator}` does not take {_a(operand_type)}", node.at)
+        return BOOL if operator == "!" else operand_type
 
     def _binary(self, node: Binary, left: Type, right: Type) -> Type:
         symbol = node.operator
@@ -237,9 +250,9 @@ class _Checker:
 
     def _check_order(self, node: Binary, left: Type, right: Type) -> None:
         both_numbers = left in types.NUMBERS and right in types.NUMBERS
-        for each in (left, right):
-            if each in _UNORDERED or not isinstance(each, Scalar):
-                raise self._wrong(node.at, f"`{node.operator}` does not take {_a(each)}", node.left, node.right)
+        for kind in (left, right):
+            if kind in _UNORDERED or not isinstance(kind, ScalarType):
+                raise self._wrong(node.at, f"`{node.operator}` does not take {_a(kind)}", node.left, node.right)
         if not both_numbers and not accepts(left, right):
             raise self._problem(
                 f"`{node.operator}` does not take {_a(left)} and {_a(right)}{_type_hint(node.left, node.right)}",
@@ -260,15 +273,17 @@ class _Checker:
         return BOOL
 
     def _expect_bool(self, symbol: str, operand: Tree, scope: Scope) -> None:
-        given = self.type_of(operand, scope)
-        if not accepts(BOOL, given):
-            raise self._wrong(operand.at, f"`{symbol}` takes what is true or false, this is {_a(given)}", operand)
+        operand_type = self.type_of(operand, scope)
+        if not accepts(BOOL, operand_type):
+            raise self._wrong(
+                operand.at, f"`{symbol}` takes what is true or false, this is {_a(operand_type)}", operand
+            )
 
     def _map(self, node: MapOf, scope: Scope) -> Type:
         keys = [self.type_of(key, scope) for key, _ in node.entries]
-        for (key, _), given in zip(node.entries, keys, strict=True):
-            if given not in (DYN, types.INT, types.UINT, BOOL, types.STRING):
-                raise self._problem(f"{_a(given)} cannot be the key of a map", key.at)
+        for (key, _), key_type in zip(node.entries, keys, strict=True):
+            if key_type not in (DYN, types.INT, types.UINT, BOOL, types.STRING):
+                raise self._problem(f"{_a(key_type)} cannot be the key of a map", key.at)
         values = [self.type_of(value, scope) for _, value in node.entries]
         return MapType(joined(keys), joined(values))
 
@@ -278,11 +293,11 @@ class _Checker:
         if element is None:
             raise self._wrong(node.at, f"`{node.name}` takes a list or a map, this is {_a(given)}", node.range)
         self._macros += 1
-        if self._macros > MOST_MACROS:
-            raise self._problem(f"more than {MOST_MACROS} macros inside each other", node.at)
-        found = self._inside_macro(node, {**scope, node.variable: element})
+        if self._macros > MAX_MACROS:
+            raise self._problem(f"more than {MAX_MACROS} macros inside each other", node.at)
+        body_type = self._inside_macro(node, {**scope, node.variable: element})
         self._macros -= 1
-        return ListType(element) if node.name == "filter" else found
+        return ListType(element) if node.name == "filter" else body_type
 
     def _inside_macro(self, node: Macro, scope: Scope) -> Type:
         if node.name == "map":
@@ -293,7 +308,7 @@ class _Checker:
         return BOOL
 
     def _wrong(self, at: int, what: str, *nodes: Tree) -> ConditionError:
-        """The error of a type that is wrong; `nodes` are what has it."""
+        """Return the error of a type that is wrong; `nodes` are what has it."""
         return self._problem(what + _type_hint(*nodes), at)
 
     def _problem(self, what: str, at: int) -> ConditionError:
@@ -301,7 +316,7 @@ class _Checker:
 
 
 def _type_hint(*nodes: Tree) -> str:
-    """Where the name of a type stands for an attribute, say how that attribute is written."""
+    """Return a hint if a type's name stands where an attribute was meant; else an empty text."""
     for side in nodes:
         if isinstance(side, TypeLiteral):
             return f"; `{side.name}` is a type here, the attribute is `.{side.name}`"
@@ -309,7 +324,7 @@ def _type_hint(*nodes: Tree) -> str:
 
 
 def _unclosed(expression: str) -> str | None:
-    """A bracket or a quotation mark in an XPath expression that has no partner."""
+    """Return a bracket or a quotation mark in an XPath expression that has no partner."""
     partners = {")": "(", "]": "["}
     waiting: list[str] = []
     quote = ""

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from penstock.language.checker import check_condition
-from penstock.language.errors import ConditionError, Failure, Kind, Outcome, failed
+from penstock.language.errors import ConditionError, Failure, FailureKind, Outcome, failed
 from penstock.language.evaluators.closures import Decider, Metered, compile_metered
 from penstock.language.evaluators.reference import no_xml
 from penstock.language.evaluators.work import Work, charge
-from penstock.language.limits import MOST_EVENT_WORK, MOST_TEXT, MOST_WORK
+from penstock.language.limits import MAX_EVENT_WORK, MAX_TEXT, MAX_WORK
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.ranges.ranges import Ranges, ranges
 from penstock.language.tree import And, Tree, XPath, reads, walk
-from penstock.language.types import ANYTHING, Record
+from penstock.language.types import ANYTHING, RecordType
 from penstock.model.content.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
 
@@ -30,37 +30,41 @@ class Condition:
     tree: Tree = field(compare=False, repr=False)
     decide: Decider = field(compare=False, repr=False)
     _metered: Metered | None = field(compare=False, repr=False)
-    """The same, if it counts steps."""
+    """The same evaluator with a count of its steps, if it counts any."""
     _finds: bool = field(compare=False, repr=False)
-    """Whether it asks for XPath."""
+    """True if it uses XPath."""
     _reads: bool = field(compare=False, repr=False)
-    """Whether it asks for attributes."""
+    """True if it reads attributes."""
 
     @cached_property
     def ranges(self) -> Ranges | None:
-        """Its normal form, None if it has none. Made when it is asked for: it takes as long as all else here."""
+        """Its normal form, None if it has none. It is computed when it is first asked for, as that takes long."""
         return ranges(self.tree)
 
     @property
     def is_metered(self) -> bool:
-        """Whether it counts steps; else it is all that `decide` says of attributes."""
+        """True if it counts steps; else it is all that `decide` says of attributes."""
         return self._metered is not None
 
     def holds(self, content: Content) -> Outcome:
-        """Whether it is true for this content; content that cannot be read makes it fail."""
+        """Return whether it is true for this content; content that cannot be read makes it fail."""
         attributes = content.attributes if self._reads else _NOTHING
         if isinstance(attributes, Unreadable):
-            return Failure(Kind.UNREADABLE_CONTENT, attributes.reason)
+            return Failure(FailureKind.UNREADABLE_CONTENT, attributes.reason)
         return self.decide(attributes) if self._metered is None else self.of(attributes, content)
 
     def of(self, attributes: Mapping[str, Value], content: Content) -> Outcome:
-        """Whether it is true for these attributes; the steps are counted on the content, where XPath looks too."""
+        """Return whether it is true for these attributes. The steps are counted on the content, on which XPath is
+        evaluated too.
+        """
         if self._metered is None:
             return self.decide(attributes)
-        if content.spent > MOST_EVENT_WORK:
-            return Failure(Kind.TOO_COSTLY, f"what is asked of this event takes more than {MOST_EVENT_WORK} steps")
+        if content.spent > MAX_EVENT_WORK:
+            return Failure(
+                FailureKind.TOO_COSTLY, f"what is asked of this event takes more than {MAX_EVENT_WORK} steps"
+            )
         outcome, steps = self._metered(attributes, partial(find, content) if self._finds else no_xml)
-        content.spent += min(steps, MOST_WORK)
+        content.spent += min(steps, MAX_WORK)
         return outcome
 
 
@@ -72,34 +76,36 @@ XPATH_STEPS = 3
 
 
 def find(content: Content, expression: str, work: Work) -> Value:
-    """What XPath finds in XML content, paid for in steps; raises `EvaluationError`."""
+    """Evaluate XPath on XML content, paid for in steps; raises `EvaluationError`."""
     try:
         return content.xpath(expression, lambda steps: charge(work, steps // XPATH_STEPS))
     except ContentError as error:
-        raise failed(Kind.UNREADABLE_CONTENT, str(error)) from None
+        raise failed(FailureKind.UNREADABLE_CONTENT, str(error)) from None
 
 
-def make_condition(text: str, declared: Record = ANYTHING) -> Condition:
-    """The condition that a text is, over content of the declared attributes; raises `ConditionError`."""
+def make_condition(text: str, declared: RecordType = ANYTHING) -> Condition:
+    """Parse and check a condition over content of the declared attributes; raises `ConditionError`."""
     tree = parse(text)
     check_condition(tree, text, declared)
     condition = condition_of(tree)
-    if len(condition.text) > MOST_TEXT:  # it is kept and told by this text, which must be a condition too
-        found = f"this has {len(condition.text)} in canonical form"
-        raise ConditionError(f"a condition has at most {MOST_TEXT} characters, {found}", text, 0)
+    if len(condition.text) > MAX_TEXT:  # it is kept and told by this text, which must be a condition too
+        length = f"this has {len(condition.text)} in canonical form"
+        raise ConditionError(f"a condition has at most {MAX_TEXT} characters, {length}", text, 0)
     return condition
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
-    """The condition that is true where all of these are, of which there is at least one."""
+    """Return the condition that is true where all of these are; there must be at least one."""
     if len(conditions) == 1:
         return conditions[0]
-    parts = (one.tree.operands if isinstance(one.tree, And) else (one.tree,) for one in conditions)
-    return condition_of(And(tuple(operand for several in parts for operand in several)))
+    parts = (
+        condition.tree.operands if isinstance(condition.tree, And) else (condition.tree,) for condition in conditions
+    )
+    return condition_of(And(tuple(operand for operands in parts for operand in operands)))
 
 
 def condition_of(tree: Tree) -> Condition:
-    """The condition of a tree that has been checked."""
+    """Return the condition of a tree that has been checked."""
     return Condition(
         show(tree),
         tree,

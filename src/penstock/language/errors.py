@@ -1,5 +1,6 @@
-"""What goes wrong: a text is not a condition (`ConditionError`) or not a statement (`StatementError`), or a condition
-has no value here (`Failure`)."""
+"""The errors of the language: a text is not a condition (`ConditionError`) or not a statement (`StatementError`), or a
+condition has no value for some content (`Failure`).
+"""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class ConditionError(PenstockError):
 
 
 def _shown(text: str, at: int) -> str:
-    """The text around a place on one line, and a caret under the place on the next."""
+    """Return the text around a place on one line, and a caret under the place on the next."""
     line = re.sub(r"\s", " ", text)
     start = max(0, min(at - _SHOWN // 2, len(line) - _SHOWN))
     before = "…" if start else ""
@@ -32,12 +33,14 @@ def _shown(text: str, at: int) -> str:
 
 
 def _printable(line: str) -> str:
-    """A line that can be shown anywhere: it may come from a stranger."""
-    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in line)
+    """Return a line with only printable characters: it may come from a client."""
+    return "".join(
+        character if character.isprintable() else " " if character.isspace() else "\ufffd" for character in line
+    )
 
 
 class StatementError(PenstockError):
-    """What is not a policy statement, or may not be one here. Its message says what is wrong and where."""
+    """A text that is not a policy statement, or may not be used here. Its message says what is wrong and where."""
 
     def __init__(self, what: str, where: str = "", at: int | None = None, shown: str = "") -> None:
         self.what = what
@@ -48,7 +51,7 @@ class StatementError(PenstockError):
 
     @classmethod
     def in_text(cls, what: str, text: str, at: int, of: str = "") -> "StatementError":
-        """The error at a place of a text, which it shows with a caret; `of` says which text that is."""
+        """Return the error at a place of a text, which it shows with a caret; `of` says which text that is."""
         start = text.rfind("\n", 0, at) + 1
         end = text.find("\n", at, at + 2 * _SHOWN)
         # The line may be very long, and not all of it is shown.
@@ -59,8 +62,8 @@ class StatementError(PenstockError):
         return cls(what, where, at, _shown(line, at - near))
 
 
-class Kind(StrEnum):
-    """Why an expression has no value. Cases and metrics name these; the reason says more."""
+class FailureKind(StrEnum):
+    """The kind of a failure. Cases and metrics use these names; the reason says more."""
 
     NO_SUCH_ATTRIBUTE = "no_such_attribute"
     NO_MATCHING_OVERLOAD = "no_matching_overload"
@@ -73,9 +76,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The error that an expression evaluates to: neither true nor false, so asking for its truth is a mistake."""
+    """The failure of an expression: neither true nor false, so testing its truth is an error."""
 
-    kind: Kind
+    kind: FailureKind
     reason: str
 
     def __bool__(self) -> NoReturn:
@@ -86,17 +89,17 @@ class Failure:
 
 
 Outcome = bool | Failure
-"""What a condition used as policy comes to."""
+"""The outcome of a condition used as policy."""
 
 
 class EvaluationError(PenstockError):
-    """Carries a `Failure` up to the operator that absorbs it, or out."""
+    """An exception that carries a `Failure` to the operator that absorbs it, or out of the evaluation."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
         self.failure = failure
 
 
-def failed(kind: Kind, reason: str) -> EvaluationError:
-    """The error to raise for a failure of this kind."""
+def failed(kind: FailureKind, reason: str) -> EvaluationError:
+    """Return the error to raise for a failure of this kind."""
     return EvaluationError(Failure(kind, reason))

@@ -1,11 +1,13 @@
-"""What a document must say for a condition that asks for XPath to be true."""
+"""The texts that a document must contain for a condition with XPath to be true."""
 
 from penstock.language.tree import And, Binary, Call, ListOf, Literal, Tree, XPath
 from penstock.model.content.xpath_texts import texts_of
 
 
 def texts_needed(tree: Tree) -> frozenset[str]:
-    """Texts that an element or an attribute of XML content must be; if one is missing, the condition is not true."""
+    """Return texts that an element or attribute of XML content must have; if one is missing, the condition is
+    not true.
+    """
     match tree:
         case And(operands):
             return frozenset().union(*map(texts_needed, operands))

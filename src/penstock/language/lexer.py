@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from penstock.language.errors import ConditionError
-from penstock.language.values import MOST_INT, MOST_UINT
+from penstock.language.values import MAX_INT, MAX_UINT
 
 _SPACE = re.compile(r"(?:[ \t\n\f\r]+|//[^\n]*)*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -20,7 +20,7 @@ _PLAIN_ESCAPES = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class LexerToken:
     """One word: `kind` is `name`, `quoted name`, `mark`, `end` or the type of a literal."""
 
     kind: str
@@ -29,20 +29,20 @@ class Token:
     value: int | float | str | bytes | None = None
 
 
-def tokens(text: str) -> list[Token]:
-    """The words of a text, an `end` at the end; raises `ConditionError`."""
-    found: list[Token] = []
+def tokens(text: str) -> list[LexerToken]:
+    """Return the words of a text, an `end` at the end; raises `ConditionError`."""
+    words: list[LexerToken] = []
     at = skip_space(text, 0)
     while at < len(text):
         token, at = token_at(text, at)
-        found.append(token)
+        words.append(token)
         at = skip_space(text, at)
-    found.append(Token("end", "", len(text)))
-    return found
+    words.append(LexerToken("end", "", len(text)))
+    return words
 
 
 def has_comment(text: str) -> bool:
-    """Whether there is a comment in a text, which has no mistake."""
+    """Return whether there is a comment in a text, which has no mistake."""
     at = 0
     while True:
         start, at = at, skip_space(text, at)
@@ -54,25 +54,25 @@ def has_comment(text: str) -> bool:
 
 
 def skip_space(text: str, at: int) -> int:
-    """Where blanks and comments end that begin here."""
+    """Return the position after the blanks and comments that begin here."""
     match = _SPACE.match(text, at)
     return match.end() if match else at
 
 
-def token_at(text: str, at: int, over_lines: bool = False) -> tuple[Token, int]:
-    """The word that begins here, and where it ends; `over_lines`: in it, any string may be on several lines."""
+def token_at(text: str, at: int, over_lines: bool = False) -> tuple[LexerToken, int]:
+    """Return the word that begins here, and its end; with `over_lines` any string may span several lines."""
     if match := _QUOTE.match(text, at):
         return _quoted(text, at, (match[1] or "").lower(), match[2], match.end(), over_lines)
     if match := _NAME.match(text, at):
-        return Token("name", match[0], at), match.end()
+        return LexerToken("name", match[0], at), match.end()
     if match := _DOUBLE.match(text, at):
         return _double(text, match), _end_of_number(text, match)
     if match := _INT.match(text, at):
         return _int(text, match), _end_of_number(text, match)
     if match := _QUOTED_NAME.match(text, at):
-        return Token("quoted name", match[0], at, match[1]), match.end()
+        return LexerToken("quoted name", match[0], at, match[1]), match.end()
     if match := _MARK.match(text, at):
-        return Token("mark", match[0], at), match.end()
+        return LexerToken("mark", match[0], at), match.end()
     raise ConditionError(_not_a_word(text[at]), text, at)
 
 
@@ -88,22 +88,22 @@ def _not_a_word(character: str) -> str:
             return f"`{character}` has no meaning here"
 
 
-def _double(text: str, match: re.Match[str]) -> Token:
+def _double(text: str, match: re.Match[str]) -> LexerToken:
     value = float(match[0])
     if value == float("inf"):
         raise ConditionError(f"`{match[0]}` is too large for a double", text, match.start())
-    return Token("double", match[0], match.start(), value)
+    return LexerToken("double", match[0], match.start(), value)
 
 
-def _int(text: str, match: re.Match[str]) -> Token:
+def _int(text: str, match: re.Match[str]) -> LexerToken:
     digits, unsigned = match[0].rstrip("uU"), match[0][-1] in "uU"
     # The least int is written as `-` before a number that is one too large for an int.
-    most = MOST_UINT if unsigned else MOST_INT + 1
+    most = MAX_UINT if unsigned else MAX_INT + 1
     value = int(digits, 16) if digits[:2] in ("0x", "0X") else int(digits) if len(digits) < 40 else most + 1
     kind = "uint" if unsigned else "int"
     if value > most:
         raise ConditionError(f"`{match[0]}` is too large for {'a uint' if unsigned else 'an int'}", text, match.start())
-    return Token(kind, match[0], match.start(), value)
+    return LexerToken(kind, match[0], match.start(), value)
 
 
 def _end_of_number(text: str, match: re.Match[str]) -> int:
@@ -112,7 +112,7 @@ def _end_of_number(text: str, match: re.Match[str]) -> int:
     return match.end()
 
 
-def _quoted(text: str, at: int, prefix: str, quote: str, start: int, over_lines: bool) -> tuple[Token, int]:
+def _quoted(text: str, at: int, prefix: str, quote: str, start: int, over_lines: bool) -> tuple[LexerToken, int]:
     end = _closing(text, at, quote, start, raw="r" in prefix, over_lines=over_lines or len(quote) > 1)
     body, after = text[start:end], end + len(quote)
     is_bytes = prefix.startswith("b")
@@ -123,34 +123,34 @@ def _quoted(text: str, at: int, prefix: str, quote: str, start: int, over_lines:
         value = b"".join(_bytes_piece(text, start, piece) for piece in _pieces(text, start, body))
     else:
         value = "".join(_string_piece(text, start, piece) for piece in _pieces(text, start, body))
-    return Token("bytes" if is_bytes else "string", text[at:after], at, value), after
+    return LexerToken("bytes" if is_bytes else "string", text[at:after], at, value), after
 
 
 def _closing(text: str, at: int, quote: str, start: int, raw: bool, over_lines: bool) -> int:
-    """Where the closing quotation mark is."""
-    here = start
-    while not text.startswith(quote, here):
-        if here >= len(text):
+    """Return the position of the closing quotation mark."""
+    end = start
+    while not text.startswith(quote, end):
+        if end >= len(text):
             raise ConditionError("this string does not end", text, at)
-        if not over_lines and text[here] in "\r\n":
+        if not over_lines and text[end] in "\r\n":
             raise ConditionError("this string does not end on its line; write `\\n` for a new line", text, at)
-        here += 2 if text[here] == "\\" and not raw else 1
-    return here
+        end += 2 if text[end] == "\\" and not raw else 1
+    return end
 
 
 def _pieces(text: str, start: int, body: str) -> list[str | re.Match[str]]:
-    """A string's text as plain runs and escape sequences."""
+    """Return a string's text as plain runs and escape sequences."""
     pieces: list[str | re.Match[str]] = []
-    here = 0
-    while (slash := body.find("\\", here)) >= 0:
-        pieces.append(body[here:slash])
+    start_of_piece = 0
+    while (slash := body.find("\\", start_of_piece)) >= 0:
+        pieces.append(body[start_of_piece:slash])
         match = _ESCAPE.match(body, slash)
         if match is None:
             what = f"`{body[slash : slash + 2]}` does not begin an escape sequence that is complete"
             raise ConditionError(what, text, start + slash)
         pieces.append(match)
-        here = match.end()
-    pieces.append(body[here:])
+        start_of_piece = match.end()
+    pieces.append(body[start_of_piece:])
     return pieces
 
 

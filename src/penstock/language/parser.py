@@ -1,12 +1,14 @@
-"""From text to tree: recursive descent by hand, so that an error can say what was meant (docs/decisions/0015)."""
+"""The parser of conditions: recursive descent by hand, so that an error can say what was meant
+(docs/decisions/0015).
+"""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.language.errors import ConditionError
-from penstock.language.lexer import Token, tokens
-from penstock.language.limits import MOST_DEPTH, MOST_NODES, MOST_TEXT
+from penstock.language.lexer import LexerToken, tokens
+from penstock.language.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
 from penstock.language.tree import (
     ADDITIVE,
     MACROS,
@@ -18,7 +20,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -32,7 +34,7 @@ from penstock.language.tree import (
     XPath,
     walk,
 )
-from penstock.language.values import MOST_INT, TYPE_NAMES
+from penstock.language.values import MAX_INT, TYPE_NAMES
 
 LITERAL_WORDS: dict[str, tuple[str, bool | None]] = {
     "true": ("bool", True),
@@ -61,21 +63,21 @@ _LITERALS = ("int", "uint", "double", "string", "bytes")
 
 
 def parse(text: str) -> Tree:
-    """The tree of a condition; raises `ConditionError`, which shows the place with a caret."""
-    if len(text) > MOST_TEXT:
-        raise ConditionError(f"a condition has at most {MOST_TEXT} characters, this has {len(text)}", text, MOST_TEXT)
+    """Parse a condition; raises `ConditionError`, which shows the place with a caret."""
+    if len(text) > MAX_TEXT:
+        raise ConditionError(f"a condition has at most {MAX_TEXT} characters, this has {len(text)}", text, MAX_TEXT)
     return parse_words(text, tokens(text))
 
 
-def parse_words(text: str, words: list[Token]) -> Tree:
-    """The tree of a condition that stands in a text, of its words and an `end`; raises `ConditionError`."""
-    return _Parser(text, words).whole()
+def parse_words(text: str, words: list[LexerToken]) -> Tree:
+    """Parse a condition inside a text from its words and an `end`; raises `ConditionError`."""
+    return _ConditionParser(text, words).whole()
 
 
-class _Parser:
-    """One method for each level of CEL's grammar, from the loosest binding to the tightest."""
+class _ConditionParser:
+    """A parser with a method for each level of CEL's grammar, from the loosest binding to the tightest."""
 
-    def __init__(self, text: str, words: list[Token]) -> None:
+    def __init__(self, text: str, words: list[LexerToken]) -> None:
         self._text = text
         self._tokens = words
         self._next = 0
@@ -99,10 +101,10 @@ class _Parser:
 
     def _check_size(self, tree: Tree) -> None:
         for count, (node, depth) in enumerate(walk(tree), 1):
-            if depth > MOST_DEPTH:
+            if depth > MAX_DEPTH:
                 raise self._too_deep(node.at)
-            if count > MOST_NODES:
-                raise self._problem(f"a condition has at most {MOST_NODES} parts", node.at)
+            if count > MAX_NODES:
+                raise self._problem(f"a condition has at most {MAX_NODES} parts", node.at)
 
     def _expression(self) -> Tree:
         with self._deeper():
@@ -114,7 +116,7 @@ class _Parser:
             return Conditional(condition, yes, self._expression(), at=question.at)
 
     def _operation(self, loosest: int) -> Tree:
-        """Operands with operators between them that bind at least so tightly, from the left."""
+        """Parse operands with operators between them that bind at least so tightly, from the left."""
         tree = self._unary()
         while (token := self._peek()).kind in ("mark", "name") and _LEVELS.get(token.text, -1) >= loosest:
             self._next += 1
@@ -146,7 +148,7 @@ class _Parser:
             elif bracket := self._take("["):
                 index = self._expression()
                 self._close("]", bracket)
-                tree = Index(tree, index, at=bracket.at)
+                tree = IndexAccess(tree, index, at=bracket.at)
             elif self._peek().text == "{" and isinstance(tree, Attribute | Select | TypeLiteral):
                 raise self._problem("a condition cannot make messages; `{` after a name has no meaning")
             else:
@@ -163,7 +165,7 @@ class _Parser:
             return self._macro(operand, token, opening)
         return Call(token.text, operand, self._arguments(opening, ")"), at=token.at)
 
-    def _macro(self, operand: Tree, name: Token, opening: Token) -> Tree:
+    def _macro(self, operand: Tree, name: LexerToken, opening: LexerToken) -> Tree:
         variable = self._take_kind("name")
         if variable is None or variable.text in KEYWORDS | RESERVED or self._peek().text != ",":
             raise self._problem(
@@ -206,22 +208,22 @@ class _Parser:
                     return self._map(token)
         raise self._unexpected("a value", token)
 
-    def _literal(self, token: Token, negative: bool) -> Tree:
+    def _literal(self, token: LexerToken, negative: bool) -> Tree:
         value = token.value
         if isinstance(value, int | float) and negative:
             value = -value
-        if token.kind == "int" and isinstance(value, int) and value > MOST_INT:
+        if token.kind == "int" and isinstance(value, int) and value > MAX_INT:
             raise self._problem(f"`{token.text}` is too large for an int", token.at)
         return Literal(token.kind, value, at=token.at - negative)
 
     def _rooted(self) -> Tree:
-        """A name after a leading `.`: always an attribute."""
+        """Parse a name after a leading `.`: always an attribute."""
         token = self._take_kind("name", "quoted name")
         if token is None or token.text in KEYWORDS | RESERVED or self._peek().text == "(":
             raise self._unexpected("the name of an attribute after `.`", token)
         return Attribute(_name_of(token), at=token.at)
 
-    def _named(self, token: Token) -> Tree:
+    def _named(self, token: LexerToken) -> Tree:
         if token.text in LITERAL_WORDS:
             kind, value = LITERAL_WORDS[token.text]
             return Literal(kind, value, at=token.at)
@@ -239,7 +241,7 @@ class _Parser:
             return TypeLiteral(token.text, at=token.at)
         return Attribute(_name_of(token), at=token.at)
 
-    def _called(self, name: Token, opening: Token) -> Tree:
+    def _called(self, name: LexerToken, opening: LexerToken) -> Tree:
         arguments = self._arguments(opening, ")")
         if name.text == "has":
             return self._has(name, arguments)
@@ -251,7 +253,7 @@ class _Parser:
                     raise self._problem("`xpath` takes one string, written out", name.at)
         return Call(name.text, None, arguments, at=name.at)
 
-    def _has(self, name: Token, arguments: tuple[Tree, ...]) -> Tree:
+    def _has(self, name: LexerToken, arguments: tuple[Tree, ...]) -> Tree:
         match arguments:
             case (Attribute(attribute),):
                 return Has(None, attribute, at=name.at)
@@ -262,8 +264,8 @@ class _Parser:
             case _:
                 raise self._problem("`has` takes one attribute or one field, as in `has(a)` or `has(a.b)`", name.at)
 
-    def _arguments(self, opening: Token, closing: str) -> tuple[Tree, ...]:
-        """Expressions with commas between them; a comma after the last is fine in a list, as in CEL."""
+    def _arguments(self, opening: LexerToken, closing: str) -> tuple[Tree, ...]:
+        """Parse expressions with commas between them; a comma after the last is allowed in a list, as in CEL."""
         items: list[Tree] = []
         while not self._take(closing):
             if items:
@@ -273,7 +275,7 @@ class _Parser:
             items.append(self._expression())
         return tuple(items)
 
-    def _map(self, opening: Token) -> Tree:
+    def _map(self, opening: LexerToken) -> Tree:
         entries: list[tuple[Tree, Tree]] = []
         while not self._take("}"):
             if entries:
@@ -285,12 +287,12 @@ class _Parser:
             entries.append((key, self._expression()))
         return MapOf(tuple(entries), at=opening.at)
 
-    def _comma(self, opening: Token, closing: str) -> None:
+    def _comma(self, opening: LexerToken, closing: str) -> None:
         if self._peek().kind == "end":
             raise self._problem(f"this `{opening.text}` is not closed", opening.at)
         self._expect(",", f"or `{closing}`")
 
-    def _close(self, closing: str, opening: Token) -> None:
+    def _close(self, closing: str, opening: LexerToken) -> None:
         if self._peek().kind == "end":
             raise self._problem(f"this `{opening.text}` is not closed", opening.at)
         self._expect(closing, f"to close `{opening.text}`")
@@ -299,48 +301,48 @@ class _Parser:
         if not self._take(mark):
             raise self._unexpected(f"`{mark}` {where}")
 
-    def _take(self, mark: str) -> Token | None:
+    def _take(self, mark: str) -> LexerToken | None:
         token = self._peek()
         if token.kind != "mark" or token.text != mark:
             return None
         self._next += 1
         return token
 
-    def _take_kind(self, *kinds: str) -> Token | None:
+    def _take_kind(self, *kinds: str) -> LexerToken | None:
         token = self._peek()
         if token.kind not in kinds:
             return None
         self._next += 1
         return token
 
-    def _peek(self) -> Token:
+    def _peek(self) -> LexerToken:
         return self._tokens[self._next]
 
     @contextmanager
     def _deeper(self) -> Iterator[None]:
         self._depth += 1
-        if self._depth > MOST_DEPTH:
+        if self._depth > MAX_DEPTH:
             raise self._too_deep(self._peek().at)
         yield
         self._depth -= 1
 
     def _too_deep(self, at: int) -> ConditionError:
-        return self._problem(f"more than {MOST_DEPTH} expressions inside each other", at)
+        return self._problem(f"more than {MAX_DEPTH} expressions inside each other", at)
 
-    def _unexpected(self, expected: str, token: Token | None = None) -> ConditionError:
+    def _unexpected(self, expected: str, token: LexerToken | None = None) -> ConditionError:
         token = token or self._peek()
-        found = "the end" if token.kind == "end" else f"`{token.text}`"
-        return self._problem(f"expected {expected}, found {found}", token.at)
+        shown = "the end" if token.kind == "end" else f"`{token.text}`"
+        return self._problem(f"expected {expected}, found {shown}", token.at)
 
     def _problem(self, what: str, at: int | None = None) -> ConditionError:
         return ConditionError(what, self._text, self._peek().at if at is None else at)
 
 
-def _operation(token: Token, left: Tree, others: list[Tree]) -> Tree:
+def _operation(token: LexerToken, left: Tree, others: list[Tree]) -> Tree:
     joining = _JOINING.get(token.text)
     if joining is None:
         return Binary(token.text, left, others[0], at=token.at)
-    operands = (each for operand in (left, *others) for each in _flat(joining, operand))
+    operands = (part for operand in (left, *others) for part in _flat(joining, operand))
     return joining(tuple(operands), at=left.at if isinstance(left, joining) else token.at)
 
 
@@ -348,7 +350,7 @@ def _flat(kind: type[And] | type[Or], operand: Tree) -> tuple[Tree, ...]:
     return operand.operands if isinstance(operand, And | Or) and isinstance(operand, kind) else (operand,)
 
 
-def _name_of(token: Token) -> str:
+def _name_of(token: LexerToken) -> str:
     return token.value if isinstance(token.value, str) else token.text
 
 

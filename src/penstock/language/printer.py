@@ -1,4 +1,4 @@
-"""From tree to text: the canonical form, which `penstock fmt` writes. `parse(show(tree)) == tree`."""
+"""The printer of conditions: the canonical form, which `penstock fmt` writes. `parse(show(tree)) == tree`."""
 
 import re
 
@@ -12,7 +12,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -33,18 +33,18 @@ _ESCAPES = {"\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\
 
 
 def show(tree: Tree) -> str:
-    """The condition in canonical form."""
+    """Return the condition in canonical form."""
     return _show(tree, _EXPRESSION, frozenset())
 
 
 def show_string(text: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     quote = '"' if "'" in text and '"' not in text else "'"
     return quote + "".join(show_character(character, quote) for character in text) + quote
 
 
 def _show(tree: Tree, level: int, variables: frozenset[str]) -> str:
-    """The text of an expression where one of this level or tighter may stand, inside macros with these variables."""
+    """Return the text of an expression at a place for this level or tighter, inside macros with these variables."""
     text, own = _text(tree, variables)
     return text if own >= level else f"({text})"
 
@@ -69,7 +69,7 @@ def _text(tree: Tree, variables: frozenset[str]) -> tuple[str, int]:
             return f"has({_attribute(name, variables)})", _MEMBER
         case Has(operand, name) if operand is not None:
             return f"has({show(operand, _MEMBER)}.{_field(name)})", _MEMBER
-        case Index(operand, index):
+        case IndexAccess(operand, index):
             return f"{show(operand, _MEMBER)}[{show(index)}]", _MEMBER
         case Call(function, receiver, arguments):
             before = "" if receiver is None else show(receiver, _MEMBER) + "."
@@ -104,7 +104,7 @@ def _level(operator: str) -> int:
 
 
 def _operand_of(operator: str, operand: Tree, variables: frozenset[str]) -> str:
-    """An operand of `!` or `-`: CEL takes one kind of sign before a value, and `-1` is one literal."""
+    """Return an operand of `!` or `-`: CEL takes one kind of sign before a value, and `-1` is one literal."""
     if isinstance(operand, Unary) and operand.operator == operator:
         return _show(operand, _UNARY, variables)
     text = _show(operand, _MEMBER, variables)
@@ -134,7 +134,7 @@ def _field(name: str) -> str:
 
 
 def show_character(character: str, quote: str) -> str:
-    """A character of a string that stands in these quotation marks."""
+    """Return a character of a string that stands in these quotation marks."""
     if character == quote:
         return "\\" + quote
     if character in _ESCAPES:

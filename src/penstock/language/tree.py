@@ -71,7 +71,7 @@ class Has:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class IndexAccess:
     """`operand[index]`"""
 
     operand: "Tree"
@@ -187,19 +187,19 @@ class Macro:
 
 
 Tree = (
-    Literal | TypeLiteral | Attribute | Variable | Select | Has | Index | Call | XPath | Unary | Binary
+    Literal | TypeLiteral | Attribute | Variable | Select | Has | IndexAccess | Call | XPath | Unary | Binary
     | And | Or | Conditional | ListOf | MapOf | Macro
 )  # fmt: skip
 
 
 def children(node: Tree) -> tuple[Tree, ...]:
-    """The expressions directly inside one, in the order of the text."""
+    """Return the direct subexpressions, in the order of the text."""
     match node:
         case Select(operand, _) | Unary(_, operand):
             return (operand,)
         case Has(operand, _):
             return () if operand is None else (operand,)
-        case Index(operand, index):
+        case IndexAccess(operand, index):
             return (operand, index)
         case Call():
             return node.operands
@@ -220,28 +220,28 @@ def children(node: Tree) -> tuple[Tree, ...]:
 
 
 def rebuilt(node: Tree, change: Callable[[Tree], Tree]) -> Tree:
-    """The tree with other nodes in place of those that `change` makes something else of; it recurses."""
-    made = change(node)
-    if made is not node:
-        return made
+    """Return the tree with each node replaced by the result of `change`; recursive."""
+    changed = change(node)
+    if changed is not node:
+        return changed
     match node:
         case Select(operand, _) | Unary(_, operand):
             return replace(node, operand=rebuilt(operand, change))
         case Has(operand, _):
             return node if operand is None else replace(node, operand=rebuilt(operand, change))
-        case Index(operand, index):
+        case IndexAccess(operand, index):
             return replace(node, operand=rebuilt(operand, change), index=rebuilt(index, change))
         case Call(_, receiver, arguments):
             receiver = None if receiver is None else rebuilt(receiver, change)
-            return replace(node, receiver=receiver, arguments=tuple(rebuilt(one, change) for one in arguments))
+            return replace(node, receiver=receiver, arguments=tuple(rebuilt(operand, change) for operand in arguments))
         case Binary(_, left, right):
             return replace(node, left=rebuilt(left, change), right=rebuilt(right, change))
         case And(operands) | Or(operands):
-            return replace(node, operands=tuple(rebuilt(one, change) for one in operands))
+            return replace(node, operands=tuple(rebuilt(operand, change) for operand in operands))
         case Conditional(condition, yes, no):
             return replace(node, condition=rebuilt(condition, change), yes=rebuilt(yes, change), no=rebuilt(no, change))
         case ListOf(items):
-            return replace(node, items=tuple(rebuilt(one, change) for one in items))
+            return replace(node, items=tuple(rebuilt(operand, change) for operand in items))
         case MapOf(entries):
             return replace(node, entries=tuple((rebuilt(k, change), rebuilt(v, change)) for k, v in entries))
         case Macro(_, range_, _, body, guard):
@@ -252,7 +252,7 @@ def rebuilt(node: Tree, change: Callable[[Tree], Tree]) -> Tree:
 
 
 def walk(tree: Tree) -> Iterator[tuple[Tree, int]]:
-    """Every node with its depth, the tree's own first; does not recurse, so that any depth is walked."""
+    """Yield every node with its depth, the root first. Iterative, so that any depth is walked."""
     waiting = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -261,5 +261,5 @@ def walk(tree: Tree) -> Iterator[tuple[Tree, int]]:
 
 
 def reads(tree: Tree) -> bool:
-    """Whether an expression asks for attributes of the content."""
+    """Return whether an expression reads attributes of the content."""
     return any(isinstance(node, Attribute | Has) for node, _ in walk(tree))

@@ -7,7 +7,7 @@ from penstock.language.values import Duration, Timestamp, TypeName, Uint
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarType:
     """A type without parts; `dyn` is any."""
 
     name: str
@@ -38,7 +38,7 @@ class MapType:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordType:
     """A map with declared fields. `others` is the type of any other field; None: there is no other."""
 
     fields: "Mapping[str, Type]" = field(default_factory=dict)
@@ -48,19 +48,19 @@ class Record:
         return "map"
 
     def field(self, name: str) -> "Type | None":
-        """The type of a field, None if there is none of that name."""
+        """Return the type of a field, None if there is none of that name."""
         return self.fields.get(name, self.others)
 
 
-Type = Scalar | ListType | MapType | Record
+Type = ScalarType | ListType | MapType | RecordType
 
-DYN = Scalar("dyn")
-BOOL, INT, UINT, DOUBLE = Scalar("bool"), Scalar("int"), Scalar("uint"), Scalar("double")
-STRING, BYTES, NULL, TYPE = Scalar("string"), Scalar("bytes"), Scalar("null"), Scalar("type")
-TIMESTAMP, DURATION = Scalar("timestamp"), Scalar("duration")
+DYN = ScalarType("dyn")
+BOOL, INT, UINT, DOUBLE = ScalarType("bool"), ScalarType("int"), ScalarType("uint"), ScalarType("double")
+STRING, BYTES, NULL, TYPE = ScalarType("string"), ScalarType("bytes"), ScalarType("null"), ScalarType("type")
+TIMESTAMP, DURATION = ScalarType("timestamp"), ScalarType("duration")
 NUMBERS = frozenset({INT, UINT, DOUBLE})
 
-ANYTHING = Record(others=DYN)
+ANYTHING = RecordType(others=DYN)
 """The declaration of content of which nothing is known."""
 
 _OF_PYTHON: dict[type, Type] = {
@@ -81,23 +81,23 @@ _OF_PYTHON: dict[type, Type] = {
 
 
 def of_python(kind: type) -> Type:
-    """The type of the values that a Python type holds; `object` holds any."""
+    """Return the type of the values that a Python type holds; `object` holds any."""
     return _OF_PYTHON[kind]
 
 
-def accepts(expected: Type, given: Type) -> bool:
-    """Whether a value of the given type may be of the expected type. What is not known may be anything."""
-    if DYN in (expected, given):
+def accepts(expected: Type, actual: Type) -> bool:
+    """Return whether a value of the actual type may be of the expected type. An unknown type may be anything."""
+    if DYN in (expected, actual):
         return True
-    if isinstance(expected, ListType) and isinstance(given, ListType):
-        return accepts(expected.element, given.element)
-    if isinstance(expected, MapType | Record) and isinstance(given, MapType | Record):
+    if isinstance(expected, ListType) and isinstance(actual, ListType):
+        return accepts(expected.element, actual.element)
+    if isinstance(expected, MapType | RecordType) and isinstance(actual, MapType | RecordType):
         return True
-    return expected == given
+    return expected == actual
 
 
 def comparable(left: Type, right: Type) -> bool:
-    """Whether `==` between two types can ever be true."""
+    """Return whether `==` between two types can ever be true."""
     if NULL in (left, right) or (left in NUMBERS and right in NUMBERS):
         return True
     if isinstance(left, ListType) and isinstance(right, ListType):
@@ -106,5 +106,5 @@ def comparable(left: Type, right: Type) -> bool:
 
 
 def joined(types: list[Type]) -> Type:
-    """The type of a value that is of one of these."""
+    """Return the type of a value that is of one of these."""
     return types[0] if types and all(other == types[0] for other in types) else DYN

@@ -1,4 +1,4 @@
-"""The values of the language as Python values, and when two of them are equal or in order.
+"""The values of the language as Python values, and their equality and order.
 
 | CEL | Python |
 | --- | --- |
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from penstock.language.errors import EvaluationError, Kind, failed
-from penstock.model.values import LEAST_INT as LEAST_INT
-from penstock.model.values import MOST_INT as MOST_INT
-from penstock.model.values import MOST_UINT as MOST_UINT
+from penstock.language.errors import EvaluationError, FailureKind, failed
+from penstock.model.values import MAX_INT as MAX_INT
+from penstock.model.values import MAX_UINT as MAX_UINT
+from penstock.model.values import MIN_INT as MIN_INT
 from penstock.model.values import Duration as Duration
 from penstock.model.values import Timestamp as Timestamp
 from penstock.model.values import Uint as Uint
@@ -61,19 +61,19 @@ TYPE_NAMES = frozenset(_KIND_NAMES.values())
 
 
 def kind(value: Value) -> str:
-    """The name of a value's type, as `type()` gives it."""
+    """Return the name of a value's type, as `type()` gives it."""
     return _KIND_NAMES[type(value)]
 
 
-def said(value: Value) -> str:
-    """The name of a value's type, as messages give it."""
+def type_text(value: Value) -> str:
+    """Return the name of a value's type, as messages give it."""
     return kind(value).removeprefix("google.protobuf.").lower()
 
 
 def no_overload(function: str, *arguments: Value) -> EvaluationError:
-    """The error of a function or an operator that does not take values of these types."""
-    types = " and ".join(said(argument) for argument in arguments) or "nothing"
-    return failed(Kind.NO_MATCHING_OVERLOAD, f"`{function}` does not take {types}")
+    """Return the error of a function or an operator that does not take values of these types."""
+    types = " and ".join(type_text(argument) for argument in arguments) or "nothing"
+    return failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{function}` does not take {types}")
 
 
 _NUMBERS = frozenset({int, Uint, float})
@@ -88,14 +88,14 @@ ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _on_one_line(left: Value, right: Value) -> tuple[Value, Value]:
-    """Two numbers so that Python compares them as CEL does: an integer becomes a double beside a double."""
+    """Return two numbers that Python compares as CEL does: an integer beside a double becomes a double."""
     if (type(left) is float) is (type(right) is float):
         return left, right
     return as_double(left), as_double(right)
 
 
 def as_double(number: int | float) -> float:
-    """The nearest double; beyond the doubles, infinity."""
+    """Return the nearest double; beyond the doubles, infinity."""
     try:
         return float(number)
     except OverflowError:
@@ -103,7 +103,7 @@ def as_double(number: int | float) -> float:
 
 
 def equal(left: Value, right: Value) -> bool:
-    """Whether two values are equal; values of different types are not, except numbers."""
+    """Return whether two values are equal; values of different types are not, except numbers."""
     first, second = type(left), type(right)
     if first is not second:
         if first not in _NUMBERS or second not in _NUMBERS:
@@ -117,7 +117,7 @@ def equal(left: Value, right: Value) -> bool:
 
 
 def in_order(symbol: str, left: Value, right: Value) -> bool:
-    """`left < right` and the other three; raises `EvaluationError` for values that have no order."""
+    """Return `left < right`, or one of the other three; raises `EvaluationError` for values without an order."""
     first, second = type(left), type(right)
     if first in _NUMBERS and second in _NUMBERS:
         return ORDERS[symbol](*_on_one_line(left, right))
@@ -130,22 +130,22 @@ _KEYS = frozenset({int, Uint, str, bool})
 
 
 def as_key(value: Value) -> Any:
-    """A value as a dict has it for a key, to look it up."""
+    """Return a value as the key of a dict."""
     return BoolKey(value) if type(value) is bool else value
 
 
 def keys(value: dict[Any, Value]) -> list[Value]:
-    """The keys of a map as values."""
+    """Return the keys of a map as values."""
     return [key.value if type(key) is BoolKey else key for key in value]
 
 
 def make_map(entries: Iterable[tuple[Value, Value]]) -> dict[Any, Value]:
-    """A map of its entries; raises `EvaluationError` for a key that cannot be one, or that is there twice."""
-    made: dict[Any, Value] = {}
+    """Make a map of its entries; raises `EvaluationError` for an invalid or repeated key."""
+    result: dict[Any, Value] = {}
     for key, value in entries:
         if type(key) not in _KEYS:
-            raise failed(Kind.NO_MATCHING_OVERLOAD, f"{said(key)} cannot be the key of a map")
-        if as_key(key) in made:
-            raise failed(Kind.INVALID_ARGUMENT, "a key is in a map twice")
-        made[as_key(key)] = value
-    return made
+            raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"{type_text(key)} cannot be the key of a map")
+        if as_key(key) in result:
+            raise failed(FailureKind.INVALID_ARGUMENT, "a key is in a map twice")
+        result[as_key(key)] = value
+    return result

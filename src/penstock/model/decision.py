@@ -1,4 +1,4 @@
-"""An event's verdicts at one node towards one link: what `explain` shows."""
+"""The verdicts on an event at one node towards one link: what `explain` shows."""
 
 from typing import NamedTuple
 
@@ -8,24 +8,26 @@ from penstock.model.verdict import Effect, Verdict
 
 
 class Decision(NamedTuple):
-    """What one node does with an event that came by one link, towards another."""
+    """The verdicts of one node on an event that came by one link, towards another link."""
 
     node: str
     came_by: Link
     event: Event
-    """As it came."""
+    """The event as it came."""
     goes_by: Link | None
-    """The link that it might leave by; None if it went no further than the stages before `match`."""
+    """The link that it might leave by; None if it did not pass the stages before `match`."""
     verdicts: tuple[Verdict, ...]
-    """One for each stage that had a say, in order."""
+    """The verdicts of the stages that had an effect, in order."""
     outputs: tuple[Event, ...] = ()
-    """What leaves by the link."""
+    """The events that leave by the link."""
     by_content: bool = False
-    """Whether somebody at the end of the link asks for the topic by content: what becomes of it then tells of that."""
+    """True if a subscriber at the end of the link asks for the topic by content, so that the effect tells something
+    about the subscription.
+    """
 
     @property
     def effect(self) -> Effect:
-        """What the stages did, all in all."""
+        """The effect of all stages together."""
         if not self.outputs:
             return Effect.SUPPRESS
         if len(self.outputs) > 1:
@@ -36,6 +38,6 @@ class Decision(NamedTuple):
 
     @property
     def reason(self) -> Verdict:
-        """The verdict that tells most: the one that suppressed, else the last that changed something, else the last."""
-        telling = [one for one in self.verdicts if one.effect is not Effect.PASS]
-        return telling[-1] if telling else self.verdicts[-1]
+        """The verdict that says most: the one that suppressed, else the last that changed something, else the last."""
+        decisive = [verdict for verdict in self.verdicts if verdict.effect is not Effect.PASS]
+        return decisive[-1] if decisive else self.verdicts[-1]

@@ -1,4 +1,4 @@
-"""One publication on its way through a node."""
+"""A publication on its way through a node."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ _CONTENT_TYPE = b"\x03"
 
 
 class Event(NamedTuple):
-    """A publication: what is said, and what travels with it.
+    """A publication, and what travels with it.
 
     `properties` holds the MQTT 5 properties that must reach subscribers unaltered (payload format, content type,
     response topic, correlation data, user properties), in wire form, so that they are passed on byte for byte.
@@ -19,7 +19,7 @@ class Event(NamedTuple):
     retain: bool = False
     properties: bytes = b""
     expires: float | None = None
-    """When it is no longer to be delivered, in seconds since the epoch."""
+    """The time after which it is not delivered any more, in seconds since the epoch."""
     origin: str = ""
     """The client id of its publisher; empty for the node itself."""
     user: str | None = None
@@ -27,11 +27,11 @@ class Event(NamedTuple):
     link_type: str = ""
     """The type of the link on which it came to this node."""
     path: tuple[str, ...] = ()
-    """The nodes it has been through, first one first."""
+    """The nodes that it has passed, in order."""
     id: str = ""
-    """What tells it from all others, where nodes are joined in a cycle: it may come by several ways."""
+    """An identifier that recognises the event again where nodes are connected in a cycle."""
     token: str = ""
-    """The digest of the authorisation token that it goes on with; empty: the node vouches for it."""
+    """The digest of the authorisation token that travels with it; empty: the node vouches for it."""
 
     @property
     def content_type(self) -> str:
@@ -44,5 +44,5 @@ class Event(NamedTuple):
         return data[start : start + int.from_bytes(data[at + 1 : start], "big")].decode()
 
     def size(self) -> int:
-        """Bytes that keeping this event costs, near enough for a bound."""
+        """Return an estimate of the bytes that keeping this event takes."""
         return len(self.payload) + len(self.topic) + len(self.properties) + 120

@@ -1,4 +1,4 @@
-"""How two sides prove to each other that they share the secrets of trust groups, without showing them.
+"""The exchange in which two sides prove that they share the secrets of trust groups, without showing them.
 
 Four messages travel as the authentication data of MQTT 5 (docs/decisions/0028). The one who connects *claims* groups
 and sends a nonce. The node answers with its own nonce, its name, and its *proofs* for those of the groups that it is
@@ -19,26 +19,26 @@ METHOD: Final = "PENSTOCK-GROUPS"
 """The authentication method of MQTT 5."""
 NONCE_BYTES: Final = 32
 PROOF_BYTES: Final = 32
-MOST_GROUPS: Final = 64
-"""That one exchange can be about."""
+MAX_GROUPS: Final = 64
+"""Groups in one exchange."""
 
 RETRY_SECONDS: Final = 30.0
-"""How soon to prove again what was not accepted: the other side may not have the new secret yet."""
+"""Seconds after which to prove again what was not accepted: the other side may not have the new secret yet."""
 
 Role = Literal["client", "node"]
-"""Who proves: the side that connects, or the one that is connected to."""
+"""The side that proves: the client connects, the node is connected to."""
 
 _VERSION: Final = 1
-_MOST_NAME: Final = 255
-_MOST_SECONDS: Final = 2**32 - 1
+_MAX_NAME: Final = 255
+_MAX_SECONDS: Final = 2**32 - 1
 
 
 class ProofError(PenstockError):
-    """What the other side sent cannot be read, or does not follow the exchange."""
+    """A message of the other side that cannot be read, or does not follow the exchange."""
 
 
-class Claim(NamedTuple):
-    """From the one who connects: which groups it is in, and its nonce."""
+class GroupClaim(NamedTuple):
+    """The first message, from the client: its groups, and its nonce."""
 
     nonce: bytes
     groups: tuple[str, ...]
@@ -47,17 +47,17 @@ class Claim(NamedTuple):
         return bytes((_VERSION,)) + self.nonce + _put_count(self.groups) + b"".join(map(_put_name, self.groups))
 
     @classmethod
-    def decode(cls, data: bytes) -> "Claim":
-        """Raises `ProofError`."""
-        reader = _Reader(data)
+    def decode(cls, data: bytes) -> "GroupClaim":
+        """Decode the message; raises `ProofError`."""
+        reader = _FieldReader(data)
         nonce = reader.take(NONCE_BYTES)
         groups = tuple(reader.name() for _ in range(reader.count()))
         reader.end(groups)
         return cls(nonce, groups)
 
 
-class Challenge(NamedTuple):
-    """From the node: its nonce, its name, and its proofs by group."""
+class GroupChallenge(NamedTuple):
+    """The second message, from the node: its nonce, its name, and its proofs by group."""
 
     nonce: bytes
     node: str
@@ -67,14 +67,14 @@ class Challenge(NamedTuple):
         return bytes((_VERSION,)) + self.nonce + _put_name(self.node) + _put_proofs(self.proofs)
 
     @classmethod
-    def decode(cls, data: bytes) -> "Challenge":
-        """Raises `ProofError`."""
-        reader = _Reader(data)
+    def decode(cls, data: bytes) -> "GroupChallenge":
+        """Decode the message; raises `ProofError`."""
+        reader = _FieldReader(data)
         return cls(reader.take(NONCE_BYTES), reader.name(), reader.proofs())
 
 
-class Answer(NamedTuple):
-    """From the one who connects: its proofs by group."""
+class GroupAnswer(NamedTuple):
+    """The third message, from the client: its proofs by group."""
 
     proofs: dict[str, bytes]
 
@@ -82,55 +82,55 @@ class Answer(NamedTuple):
         return bytes((_VERSION,)) + _put_proofs(self.proofs)
 
     @classmethod
-    def decode(cls, data: bytes) -> "Answer":
-        """Raises `ProofError`."""
-        return cls(_Reader(data).proofs())
+    def decode(cls, data: bytes) -> "GroupAnswer":
+        """Decode the message; raises `ProofError`."""
+        return cls(_FieldReader(data).proofs())
 
 
-class Accepted(NamedTuple):
-    """From the node: which groups count as proven, and for how many seconds."""
+class AcceptedGroups(NamedTuple):
+    """The last message, from the node: the groups that count as proven, and for how many seconds."""
 
     groups: dict[str, int]
 
     def encode(self) -> bytes:
-        each = (_put_name(group) + seconds.to_bytes(4, "big") for group, seconds in self.groups.items())
-        return bytes((_VERSION,)) + _put_count(self.groups) + b"".join(each)
+        entries = (_put_name(group) + seconds.to_bytes(4, "big") for group, seconds in self.groups.items())
+        return bytes((_VERSION,)) + _put_count(self.groups) + b"".join(entries)
 
     @classmethod
-    def decode(cls, data: bytes) -> "Accepted":
-        """Raises `ProofError`."""
-        reader = _Reader(data)
+    def decode(cls, data: bytes) -> "AcceptedGroups":
+        """Decode the message; raises `ProofError`."""
+        reader = _FieldReader(data)
         pairs = [(reader.name(), int.from_bytes(reader.take(4), "big")) for _ in range(reader.count())]
         reader.end([group for group, _ in pairs])
         return cls(dict(pairs))
 
     @classmethod
-    def of(cls, groups: Mapping[str, float]) -> "Accepted":
-        return cls({group: min(int(seconds), _MOST_SECONDS) for group, seconds in groups.items()})
+    def of(cls, groups: Mapping[str, float]) -> "AcceptedGroups":
+        return cls({group: min(int(seconds), _MAX_SECONDS) for group, seconds in groups.items()})
 
 
-class Exchange(NamedTuple):
-    """What both sides know once they have each other's nonces."""
+class ProofExchange(NamedTuple):
+    """The facts that both sides know once they have each other's nonces."""
 
     client_nonce: bytes
     node_nonce: bytes
     client_id: str
-    """As the CONNECT has it: empty if the node is to choose one."""
+    """The client id of the CONNECT packet; empty if the node is to choose one."""
     node: str
 
     def proof(self, role: Role, group: str, secret: bytes) -> bytes:
-        """What shows, in this exchange, that a side knows the group's secret."""
-        said = (METHOD, str(_VERSION), role, group, self.client_nonce, self.node_nonce, self.client_id, self.node)
+        """Return the proof, in this exchange, that a side knows the secret of a group."""
+        parts = (METHOD, str(_VERSION), role, group, self.client_nonce, self.node_nonce, self.client_id, self.node)
         # Each field with its length before it: no two lists of fields give the same bytes.
-        fields = (one if isinstance(one, bytes) else one.encode() for one in said)
-        return hmac.digest(secret, b"".join(len(one).to_bytes(4, "big") + one for one in fields), "sha256")
+        fields = (field if isinstance(field, bytes) else field.encode() for field in parts)
+        return hmac.digest(secret, b"".join(len(field).to_bytes(4, "big") + field for field in fields), "sha256")
 
     def proofs(self, role: Role, groups: Iterable[str], secrets: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The proofs of a side for those of the groups whose secret it has."""
+        """Return the proofs of a side for the groups whose secret it has."""
         return {group: self.proof(role, group, secrets[group]) for group in groups if group in secrets}
 
     def proven(self, role: Role, proofs: Mapping[str, bytes], secrets: Mapping[str, bytes]) -> tuple[str, ...]:
-        """Those of the groups whose secret we have, too, and of which the other side's proof is right."""
+        """Return the groups whose secret we have too, and whose proof by the other side is right."""
         return tuple(
             group
             for group, shown in proofs.items()
@@ -139,10 +139,12 @@ class Exchange(NamedTuple):
 
 
 class Claimant:
-    """The side that connects, through one exchange: `claim`, `answer`, `accepted`."""
+    """The client's side of one exchange: `claim`, `answer`, `accepted`."""
 
     def __init__(self, client_id: str, secrets: Mapping[str, bytes], nonce: bytes, node: str | None = None) -> None:
-        """`secrets` by group; `nonce` is fresh; `node` the name that the node must have, if it is known."""
+        """Begin an exchange with secrets by group and a fresh nonce; `node` is the expected name of the node,
+        if known.
+        """
         self._client_id = client_id
         self._secrets = dict(secrets)
         self._nonce = nonce
@@ -153,47 +155,47 @@ class Claimant:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Those that it claims to be in."""
+        """The groups that the client claims."""
         return tuple(self._secrets)
 
     @property
     def claim(self) -> bytes:
-        """What to begin with."""
-        return Claim(self._nonce, tuple(self._secrets)).encode()
+        """The first message."""
+        return GroupClaim(self._nonce, tuple(self._secrets)).encode()
 
     def answer(self, data: bytes) -> bytes:
-        """What to say to the node's challenge; raises `ProofError`."""
+        """Return the answer to the node's challenge; raises `ProofError`."""
         if self._is_answered:
             raise ProofError("a second challenge in one exchange")
-        challenge = Challenge.decode(data)
+        challenge = GroupChallenge.decode(data)
         if self._node is not None and challenge.node != self._node:
-            raise ProofError(f"node `{challenge.node}` answers, and it was to be `{self._node}`")
+            raise ProofError(f"node `{challenge.node}` answers, expected node `{self._node}`")
         if challenge.nonce == self._nonce:
             raise ProofError("the challenge is our own nonce")
         self._is_answered = True
-        exchange = Exchange(self._nonce, challenge.nonce, self._client_id, challenge.node)
+        exchange = ProofExchange(self._nonce, challenge.nonce, self._client_id, challenge.node)
         self.node_proven = exchange.proven("node", challenge.proofs, self._secrets)
-        return Answer(exchange.proofs("client", self.node_proven, self._secrets)).encode()
+        return GroupAnswer(exchange.proofs("client", self.node_proven, self._secrets)).encode()
 
     def accepted(self, data: bytes) -> dict[str, int]:
-        """The groups that the node accepted, each with the seconds for which it counts; raises `ProofError`."""
+        """Return the groups that the node accepted, each with the seconds for which it counts; raises `ProofError`."""
         if not self._is_answered:
             raise ProofError("groups are accepted that were not proven")
-        groups = Accepted.decode(data).groups
+        groups = AcceptedGroups.decode(data).groups
         # A node cannot accept what it was not shown.
         return {group: seconds for group, seconds in groups.items() if group in self.node_proven}
 
 
 def renew_after(claimed: Collection[str], accepted: Mapping[str, float]) -> float:
-    """Seconds after which to prove again, given those for which each group counts: half of the shortest."""
+    """Return the seconds after which to prove again: half of the shortest time for which a group counts."""
     if not claimed:
         return math.inf
     half = min(accepted.values(), default=2 * RETRY_SECONDS) / 2
     return half if set(claimed) <= accepted.keys() else min(half, RETRY_SECONDS)
 
 
-class _Reader:
-    """Takes fields off the front of a message."""
+class _FieldReader:
+    """A reader that takes fields off the front of a message."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -203,16 +205,16 @@ class _Reader:
             raise ProofError(f"version {version} of the exchange is not known")
 
     def take(self, length: int) -> bytes:
-        taken = self._data[self._at : self._at + length]
-        if len(taken) < length:
+        field = self._data[self._at : self._at + length]
+        if len(field) < length:
             raise ProofError("the authentication data ends too soon")
         self._at += length
-        return taken
+        return field
 
     def count(self) -> int:
         count = self.take(1)[0]
-        if count > MOST_GROUPS:
-            raise ProofError(f"{count} groups in the authentication data, at most {MOST_GROUPS} can be")
+        if count > MAX_GROUPS:
+            raise ProofError(f"{count} groups in the authentication data, at most {MAX_GROUPS} can be")
         return count
 
     def name(self) -> str:
@@ -225,7 +227,7 @@ class _Reader:
         return name
 
     def proofs(self) -> dict[str, bytes]:
-        """What remains."""
+        """Read the remaining bytes as proofs."""
         pairs = [(self.name(), self.take(PROOF_BYTES)) for _ in range(self.count())]
         self.end([group for group, _ in pairs])
         return dict(pairs)
@@ -238,15 +240,15 @@ class _Reader:
 
 
 def _put_count(groups: Collection[str]) -> bytes:
-    if len(groups) > MOST_GROUPS:
-        raise ValueError(f"an exchange is about at most {MOST_GROUPS} groups")
+    if len(groups) > MAX_GROUPS:
+        raise ValueError(f"an exchange is about at most {MAX_GROUPS} groups")
     return bytes((len(groups),))
 
 
 def _put_name(name: str) -> bytes:
     data = name.encode()
-    if not 1 <= len(data) <= _MOST_NAME:
-        raise ValueError(f"a name has 1 to {_MOST_NAME} bytes, `{name}` has {len(data)}")
+    if not 1 <= len(data) <= _MAX_NAME:
+        raise ValueError(f"a name has 1 to {_MAX_NAME} bytes, `{name}` has {len(data)}")
     return bytes((len(data),)) + data
 
 

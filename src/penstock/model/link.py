@@ -1,4 +1,4 @@
-"""One direction of one connection, from an entity to an entity."""
+"""A link: one direction of one connection, from an entity to an entity."""
 
 from typing import NamedTuple
 

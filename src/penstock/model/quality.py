@@ -18,7 +18,7 @@ from typing import NamedTuple
 from penstock.model.errors import PolicyError
 from penstock.model.values import FIRST_SECOND, LAST_SECOND, SECOND, Timestamp
 
-MOST_VALUES = 64
+MAX_VALUES = 64
 """Metric values of one event. They come with events, so it is a defence."""
 
 _KEY = attrgetter("key")
@@ -26,13 +26,13 @@ _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,79}", re.ASCII)
 
 
 class Direction(StrEnum):
-    """Which values are better."""
+    """The direction in which values become better."""
 
     HIGHER = "higher"
     LOWER = "lower"
 
 
-class Key(NamedTuple):
+class MetricKey(NamedTuple):
     """The ids that tell what a value measures: `10/10.1/10.1`."""
 
     indicator: str
@@ -45,7 +45,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """How a criterion is measured."""
+    """A definition of how a criterion is measured."""
 
     id: str
     unit: str = "%"
@@ -72,34 +72,34 @@ class MetricDefinition:
         _check_once(f"metric `{self.id}`", "level", [check_id(name) for name, _ in self.levels], least=0)
 
     def admits(self, value: float) -> bool:
-        """Whether a value is a number within the range."""
+        """Return whether a value is a number within the range."""
         return _is_number(value) and math.isfinite(value) and self.least <= value <= self.most
 
     def is_better(self, value: float, other: float) -> bool:
-        """Whether a value is better than another, and not as good only."""
+        """Return whether a value is better than another, and not as good only."""
         return value > other if self.direction is Direction.HIGHER else value < other
 
     def reaches(self, value: float, bound: float) -> bool:
-        """Whether a value is at least as good as a bound."""
+        """Return whether a value is at least as good as a bound."""
         return value >= bound if self.direction is Direction.HIGHER else value <= bound
 
     def worst(self, values: Iterable[float]) -> float:
-        """The worst of one or more values."""
+        """Return the worst of one or more values."""
         return min(values) if self.direction is Direction.HIGHER else max(values)
 
     def best(self, values: Iterable[float]) -> float:
-        """The best of one or more values."""
+        """Return the best of one or more values."""
         return max(values) if self.direction is Direction.HIGHER else min(values)
 
     def clamped(self, value: float) -> float:
-        """The value of the range that is nearest; raises `PolicyError` for what is no number."""
+        """Return the value of the range that is nearest; raises `PolicyError` for what is no number."""
         nearest = min(max(float(value), self.least), self.most) if _is_number(value) else math.nan
         if not math.isfinite(nearest):
             raise PolicyError(f"metric `{self.id}`: `{value}` is not a number")
         return nearest
 
     def rounded(self, value: float) -> float:
-        """Within the range, in steps of the resolution, never better than the value is."""
+        """Return the value within the range, rounded to the resolution, and never better than it is."""
         if self.resolution is None:
             return self.clamped(value)
         steps = self.clamped(value) / self.resolution
@@ -108,33 +108,33 @@ class MetricDefinition:
         return self.clamped(round(steps) * self.resolution)
 
     def level(self, name: str) -> float:
-        """The bound that a level stands for; raises `PolicyError` if there is none of that name."""
-        for one, bound in self.levels:
-            if one == name:
+        """Return the bound that a level stands for; raises `PolicyError` if there is none of that name."""
+        for level, bound in self.levels:
+            if level == name:
                 return bound
-        known = ", ".join(f"`{one}`" for one, _ in self.levels) or "none"
+        known = ", ".join(f"`{level}`" for level, _ in self.levels) or "none"
         raise PolicyError(f"metric `{self.id}` has no level `{name}` (known: {known})")
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """How an indicator is understood, with the ways of measuring it."""
+    """A criterion of an indicator, with the ways of measuring it."""
 
     id: str
     definitions: tuple[MetricDefinition, ...]
     like: str = ""
-    """The criterion of the library that it is, under another id: what is done with quality follows that one."""
+    """The criterion of the library that it is equivalent to: quality is processed by that one's rules."""
 
     def __post_init__(self) -> None:
         check_id(self.id)
         if self.like:
             check_id(self.like)
-        _check_once(f"criterion `{self.id}`", "definition", [one.id for one in self.definitions])
+        _check_once(f"criterion `{self.id}`", "definition", [definition.id for definition in self.definitions])
 
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """What of the quality is meant, with its criterion."""
+    """An aspect of quality, with its criterion."""
 
     id: str
     criterion: Criterion
@@ -143,9 +143,9 @@ class Indicator:
         check_id(self.id)
 
     @property
-    def keys(self) -> tuple[Key, ...]:
-        """What values of it are told by, one for each definition."""
-        return tuple(Key(self.id, self.criterion.id, one.id) for one in self.criterion.definitions)
+    def keys(self) -> tuple[MetricKey, ...]:
+        """The keys of its metrics, one for each definition."""
+        return tuple(MetricKey(self.id, self.criterion.id, definition.id) for definition in self.criterion.definitions)
 
 
 class Catalogue:
@@ -155,63 +155,69 @@ class Catalogue:
 
     def __init__(self, indicators: Iterable[Indicator] = ()) -> None:
         self.indicators = tuple(indicators)
-        _check_once("the quality catalogue", "indicator", [one.id for one in self.indicators], least=0)
+        _check_once("the quality catalogue", "indicator", [indicator.id for indicator in self.indicators], least=0)
         self._definitions = {
             key: definition
-            for one in self.indicators
-            for key, definition in zip(one.keys, one.criterion.definitions, strict=True)
+            for indicator in self.indicators
+            for key, definition in zip(indicator.keys, indicator.criterion.definitions, strict=True)
         }
 
-        self._kinds = {key: one.criterion.like or one.criterion.id for one in self.indicators for key in one.keys}
+        self._kinds = {
+            key: indicator.criterion.like or indicator.criterion.id
+            for indicator in self.indicators
+            for key in indicator.keys
+        }
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[MetricKey]:
         return iter(self._definitions)
 
-    def kind(self, key: Key) -> str:
-        """The criterion of the library that a metric is of, or its own; empty if it is not known."""
+    def kind(self, key: MetricKey) -> str:
+        """Return the criterion of the library that a metric belongs to, or its own; empty if the metric is
+        not known.
+        """
         return self._kinds.get(key, "")
 
     def with_(self, indicators: Iterable[Indicator]) -> "Catalogue":
-        """With these too; one of the same id is replaced."""
-        by_id = {one.id: one for one in (*self.indicators, *indicators)}
+        """Return a catalogue with these indicators too; they replace others of the same id."""
+        by_id = {indicator.id: indicator for indicator in (*self.indicators, *indicators)}
         return Catalogue(by_id.values())
 
-    def find(self, key: Key) -> MetricDefinition | None:
-        """The definition of a metric, None if it is not known."""
+    def find(self, key: MetricKey) -> MetricDefinition | None:
+        """Return the definition of a metric, None if it is not known."""
         return self._definitions.get(key)
 
-    def definition(self, key: Key) -> MetricDefinition:
-        """The definition of a metric; raises `PolicyError` if it is not known."""
-        found = self._definitions.get(key)
-        if found is None:
+    def definition(self, key: MetricKey) -> MetricDefinition:
+        """Return the definition of a metric; raises `PolicyError` if it is not known."""
+        definition = self._definitions.get(key)
+        if definition is None:
             raise PolicyError(f"there is no quality metric `{key}`")
-        return found
+        return definition
 
-    def keys_of(self, indicator: str) -> tuple[Key, ...]:
-        """The metrics of an indicator; none if it is not known."""
+    def keys_of(self, indicator: str) -> tuple[MetricKey, ...]:
+        """Return the metrics of an indicator; none if it is not known."""
         return tuple(key for key in self._definitions if key.indicator == indicator)
 
-    def key(self, indicator: str) -> Key:
-        """The one metric of an indicator; raises `PolicyError` if there is none, or a choice."""
-        found = self.keys_of(indicator)
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            known = ", ".join(f"`{one.id}`" for one in self.indicators) or "none"
+    def key(self, indicator: str) -> MetricKey:
+        """Return the one metric of an indicator; raises `PolicyError` if there is none, or a choice."""
+        keys = self.keys_of(indicator)
+        if len(keys) == 1:
+            return keys[0]
+        if not keys:
+            known = ", ".join(f"`{other.id}`" for other in self.indicators) or "none"
             raise PolicyError(f"there is no quality indicator `{indicator}` (known: {known})")
-        raise PolicyError(f"indicator `{indicator}` has {len(found)} metrics: name one, as in `{found[0]}`")
+        raise PolicyError(f"indicator `{indicator}` has {len(keys)} metrics: name one, as in `{keys[0]}`")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
     """One measurement of quality."""
 
-    key: Key
+    key: MetricKey
     value: float
     created: Timestamp
-    """When it was measured first."""
+    """The time of the first measurement."""
     modified: Timestamp | None = None
-    """When it was last changed, by propagation or degradation."""
+    """The time of the last change, by propagation or degradation."""
 
     def __post_init__(self) -> None:
         _check_key(self.key)
@@ -224,56 +230,58 @@ class MetricValue:
 
     @property
     def at(self) -> Timestamp:
-        """When it was true."""
+        """The time for which the value holds."""
         return self.created if self.modified is None else self.modified
 
     def changed(self, value: float, now: Timestamp) -> "MetricValue":
-        """With another value from now on."""
+        """Return the metric with another value from now on."""
         return replace(self, value=value, modified=now)
 
 
 class Quality(tuple[MetricValue, ...]):
     """The metric values of one event, each metric once, in the order of their keys."""
 
-    _by_key: dict[Key, MetricValue]
+    _by_key: dict[MetricKey, MetricValue]
 
     def __new__(cls, values: Iterable[MetricValue] = ()) -> "Quality":
-        made = sorted(values, key=_KEY)
-        if len(made) > MOST_VALUES:
-            raise PolicyError(f"{len(made)} quality values are too many, {MOST_VALUES} are the most")
-        for one, other in pairwise(made):
-            if one.key == other.key:
-                raise PolicyError(f"quality `{one.key}` is given twice")
-        self = super().__new__(cls, made)
-        self._by_key = {one.key: one for one in made}
+        ordered = sorted(values, key=_KEY)
+        if len(ordered) > MAX_VALUES:
+            raise PolicyError(f"{len(ordered)} quality values are too many, {MAX_VALUES} are the most")
+        for value, other in pairwise(ordered):
+            if value.key == other.key:
+                raise PolicyError(f"quality `{value.key}` is given twice")
+        self = super().__new__(cls, ordered)
+        self._by_key = {value.key: value for value in ordered}
         return self
 
-    def get(self, key: Key) -> MetricValue | None:
-        """The value of a metric, None if there is none."""
+    def get(self, key: MetricKey) -> MetricValue | None:
+        """Return the value of a metric, None if there is none."""
         return self._by_key.get(key)
 
     def with_(self, values: Iterable[MetricValue]) -> "Quality":
-        """With these values in place of those of the same metrics."""
-        return Quality({**self._by_key, **{one.key: one for one in values}}.values())
+        """Return the quality with these values in place of those of the same metrics."""
+        return Quality({**self._by_key, **{value.key: value for value in values}}.values())
 
-    def without(self, keys: Iterable[Key]) -> "Quality":
-        """Without the values of these metrics."""
-        gone = frozenset(keys)
-        return Quality(one for one in self if one.key not in gone)
+    def without(self, keys: Iterable[MetricKey]) -> "Quality":
+        """Return the quality without the values of these metrics."""
+        removed = frozenset(keys)
+        return Quality(value for value in self if value.key not in removed)
 
 
 NO_QUALITY = Quality()
 
 
 def moment(seconds: float) -> Timestamp:
-    """The time that a clock in seconds since the epoch shows; raises `PolicyError` beyond the years 1 to 9999."""
+    """Return the time that a clock in seconds since the epoch shows; raises `PolicyError` beyond the years 1
+    to 9999.
+    """
     if not math.isfinite(seconds) or not FIRST_SECOND <= seconds <= LAST_SECOND:
         raise PolicyError(f"`{seconds}` is not a time from the year 1 to the year 9999")
     return Timestamp(round(seconds * SECOND))
 
 
 def check_id(id: str) -> str:
-    """The id, if it is one: up to 80 letters, digits and `_ . : -`; raises `PolicyError`.
+    """Return the id, if it is one: up to 80 letters, digits and `_ . : -`; raises `PolicyError`.
 
     Ids stand in XPath expressions and in conditions, so there is nothing in them that could end a string.
     """
@@ -282,7 +290,7 @@ def check_id(id: str) -> str:
     return id
 
 
-def _check_key(key: Key) -> None:
+def _check_key(key: MetricKey) -> None:
     try:
         _check_ids(key)
     except TypeError:  # what strangers give for an id may be a list
@@ -290,7 +298,7 @@ def _check_key(key: Key) -> None:
 
 
 @lru_cache(maxsize=1024)  # each value that is read has some, mostly the same few
-def _check_ids(key: Key) -> None:
+def _check_ids(key: MetricKey) -> None:
     for id in key:
         check_id(id)
 

@@ -1,4 +1,4 @@
-"""Who acts: an authenticated client, or a neighbour node."""
+"""The subject of a policy: an authenticated client, or a neighbour node."""
 
 from typing import NamedTuple
 

@@ -46,7 +46,7 @@ class Filter:
 
 
 def is_wild(filter: str) -> bool:
-    """Whether a plain filter has a wildcard; one that has none matches just the topic of the same text."""
+    """Return whether a plain filter has a wildcard; one that has none matches just the topic of the same text."""
     return "+" in filter or "#" in filter
 
 
@@ -77,25 +77,27 @@ def parse_filter(text: str) -> Filter:
 
 
 def matches(filter: str, topic: str) -> bool:
-    """Whether the filter matches the topic."""
+    """Return whether the filter matches the topic."""
     return covers(filter, topic)  # a topic, read as a filter, matches just itself
 
 
 def covers(a: str, b: str) -> bool:
-    """Whether `a` matches every topic that `b` matches."""
+    """Return whether `a` matches every topic that `b` matches."""
     narrower = shape(b)
     return _meet(shape(a), narrower) == narrower
 
 
 def overlaps(a: str, b: str) -> bool:
-    """Whether there is a topic that both match."""
+    """Return whether there is a topic that both match."""
     return _meet(shape(a), shape(b)) is not None
 
 
 def intersection(a: str, b: str) -> tuple[str, ...]:
-    """Filters that together match just the topics that both `a` and `b` match: none, or one (see `_meet`)."""
-    both = _meet(shape(a), shape(b))
-    return () if both is None else (_text(both),)
+    """Return the filters that together match exactly the topics that both `a` and `b` match: none or one (see
+    `_meet`).
+    """
+    meet = _meet(shape(a), shape(b))
+    return () if meet is None else (_text(meet),)
 
 
 # The shape of a filter: what it asks of its first levels (a name, or `+` for any), and whether it is open, so
@@ -127,11 +129,11 @@ def _text(shape: Shape) -> str:
 
 
 def _meet(a: Shape, b: Shape) -> Shape | None:
-    """The shape that matches just what both match; None if that is nothing.
+    """Return the shape that matches just what both match; None if that is nothing.
 
-    One shape is always enough. What a shape asks of a level does not depend on other levels: one name, or any
-    name (at the first level: any that does not begin with `$`). Two such demands on a level make one such
-    demand, or cannot both be met; so do two demands on the number of levels: exactly n, or at least n.
+    One shape is always enough. What a shape asks of a level does not depend on other levels: one name, or any name (at
+    the first level: any that does not begin with `$`). Two such demands on a level make one such demand, or cannot both
+    be met; so do two demands on the number of levels: exactly n, or at least n.
     """
     (short, short_open), (long, long_open) = (a, b) if len(a[0]) <= len(b[0]) else (b, a)
     if len(short) < len(long) and not short_open:
@@ -173,6 +175,6 @@ def _check_wildcards(filter: str, text: str) -> None:
 
 
 def _show(text: str) -> str:
-    """The text for a message: short, on one line, printable."""
+    """Return the text for a message: short, on one line, printable."""
     shown = repr(text[:_SHOWN])[1:-1]
     return shown if len(text) <= _SHOWN else f"{shown}..."

@@ -33,7 +33,7 @@ class FilterIndex(Generic[T]):
         self._size = 0
 
     def __len__(self) -> int:
-        """The number of values, that is of different pairs of filter and key."""
+        """Return the number of values, that is of different pairs of filter and key."""
         return self._size
 
     def add(self, filter: str, key: Hashable, value: T) -> None:
@@ -73,7 +73,7 @@ class FilterIndex(Generic[T]):
         return True
 
     def match(self, topic: str) -> list[T]:
-        """All values of all filters that match the topic."""
+        """Return all values of all filters that match the topic."""
         by_filter = self._by_filter
         filters = _covering(self._wild, topic)
         if topic in by_filter:
@@ -115,11 +115,11 @@ class TopicTree(Generic[T]):
         return len(self._by_text)
 
     def __iter__(self) -> Iterator[str]:
-        """The topics and filters, sorted."""
+        """Return the topics and filters, sorted."""
         return iter(sorted(self._by_text))
 
     def values(self) -> Iterator[T]:
-        """The values, in the order in which their topics and filters came."""
+        """Return the values, in the order in which their topics and filters came."""
         return iter(self._by_text.values())
 
     def set(self, text: str, value: T) -> None:
@@ -140,22 +140,22 @@ class TopicTree(Generic[T]):
         return self._by_text.pop(text)
 
     def match(self, filter: str) -> Iterator[tuple[str, T]]:
-        """The topics that the filter matches, sorted, with their values, as they are when this is called."""
+        """Return the topics that the filter matches, sorted, with their values, as they are when this is called."""
         by_text = self._by_text
         if not is_wild(filter):
             return iter([(filter, by_text[filter])] if filter in by_text else [])
         return iter([(text, by_text[text]) for text in sorted(_beside(self._tree, filter, covers))])
 
     def covering(self, filter: str) -> Iterator[T]:
-        """The values of the filters that match all that this one matches."""
+        """Return the values of the filters that match all that this one matches."""
         return map(self._by_text.__getitem__, _covering(self._tree, filter))
 
     def covered(self, filter: str) -> Iterator[T]:
-        """The values of the topics and filters that match nothing but what this filter matches."""
+        """Return the values of the topics and filters that match nothing but what this filter matches."""
         return map(self._by_text.__getitem__, _beside(self._tree, filter, covers))
 
     def overlapping(self, filter: str) -> Iterator[T]:
-        """The values of the topics and filters that match something that this filter matches."""
+        """Return the values of the topics and filters that match something that this filter matches."""
         return map(self._by_text.__getitem__, _beside(self._tree, filter, overlaps))
 
 
@@ -212,7 +212,7 @@ def _delete(root: _Branch, text: str) -> None:
 
 
 def _covering(root: _Branch, text: str) -> list[str]:
-    """The filters in the tree that match all that this topic or filter matches. This is in the hot path."""
+    """Return the filters in the tree that match all that this topic or filter matches. This is in the hot path."""
     found: list[str] = []
     if not root.children:
         return found
@@ -252,7 +252,7 @@ def _covering(root: _Branch, text: str) -> list[str]:
 
 
 def _beside(root: _Branch, filter: str, asks: Callable[[str, str], bool]) -> Iterator[str]:
-    """The texts in the tree that the filter covers, or those that it overlaps; `asks` is `covers` or `overlaps`.
+    """Yield the texts in the tree that the filter covers, or those that it overlaps; `asks` is `covers` or `overlaps`.
 
     The walk goes into depth, so that the first are found soon where there are many.
     """
@@ -293,7 +293,7 @@ def _own_texts(nodes: Iterable[_Node]) -> list[str]:
 
 
 def _all_texts(nodes: list[_Node]) -> Iterator[str]:
-    """The texts that end at or below the nodes."""
+    """Yield the texts that end at or below the nodes."""
     while nodes:
         yield from _own_texts(nodes)
         nodes = [child for node in nodes if isinstance(node, _Branch) for child in node.children.values()]

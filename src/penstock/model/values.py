@@ -1,4 +1,4 @@
-"""What content is made of: values that Python has no type of its own for.
+"""Values of content for which Python has no type of its own.
 
 The others are plain: int, float, str, bytes, bool, None, list and dict.
 """
@@ -10,8 +10,8 @@ from typing import Any
 Value = Any
 """A value of content; mypy has no good name for the union, as bool is an int."""
 
-LEAST_INT, MOST_INT = -(1 << 63), (1 << 63) - 1
-MOST_UINT = (1 << 64) - 1
+MIN_INT, MAX_INT = -(1 << 63), (1 << 63) - 1
+MAX_UINT = (1 << 64) - 1
 
 SECOND = 1_000_000_000
 FIRST_SECOND = (date(1, 1, 1) - date(1970, 1, 1)).days * 86_400
@@ -42,5 +42,5 @@ class Duration:
 
 
 def unsigned(number: int) -> int:
-    """A number from 0 to 2^64-1 as a value: an int if it is one, else a `Uint`."""
-    return number if number <= MOST_INT else Uint(number)
+    """Return a number from 0 to 2^64-1 as a value: an int if it is one, else a `Uint`."""
+    return number if number <= MAX_INT else Uint(number)

@@ -1,4 +1,4 @@
-"""What a stage did to an event, with the rule that did it and its reason."""
+"""The verdict of a stage on an event: its effect, the rule that caused it, and the reason."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,7 +12,7 @@ class Effect(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """One stage's word on one event."""
+    """The verdict of one stage on one event."""
 
     stage: str
     effect: Effect

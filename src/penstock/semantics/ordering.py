@@ -8,18 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .task import Annotated, Broker, Transmit
+from .task import AnnotatedTask, BrokerTask, TransmitTask
 
-WorkList = frozenset[Annotated]
+WorkList = frozenset[AnnotatedTask]
 
 
 class Ordering(NamedTuple):
     """A strict partial order on annotated tasks."""
 
     name: str
-    precedes: Callable[[Annotated, Annotated], bool]
-    """Whether the first must be processed before the second. It may compare their timestamps with one another, but
-    not with a fixed number."""
+    precedes: Callable[[AnnotatedTask, AnnotatedTask], bool]
+    """True if the first must be processed before the second. It may compare their timestamps with one another, but not
+    with a fixed number.
+    """
     forget: Callable[[WorkList], WorkList]
     """The same tasks with other timestamps, for which, and for whatever comes of them, `precedes` says the same."""
 
@@ -31,10 +32,10 @@ def _ranks(times: Iterable[int]) -> dict[int, int]:
     return {time: rank for rank, time in enumerate(sorted(set(times)))}
 
 
-def _numbered(tasks: Iterable[tuple[Transmit | Broker, int]]) -> WorkList:
+def _numbered(tasks: Iterable[tuple[TransmitTask | BrokerTask, int]]) -> WorkList:
     """Tasks with a time of publication; those that are now the same are told apart by a number."""
     return frozenset(
-        Annotated(task, number, time) for (task, time), count in Counter(tasks).items() for number in range(count)
+        AnnotatedTask(task, number, time) for (task, time), count in Counter(tasks).items() for number in range(count)
     )
 
 
@@ -49,7 +50,7 @@ def _forget_generations(wl: WorkList) -> WorkList:
 
 def _forget_publications(wl: WorkList) -> WorkList:
     rank = _ranks(alpha.t_gen for alpha in wl)
-    return frozenset(Annotated(alpha.task, rank[alpha.t_gen], 0) for alpha in wl)
+    return frozenset(AnnotatedTask(alpha.task, rank[alpha.t_gen], 0) for alpha in wl)
 
 
 def _forget_other_links(wl: WorkList) -> WorkList:
@@ -58,10 +59,10 @@ def _forget_other_links(wl: WorkList) -> WorkList:
     return frozenset(alpha for lane in lanes for alpha in _forget_publications(lane))
 
 
-def _on_one_link(first: Annotated, second: Annotated) -> bool:
+def _on_one_link(first: AnnotatedTask, second: AnnotatedTask) -> bool:
     if first.task[:2] != second.task[:2]:
         return False
-    return (isinstance(first.task, Transmit), first.t_gen) < (isinstance(second.task, Transmit), second.t_gen)
+    return (isinstance(first.task, TransmitTask), first.t_gen) < (isinstance(second.task, TransmitTask), second.t_gen)
 
 
 unordered = Ordering("unordered", lambda first, second: False, _forget_times)

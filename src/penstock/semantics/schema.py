@@ -26,8 +26,8 @@ class ConnectionGraph:
     link: frozenset[Pair]
 
     def __post_init__(self) -> None:
-        if both := self.devices & self.brokers:
-            raise SchemaError(f"`{min(both)}` is a device and a broker")
+        if common := self.devices & self.brokers:
+            raise SchemaError(f"`{min(common)}` is a device and a broker")
         for x, y in sorted(self.link):
             if unknown := {x, y} - self.entities:
                 raise SchemaError(f"link `{x} -> {y}` has the unknown entity `{min(unknown)}`")
@@ -44,19 +44,19 @@ class ConnectionGraph:
         return self.devices | self.brokers
 
     def publish(self, x: str, y: str) -> bool:
-        """Whether (x, y) goes from a device to a broker."""
+        """Return whether (x, y) goes from a device to a broker."""
         return (x, y) in self.link and x in self.devices
 
     def notify(self, x: str, y: str) -> bool:
-        """Whether (x, y) goes from a broker to a device."""
+        """Return whether (x, y) goes from a broker to a device."""
         return (x, y) in self.link and y in self.devices
 
     def bridge(self, x: str, y: str) -> bool:
-        """Whether (x, y) goes from a broker to a broker."""
+        """Return whether (x, y) goes from a broker to a broker."""
         return (x, y) in self.link and {x, y} <= self.brokers
 
     def monitored(self, x: str, y: str) -> bool:
-        """Whether (x, y) has a broker as its destination: link without notify."""
+        """Return whether (x, y) has a broker as its destination: link without notify."""
         return (x, y) in self.link and not self.notify(x, y)
 
 
@@ -84,12 +84,12 @@ class BrokeringPolicy:
                     raise SchemaError(f"`allow` has the unknown link type `{min(unknown)}`")
 
     def allows(self, broker: str, source: str, target: str) -> bool:
-        """Whether this broker may pass an event from a link of one type to a link of another."""
+        """Return whether this broker may pass an event from a link of one type to a link of another."""
         return (source, target) in self.overrides.get(broker, self.allow)
 
 
 def liberal(graph: ConnectionGraph) -> BrokeringPolicy:
-    """BP0 of §6.1: one link type, from which every event goes on to every link."""
+    """Return BP0 of §6.1: one link type, from which every event goes on to every link."""
     return BrokeringPolicy(frozenset({"t0"}), dict.fromkeys(graph.link, "t0"), frozenset({("t0", "t0")}))
 
 
@@ -98,7 +98,7 @@ Transition = Callable[[MonitorState, str], tuple[MonitorState, tuple[str, ...]]]
 """An edit automaton's transition function delta: Q x Sigma -> Q x Sigma*."""
 
 
-class Monitor(NamedTuple):
+class LinkMonitor(NamedTuple):
     """M(x, y): a transition function and the state that it starts in."""
 
     step: Transition
@@ -109,35 +109,35 @@ def _keep(state: MonitorState, topic: str) -> tuple[MonitorState, tuple[str, ...
     return state, (topic,)
 
 
-UNMONITORED = Monitor(_keep)
-"""What a link without a monitor has: it leaves every event as it is."""
+UNMONITORED = LinkMonitor(_keep)
+"""The monitor of a link without one: it leaves every event as it is."""
 
 
-def event_filter(topics: frozenset[str]) -> Monitor:
-    """filter(E) of §6.2.1: what is not in E is suppressed."""
-    return Monitor(lambda state, topic: (state, (topic,) if topic in topics else ()))
+def event_filter(topics: frozenset[str]) -> LinkMonitor:
+    """Return filter(E) of §6.2.1: events that are not in E are suppressed."""
+    return LinkMonitor(lambda state, topic: (state, (topic,) if topic in topics else ()))
 
 
-def event_mapper(name: Callable[[str], str]) -> Monitor:
-    """mapper(f) of §6.2.2: each event is renamed."""
-    return Monitor(lambda state, topic: (state, (name(topic),)))
+def event_mapper(name: Callable[[str], str]) -> LinkMonitor:
+    """Return mapper(f) of §6.2.2: each event is renamed."""
+    return LinkMonitor(lambda state, topic: (state, (name(topic),)))
 
 
-def in_turn(*monitors: Monitor) -> Monitor:
-    """One monitor that does what these do one after the other, each on what the one before it put out."""
+def in_turn(*monitors: LinkMonitor) -> LinkMonitor:
+    """Return one monitor that applies these one after the other, each to the output of the one before it."""
 
     def step(state: MonitorState, topic: str) -> tuple[MonitorState, tuple[str, ...]]:
         assert isinstance(state, tuple)
         states, topics = list(state), [topic]
         for at, monitor in enumerate(monitors):
             out: list[str] = []
-            for each in topics:
-                states[at], some = monitor.step(states[at], each)
-                out += some
+            for item in topics:
+                states[at], outputs = monitor.step(states[at], item)
+                out += outputs
             topics = out
         return tuple(states), tuple(topics)
 
-    return Monitor(step, tuple(monitor.start for monitor in monitors))
+    return LinkMonitor(step, tuple(monitor.start for monitor in monitors))
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ class EventPolicy:
     """EP = <Sigma, Q, q0, Delta>. Q is whatever the monitors make of it; a link that is not named is `UNMONITORED`."""
 
     topics: frozenset[str]
-    monitors: Mapping[Pair, Monitor] = field(default_factory=lambda: MappingProxyType({}))
+    monitors: Mapping[Pair, LinkMonitor] = field(default_factory=lambda: MappingProxyType({}))
 
-    def monitor(self, x: str, y: str) -> Monitor:
-        """M(x, y)."""
+    def monitor(self, x: str, y: str) -> LinkMonitor:
+        """Return M(x, y)."""
         return self.monitors.get((x, y), UNMONITORED)
 
 
@@ -160,7 +160,7 @@ class Schema:
     brokering: BrokeringPolicy
     events: EventPolicy
     sub: Mapping[Pair, frozenset[str]]
-    """What each device is subscribed to at each broker: nothing, where (broker, device) is not named."""
+    """The topics that each device is subscribed to at each broker: nothing, where (broker, device) is not named."""
     ordering: Ordering
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ class Schema:
                 raise SchemaError(f"subscription of `{y}` to the unknown topic `{min(unknown)}`")
 
     def propagate(self, x: str, y: str, z: str) -> bool:
-        """Whether an event that came through (x, y) may be passed on through (y, z) by the broker y."""
+        """Return whether an event that came through (x, y) may be passed on through (y, z) by the broker y."""
         types = self.brokering.type
         return (
             (x, y) in self.graph.link
@@ -189,5 +189,5 @@ class Schema:
         )
 
     def subscribed(self, x: str, y: str) -> frozenset[str]:
-        """sub(x, y): what device y is subscribed to at broker x."""
+        """Return sub(x, y): the topics that device y is subscribed to at broker x."""
         return self.sub.get((x, y), frozenset())

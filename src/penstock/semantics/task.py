@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Transmit(NamedTuple):
+class TransmitTask(NamedTuple):
     """transmit(x, y, a): an event on its way through a link."""
 
     x: str
@@ -14,7 +14,7 @@ class Transmit(NamedTuple):
         return f"transmit({self.x}, {self.y}, {self.a})"
 
 
-class Broker(NamedTuple):
+class BrokerTask(NamedTuple):
     """broker(x, y, w): events that broker y received from x and has yet to pass on."""
 
     x: str
@@ -25,10 +25,10 @@ class Broker(NamedTuple):
         return f"broker({self.x}, {self.y}, {' '.join(self.w)})"
 
 
-class Annotated(NamedTuple):
+class AnnotatedTask(NamedTuple):
     """tau[t_gen, t_pub]: a task, when it was generated, and when the publication that it derives from was."""
 
-    task: Transmit | Broker
+    task: TransmitTask | BrokerTask
     t_gen: int
     t_pub: int
 

@@ -39,18 +39,18 @@ from penstock.wire.packet import (
     Pubrel,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsuback,
     Unsubscribe,
-    Will,
+    WillMessage,
 )
 from penstock.wire.primitives import read_binary, read_name, read_text, read_u8, read_u16, topic_of
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties
 from penstock.wire.reason import (
     AUTH_REASONS,
-    CONNACK_CODE_311_MOST,
     CONNACK_REASONS,
     DISCONNECT_REASONS,
+    MAX_CONNACK_CODE_311,
     PUBACK_REASONS,
     PUBCOMP_REASONS,
     PUBREC_REASONS,
@@ -65,7 +65,7 @@ _MQTT_31 = b"\0\6MQIsdp"
 
 
 def decode(first: int, body: bytes, version: int) -> Packet:
-    """The packet whose fixed header starts with the byte `first` and whose remaining bytes are `body`.
+    """Return the packet whose fixed header starts with the byte `first` and whose remaining bytes are `body`.
 
     `version` (4 or 5) is that of the connection; a CONNECT is decoded by the version that it names itself.
     """
@@ -159,14 +159,14 @@ def _check_connect_flags(flags: int, version: int) -> None:
         raise malformed("CONNECT has a password but no user name")  # [MQTT311-3.1.2-22]
 
 
-def _will(body: bytes, pos: int, flags: int, version: int) -> tuple[Will, int]:
+def _will(body: bytes, pos: int, flags: int, version: int) -> tuple[WillMessage, int]:
     properties = NO_PROPERTIES
     if version == MQTT_5:
         properties, pos = decode_properties(body, pos, WILL)
     raw, pos = read_binary(body, pos)
     payload, pos = read_binary(body, pos)
     # [MQTT-3.1.3-11]
-    return Will(topic_of(raw), payload, flags >> 3 & 3, flags & 0x20 != 0, properties), pos
+    return WillMessage(topic_of(raw), payload, flags >> 3 & 3, flags & 0x20 != 0, properties), pos
 
 
 def _connack(body: bytes, version: int) -> Connack:
@@ -178,7 +178,7 @@ def _connack(body: bytes, version: int) -> Connack:
     if version == MQTT_5:
         _check_reason(reason, CONNACK_REASONS, CONNACK)
         properties, pos = decode_properties(body, pos, CONNACK)
-    elif reason > CONNACK_CODE_311_MOST:
+    elif reason > MAX_CONNACK_CODE_311:
         raise malformed(f"CONNACK cannot have the return code `{reason}`")
     if flags and reason:
         raise protocol_error("CONNACK refuses the connection with a session present")  # [MQTT-3.2.2-6]
@@ -237,7 +237,7 @@ def _filter(body: bytes, pos: int) -> tuple[str, int]:
     return text, pos
 
 
-def _subscription(text: str, options: int, version: int) -> Subscription:
+def _subscription(text: str, options: int, version: int) -> SubscriptionRequest:
     qos = options & 0x03
     no_local = options & 0x04 != 0
     retain_handling = options >> 4 & 3
@@ -251,7 +251,7 @@ def _subscription(text: str, options: int, version: int) -> Subscription:
         raise protocol_error(f"subscription to `{text[:80]}` has retain handling 3")
     if no_local and text.startswith("$share/"):
         raise protocol_error(f"shared subscription to `{text[:80]}` has no-local set")  # [MQTT-3.8.3-4]
-    return Subscription(text, qos, no_local, options & 0x08 != 0, retain_handling)
+    return SubscriptionRequest(text, qos, no_local, options & 0x08 != 0, retain_handling)
 
 
 def _suback(body: bytes, version: int) -> Suback:

@@ -41,17 +41,17 @@ from penstock.wire.packet import (
     Pubrel,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsuback,
     Unsubscribe,
-    Will,
+    WillMessage,
 )
-from penstock.wire.primitives import U16_MOST, encode_varint, put_binary, put_text, put_u16
+from penstock.wire.primitives import MAX_U16, encode_varint, put_binary, put_text, put_u16
 from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties_of
 
 
 def encode(packet: Packet, version: int) -> bytes:
-    """The whole packet, in the shortest form that the version has for it.
+    """Return the whole packet, in the shortest form that the version has for it.
 
     MQTT 3.1.1 (version 4) has no properties: there they are left out. A CONNECT goes by its own version.
     """
@@ -69,8 +69,8 @@ def _properties(kind: int, properties: Properties, version: int) -> bytes:
 
 
 def _packet_id(packet_id: int) -> bytes:
-    if not 0 < packet_id <= U16_MOST:
-        raise PacketError(f"packet identifier `{packet_id}` is not from 1 to {U16_MOST}")
+    if not 0 < packet_id <= MAX_U16:
+        raise PacketError(f"packet identifier `{packet_id}` is not from 1 to {MAX_U16}")
     return packet_id.to_bytes(2, "big")
 
 
@@ -118,7 +118,7 @@ def _connect_flags(packet: Connect) -> int:
     return flags
 
 
-def _will(will: Will, version: int) -> bytes:
+def _will(will: WillMessage, version: int) -> bytes:
     return _properties(WILL, will.properties, version) + put_text(will.topic) + put_binary(will.payload)
 
 
@@ -175,10 +175,12 @@ def _subscribe(packet: Subscribe, version: int) -> bytes:
     if not packet.subscriptions:
         raise PacketError("SUBSCRIBE has no topic filter")  # [MQTT-3.8.3-2]
     head = _packet_id(packet.packet_id) + _properties(SUBSCRIBE, packet.properties, version)
-    return _frame(SUBSCRIBE << 4 | 2, head, *(_subscription(each, version) for each in packet.subscriptions))
+    return _frame(
+        SUBSCRIBE << 4 | 2, head, *(_subscription(subscription, version) for subscription in packet.subscriptions)
+    )
 
 
-def _subscription(subscription: Subscription, version: int) -> bytes:
+def _subscription(subscription: SubscriptionRequest, version: int) -> bytes:
     _check_qos(subscription.qos)
     options = subscription.qos
     if version == MQTT_5:
@@ -200,7 +202,7 @@ def _unsubscribe(packet: Unsubscribe, version: int) -> bytes:
     if not packet.filters:
         raise PacketError("UNSUBSCRIBE has no topic filter")  # [MQTT-3.10.3-2]
     head = _packet_id(packet.packet_id) + _properties(UNSUBSCRIBE, packet.properties, version)
-    return _frame(UNSUBSCRIBE << 4 | 2, head, *(put_text(each) for each in packet.filters))
+    return _frame(UNSUBSCRIBE << 4 | 2, head, *(put_text(filter) for filter in packet.filters))
 
 
 def _unsuback(packet: Unsuback, version: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Who is at fault: the peer (`WireError`) or this program (`PacketError`)."""
+"""The errors of the codec: the peer is at fault (`WireError`), or this program (`PacketError`)."""
 
 from penstock.model.errors import PenstockError
 from penstock.wire.reason import Reason
@@ -17,10 +17,10 @@ class PacketError(PenstockError):
 
 
 def malformed(message: str) -> WireError:
-    """Bytes that cannot be parsed as the standard says."""
+    """Return the error for bytes that cannot be parsed as the standard says."""
     return WireError(Reason.MALFORMED_PACKET, message)
 
 
 def protocol_error(message: str) -> WireError:
-    """Bytes that parse, but say what is not allowed."""
+    """Return the error for bytes that can be parsed but are not allowed."""
     return WireError(Reason.PROTOCOL_ERROR, message)

@@ -7,10 +7,10 @@ pending, touches only fixed headers and copies nothing.
 from typing import Final
 
 from penstock.wire.errors import WireError, malformed
-from penstock.wire.primitives import VARINT_MOST
+from penstock.wire.primitives import MAX_VARINT
 from penstock.wire.reason import Reason
 
-PACKET_MOST: Final = VARINT_MOST + 5  # the largest packet that MQTT can frame
+MAX_PACKET: Final = MAX_VARINT + 5  # the largest packet that MQTT can frame
 
 Frame = tuple[int, int, int]
 
@@ -25,7 +25,7 @@ class Framer:
 
     __slots__ = ("_need", "_pending", "error", "limit", "minimal")
 
-    def __init__(self, limit: int = PACKET_MOST) -> None:
+    def __init__(self, limit: int = MAX_PACKET) -> None:
         self.limit = limit
         self.minimal = False
         self.error: WireError | None = None
@@ -34,7 +34,7 @@ class Framer:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an incomplete packet are held: never more than `limit`, or a header."""
+        """The number of bytes of an incomplete packet that are held: never more than `limit`, or a header."""
         return len(self._pending)
 
     def feed(self, data: bytes) -> tuple[bytes, list[Frame]]:
@@ -71,7 +71,7 @@ class Framer:
         return data, frames
 
     def _joined(self, data: bytes) -> bytes:
-        """All that is pending and `data`, if that completes a packet or its header; else nothing yet."""
+        """Return all that is pending and `data`, if that completes a packet or its header; else nothing yet."""
         if self.error is not None:
             return b""
         self._pending += data
@@ -83,7 +83,7 @@ class Framer:
         return joined
 
     def _long_length(self, data: bytes, pos: int) -> tuple[int, int]:
-        """The remaining length and the start of the body, which is 0 if the length is incomplete or wrong."""
+        """Return the remaining length and the start of the body, which is 0 if the length is incomplete or wrong."""
         value = 0
         shift = 0
         start = pos + 1

@@ -28,8 +28,8 @@ MQTT_311 = 4
 MQTT_5 = 5
 
 
-class Will(msgspec.Struct, frozen=True, gc=False):
-    """What the node publishes for a client that goes without saying goodbye."""
+class WillMessage(msgspec.Struct, frozen=True, gc=False):
+    """The message that the node publishes for a client that disconnects without DISCONNECT."""
 
     topic: str
     payload: bytes = b""
@@ -45,7 +45,7 @@ class Connect(msgspec.Struct, frozen=True, gc=False):
     keepalive: int = 0
     username: str | None = None
     password: bytes | None = None
-    will: Will | None = None
+    will: WillMessage | None = None
     properties: Properties = NO_PROPERTIES
 
 
@@ -93,7 +93,7 @@ class Pubcomp(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Subscription(msgspec.Struct, frozen=True, gc=False):
+class SubscriptionRequest(msgspec.Struct, frozen=True, gc=False):
     """One topic filter of a SUBSCRIBE, with its options."""
 
     filter: str
@@ -105,7 +105,7 @@ class Subscription(msgspec.Struct, frozen=True, gc=False):
 
 class Subscribe(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
-    subscriptions: tuple[Subscription, ...]
+    subscriptions: tuple[SubscriptionRequest, ...]
     properties: Properties = NO_PROPERTIES
 
 

@@ -10,9 +10,9 @@ from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
 from penstock.wire.errors import PacketError, malformed, protocol_error
 
-U16_MOST = 0xFFFF
-U32_MOST = 0xFFFF_FFFF
-VARINT_MOST = 268_435_455
+MAX_U16 = 0xFFFF
+MAX_U32 = 0xFFFF_FFFF
+MAX_VARINT = 268_435_455
 
 # Control characters and non-characters, which a receiver may refuse (MQTT 5, section 1.5.4). Penstock, like
 # Mosquitto, refuses them in names (client, user, topic, filter), where they would forge log lines and hide
@@ -102,12 +102,12 @@ def name_of(raw: bytes) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether text that names something has no control character and no non-character in it; U+0000 is one."""
+    """Return whether text that names something has no control character and no non-character in it; U+0000 is one."""
     return text.isprintable() or not _NOT_IN_NAMES.search(text)
 
 
 def topic_of(raw: bytes) -> str:
-    """The topic name that the bytes of a PUBLISH, a will or a response topic say."""
+    """Return the topic name that the bytes of a PUBLISH, a will or a response topic say."""
     topic = name_of(raw)
     if raw and b"+" not in raw and b"#" not in raw:
         return topic  # what else `check_topic` asks cannot be wrong in text that was received
@@ -118,22 +118,22 @@ def topic_of(raw: bytes) -> str:
 
 
 def put_u16(value: int) -> bytes:
-    if not 0 <= value <= U16_MOST:
+    if not 0 <= value <= MAX_U16:
         raise PacketError(f"`{value}` does not fit a two byte integer")
     return value.to_bytes(2, "big")
 
 
 def put_u32(value: int) -> bytes:
-    if not 0 <= value <= U32_MOST:
+    if not 0 <= value <= MAX_U32:
         raise PacketError(f"`{value}` does not fit a four byte integer")
     return value.to_bytes(4, "big")
 
 
 def encode_varint(value: int) -> bytes:
-    """A variable byte integer, in as few bytes as it needs."""
+    """Return a variable byte integer, in as few bytes as it needs."""
     if 0 <= value < 0x80:
         return value.to_bytes(1, "big")
-    if not 0 <= value <= VARINT_MOST:
+    if not 0 <= value <= MAX_VARINT:
         raise PacketError(f"`{value}` does not fit a variable byte integer")
     out = bytearray()
     while value >= 0x80:
@@ -144,8 +144,8 @@ def encode_varint(value: int) -> bytes:
 
 
 def put_binary(value: bytes) -> bytes:
-    if len(value) > U16_MOST:
-        raise PacketError(f"{len(value)} bytes of data are more than {U16_MOST}")
+    if len(value) > MAX_U16:
+        raise PacketError(f"{len(value)} bytes of data are more than {MAX_U16}")
     return len(value).to_bytes(2, "big") + value
 
 
@@ -154,8 +154,8 @@ def put_text(value: str) -> bytes:
         raw = value.encode()
     except UnicodeEncodeError:
         raise PacketError(f"text `{value[:80]!r}` contains a surrogate") from None
-    if len(raw) > U16_MOST:
-        raise PacketError(f"text of {len(raw)} bytes is more than {U16_MOST}")
+    if len(raw) > MAX_U16:
+        raise PacketError(f"text of {len(raw)} bytes is more than {MAX_U16}")
     if b"\0" in raw:
         raise PacketError(f"text `{value[:80]!r}` contains U+0000")
     return len(raw).to_bytes(2, "big") + raw

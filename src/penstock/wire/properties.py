@@ -24,9 +24,9 @@ from penstock.wire.kinds import (
     WILL,
 )
 from penstock.wire.primitives import (
-    U16_MOST,
-    U32_MOST,
-    VARINT_MOST,
+    MAX_U16,
+    MAX_U32,
+    MAX_VARINT,
     encode_varint,
     put_binary,
     put_text,
@@ -79,7 +79,7 @@ NO_PROPERTIES: Final = Properties()
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """How a property's value is read and written, and its greatest value (None: not a number)."""
+    """The functions that read and write a property's value, and its greatest value (None: not a number)."""
 
     read: Callable[[bytes, int], tuple[Any, int]]
     put: Callable[[Any], bytes]
@@ -117,9 +117,9 @@ def _put_pair(pair: tuple[str, str]) -> bytes:
 _FLAG = _Type(_read_flag, _put_u8, 1)
 _BIT = _Type(read_u8, _put_u8, 1)
 _U8 = _Type(read_u8, _put_u8, 0xFF)
-_U16 = _Type(read_u16, put_u16, U16_MOST)
-_U32 = _Type(read_u32, put_u32, U32_MOST)
-_VARINT = _Type(read_varint, encode_varint, VARINT_MOST)
+_U16 = _Type(read_u16, put_u16, MAX_U16)
+_U32 = _Type(read_u32, put_u32, MAX_U32)
+_VARINT = _Type(read_varint, encode_varint, MAX_VARINT)
 _TEXT = _Type(read_text, put_text)
 _TOPIC = _Type(_read_topic, put_text)
 _BINARY = _Type(read_binary, put_binary)
@@ -224,12 +224,12 @@ def _check_together(values: dict[str, Any], kind: int) -> None:
 
 
 def encode_properties(properties: Properties) -> bytes:
-    """The properties without their length, in the order of the table."""
+    """Return the properties without their length, in the order of the table."""
     return b"".join(_parts(properties, None))
 
 
 def encode_properties_of(kind: int, properties: Properties) -> bytes:
-    """The properties of a packet of `kind` with their length before them."""
+    """Return the properties of a packet of `kind` with their length before them."""
     if properties is NO_PROPERTIES:
         return b"\0"
     block = b"".join(_parts(properties, kind))
@@ -243,11 +243,11 @@ def _parts(properties: Properties, kind: int | None) -> Iterator[bytes]:
             continue
         if kind is not None and kind not in spec.kinds:
             raise PacketError(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
-        several = value if spec.repeats else (value,)
-        if kind is not None and len(several) > 1 and kind not in spec.repeats:
+        values = value if spec.repeats else (value,)
+        if kind is not None and len(values) > 1 and kind not in spec.repeats:
             raise PacketError(f"property `{spec.field}` can occur only once in {KIND_NAMES[kind]}")
-        for each in several:
-            if spec.type.most is not None and not spec.least <= each <= spec.type.most:
-                raise PacketError(f"property `{spec.field}` cannot be `{each}`")
+        for item in values:
+            if spec.type.most is not None and not spec.least <= item <= spec.type.most:
+                raise PacketError(f"property `{spec.field}` cannot be `{item}`")
             yield spec.id.to_bytes(1, "big")
-            yield spec.type.put(each)
+            yield spec.type.put(item)

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Reason(IntEnum):
-    """Why a packet, a request or a connection ended as it did (MQTT 5, table 2-6)."""
+    """The reason why a packet, a request or a connection ended as it did (MQTT 5, table 2-6)."""
 
     SUCCESS = 0x00  # also: normal disconnection, granted QoS 0
     GRANTED_QOS_1 = 0x01
@@ -169,7 +169,7 @@ DISCONNECT_REASONS = CLIENT_DISCONNECT_REASONS | SERVER_DISCONNECT_REASONS
 
 AUTH_REASONS = frozenset({Reason.SUCCESS, Reason.CONTINUE_AUTHENTICATION, Reason.REAUTHENTICATE})
 
-CONNACK_CODE_311_MOST = 5  # the greatest CONNACK return code of MQTT 3.1.1
+MAX_CONNACK_CODE_311 = 5  # the greatest CONNACK return code of MQTT 3.1.1
 
 _CONNACK_311 = {
     Reason.SUCCESS: 0,
@@ -187,7 +187,7 @@ _CONNACK_311 = {
 
 
 def connack_code_311(reason: Reason) -> int:
-    """The MQTT 3.1.1 CONNACK return code (0 to 5) nearest to a reason.
+    """Return the MQTT 3.1.1 CONNACK return code (0 to 5) nearest to a reason.
 
     What has no code of its own there is 3, server unavailable.
     """

@@ -2,12 +2,12 @@
 
 from penstock.wire.decode import decode
 from penstock.wire.errors import WireError, protocol_error
-from penstock.wire.framing import PACKET_MOST, Framer
+from penstock.wire.framing import MAX_PACKET, Framer
 from penstock.wire.kinds import CONNECT
 from penstock.wire.packet import MQTT_5, Connect, Packet
 
 
-class Decoder:
+class StreamDecoder:
     """Decodes one direction of one connection.
 
     `version` 0 is the server's role: the first packet must be CONNECT, and names the version. A client knows
@@ -17,7 +17,7 @@ class Decoder:
 
     __slots__ = ("_framer", "error", "version")
 
-    def __init__(self, limit: int = PACKET_MOST, version: int = 0) -> None:
+    def __init__(self, limit: int = MAX_PACKET, version: int = 0) -> None:
         self.version = version
         self.error: WireError | None = None
         self._framer = Framer(limit)

@@ -14,7 +14,7 @@ from penstock.engine.trust.registration import REGISTER_SECONDS
 from penstock.policy.tokens.keys import PublicKey, SigningKey
 from penstock.policy.tokens.revocation import carried_id, revoke
 from penstock.policy.tokens.token import parse_token, sign
-from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Publish, Will
+from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Publish, WillMessage
 from penstock.wire.properties import Properties
 from tests.broker.federation.test_trust import least, rating, trust
 from tests.support.clients.peer import Peer
@@ -42,7 +42,7 @@ async def test_everything_that_mqtt_has_goes_over_links_with_tokens(tmp_path: Pa
         for peer in (first, second):
             await peer.subscribe("$share/both/home/turns", qos=1)
         for name, version in (("ann", 5), ("eve", 4)):
-            will = Will(f"home/will/{name}", b"gone", 1, retain=True)
+            will = WillMessage(f"home/will/{name}", b"gone", 1, retain=True)
             ann = await at.client("b1", name, version=version, will=will)
             await at.settled(bob, ann, f"home/settle/{name}")
             await ann.publish(f"home/settled/{name}", b"", 1)
@@ -304,7 +304,7 @@ async def test_what_comes_after_a_new_token_goes_on_with_it(tmp_path: Path) -> N
 
 async def test_the_will_of_one_that_is_away_ends_with_its_token_also_after_a_restart(tmp_path: Path) -> None:
     plain = secured(tmp_path, [("b1", "b2")], nodes={"b1": {"store": str(tmp_path / "b1.db")}})
-    will = Will("home/will", b"late", 1, properties=Properties(will_delay=100))
+    will = WillMessage("home/will", b"late", 1, properties=Properties(will_delay=100))
     async with live(plain, "b1") as at:
         for name, seconds in (("ann", 60), ("eve", 3600)):
             away = await at.client(

@@ -18,7 +18,7 @@ from penstock.domain.schema.trust import SecretError
 from penstock.engine.federation import overlay
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust.group_proofs import make_claimant
-from penstock.model.group_proof import METHOD, Answer, Claimant
+from penstock.model.group_proof import METHOD, Claimant, GroupAnswer
 from penstock.wire.codec import encode
 from penstock.wire.packet import (
     Auth,
@@ -30,7 +30,7 @@ from penstock.wire.packet import (
     Publish,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
 )
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
@@ -271,7 +271,7 @@ async def test_what_waits_for_a_member_outlasts_the_node_and_is_for(tmp_path: Pa
                 await peer.expect(Publish, payload=b"for members")
                 assert is_member
                 break
-            await peer.send(Subscribe(1, (Subscription("t", 1),)))
+            await peer.send(Subscribe(1, (SubscriptionRequest("t", 1),)))
             await peer.expect(Suback)
             await peer.abort()
             async with client(port(federation, "b"), "writer") as writer:
@@ -449,7 +449,7 @@ async def test_a_wrong_proof_is_a_warning_and_nothing_more(live: Federation, sai
     peer = await Peer.open(HOST, port(live, "b"))
     await peer.send(claimed(claimant()))
     await peer.expect(Auth)
-    wrong = Answer({"inner": bytes(32)}).encode()
+    wrong = GroupAnswer({"inner": bytes(32)}).encode()
     await peer.send(Auth(Reason.CONTINUE_AUTHENTICATION, Properties(auth_method=METHOD, auth_data=wrong)))
     connack = await peer.expect(Connack, reason=0)
     assert connack.properties.auth_data == b"\1\0"

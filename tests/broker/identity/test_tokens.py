@@ -15,7 +15,7 @@ from penstock.engine.trust.registration import REGISTER_SECONDS
 from penstock.policy.tokens.keys import PublicKey, SigningKey
 from penstock.policy.tokens.revocation import revoke
 from penstock.policy.tokens.token import MAX_BYTES, Party, Token, issue, sign
-from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Publish, Will
+from penstock.wire.packet import Auth, Connack, Connect, Disconnect, Publish, WillMessage
 from penstock.wire.properties import Properties
 from tests.support.clients.peer import Peer
 from tests.support.memory.tokens import KEY_SET, KEYS, header_of, outer, signed_by, written
@@ -188,9 +188,9 @@ async def test_a_connection_ends_with_its_token_and_leaves_no_will(folder: Path)
     async with live(secured(folder, PAIR), "b1") as at:
         bob = await at.client("b1", "bob", token_of("bob", seconds=7200))
         await bob.subscribe("home/#", qos=1)
-        will = Will("home/will", b"gone", 1)
+        will = WillMessage("home/will", b"gone", 1)
         ann = await at.client("b1", "ann", token_of("ann", seconds=60), will=will)
-        away = Will("home/will", b"late", 1, properties=Properties(will_delay=100))
+        away = WillMessage("home/will", b"late", 1, properties=Properties(will_delay=100))
         for name, client in (("cam", away), ("dan", will)):
             peer = await at.client(
                 "b1", name, token_of(name, seconds=60), will=client, properties=Properties(session_expiry=3600)
@@ -212,7 +212,7 @@ async def test_a_revocation_ends_connections_at_once_and_a_new_key_needs_none(fo
         cam = await at.client(
             "b1",
             "cam",
-            will=Will("home/will", b"late", 1, properties=Properties(will_delay=100)),
+            will=WillMessage("home/will", b"late", 1, properties=Properties(will_delay=100)),
             properties=Properties(session_expiry=3600),
         )
         await cam.abort()
@@ -264,7 +264,7 @@ async def test_a_client_that_sets_the_nodes_own_user_properties_is_refused(folde
         for pair in OWN:
             forged = Properties(user_properties=(pair, ("mine", "kept")))
             if way == "will":
-                will = Will("home/x", b"w", 1, properties=forged)
+                will = WillMessage("home/x", b"w", 1, properties=forged)
                 token = token_of("ann", "b1").text
                 answer = await refused_connect(at, "b1", Connect("ann", username="ann", password=token, will=will))
                 assert answer.reason == NOT_AUTHORIZED

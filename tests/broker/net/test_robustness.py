@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingreq, Publish, Subscribe, Subscription
+from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingreq, Publish, Subscribe, SubscriptionRequest
 from tests.support.clients.deaf import Deaf, is_closed
 from tests.support.clients.paho import Paho
 from tests.support.clients.peer import Peer
@@ -75,7 +75,7 @@ async def test_one_byte_at_a_time(node: LiveNode, name: str) -> None:
     peer = await Peer.open(HOST, node.port)
     packets: list[Packet] = [
         Connect("", 5),
-        Subscribe(1, (Subscription(name, 1),)),
+        Subscribe(1, (SubscriptionRequest(name, 1),)),
         Publish(name, b"x" * 200, 1, packet_id=2),
     ]
     for byte in b"".join(encode(packet, 5) for packet in packets):
@@ -89,7 +89,9 @@ async def test_one_byte_at_a_time(node: LiveNode, name: str) -> None:
 
 async def test_a_large_packet_right_behind_connect(node: LiveNode, name: str) -> None:
     peer = await Peer.open(HOST, node.port)
-    await peer.send(Connect("", 5), Subscribe(1, (Subscription(name),)), Publish(name, bytes(2 * MIB)), Pingreq())
+    await peer.send(
+        Connect("", 5), Subscribe(1, (SubscriptionRequest(name),)), Publish(name, bytes(2 * MIB)), Pingreq()
+    )
     await peer.expect(Connack, reason=0)
     await peer.next()
     assert len((await peer.receive(name)).payload) == 2 * MIB
@@ -190,7 +192,7 @@ async def test_a_subscriber_that_never_reads(tight: LiveNode, name: str, qos: in
 
 FLOODS = {
     "PINGREQ": encode(Pingreq(), 5),
-    "SUBSCRIBE": encode(Subscribe(1, (Subscription("a/b/c"),)), 5),
+    "SUBSCRIBE": encode(Subscribe(1, (SubscriptionRequest("a/b/c"),)), 5),
     "PUBLISH QoS 1": encode(Publish("nobody/listens", b"", 1, packet_id=1), 5),
     "PUBLISH QoS 2": encode(Publish("nobody/listens", b"", 2, packet_id=1), 5),
     "PUBREL": bytes.fromhex("62020001"),

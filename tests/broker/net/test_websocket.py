@@ -21,10 +21,10 @@ from penstock.wire.packet import (
     Publish,
     Suback,
     Subscribe,
-    Subscription,
-    Will,
+    SubscriptionRequest,
+    WillMessage,
 )
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 from tests.support.clients.paho import Paho
 from tests.support.processes.mosquitto import HOST
 from tests.support.processes.node import LiveNode
@@ -55,7 +55,7 @@ class Framed:
 
     def __init__(self, inner: ClientConnection) -> None:
         self.inner = inner
-        self._decoder = Decoder(version=5)
+        self._decoder = StreamDecoder(version=5)
         self._arrived: list[Packet] = []
 
     async def send(self, message: Any) -> None:
@@ -132,7 +132,7 @@ async def test_mqtt_without_websocket(node: LiveNode) -> None:
 
 
 async def test_several_packets_in_one_frame(node: LiveNode, name: str) -> None:
-    packets: list[Packet] = [Connect("", 5), Subscribe(1, (Subscription(name),)), Publish(name, b"x"), Pingreq()]
+    packets: list[Packet] = [Connect("", 5), Subscribe(1, (SubscriptionRequest(name),)), Publish(name, b"x"), Pingreq()]
     async with framed(node) as client:
         await client.send(b"".join(encode(packet, 5) for packet in packets))
         kinds = [type(await client.receive()) for _ in range(4)]
@@ -150,7 +150,7 @@ async def test_a_fragmented_message(node: LiveNode, name: str) -> None:
     async with framed(node) as client:
         await client.send([CONNECT[:1], CONNECT[1:7], b"", CONNECT[7:]])
         assert isinstance(await client.receive(), Connack)
-        whole = encode(Subscribe(1, (Subscription(name),)), 5) + encode(Publish(name, bytes(100_000)), 5)
+        whole = encode(Subscribe(1, (SubscriptionRequest(name),)), 5) + encode(Publish(name, bytes(100_000)), 5)
         await client.send([whole[place : place + 9_999] for place in range(0, len(whole), 9_999)])
         assert isinstance(await client.receive(), Suback)
         assert isinstance(await client.receive(), Publish)
@@ -195,7 +195,7 @@ async def test_a_breach_is_told_before_the_end(node: LiveNode) -> None:
 
 
 async def test_a_large_frame_is_only_for_those_who_are_connected(node: LiveNode, name: str) -> None:
-    whole = encode(Subscribe(1, (Subscription(name),)), 5) + encode(Publish(name, bytes(1_000_000)), 5)
+    whole = encode(Subscribe(1, (SubscriptionRequest(name),)), 5) + encode(Publish(name, bytes(1_000_000)), 5)
     async with framed(node) as client:
         await client.send(CONNECT)
         assert isinstance(await client.receive(), Connack)
@@ -227,7 +227,7 @@ async def test_a_will_when_the_websocket_ends(node: LiveNode, name: str, how: st
     with Paho().connects(node.port) as ann:
         ann.subscribe(name, 1)
         async with framed(node) as client:
-            await client.send(encode(Connect("", 5, will=Will(name, b"gone")), 5))
+            await client.send(encode(Connect("", 5, will=WillMessage(name, b"gone")), 5))
             assert isinstance(await client.receive(), Connack)
             if how == "close frame":
                 await client.inner.close()

@@ -10,7 +10,7 @@ import urllib.request
 import psutil
 import pytest
 
-from penstock.wire.packet import Puback, Publish, Will
+from penstock.wire.packet import Puback, Publish, WillMessage
 from penstock.wire.properties import Properties
 from tests.support.clients.paho import Paho
 from tests.support.clients.peer import Peer
@@ -118,7 +118,7 @@ async def test_a_will_outlives_its_node() -> None:
         await watcher.connect("watcher", clean_start=False, properties=lasting)
         await watcher.subscribe("wills/#", qos=1)
         doomed = await Peer.open(HOST, node.port)
-        await doomed.connect("doomed", will=Will("wills/doomed", b"gone", 1), properties=lasting)
+        await doomed.connect("doomed", will=WillMessage("wills/doomed", b"gone", 1), properties=lasting)
         node.kill()
         node.start()
         back = await Peer.open(HOST, node.port)

@@ -19,7 +19,7 @@ from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Delivery
 from penstock.engine.sessions.window import send_or_queue
 from penstock.model.event import Event
-from penstock.wire.packet import Puback, Pubrec, Will
+from penstock.wire.packet import Puback, Pubrec, WillMessage
 from penstock.wire.properties import Properties
 from tests.support.memory.joined import START, Joined
 from tests.support.models.stored_state import durable_state, load, read_disk
@@ -61,7 +61,9 @@ def test_everything_of_a_session_is_loaded_equal(store: Store) -> None:
         user="user of ann",
         session_expiry=3600,
         receive_maximum=2,
-        will=Will("w/\u00e4", b"\0\xff", 2, True, Properties(will_delay=7, message_expiry=9, content_type="text")),
+        will=WillMessage(
+            "w/\u00e4", b"\0\xff", 2, True, Properties(will_delay=7, message_expiry=9, content_type="text")
+        ),
     )
     ann.subscribe("a/+", qos=2, identifier=7, retain_as_published=True)
     ann.subscribe("a/#", qos=1, identifier=268_435_455, no_local=True)
@@ -99,7 +101,9 @@ def test_the_time_of_a_session_goes_on_while_there_is_no_node(store: Store, is_c
 
 def test_a_will_waits_for_its_delay_over_a_restart(store: Store) -> None:
     joined = waiting()
-    bob = joined.connect("bob", session_expiry=100, will=Will("w", b"gone", properties=Properties(will_delay=30)))
+    bob = joined.connect(
+        "bob", session_expiry=100, will=WillMessage("w", b"gone", properties=Properties(will_delay=30))
+    )
     save(joined, store)
     bob.lose()
     save(joined, store)
@@ -115,7 +119,7 @@ def test_a_will_waits_for_its_delay_over_a_restart(store: Store) -> None:
 
 def test_the_will_of_a_client_that_was_connected_when_the_node_was_killed_is_published(store: Store) -> None:
     joined = waiting()
-    joined.connect("bob", session_expiry=100, will=Will("w", b"gone", retain=True))
+    joined.connect("bob", session_expiry=100, will=WillMessage("w", b"gone", retain=True))
     save(joined, store)
     restarted = Joined(durable=True)
     store.load(restarted.node, restarted.now)

@@ -18,12 +18,12 @@ from penstock.language.errors import ConditionError
 from penstock.language.lexer import has_comment
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from penstock.language.types import ANYTHING, DYN, ListType, MapType, Record
+from penstock.language.types import ANYTHING, DYN, ListType, MapType, RecordType
 from penstock.model.content.content import Format
 from penstock.model.event import Event
 from penstock.model.yaml.document import read_document
 from penstock.model.yaml.tree import plain
-from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 from tests.support.cases.conditions import cases
 from tests.support.generators.conditions import expressions
 from tests.support.scenes.domains import compiled, nodes, write_domain
@@ -33,7 +33,7 @@ RULES = [
     {"topics": ["plant/#", "site/+/t"], "format": "json", "schema": {"t": "double", "place": {"floor": "int"}}},
     {"topics": "legacy/#", "format": "xml"},
 ]
-PLANT = Record({"t": types.DOUBLE, "place": Record({"floor": types.INT})})
+PLANT = RecordType({"t": types.DOUBLE, "place": RecordType({"floor": types.INT})})
 
 
 # --- rules for payloads
@@ -42,20 +42,20 @@ PLANT = Record({"t": types.DOUBLE, "place": Record({"floor": types.INT})})
 @pytest.mark.parametrize(
     ("schema", "record"),
     [
-        ({}, Record()),
+        ({}, RecordType()),
         ({"*": "dyn"}, ANYTHING),
-        ({"a": "uint", "*": "string"}, Record({"a": types.UINT}, types.STRING)),
+        ({"a": "uint", "*": "string"}, RecordType({"a": types.UINT}, types.STRING)),
         (
             {"a": "dyn", "b": "list", "c": "map"},
-            Record({"a": DYN, "b": ListType(DYN), "c": MapType(types.STRING, DYN)}),
+            RecordType({"a": DYN, "b": ListType(DYN), "c": MapType(types.STRING, DYN)}),
         ),
-        ({"a": [["bool"]]}, Record({"a": ListType(ListType(types.BOOL))})),
-        ({"a": [{"b": "string"}]}, Record({"a": ListType(Record({"b": types.STRING}))})),
-        ({"a": {"*": "double"}}, Record({"a": Record({}, types.DOUBLE)})),
+        ({"a": [["bool"]]}, RecordType({"a": ListType(ListType(types.BOOL))})),
+        ({"a": [{"b": "string"}]}, RecordType({"a": ListType(RecordType({"b": types.STRING}))})),
+        ({"a": {"*": "double"}}, RecordType({"a": RecordType({}, types.DOUBLE)})),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
 )
-def test_a_schema_declares_attributes(schema: dict[str, Any], record: Record, tmp_path: Path) -> None:
+def test_a_schema_declares_attributes(schema: dict[str, Any], record: RecordType, tmp_path: Path) -> None:
     rules = [{"topics": "#", "format": "json", "schema": schema}]
     assert compiled(tmp_path, nodes=nodes("a"), content=rules).declared("x") == record
 
@@ -69,14 +69,14 @@ def test_a_schema_declares_attributes(schema: dict[str, Any], record: Record, tm
         ("site/7/t", PLANT),
         ("site/+/t", PLANT),
         ("site/#", ANYTHING),
-        ("plant/log/1", Record({"value": types.STRING})),
+        ("plant/log/1", RecordType({"value": types.STRING})),
         ("legacy/1", ANYTHING),
         ("elsewhere", ANYTHING),
         ("#", ANYTHING),
     ],
 )
 def test_the_first_rule_counts_if_it_is_about_all_events_of_a_filter(
-    filter: str, record: Record, tmp_path: Path
+    filter: str, record: RecordType, tmp_path: Path
 ) -> None:
     assert compiled(tmp_path, nodes=nodes("a"), content=RULES).declared(filter) == record
 
@@ -116,7 +116,7 @@ def test_clients_have_their_conditions_and_advertisements_at_all_their_nodes(tmp
         first, second = entry.advertises
         assert first.condition is not None
         assert (first.name, first.filter, first.condition.text, first.scope) == ("n", "plant/1", "t < 5", "global")
-        assert second == Advertisement("m", "z", None, "local")
+        assert second == ProducerAdvertisement("m", "z", None, "local")
     other_client = whole.client("a", "d")
     assert other_client is not None
     assert (other_client.where, other_client.advertises) == ((), ())

@@ -16,7 +16,7 @@ from penstock.wire.packet import (
     Puback,
     Publish,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
 )
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED, LEAVING, OPEN
@@ -31,7 +31,7 @@ def test_how_bytes_are_cut_makes_no_difference(version: int, seed: int) -> None:
     draw = random.Random(seed)
     packets: list[Packet] = [
         Connect("ann", version),
-        Subscribe(1, (Subscription("a/#", 2),)),
+        Subscribe(1, (SubscriptionRequest("a/#", 2),)),
         *(Publish(f"a/{draw.randrange(3)}", bytes(draw.choice((0, 5, LARGE)))) for _ in range(5)),
         Publish("a/b", b"once", 1, packet_id=7),
         Pingreq(),

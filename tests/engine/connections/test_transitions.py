@@ -32,7 +32,7 @@ CLIENT_PACKETS: dict[int, Packet] = {
     kinds.PUBREC: p.Pubrec(9),
     kinds.PUBREL: p.Pubrel(9),
     kinds.PUBCOMP: p.Pubcomp(9),
-    kinds.SUBSCRIBE: p.Subscribe(9, (p.Subscription("a"),)),
+    kinds.SUBSCRIBE: p.Subscribe(9, (p.SubscriptionRequest("a"),)),
     kinds.UNSUBSCRIBE: p.Unsubscribe(9, ("a",)),
     kinds.PINGREQ: p.Pingreq(),
     kinds.DISCONNECT: p.Disconnect(),

@@ -12,7 +12,7 @@ from penstock.domain import Domain, LimitSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.contracts.delayed import MOST_WINDOWS
 from penstock.engine.ledger import Changes
-from penstock.wire.packet import Publish, Will
+from penstock.wire.packet import Publish, WillMessage
 from penstock.wire.properties import Properties
 from tests.support.memory.joined import START, Client, Joined
 
@@ -543,7 +543,7 @@ def test_a_member_of_a_group_that_may_not_have_it_is_not_chosen() -> None:
 def test_a_will_is_under_its_clients_contract() -> None:
     joined, bob, doctor = start(whole({"coarse": COARSE}))
     bob.leave()
-    bob = joined.connect("bob", will=Will(TOPIC, LAT))
+    bob = joined.connect("bob", will=WillMessage(TOPIC, LAT))
     other = joined.connect("other").subscribe("bob/#")
     bob.lose()
     assert (doctor.payloads(), other.payloads()) == (['{"lat":45.0}'], [])

@@ -11,7 +11,7 @@ from penstock.domain.compile.ensemble import ensemble
 from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.policy.contracts.fit import Standing, match_all
+from penstock.policy.contracts.fit import FitLevel, match_all
 from tests.support.generators.examples import some
 from tests.support.models.abac import standing_in
 
@@ -154,6 +154,6 @@ def test_what_is_delivered_is_what_contracts_say_and_what_is_explained(
     pairs = list(match_all(play.ensemble.contracts))
     fits = {pair.client: standing_in(pair.fit.wants[0], {"hazard"} if is_open else ()) for pair in pairs}
     if rules:
-        assert all(fits[name] > Standing.FAILS for name in got), "what never fits is never released"
+        assert all(fits[name] > FitLevel.FAILS for name in got), "what never fits is never released"
     refused = [verdict for one in told for verdict in one.verdicts if verdict.stage == "release"]
     assert all(verdict.reason for verdict in refused)

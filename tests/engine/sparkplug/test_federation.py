@@ -9,7 +9,7 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sparkplug import births
 from penstock.model.event import Event
 from penstock.model.sparkplug.payload import read_sparkplug
-from penstock.model.sparkplug.topic import Source
+from penstock.model.sparkplug.topic import SparkplugSource
 from tests.engine.sparkplug.test_leaks import BORN, CERTIFICATE, MARK, NBIRTH, NDATA, payload
 
 ACCESS: list[dict[str, Any]] = [
@@ -114,7 +114,7 @@ def test_of_an_edge_node_that_has_moved_the_older_birth_does_not_come_back() -> 
         assert "a newer birth certificate" in births.take_in(rehearsal.nodes[name], older)
         sparkplug = rehearsal.nodes[name].sparkplug
         assert sparkplug is not None
-        assert sparkplug.plant.known(Source("G1", "E1")).names == {2: "a", 1: "secret"}, name
+        assert sparkplug.plant.known(SparkplugSource("G1", "E1")).names == {2: "a", 1: "secret"}, name
 
 
 @pytest.mark.parametrize("time", [b"\x08\x01", b""], ids=["a clock that was set back", "no clock"])
@@ -129,7 +129,7 @@ def test_a_birth_with_an_older_time_is_the_newer_one_everywhere(time: bytes) -> 
     for name in "abc":
         sparkplug = rehearsal.nodes[name].sparkplug
         assert sparkplug is not None
-        assert sparkplug.plant.known(Source("G1", "E1")).names == {2: "a", 1: "secret"}, name
+        assert sparkplug.plant.known(SparkplugSource("G1", "E1")).names == {2: "a", 1: "secret"}, name
 
 
 def test_certificates_do_not_go_where_births_may_not() -> None:

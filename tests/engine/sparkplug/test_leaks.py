@@ -13,7 +13,7 @@ from penstock.domain import Domain, Ensemble, ensemble
 from penstock.model.event import Event
 from penstock.model.sparkplug.message import COMPRESSED
 from penstock.model.sparkplug.payload import read_sparkplug
-from penstock.wire.packet import Puback, Publish, Will
+from penstock.wire.packet import Puback, Publish, WillMessage
 from tests.support.memory.joined import Client, Joined
 from tests.support.memory.sparkplug import PAYLOAD, encode
 
@@ -343,7 +343,7 @@ def test_subscriptions_by(filter: str) -> None:
 def test_a_death_left_as_a_will_is_pruned_like_anything_else(qos: int) -> None:
     plant = Plant()
     said = payload({"name": "bdSeq", "datatype": 4, "long_value": 7}, {"name": "secret", "string_value": MARK.decode()})
-    dying = plant.joined.connect("e1", will=Will(NDEATH, said, qos))
+    dying = plant.joined.connect("e1", will=WillMessage(NDEATH, said, qos))
     assert dying.refused is None
     dying.lose()
     assert plant.metrics() == [{"bdSeq": 7}]
@@ -352,7 +352,7 @@ def test_a_death_left_as_a_will_is_pruned_like_anything_else(qos: int) -> None:
 def test_a_will_speaks_for_nobody_else() -> None:
     plant = Plant()
     plant.scada.subscribe(NDEATH).take()
-    posing = plant.joined.connect("reader", will=Will(NDEATH, payload({"name": "bdSeq", "long_value": 7}), 1))
+    posing = plant.joined.connect("reader", will=WillMessage(NDEATH, payload({"name": "bdSeq", "long_value": 7}), 1))
     posing.lose()
     assert [one for one in plant.scada.take() if isinstance(one, Publish)] == []
 

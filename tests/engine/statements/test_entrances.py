@@ -9,7 +9,7 @@ from penstock.domain.compile.ensemble import ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sessions import lifecycle
 from penstock.engine.stages.admit import Door
-from penstock.wire.packet import Connect, Publish, Will
+from penstock.wire.packet import Connect, Publish, WillMessage
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 from tests.engine.statements.test_paper import got, join, play, say
@@ -251,7 +251,9 @@ def test_a_will_has_its_policy_or_is_refused(is_granted: bool) -> None:
     rehearsal = play() if is_granted else play(statements={"grants": []})
     join(rehearsal, s="n0", p="n0")
     rehearsal.subscribe("s", "t")
-    left = Will("t", b'{"secret":1,"a":1}', properties=Properties(user_properties=(("penstock-policy", REMOVE),)))
+    left = WillMessage(
+        "t", b'{"secret":1,"a":1}', properties=Properties(user_properties=(("penstock-policy", REMOVE),))
+    )
     node = rehearsal.nodes["n0"]
     packet, door = Connect("w", will=left), Door("", "n0/0", True)
     outlet = Nowhere()

@@ -15,12 +15,12 @@ from penstock.language.statements.printer import show_compact
 from penstock.language.statements.statement import (
     ANYWHERE,
     Attach,
-    Clause,
+    ElementUse,
     Message,
     Point,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from tests.support.models.statements import Filter, Reader, deliveries
@@ -46,22 +46,22 @@ asked = st.sampled_from(
 of_filters = st.sampled_from(("StrictMatch()", "StrictMatch() || x > 4"))
 
 
-def uses(is_filter: bool) -> st.SearchStrategy[Use]:
+def uses(is_filter: bool) -> st.SearchStrategy[ElementUse]:
     names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True).map(tuple)
     plain = [
-        st.just(Use("BlockMessage")),
-        st.just(Use("AppendPrevHop")),
-        st.just(Use("AugmentBrokerHostInfo", ("Attributes",))),
-        names.map(lambda some: Use("RemoveAttributes", some)),
-        names.map(lambda some: Use("KeepOnlyAttributes", some)),
+        st.just(ElementUse("BlockMessage")),
+        st.just(ElementUse("AppendPrevHop")),
+        st.just(ElementUse("AugmentBrokerHostInfo", ("Attributes",))),
+        names.map(lambda some: ElementUse("RemoveAttributes", some)),
+        names.map(lambda some: ElementUse("KeepOnlyAttributes", some)),
     ]
-    return st.one_of(*plain, *([st.just(Use("TrimAttributes"))] if is_filter else []))
+    return st.one_of(*plain, *([st.just(ElementUse("TrimAttributes"))] if is_filter else []))
 
 
-def clauses(is_filter: bool, least: int = 1) -> st.SearchStrategy[tuple[Clause, ...]]:
+def clauses(is_filter: bool, least: int = 1) -> st.SearchStrategy[tuple[StatementClause, ...]]:
     texts = st.one_of(st.none(), asked, of_filters) if is_filter else st.one_of(st.none(), asked)
     one = st.builds(
-        lambda text, actions: Clause(None if text is None else parse(text), tuple(actions)),
+        lambda text, actions: StatementClause(None if text is None else parse(text), tuple(actions)),
         texts,
         st.lists(uses(is_filter), max_size=2),
     )
@@ -87,19 +87,19 @@ def _rule(
     points: tuple[Point, ...],
     attach: Attach,
     yields: bool,
-    chain: tuple[Clause, ...],
-    on_exception: tuple[Clause, ...],
-) -> Rule:
+    chain: tuple[StatementClause, ...],
+    on_exception: tuple[StatementClause, ...],
+) -> StatementRule:
     if attach is not Attach.NEVER:  # what is attached has no filter any more
-        chain = tuple(clause for clause in chain if not _refers(clause)) or (Clause(),)
+        chain = tuple(clause for clause in chain if not _refers(clause)) or (StatementClause(),)
         on_exception = tuple(clause for clause in on_exception if not _refers(clause))
-    return Rule(
+    return StatementRule(
         Verb.FORWARD, Message.PUBLICATION, chain, points=points, attach=attach, yields=yields, on_exception=on_exception
     )
 
 
-def _refers(clause: Clause) -> bool:
-    said = show_compact(Statement((Rule(Verb.FORWARD, Message.PUBLICATION, (clause,)),)))
+def _refers(clause: StatementClause) -> bool:
+    said = show_compact(Statement((StatementRule(Verb.FORWARD, Message.PUBLICATION, (clause,)),)))
     return "StrictMatch" in said or "TrimAttributes" in said
 
 

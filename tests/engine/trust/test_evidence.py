@@ -17,7 +17,7 @@ def test_what_the_domain_gives_at_first_does_not_age_before_anything_is_seen() -
     settings = TrustSettings.model_validate({"begin": [begin("b1", "b2", 0.9)], "half_life": 60})
     ratings = Ratings("b2", 2, settings, Thresholds())
     assert round(ratings.rating("b1", 1_800_000_000.0), 9) == 0.9
-    seen = ratings.of("b1", 1_800_000_000.0).seen(True, settings.weights, 1_800_000_000.0)
+    seen = ratings.of("b1", 1_800_000_000.0).with_message(True, settings.weights, 1_800_000_000.0)
     assert (seen.good, seen.bad) == (18.0, 1.0)
 
 

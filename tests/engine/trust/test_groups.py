@@ -16,15 +16,15 @@ from penstock.engine.trust import group_proofs, groups
 from penstock.engine.trust.group_proofs import Accepting
 from penstock.engine.trust.groups import is_member
 from penstock.model.group_proof import (
+    MAX_GROUPS,
     METHOD,
-    MOST_GROUPS,
-    Accepted,
-    Answer,
-    Challenge,
-    Claim,
+    AcceptedGroups,
     Claimant,
-    Exchange,
+    GroupAnswer,
+    GroupChallenge,
+    GroupClaim,
     ProofError,
+    ProofExchange,
 )
 from penstock.wire.packet import Auth, Connack
 from penstock.wire.properties import Properties
@@ -109,18 +109,18 @@ def proven(client: Client) -> dict[str, float]:
 def test_the_messages_byte_by_byte() -> None:
     proof = bytes(range(32))
     for message, data in (
-        (Claim(MINE, ("a", "bc")), b"\1" + MINE + b"\2\1a\2bc"),
-        (Challenge(MINE, "press", {"a": proof}), b"\1" + MINE + b"\5press\1\1a" + proof),
-        (Answer({"a": proof}), b"\1\1\1a" + proof),
-        (Answer({}), b"\1\0"),
-        (Accepted({"a": 600}), b"\1\1\1a\0\0\2\x58"),
+        (GroupClaim(MINE, ("a", "bc")), b"\1" + MINE + b"\2\1a\2bc"),
+        (GroupChallenge(MINE, "press", {"a": proof}), b"\1" + MINE + b"\5press\1\1a" + proof),
+        (GroupAnswer({"a": proof}), b"\1\1\1a" + proof),
+        (GroupAnswer({}), b"\1\0"),
+        (AcceptedGroups({"a": 600}), b"\1\1\1a\0\0\2\x58"),
     ):
         assert message.encode() == data
         assert type(message).decode(data) == message
 
 
 def test_a_proof_byte_by_byte() -> None:
-    exchange = Exchange(b"c" * 32, b"n" * 32, "ann", "press")
+    exchange = ProofExchange(b"c" * 32, b"n" * 32, "ann", "press")
     said = (b"PENSTOCK-GROUPS", b"1", b"client", b"inner", b"c" * 32, b"n" * 32, b"ann", b"press")
     data = b"".join(len(field).to_bytes(4, "big") + field for field in said)
     assert exchange.proof("client", "inner", INNER) == hmac.new(INNER, data, hashlib.sha256).digest()
@@ -139,12 +139,12 @@ def test_a_proof_byte_by_byte() -> None:
         pytest.param(b"\1" + MINE + b"\1\1\xff", id="a name that is not UTF-8"),
         pytest.param(b"\1" + MINE + b"\2\1a\1a", id="a group twice"),
         pytest.param(b"\1" + MINE + b"\1\1a!", id="more behind the end"),
-        pytest.param(b"\1" + MINE + bytes((MOST_GROUPS + 1,)) + b"\1a" * (MOST_GROUPS + 1), id="too many groups"),
+        pytest.param(b"\1" + MINE + bytes((MAX_GROUPS + 1,)) + b"\1a" * (MAX_GROUPS + 1), id="too many groups"),
     ],
 )
 def test_claims_that_cannot_be_read_are_refused_with_a_reason(data: bytes) -> None:
     with pytest.raises(ProofError):
-        Claim.decode(data)
+        GroupClaim.decode(data)
     client = holding().connect("ann", auth_method=METHOD, auth_data=data)
     assert client.refused is not None
     assert client.refused.reason is Reason.PROTOCOL_ERROR
@@ -152,7 +152,7 @@ def test_claims_that_cannot_be_read_are_refused_with_a_reason(data: bytes) -> No
 
 @given(st.binary(max_size=300))
 def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
-    for kind in (Claim, Challenge, Answer, Accepted):
+    for kind in (GroupClaim, GroupChallenge, GroupAnswer, AcceptedGroups):
         try:
             message = kind.decode(data)
         except ProofError:
@@ -190,7 +190,7 @@ def test_a_wrong_proof_is_noticed() -> None:
     claimant = Claimant("ann", {"inner": INNER}, MINE)
     client = claim(joined, claimant)
     asked(client)
-    say(client, Answer({"inner": bytes(32), "unknown": bytes(32)}).encode())
+    say(client, GroupAnswer({"inner": bytes(32), "unknown": bytes(32)}).encode())
     assert proven(client) == {}
     assert client.closed is None
     notices = [(notice.kind, notice.client_id, notice.reason) for notice in joined.node.notices]
@@ -200,14 +200,16 @@ def test_a_wrong_proof_is_noticed() -> None:
 def test_a_node_does_not_say_whether_it_knows_a_group_that_it_is_not_in() -> None:
     joined = holding()
     client = claim(joined, Claimant("ann", {"elsewhere": INNER, "nowhere": INNER}, MINE))
-    assert Challenge.decode(asked(client)).proofs == {}
+    assert GroupChallenge.decode(asked(client)).proofs == {}
 
 
 def test_a_client_proves_nothing_to_a_node_that_does_not_prove_it() -> None:
     claimant = Claimant("ann", {"inner": INNER, "outer": OUTER}, MINE)
-    exchange = Exchange(MINE, b"n" * 32, "ann", "test")
+    exchange = ProofExchange(MINE, b"n" * 32, "ann", "test")
     right = exchange.proof("node", "outer", OUTER)
-    answer = Answer.decode(claimant.answer(Challenge(b"n" * 32, "test", {"inner": bytes(32), "outer": right}).encode()))
+    answer = GroupAnswer.decode(
+        claimant.answer(GroupChallenge(b"n" * 32, "test", {"inner": bytes(32), "outer": right}).encode())
+    )
     assert answer.proofs.keys() == {"outer"}
 
 
@@ -215,15 +217,15 @@ def test_a_proof_cannot_be_reflected() -> None:
     joined = holding()
     claimant = Claimant("ann", {"inner": INNER}, MINE)
     client = claim(joined, claimant)
-    say(client, Answer(Challenge.decode(asked(client)).proofs).encode())
+    say(client, GroupAnswer(GroupChallenge.decode(asked(client)).proofs).encode())
     assert proven(client) == {}
 
 
 def test_a_challenge_with_our_own_nonce_is_refused() -> None:
     claimant = Claimant("ann", {"inner": INNER}, MINE)
-    exchange = Exchange(MINE, MINE, "ann", "test")
+    exchange = ProofExchange(MINE, MINE, "ann", "test")
     with pytest.raises(ProofError, match="our own nonce"):
-        claimant.answer(Challenge(MINE, "test", exchange.proofs("node", ["inner"], {"inner": INNER})).encode())
+        claimant.answer(GroupChallenge(MINE, "test", exchange.proofs("node", ["inner"], {"inner": INNER})).encode())
 
 
 def test_an_answer_cannot_be_replayed() -> None:
@@ -241,7 +243,7 @@ def test_an_answer_cannot_be_replayed() -> None:
 
 def test_the_nonces_of_a_node_are_fresh() -> None:
     joined = holding()
-    seen = {Challenge.decode(asked(claim(joined, Claimant("ann", {}, MINE)))).nonce for _ in range(20)}
+    seen = {GroupChallenge.decode(asked(claim(joined, Claimant("ann", {}, MINE)))).nonce for _ in range(20)}
     assert len(seen) == 20
 
 
@@ -530,14 +532,14 @@ def test_a_proof_is_right_only_where_it_was_made(
     first: tuple[bytes, bytes, str, str], second: tuple[bytes, bytes, str, str], made_by: Any, for_: Any, a: str, b: str
 ) -> None:
     """Replayed, reflected, of another group, client or node: none of it is accepted."""
-    proof = Exchange(*first).proof(made_by, a, INNER)
+    proof = ProofExchange(*first).proof(made_by, a, INNER)
     is_right = (first, made_by, a) == (second, for_, b)
-    assert Exchange(*second).proven(for_, {b: proof}, {"a": INNER, "b": INNER}) == ((b,) if is_right else ())
+    assert ProofExchange(*second).proven(for_, {b: proof}, {"a": INNER, "b": INNER}) == ((b,) if is_right else ())
 
 
 @given(st.binary(min_size=1, max_size=40), st.binary(min_size=1, max_size=40))
 def test_another_secret_is_another_proof(one: bytes, other: bytes) -> None:
-    exchange = Exchange(MINE, b"n" * 32, "ann", "test")
+    exchange = ProofExchange(MINE, b"n" * 32, "ann", "test")
     is_right = exchange.proven("client", {"a": exchange.proof("client", "a", one)}, {"a": other}) == ("a",)
     # HMAC fills short keys up with zeros.
     assert is_right == (one.rstrip(b"\0") == other.rstrip(b"\0"))
@@ -545,7 +547,7 @@ def test_another_secret_is_another_proof(one: bytes, other: bytes) -> None:
 
 @given(st.integers(0, 32 * 8 - 1), st.sampled_from(["inner", "outer"]))
 def test_a_proof_with_one_bit_changed_is_not_accepted(bit: int, group: str) -> None:
-    exchange = Exchange(MINE, b"n" * 32, "ann", "test")
+    exchange = ProofExchange(MINE, b"n" * 32, "ann", "test")
     secrets = {"inner": INNER, "outer": OUTER}
     proof = exchange.proof("client", group, secrets[group])
     changed = (int.from_bytes(proof, "big") ^ 1 << bit).to_bytes(32, "big")
@@ -575,17 +577,17 @@ def test_answers_of_an_attacker_are_not_accepted(data: st.DataObject) -> None:
         answer = victim.answer(question)
         say(client, answer)
         assert proven(client).keys() == {group}
-        seen += [*Challenge.decode(question).proofs.values(), *Answer.decode(answer).proofs.values()]
+        seen += [*GroupChallenge.decode(question).proofs.values(), *GroupAnswer.decode(answer).proofs.values()]
     client = claim(joined, Claimant("ann", {"inner": b"?" * 32, "outer": b"?" * 32}, bytes(32)))
-    seen += Challenge.decode(asked(client)).proofs.values()
+    seen += GroupChallenge.decode(asked(client)).proofs.values()
     guess = st.one_of(st.sampled_from(seen), st.binary(min_size=32, max_size=32))
-    say(client, Answer({group: data.draw(guess) for group in ("inner", "outer")}).encode())
+    say(client, GroupAnswer({group: data.draw(guess) for group in ("inner", "outer")}).encode())
     assert proven(client) == {}
 
 
 def test_a_node_s_own_proof_is_no_client_s() -> None:
     """All four combinations of who proves to whom, with the same nonces."""
-    exchange = Exchange(MINE, b"n" * 32, "ann", "test")
+    exchange = ProofExchange(MINE, b"n" * 32, "ann", "test")
     for made_by, for_ in product(("client", "node"), repeat=2):
         proof = exchange.proof(made_by, "inner", INNER)  # type: ignore[arg-type]
         assert bool(exchange.proven(for_, {"inner": proof}, {"inner": INNER})) == (made_by == for_)  # type: ignore[arg-type]
@@ -613,7 +615,7 @@ def test_whatever_happens_only_a_right_answer_to_the_last_question_proves(
     joined, made = holding({"inner": INNER}), nonces()
     client, claimant = joined.connect("ann"), Claimant("ann", {}, MINE)
     client.lose()
-    question, asked_by, old, until = None, INNER, Answer({}).encode(), 0.0
+    question, asked_by, old, until = None, INNER, GroupAnswer({}).encode(), 0.0
     for deed in deeds:
         secret = joined.node.trust.secrets["inner"]
         if deed == "reload":
@@ -638,7 +640,7 @@ def test_whatever_happens_only_a_right_answer_to_the_last_question_proves(
             if deed == "answer" and question is not None:
                 answer = old = claimant.answer(question)
             elif deed == "wrong":
-                answer = Answer({"inner": data.draw(st.binary(min_size=32, max_size=32))}).encode()
+                answer = GroupAnswer({"inner": data.draw(st.binary(min_size=32, max_size=32))}).encode()
             elif deed == "noise":
                 answer = data.draw(st.binary(max_size=60))
             is_right = deed == "answer" and question is not None and asked_by == secret == INNER

@@ -11,7 +11,7 @@ from penstock.domain.compile.ensemble import ensemble
 from penstock.engine.contracts import registry
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.trust import client_tokens, token_exchange
-from penstock.policy.contracts.contract_set import Collecting
+from penstock.policy.contracts.contract_set import CollectorAssignment
 from penstock.policy.quality.collectors import make_collector
 from penstock.policy.tokens.verification import Verified
 
@@ -195,7 +195,7 @@ def air(*said: object) -> Rehearsal:
     assert liar.contracts is not None
     catalogue = liar.contracts.contracts.catalogue
     theirs = make_collector(catalogue.key("precision"), "value", {"value": 100}, catalogue)
-    praised = (Collecting("home/#", frozenset(), (theirs,)),)
+    praised = (CollectorAssignment("home/#", frozenset(), (theirs,)),)
     liar.contracts = registry.renewed(None, replace(liar.contracts.contracts, collecting=praised))
     return rehearsal
 

@@ -6,13 +6,13 @@ import pytest
 
 from penstock.language.errors import StatementError
 from penstock.language.limits import (
-    MOST_ACTIONS,
-    MOST_ARGUMENTS,
-    MOST_CLAUSES,
-    MOST_RULES,
-    MOST_STATEMENT,
-    MOST_STRING,
-    MOST_TEXT,
+    MAX_ACTIONS,
+    MAX_ARGUMENTS,
+    MAX_CLAUSES,
+    MAX_RULES,
+    MAX_STATEMENT,
+    MAX_STRING,
+    MAX_TEXT,
 )
 from penstock.language.statements.parser import parse_statement
 from penstock.language.statements.plain import from_plain
@@ -72,19 +72,19 @@ def with_canonical_form(length: int) -> str:
 
 
 BOUNDS: list[tuple[Callable[[int], str], int, str]] = [
-    (with_rules, MOST_RULES, "a policy statement has at most 50 rules"),
-    (with_clauses, MOST_CLAUSES, "a chain has at most 50 clauses"),
-    (with_exceptions, MOST_CLAUSES, "a chain has at most 50 clauses"),
-    (with_actions, MOST_ACTIONS, "a clause has at most 50 actions"),
-    (with_arguments, MOST_ARGUMENTS, "an action has at most 200 arguments"),
-    (with_string, MOST_STRING, "an argument has at most 10000 characters, this has 10001"),
-    (with_name, MOST_STRING, "an argument has at most 10000 characters, this has 10001"),
-    (with_condition, MOST_TEXT, "a condition has at most 10000 characters, this has 10001"),
-    (with_canonical_condition, MOST_TEXT, "a condition has at most 10000 characters, this has 10001 in canonical form"),
-    (with_text, MOST_STATEMENT, "a policy statement has at most 20000 characters, this has 20001"),
+    (with_rules, MAX_RULES, "a policy statement has at most 50 rules"),
+    (with_clauses, MAX_CLAUSES, "a chain has at most 50 clauses"),
+    (with_exceptions, MAX_CLAUSES, "a chain has at most 50 clauses"),
+    (with_actions, MAX_ACTIONS, "a clause has at most 50 actions"),
+    (with_arguments, MAX_ARGUMENTS, "an action has at most 200 arguments"),
+    (with_string, MAX_STRING, "an argument has at most 10000 characters, this has 10001"),
+    (with_name, MAX_STRING, "an argument has at most 10000 characters, this has 10001"),
+    (with_condition, MAX_TEXT, "a condition has at most 10000 characters, this has 10001"),
+    (with_canonical_condition, MAX_TEXT, "a condition has at most 10000 characters, this has 10001 in canonical form"),
+    (with_text, MAX_STATEMENT, "a policy statement has at most 20000 characters, this has 20001"),
     (
         with_canonical_form,
-        MOST_STATEMENT,
+        MAX_STATEMENT,
         "a policy statement has at most 20000 characters, this has 20001 in canonical form",
     ),
 ]
@@ -173,7 +173,7 @@ def test_bound_of_xml(xml: str, what: str) -> None:
         from_xml(xml.encode())
 
 
-LARGE = MOST_STATEMENT - 100
+LARGE = MAX_STATEMENT - 100
 HOSTILE = {
     "braces": "{" * LARGE,
     "braces in a condition": in_rule("If {" + "{" * LARGE),

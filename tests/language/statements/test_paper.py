@@ -14,12 +14,12 @@ from penstock.language.statements.printer import show_compact, show_statement
 from penstock.language.statements.statement import (
     ANYWHERE,
     Attach,
-    Clause,
+    ElementUse,
     Message,
     Point,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from penstock.language.statements.table import check_place
@@ -73,25 +73,25 @@ def test_the_tree_of_the_security_zones() -> None:
         return Call("AuthenticateReceiver", None, (Attribute(group),))
 
     zones = (
-        Clause(receiver("Restricted")),
-        Clause(receiver("Controlled"), (Use("RemoveAttributes", ("a", "b", "n")),)),
-        Clause(None, (Use("BlockMessage"),)),
+        StatementClause(receiver("Restricted")),
+        StatementClause(receiver("Controlled"), (ElementUse("RemoveAttributes", ("a", "b", "n")),)),
+        StatementClause(None, (ElementUse("BlockMessage"),)),
     )
     meta_event = f"[class,UnauthorizedSubscribe],\n{' ' * 20}[message,$Message]"
     inside = (Point.INGRESS, Point.ROUTING)
     assert parse_statement(paper()["Fig. 16, security zones"]) == Statement(
         (
-            Rule(Verb.FORWARD, Message.ADVERTISEMENT, zones, points=inside),
-            Rule(
+            StatementRule(Verb.FORWARD, Message.ADVERTISEMENT, zones, points=inside),
+            StatementRule(
                 Verb.FORWARD,
                 Message.SUBSCRIPTION,
                 (
-                    Clause(Call("AuthenticateSender", None, (Attribute("AuthorizedSubscribers"),))),
-                    Clause(None, (Use("Publish", (meta_event,)),)),
+                    StatementClause(Call("AuthenticateSender", None, (Attribute("AuthorizedSubscribers"),))),
+                    StatementClause(None, (ElementUse("Publish", (meta_event,)),)),
                 ),
                 points=(Point.INGRESS,),
             ),
-            Rule(Verb.FORWARD, Message.PUBLICATION, zones, points=inside, attach=Attach.ALWAYS),
+            StatementRule(Verb.FORWARD, Message.PUBLICATION, zones, points=inside, attach=Attach.ALWAYS),
         )
     )
 

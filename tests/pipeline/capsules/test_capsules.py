@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.capsules import QUARANTINE, RESULTS, Running, given, process, shape, start
-from penstock.pipeline.jobs.stream import Batch
+from penstock.pipeline.jobs.stream import StreamBatch
 from penstock.pipeline.spark.policies import following
 from penstock.pipeline.tables import tables
-from penstock.pipeline.tables.stream_marks import Ledger
+from penstock.pipeline.tables.stream_marks import StreamLedger
 from tests.support.scenes.air_capsules import AIR, FUSED, NOON, City, Reading, differences, expected, readings, table
 
 pytestmark = pytest.mark.recorded
 
 
-def _streamed(spark: SparkSession, city: City, name: str, most_bytes: int = 1) -> tuple[Path, list[Batch]]:
-    reference = Reference(following(city.domain, city.journal), name)
+def _streamed(spark: SparkSession, city: City, name: str, most_bytes: int = 1) -> tuple[Path, list[StreamBatch]]:
+    reference = CapsuleReference(following(city.domain, city.journal), name)
     running = Running(reference, city.journal, city.folder / "tables" / name, most_bytes, 1)
-    batches: list[Batch] = []
+    batches: list[StreamBatch] = []
     query = start(spark, running, once=True, tell=batches.append)
     query.awaitTermination()
     return running.folder, batches
@@ -31,7 +31,7 @@ def _streamed(spark: SparkSession, city: City, name: str, most_bytes: int = 1) -
 def _at_once(spark: SparkSession, city: City, name: str) -> list[dict[str, Any]]:
     policies = following(city.domain, city.journal)
     rows = given(tables.events(spark, city.journal), policies, city.capsule(name))
-    return [row.asDict() for row in process(rows, Reference(policies, name)).collect()]
+    return [row.asDict() for row in process(rows, CapsuleReference(policies, name)).collect()]
 
 
 @pytest.mark.parametrize("name", ["air", "fused"])
@@ -99,10 +99,10 @@ def test_what_cannot_be_fused_says_why(interpreted: SparkSession, tmp_path: Path
 def test_another_capsule_does_not_go_on_with_the_tables(tmp_path: Path) -> None:
     one = City(tmp_path)
     folder = tmp_path / "tables"
-    reference = Reference(following(one.domain, one.journal), "air")
-    Ledger.open(folder, folder / "_checkpoint", shape(Running(reference, one.journal, folder)), RESULTS).close()
+    reference = CapsuleReference(following(one.domain, one.journal), "air")
+    StreamLedger.open(folder, folder / "_checkpoint", shape(Running(reference, one.journal, folder)), RESULTS).close()
     longer = {**AIR, "window": {**AIR["window"], "length": "120s"}}
     other = City(tmp_path, {"air": longer})
-    reference = Reference(following(other.domain, other.journal), "air")
+    reference = CapsuleReference(following(other.domain, other.journal), "air")
     with pytest.raises(PipelineError, match="began with other window"):
-        Ledger.open(folder, folder / "_checkpoint", shape(Running(reference, other.journal, folder)), RESULTS)
+        StreamLedger.open(folder, folder / "_checkpoint", shape(Running(reference, other.journal, folder)), RESULTS)

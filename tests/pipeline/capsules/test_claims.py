@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.events import user_properties
 from penstock.model.errors import ContentError
-from penstock.model.quality import Key, MetricValue, Quality
+from penstock.model.quality import MetricKey, MetricValue, Quality
 from penstock.model.values import Timestamp
 from penstock.pipeline.capsules.claims import Claims, read_claims
 from penstock.policy.quality.carriage import CLAIMED, read_properties, write_properties
@@ -15,7 +15,7 @@ IDS = st.sampled_from(["precision", "10.1", "a:b_c-d", "-x", "é"])
 TIMES = st.integers(0, 4_000_000_000 * 1_000_000_000).map(Timestamp)
 VALUES = st.builds(
     MetricValue,
-    st.builds(Key, *[st.sampled_from(["precision", "10.1", "a:b_c-d"])] * 3),
+    st.builds(MetricKey, *[st.sampled_from(["precision", "10.1", "a:b_c-d"])] * 3),
     st.floats(-1e9, 1e9),
     TIMES,
     st.none() | TIMES,

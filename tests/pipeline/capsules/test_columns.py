@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.events import user_properties
-from penstock.pipeline.capsules.rows import Reference, _Reading
+from penstock.pipeline.capsules.rows import CapsuleReference, _Reading
 from penstock.pipeline.spark.policies import following
 from penstock.policy.quality.carriage import CLAIMED, write_properties
 from penstock.wire.properties import Properties
@@ -35,11 +35,11 @@ TOPICS = st.sampled_from(["city/a/air", "city/b/air", "city", f"city/{'z' * 300}
 
 
 @pytest.fixture(scope="module")
-def references(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reference]:
+def references(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CapsuleReference]:
     said = {"input": {"topics": "#"}, "window": {"length": "60s"}, "output": {"topic": "out"}}
     made = {name: {"client": name, "operations": steps, **said} for name, steps in CAPSULES.items()}
     city = City(tmp_path_factory.mktemp("city"), made)
-    return {name: Reference(following(city.domain, Path(city.journal)), name) for name in CAPSULES}
+    return {name: CapsuleReference(following(city.domain, Path(city.journal)), name) for name in CAPSULES}
 
 
 def _batch(events: list[tuple[str, dict[str, Any], float | None]]) -> pa.RecordBatch:
@@ -74,7 +74,7 @@ def _read(reading: _Reading, batch: pa.RecordBatch) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", CAPSULES)
 @given(events=st.lists(st.tuples(TOPICS, EVENTS, st.sampled_from([None, 50.0])), min_size=1, max_size=8))
 def test_it_is_the_same(
-    references: dict[str, Reference], name: str, events: list[tuple[str, dict[str, Any], float | None]]
+    references: dict[str, CapsuleReference], name: str, events: list[tuple[str, dict[str, Any], float | None]]
 ) -> None:
     together = _Reading(references[name], None)
     alone = _Reading(references[name], None)
@@ -83,7 +83,7 @@ def test_it_is_the_same(
 
 
 @pytest.mark.parametrize("name", CAPSULES)
-def test_events_that_are_in_order_are_read_together(references: dict[str, Reference], name: str) -> None:
+def test_events_that_are_in_order_are_read_together(references: dict[str, CapsuleReference], name: str) -> None:
     reading = _Reading(references[name], None)
     batch = _batch([("city/a/air", GOOD, None), ("city/b/air", {**GOOD, "w": 1}, 70.0)])
     found = reading._by_columns(batch, batch["arrival"].to_pylist(), batch["topic"].to_pylist())

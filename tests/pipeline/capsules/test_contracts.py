@@ -20,12 +20,12 @@ from penstock.domain import Domain
 from penstock.domain.compile.capsules import compiled
 from penstock.domain.yaml.write import domain_text
 from penstock.model.quality import moment
-from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.jobs.capsules import TOLD_BY, Running, given, process, start
 from penstock.pipeline.jobs.forget import Forgotten, forget
-from penstock.pipeline.jobs.stream import Batch
-from penstock.pipeline.mqtt.connection import Broker
-from penstock.pipeline.mqtt.publish import Publisher
+from penstock.pipeline.jobs.stream import StreamBatch
+from penstock.pipeline.mqtt.connection import BrokerAddress
+from penstock.pipeline.mqtt.publish import ViewPublisher
 from penstock.pipeline.spark.policies import following
 from penstock.pipeline.tables import tables
 from penstock.policy.contracts.degrade import in_steps
@@ -135,9 +135,9 @@ def readings(messages: Iterable[Message]) -> list[Reading]:
     return found
 
 
-def _policies(domain: Domain, folder: Path, journal: Path) -> Reference:
+def _policies(domain: Domain, folder: Path, journal: Path) -> CapsuleReference:
     (folder / "city.yaml").write_text(domain_text(domain))
-    return Reference(following(folder / "city.yaml", journal), "air")
+    return CapsuleReference(following(folder / "city.yaml", journal), "air")
 
 
 def _given_by_contract(got: list[Message]) -> list[Message]:
@@ -164,7 +164,7 @@ def test_whatever_the_batches_are(interpreted: SparkSession, tmp_path: Path, nod
     domain = city(nodes)
     made = played(domain, tmp_path, day(2, 60, NOON), ("air",), start=float(NOON), every=20)
     reference = _policies(domain, tmp_path, made.journal)
-    batches: list[Batch] = []
+    batches: list[StreamBatch] = []
     running = Running(reference, made.journal, tmp_path / "tables", most_bytes=1, partitions=1)
     start(interpreted, running, once=True, tell=batches.append).awaitTermination()
     assert len(batches) > 2
@@ -249,9 +249,9 @@ def live(tmp_path: Path) -> Iterator[LiveNode]:
     node.stop()
 
 
-def _running(node: LiveNode, name: str) -> tuple[Running, Publisher]:
-    reference = Reference(following(node.folder / "domain.yaml", node.folder / "journal"), name)
-    publisher = Publisher(Broker.of_url(f"mqtt://127.0.0.1:{node.port}", name), "", by=TOLD_BY)
+def _running(node: LiveNode, name: str) -> tuple[Running, ViewPublisher]:
+    reference = CapsuleReference(following(node.folder / "domain.yaml", node.folder / "journal"), name)
+    publisher = ViewPublisher(BrokerAddress.of_url(f"mqtt://127.0.0.1:{node.port}", name), "", by=TOLD_BY)
     return Running(reference, node.folder / "journal", node.folder / "tables" / name, partitions=1), publisher
 
 
@@ -320,7 +320,7 @@ def test_what_it_makes_is_held_to_what_it_guarantees(interpreted: SparkSession, 
         sensor.publish("city/a/air", b'{"pm10": 1.0, "q": 99}', 1)
     live.stop()  # all of its journal is sealed
     live.start()
-    publisher = Publisher(Broker.of_url(f"mqtt://127.0.0.1:{live.port}", "bare"), "", by=TOLD_BY)
+    publisher = ViewPublisher(BrokerAddress.of_url(f"mqtt://127.0.0.1:{live.port}", "bare"), "", by=TOLD_BY)
     try:
         query = start(interpreted, running, once=True, publish=publisher.publish)
         with pytest.raises(StreamingQueryException, match="refuses what is published to `bare/a`: not as"):

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline.capsules import origin_of, target_of
 from penstock.domain import load
-from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
-from penstock.pipeline.mqtt.connection import Broker
-from penstock.pipeline.mqtt.publish import Publisher
+from penstock.pipeline.mqtt.connection import BrokerAddress
+from penstock.pipeline.mqtt.publish import ViewPublisher
 from penstock.pipeline.spark.policies import judged_by
 from tests.support.clients.paho import Paho, value
 from tests.support.processes.commands import PATIENCE
@@ -69,9 +69,11 @@ def test_from_a_node_and_back_to_it(interpreted: SparkSession, tmp_path: Path) -
     try:
         options = _options(origin=f"mqtt://air:secret@127.0.0.1:{node.port}")
         origin = origin_of(domain, "air", options)
-        assert isinstance(origin, Broker)
-        publisher = Publisher(target_of(domain, "air", options, origin), "", by=TOLD_BY)
-        running = Running(Reference(judged_by(domain, tmp_path), "air"), origin, tmp_path / "tables", partitions=1)
+        assert isinstance(origin, BrokerAddress)
+        publisher = ViewPublisher(target_of(domain, "air", options, origin), "", by=TOLD_BY)
+        running = Running(
+            CapsuleReference(judged_by(domain, tmp_path), "air"), origin, tmp_path / "tables", partitions=1
+        )
         with Paho("r").is_user("reader", "secret") as reader, Paho("s").is_user("sensor", "secret") as sensor:
             reader.connects(node.port)
             reader.subscribe("zones/#", 1)
@@ -112,7 +114,7 @@ def test_one_client_id_has_one_connection(tmp_path: Path) -> None:
     domain = load(_domain(tmp_path))
     options = _options()
     origin = origin_of(domain, "air", options)
-    assert isinstance(origin, Broker)
+    assert isinstance(origin, BrokerAddress)
     assert origin.client_id == "air"
     with pytest.raises(PipelineError, match="one id can have one connection"):
         target_of(domain, "air", options, origin)

@@ -13,7 +13,7 @@ from penstock.language.evaluators.reference import steps
 from penstock.language.parser import parse
 from penstock.language.values import Value
 from penstock.pipeline.conditions.columns import explain_column
-from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native import bill
 from penstock.pipeline.conditions.native.compiler import compile_native
 from tests.support.generators.conditions import expressions, usual_contents
@@ -40,14 +40,14 @@ def test_no_evaluation_costs_more_than_the_bill(text: str, content: dict[str, An
     bills: list[bill.Bill] = []
     with ExitStack() as stack:
         # Content as large as this one, of which every character costs a step.
-        stack.enter_context(patch.object(bill, "MOST_NODES", values_of(content)))
+        stack.enter_context(patch.object(bill, "MAX_NODES", values_of(content)))
         for module in (bill, functions, comparison):
             stack.enter_context(patch.object(module, "CHARACTERS", 1))
         stack.enter_context(patch.object(bill, "_TEXT", MADE))
         stack.enter_context(patch.object(bill.Bill, "check", lambda made: bills.append(made)))
         try:
             compile_native(asked.tree, asked.schema, F.col("content"))
-        except Gap:
+        except NativeGap:
             return
         (made,) = bills
         assert steps(asked.tree, content) <= made.total

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.language.errors import Failure, Kind
+from penstock.language.errors import Failure, FailureKind
 from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
 from penstock.language.tree import Tree
@@ -37,9 +37,9 @@ def _condition(case: Case, tree: Tree) -> Tree:
     return as_condition(tree, expected_value(case.value))
 
 
-def _expected(case: Case) -> bool | Kind:
+def _expected(case: Case) -> bool | FailureKind:
     if case.error is not None:
-        return Kind(case.error)
+        return FailureKind(case.error)
     return case.value if isinstance(case.value, bool) else True
 
 

@@ -25,13 +25,13 @@ from pyspark.sql.types import (
 
 from penstock.language import types
 from penstock.language.condition import make_condition
-from penstock.language.errors import Failure, Kind
+from penstock.language.errors import Failure, FailureKind
 from penstock.language.evaluators.closures import compile_metered
 from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
-from penstock.language.types import ListType, Record
+from penstock.language.types import ListType, RecordType
 from penstock.language.values import Timestamp, Uint, make_map
-from penstock.model.content.bounds import MOST_NODES
+from penstock.model.content.bounds import MAX_NODES
 from penstock.pipeline.conditions.columns import applies, condition_column, explain_column, explained_column, holds
 from penstock.pipeline.conditions.native.shapes import column_type
 from penstock.pipeline.errors import PipelineError
@@ -58,7 +58,7 @@ def table(spark: SparkSession) -> DataFrame:
 def test_a_condition_is_true_false_or_the_kind_of_a_failure(table: DataFrame) -> None:
     column = condition_column(make_condition("temperature > 30", declared()), declared(), F.col("content"))
     found = [outcome(row.r) for row in table.select(column.alias("r")).collect()]
-    assert found == [True, False, Kind.NO_SUCH_ATTRIBUTE, Kind.UNREADABLE_CONTENT]
+    assert found == [True, False, FailureKind.NO_SUCH_ATTRIBUTE, FailureKind.UNREADABLE_CONTENT]
 
 
 def test_a_permit_that_fails_grants_nothing(table: DataFrame) -> None:
@@ -108,9 +108,9 @@ def _plan(table: DataFrame) -> str:
 
 def test_what_has_no_column_type_is_said() -> None:
     with pytest.raises(PipelineError, match="attributes of type `dyn` have no column type"):
-        column_type(Record({"a": types.DYN}))
+        column_type(RecordType({"a": types.DYN}))
     with pytest.raises(PipelineError, match="attributes that are not declared"):
-        column_type(Record({"a": types.INT}, others=types.DYN))
+        column_type(RecordType({"a": types.INT}, others=types.DYN))
 
 
 @pytest.mark.usefixtures("spark")
@@ -133,7 +133,7 @@ COLUMNS: dict[str, tuple[DataType, Any, Any]] = {
     "flags": (MapType(BooleanType(), StringType()), {True: "on"}, make_map([(True, "on")])),
     "by number": (MapType(LongType(), StringType()), {1: "one"}, {1: "one"}),
     "rooms": (
-        ArrayType(column_type(Record({"name": types.STRING, "floor": types.INT}))),
+        ArrayType(column_type(RecordType({"name": types.STRING, "floor": types.INT}))),
         [{"name": "hall", "floor": 1}, {"name": "attic"}, None],
         [{"name": "hall", "floor": 1}, {"name": "attic"}, None],
     ),
@@ -211,7 +211,7 @@ sure < absent
 
 
 @pytest.fixture(scope="module")
-def of_columns(spark: SparkSession) -> dict[str, bool | Kind]:
+def of_columns(spark: SparkSession) -> dict[str, bool | FailureKind]:
     schema = StructType([StructField(name, kind, name != "sure") for name, (kind, _, _) in COLUMNS.items()])
     content = {name: value for name, (_, value, _) in COLUMNS.items()}
     table = spark.createDataFrame([(content,)], StructType([StructField("content", schema)]))
@@ -221,7 +221,7 @@ def of_columns(spark: SparkSession) -> dict[str, bool | Kind]:
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
-def test_all_kinds_of_columns(text: str, of_columns: dict[str, bool | Kind]) -> None:
+def test_all_kinds_of_columns(text: str, of_columns: dict[str, bool | FailureKind]) -> None:
     content = {name: value for name, (_, _, value) in COLUMNS.items() if value is not ...}
     expected = decide(parse(text), content)
     assert of_columns[text] == (expected.kind if isinstance(expected, Failure) else expected)
@@ -233,15 +233,15 @@ MANY = {
     "all(x, x > 0)": False,
     "exists_one(x, x == 0)": True,
     "filter(x, x == 0) == [0]": True,
-    "filter(x, 1 / x > 0) == []": Kind.DIVIDE_BY_ZERO,
+    "filter(x, 1 / x > 0) == []": FailureKind.DIVIDE_BY_ZERO,
     "map(x, x)[0] == 0": True,
-    "exists(x, 1 / x > 2)": Kind.DIVIDE_BY_ZERO,
+    "exists(x, 1 / x > 2)": FailureKind.DIVIDE_BY_ZERO,
     "exists(x, x < 0) || a.exists(x, x > 99998)": True,
 }
 
 
 def test_simple_macros_are_for_all_content_and_so_are_native(spark: SparkSession) -> None:
-    content = {"a": list(range(MOST_NODES))}
+    content = {"a": list(range(MAX_NODES))}
     asked = [question(parse(f"a.{text}"), content) for text in MANY]
     found = answers(spark, asked)
     assert dict(zip(MANY, (answer.outcome for answer in found), strict=True)) == MANY
@@ -263,7 +263,7 @@ def test_the_session_s_time_zone_and_mode_do_not_matter(spark: SparkSession) -> 
 @pytest.mark.usefixtures("spark")
 def test_a_long_conjunction_of_plain_comparisons_is_native() -> None:
     names = [f"a{at}" for at in range(50)]
-    schema = column_type(Record(dict.fromkeys(names, types.DOUBLE)))
+    schema = column_type(RecordType(dict.fromkeys(names, types.DOUBLE)))
     assert isinstance(schema, StructType)
     text = " && ".join(f"{name} >= 1.0 && {name} < 2.0" for name in names)
     _, how = explained_column(parse(text), schema, F.col("content"))
@@ -271,5 +271,5 @@ def test_a_long_conjunction_of_plain_comparisons_is_native() -> None:
 
 
 def test_declared_attributes_are_columns() -> None:
-    schema = column_type(Record({"tags": ListType(types.STRING), "at": types.TIMESTAMP, "n": types.UINT}))
+    schema = column_type(RecordType({"tags": ListType(types.STRING), "at": types.TIMESTAMP, "n": types.UINT}))
     assert schema.simpleString() == "struct<tags:array<string>,at:timestamp,n:decimal(20,0)>"

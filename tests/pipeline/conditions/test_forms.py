@@ -9,7 +9,7 @@ from penstock.language.condition import make_condition
 from penstock.language.parser import parse
 from penstock.language.tree import Literal, Tree, Variable, rebuilt
 from penstock.pipeline.conditions.columns import native_holds
-from penstock.pipeline.conditions.forms import Forms, taken_apart
+from penstock.pipeline.conditions.forms import ConditionForms, taken_apart
 from tests.support.generators.conditions import expressions
 
 SCHEMA = StructType([StructField("t", DoubleType()), StructField("n", LongType()), StructField("s", StringType())])
@@ -47,7 +47,7 @@ def test_taken_apart_and_put_together(text: str) -> None:
 
 
 def test_conditions_that_differ_in_constants_have_one_form() -> None:
-    assert [len(Forms(texts)) for texts in FORMS] == [1, 1, 2, 1, 1, 1]
+    assert [len(ConditionForms(texts)) for texts in FORMS] == [1, 1, 2, 1, 1, 1]
 
 
 def test_what_they_come_to_on_spark(spark: SparkSession) -> None:
@@ -55,7 +55,7 @@ def test_what_they_come_to_on_spark(spark: SparkSession) -> None:
     schema = StructType(
         [StructField("where", StringType()), StructField("content", LongType()), StructField("typed", SCHEMA)]
     )
-    forms = Forms(TEXTS)
+    forms = ConditionForms(TEXTS)
     table = forms.beside(spark.createDataFrame(rows, schema))
     found = F.lit(None).cast("boolean")
     for form in forms.forms:

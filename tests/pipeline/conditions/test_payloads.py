@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.language.condition import make_condition
-from penstock.language.errors import Failure, Kind
+from penstock.language.errors import Failure, FailureKind
 from penstock.language.types import ANYTHING
 from penstock.model.content.content import Content, Format
 from penstock.pipeline.conditions.columns import condition_column, explain_column
@@ -30,15 +30,15 @@ TABLE: list[tuple[str, list[bytes | None], Format | None]] = [
 ]
 
 
-def expected(text: str, payload: bytes | None, format: Format | None) -> bool | Kind:
+def expected(text: str, payload: bytes | None, format: Format | None) -> bool | FailureKind:
     if payload is None:
-        return Kind.UNREADABLE_CONTENT
+        return FailureKind.UNREADABLE_CONTENT
     found = make_condition(text).holds(Content(payload, format))
     return found.kind if isinstance(found, Failure) else found
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> list[list[bool | Kind]]:
+def found(spark: SparkSession) -> list[list[bool | FailureKind]]:
     """For each line of the table, what the condition comes to for each payload."""
     most = max(len(payloads) for _, payloads, _ in TABLE)
     rows = [tuple(payloads[at] if at < len(payloads) else None for _, payloads, _ in TABLE) for at in range(most)]
@@ -52,7 +52,7 @@ def found(spark: SparkSession) -> list[list[bool | Kind]]:
 
 
 @pytest.mark.parametrize("at", range(len(TABLE)), ids=[f"{text}, {format}" for text, _, format in TABLE])
-def test_payloads_come_to_what_they_do_in_a_node(at: int, found: list[list[bool | Kind]]) -> None:
+def test_payloads_come_to_what_they_do_in_a_node(at: int, found: list[list[bool | FailureKind]]) -> None:
     text, payloads, format = TABLE[at]
     assert found[at] == [expected(text, payload, format) for payload in payloads]
 
@@ -65,7 +65,7 @@ def test_content_of_which_nothing_is_declared_is_its_payload() -> None:
 def test_two_members_with_one_name_are_unreadable(spark: SparkSession) -> None:
     table = spark.createDataFrame([('{"t": 31, "t": 30}',), ('{"t": 31}',)], "text string")
     rows = table.select(condition_column(make_condition("t == 31"), None, F.col("text")).alias("r")).collect()
-    assert [outcome(row.r) for row in rows] == [Kind.UNREADABLE_CONTENT, True]
+    assert [outcome(row.r) for row in rows] == [FailureKind.UNREADABLE_CONTENT, True]
 
 
 def test_text_is_a_payload_too(spark: SparkSession) -> None:
@@ -77,7 +77,7 @@ def test_text_is_a_payload_too(spark: SparkSession) -> None:
 SCHEMA = StructType([StructField("t", StringType())])
 
 
-def rows_of(spark: SparkSession, **options: Any) -> list[bool | Kind]:
+def rows_of(spark: SparkSession, **options: Any) -> list[bool | FailureKind]:
     condition = make_condition("xpath('string(//t)') == '31'")
     content = StructType([StructField("content", SCHEMA), StructField("payload", StringType())])
     table = spark.createDataFrame([({"t": "31"}, "<r><t>31</t></r>"), ({"t": "32"}, "{}")], content)
@@ -86,10 +86,10 @@ def rows_of(spark: SparkSession, **options: Any) -> list[bool | Kind]:
 
 
 def test_xpath_beside_columns_asks_the_payload(spark: SparkSession) -> None:
-    assert rows_of(spark, payload=F.col("payload")) == [True, Kind.UNREADABLE_CONTENT]
+    assert rows_of(spark, payload=F.col("payload")) == [True, FailureKind.UNREADABLE_CONTENT]
     condition = make_condition("t == '' || xpath('//t') == []")
     assert explain_column(condition, SCHEMA, F.col("payload")).construct == "xpath"
 
 
 def test_xpath_beside_columns_without_a_payload_finds_no_xml(spark: SparkSession) -> None:
-    assert rows_of(spark) == [Kind.UNREADABLE_CONTENT] * 2
+    assert rows_of(spark) == [FailureKind.UNREADABLE_CONTENT] * 2

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from penstock.language.errors import Failure, Kind
+from penstock.language.errors import Failure, FailureKind
 from penstock.language.evaluators.closures import compile_metered
 from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
@@ -55,7 +55,7 @@ def can_be_content(value: Any, typed: bool) -> bool:
             return True
 
 
-def as_kind(outcome: bool | Failure) -> bool | Kind:
+def as_kind(outcome: bool | Failure) -> bool | FailureKind:
     return outcome.kind if isinstance(outcome, Failure) else outcome
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.pipeline.jobs.audit import Audit, audit
+from penstock.pipeline.jobs.audit import AuditReport, audit
 from penstock.policy.access.acl import Acl
 from tests.support.memory.journals import events
 from tests.support.memory.recording import Written, record
@@ -104,7 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def audited(interpreted: SparkSession, folder: Path) -> Audit:
+def audited(interpreted: SparkSession, folder: Path) -> AuditReport:
     return audit(interpreted, folder, folder / "tables")
 
 
@@ -122,7 +122,7 @@ def _denied(journal: Path) -> Iterator[tuple[object, ...]]:
             yield row["node"], row["stage"], row["rule"], row["neighbour"] or row["entity"], row["topic"]
 
 
-def _check_counts(found: Audit, journal: Path) -> None:
+def _check_counts(found: AuditReport, journal: Path) -> None:
     seen, denied = Counter(_sent(journal)), Counter(_denied(journal))
     assert {one[:3]: one.events for one in found.seen} == seen
     assert {one[:5]: one.events for one in found.denials} == denied
@@ -130,7 +130,7 @@ def _check_counts(found: Audit, journal: Path) -> None:
     assert denied
 
 
-def test_who_saw_what_and_what_was_denied(audited: Audit, folder: Path) -> None:
+def test_who_saw_what_and_what_was_denied(audited: AuditReport, folder: Path) -> None:
     _check_counts(audited, folder)
 
 
@@ -145,7 +145,7 @@ def test_the_same_in_the_smart_home(interpreted: SparkSession, tmp_path: Path) -
     assert "unlock-after-grant: in granted, *" in unused
 
 
-def test_rules_that_decided_nothing(audited: Audit) -> None:
+def test_rules_that_decided_nothing(audited: AuditReport) -> None:
     assert [tuple(one) for one in audited.unused] == [
         ("acl", "main", "main.acl:3 `topic read cmd`"),
         ("acl", "main", "main.acl:8 `topic read #`"),
@@ -162,7 +162,7 @@ def test_rules_that_decided_nothing(audited: Audit) -> None:
     ]
 
 
-def test_how_many_of_each_kind(audited: Audit) -> None:
+def test_how_many_of_each_kind(audited: AuditReport) -> None:
     assert {one.kind: (one.rules, one.unused) for one in audited.kinds} == {
         "acl": (6, 3),
         "advertisement": (3, 2),
@@ -173,7 +173,7 @@ def test_how_many_of_each_kind(audited: Audit) -> None:
     }
 
 
-def test_who_saw_how_much_when(audited: Audit) -> None:
+def test_who_saw_how_much_when(audited: AuditReport) -> None:
     seen, when = Counter[str](), Counter[str]()
     for one in audited.seen:
         seen[one.subject] += one.events
@@ -182,7 +182,7 @@ def test_who_saw_how_much_when(audited: Audit) -> None:
     assert when == seen
 
 
-def test_rights_that_were_not_used(audited: Audit) -> None:
+def test_rights_that_were_not_used(audited: AuditReport) -> None:
     assert {(one.subject, one.filter): one.suggestion for one in audited.rights} == {
         ("sensor", "s/#"): "enough: write s/secret, write s/t",
         ("sensor", "cmd"): "never used: remove",
@@ -194,6 +194,6 @@ def test_rights_that_were_not_used(audited: Audit) -> None:
     }
 
 
-def test_all_of_it_as_tables(audited: Audit, spark: SparkSession, folder: Path) -> None:
+def test_all_of_it_as_tables(audited: AuditReport, spark: SparkSession, folder: Path) -> None:
     for name in ("seen", "denials", "unused", "rights"):
         assert spark.read.parquet(str(folder / "tables" / name)).count() == len(getattr(audited, name))

@@ -7,7 +7,7 @@ import pytest
 from penstock.domain import Domain, ensemble
 from penstock.domain.yaml.write import domain_text
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.pipeline.jobs.replay import Change, Replay
+from penstock.pipeline.jobs.replay import ReplayReport, SubjectChange
 from tests.support.memory.recording import Written, record
 from tests.support.spark.replays import Replaying
 
@@ -42,7 +42,7 @@ def _domain(statements: list[tuple[str, dict[str, Any]]]) -> Domain:
 
 
 @pytest.fixture(scope="module")
-def replayed(replaying: Replaying, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+def replayed(replaying: Replaying, tmp_path_factory: pytest.TempPathFactory) -> ReplayReport:
     folder = tmp_path_factory.mktemp("statements")
     then = _domain(THEN)
     rehearsal = Rehearsal(then, ensemble(then))
@@ -59,12 +59,12 @@ def replayed(replaying: Replaying, tmp_path_factory: pytest.TempPathFactory) -> 
     return replaying(journal.folder, draft, subjects=("r", "s", "t"))
 
 
-def _about(replayed: Replay, subject: str, publisher: str, topic: str) -> Change | None:
+def _about(replayed: ReplayReport, subject: str, publisher: str, topic: str) -> SubjectChange | None:
     found = [one for one in replayed.changes if (one.subject, one.publisher, one.topic) == (subject, publisher, topic)]
     return found[0] if found else None
 
 
-def test_what_a_policy_of_the_draft_takes_out_is_a_change_with_its_rule(replayed: Replay) -> None:
+def test_what_a_policy_of_the_draft_takes_out_is_a_change_with_its_rule(replayed: ReplayReport) -> None:
     found = _about(replayed, "s", "p", "t")
     assert found is not None
     assert (found.changed, found.lost, found.gained) == (1, 0, 0)
@@ -72,7 +72,7 @@ def test_what_a_policy_of_the_draft_takes_out_is_a_change_with_its_rule(replayed
     assert found.reason == "RemoveAttributes(secret)"
 
 
-def test_a_policy_of_an_advertisement_counts_at_the_node_beyond(replayed: Replay) -> None:
+def test_a_policy_of_an_advertisement_counts_at_the_node_beyond(replayed: ReplayReport) -> None:
     found = _about(replayed, "s", "p", "ad/1")
     assert found is not None
     assert (found.changed, found.lost, found.gained) == (0, 1, 0)
@@ -81,14 +81,14 @@ def test_a_policy_of_an_advertisement_counts_at_the_node_beyond(replayed: Replay
 
 
 @pytest.mark.parametrize("subject", ["s", "t"])
-def test_what_an_attached_policy_of_then_held_back_is_gained(replayed: Replay, subject: str) -> None:
+def test_what_an_attached_policy_of_then_held_back_is_gained(replayed: ReplayReport, subject: str) -> None:
     found = _about(replayed, subject, "q", "t")
     assert found is not None
     assert (found.changed, found.lost, found.gained) == (0, 0, 1)
     assert found.rule.startswith("n1: judge ")
 
 
-def test_where_it_is_not_known_how_busy_a_node_was_it_is_taken_to_be_at_rest(replayed: Replay) -> None:
+def test_where_it_is_not_known_how_busy_a_node_was_it_is_taken_to_be_at_rest(replayed: ReplayReport) -> None:
     assert [(one.topic, one.publisher, one.gained, one.lost) for one in replayed.changes if one.subject == "r"] == [
         ("t", "q", 1, 0)
     ]

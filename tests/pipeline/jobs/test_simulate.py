@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline import simulate as command
 from penstock.pipeline.errors import ArgumentError
-from penstock.pipeline.jobs.simulate import ROWS, Trial, over_time, play, simulate, summary
+from penstock.pipeline.jobs.simulate import ROWS, SimulationTrial, over_time, play, simulate, summary
 from penstock.pipeline.trust.network_run import RULES, Ground, Setting
 
 GROUND = Ground(size=30, publishers=12, rounds=3, replicate=7)
@@ -18,7 +18,7 @@ SETTINGS = (Setting("strict"), Setting("path", attack="stuffing"))
 
 
 def test_a_sweep_is_what_its_networks_are_one_by_one(interpreted: SparkSession) -> None:
-    rows = simulate(interpreted, [Trial(GROUND, SETTINGS, 3)], seed=5).persist()
+    rows = simulate(interpreted, [SimulationTrial(GROUND, SETTINGS, 3)], seed=5).persist()
     names = [one.split()[0] for one in ROWS.split(", ")]
     expected = [
         tuple(row)
@@ -43,7 +43,7 @@ def test_a_sweep_is_what_its_networks_are_one_by_one(interpreted: SparkSession) 
 
 
 def test_a_single_replicate_has_no_interval(interpreted: SparkSession) -> None:
-    (row,) = summary(simulate(interpreted, [Trial(GROUND, SETTINGS[:1], 1)])).collect()
+    (row,) = summary(simulate(interpreted, [SimulationTrial(GROUND, SETTINGS[:1], 1)])).collect()
     assert row.good_refused_pm is None
 
 
@@ -63,7 +63,7 @@ def test_the_command_crosses_what_is_given(interpreted: SparkSession, capsys: py
         pytest.param(lambda: Setting(attack="rain"), "rain", id="no such attack"),
         pytest.param(lambda: Setting(bad=0.6, careless=0.5), "left over", id="nobody honest"),
         pytest.param(lambda: Ground(size=3, publishers=9), "9 publishers", id="more publishers than nodes"),
-        pytest.param(lambda: Trial(GROUND, ()), "at least one setting", id="no settings"),
+        pytest.param(lambda: SimulationTrial(GROUND, ()), "at least one setting", id="no settings"),
     ],
 )
 def test_what_cannot_be_played_is_refused(make: object, what: str) -> None:

@@ -11,10 +11,10 @@ from penstock.engine.sessions import placement
 from penstock.engine.stages.edit import Watch
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.govern import read_view
-from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.jobs.stream import Stream, StreamBatch, start
 from penstock.pipeline.spark.policies import Asker, following
-from penstock.pipeline.state.monitors import VERSION, Memory
-from penstock.pipeline.tables.stream_marks import Ledger
+from penstock.pipeline.state.monitors import LINKS, LinkMonitors
+from penstock.pipeline.tables.stream_marks import StreamLedger
 from tests.support.generators.brokering import Joined, gathered, plays
 from tests.support.memory.recording import Written, differences, viewed
 
@@ -35,7 +35,7 @@ def test_streamed_views_are_what_nodes_delivered(spark: SparkSession, tmp_path: 
     askers = tuple(map(Asker, joined.subjects))
     places = journal.folder, domain, tmp_path / "views", tmp_path / "checkpoint"
     stream = Stream(*places, askers, most_bytes=size // 2, partitions=1)
-    batches: list[Batch] = []
+    batches: list[StreamBatch] = []
     query = start(spark, stream, once=True, tell=batches.append)
     query.awaitTermination()
     wrong = differences(viewed(read_view(spark, stream.folder)), delivered)
@@ -51,17 +51,19 @@ def test_what_links_remember_comes_back(tmp_path: Path) -> None:
     )
     policies = following(tmp_path / "domain.yaml", tmp_path)
     policy = next(policies.judging)
-    memory = Memory()
-    node = memory.enter(policy, "n", "c")
+    row = {"policy": policy.digest, "node": "n", "source": "c"}
+    links = LinkMonitors(policies, "source", {})
+    _, node, is_new = links.enter(row)
+    assert is_new
     _watch(node).move(0, "q1")
-    again = Memory.of(memory.value())
-    assert _watch(again.enter(policy, "n", "c")).states == ["q1"]
-    assert _watch(again.enter(policy, "n", "another")).states == ["q0"]
+    again = LinkMonitors(policies, "source", links.keep())
+    assert _watch(again.enter(row)[1]).states == ["q1"]
+    assert _watch(again.enter({**row, "source": "another"})[1]).states == ["q0"]
 
 
 def test_states_of_another_version_are_refused() -> None:
-    with pytest.raises(PipelineError, match=f"states of version {VERSION + 1}, not {VERSION}"):
-        Memory.of((VERSION + 1, b"[]"))
+    with pytest.raises(PipelineError, match=f"states of version {LINKS.version + 1}, not {LINKS.version}"):
+        LINKS.read((LINKS.version + 1, b"[]"))
 
 
 def _watch(node: Node) -> Watch:
@@ -84,23 +86,23 @@ def test_tables_and_checkpoint_belong_together(tmp_path: Path) -> None:
 def test_a_stream_is_for_the_subjects_that_it_began_with(tmp_path: Path) -> None:
     _opened(tmp_path / "t", tmp_path / "c")
     with pytest.raises(PipelineError, match="began with other subjects"):
-        Ledger.open(tmp_path / "t", tmp_path / "c", {"subjects": ["a", "b"]})
+        StreamLedger.open(tmp_path / "t", tmp_path / "c", {"subjects": ["a", "b"]})
 
 
 def test_what_another_job_wrote_is_not_added_to(tmp_path: Path) -> None:
     (tmp_path / "t" / "view").mkdir(parents=True)
     with pytest.raises(PipelineError, match="no stream made it"):
-        Ledger.open(tmp_path / "t", tmp_path / "c", SHAPE)
+        StreamLedger.open(tmp_path / "t", tmp_path / "c", SHAPE)
 
 
 def test_two_do_not_stream_to_the_same_tables(tmp_path: Path) -> None:
-    first = Ledger.open(tmp_path / "t", tmp_path / "c", SHAPE)
+    first = StreamLedger.open(tmp_path / "t", tmp_path / "c", SHAPE)
     with pytest.raises(PipelineError, match="another process is streaming"):
-        Ledger.open(tmp_path / "t", tmp_path / "c", SHAPE)
+        StreamLedger.open(tmp_path / "t", tmp_path / "c", SHAPE)
     first.close()
 
 
 def _opened(folder: Path, checkpoint: Path) -> str:
-    ledger = Ledger.open(folder, checkpoint, SHAPE)
+    ledger = StreamLedger.open(folder, checkpoint, SHAPE)
     ledger.close()
     return ledger.token

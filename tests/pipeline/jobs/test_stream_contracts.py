@@ -8,15 +8,22 @@ from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
 from penstock.domain.yaml.write import domain_text
+from penstock.pipeline.contracts.situations import (
+    NOTHING_OPEN,
+    SITUATIONS,
+    Openings,
+    SituationSpan,
+    Timeline,
+    read_open,
+    write_open,
+)
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.govern import read_view
 from penstock.pipeline.jobs.replay import replay
-from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.jobs.stream import Stream, StreamBatch, start
 from penstock.pipeline.spark.policies import Asker
 from penstock.pipeline.spark.session import readable
-from penstock.pipeline.stages.situations import NOTHING_OPEN, Openings, Span, Timeline
-from penstock.pipeline.state.situations import VERSION, read_state, write_state
-from penstock.policy.contracts.situation import Opened
+from penstock.policy.contracts.situation import OpenSituation
 from tests.engine.contracts.test_paris import paris_domain
 from tests.pipeline.stages.test_contracts import SUBJECTS, city
 from tests.support.scenes.contracts import (
@@ -37,16 +44,17 @@ pytestmark = pytest.mark.recorded
 
 def test_what_is_open_comes_back() -> None:
     openings = Openings(None)  # type: ignore[arg-type]
-    openings.open["b1"] = {"fire": Opened(1.0, 2.5, "me")}
-    assert read_state(write_state(openings)) == openings.open
-    assert read_state(None) == {}
-    with pytest.raises(PipelineError, match=f"states of version {VERSION + 1}"):
-        read_state((VERSION + 1, b"[]"))
+    openings.open["b1"] = {"fire": OpenSituation(1.0, 2.5, "me")}
+    value = SITUATIONS.write(write_open(openings))
+    assert read_open(SITUATIONS.read(value)) == openings.open
+    assert read_open(b"[]") == {}
+    with pytest.raises(PipelineError, match=f"states of version {SITUATIONS.version + 1}"):
+        SITUATIONS.read((SITUATIONS.version + 1, b"[]"))
 
 
 def test_a_situation_is_open_from_its_event_on_up_to_its_end() -> None:
     begins, ends = (10.0, 5, 0), (20.0, 9, 0)
-    line = Timeline({("b1", "fire"): [Span(begins, ends, 100.0), Span((30.0, 12, 1), None, 40.0)]})
+    line = Timeline({("b1", "fire"): [SituationSpan(begins, ends, 100.0), SituationSpan((30.0, 12, 1), None, 40.0)]})
     asked = {
         (9.0, 4, 0): (),
         begins: ("fire",),
@@ -74,7 +82,7 @@ def _streamed(
     (folder / "domain.yaml").write_text(domain_text(domain))
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))
     places = made.journal, folder / "domain.yaml", folder / "views", folder / "checkpoint"
-    batches: list[Batch] = []
+    batches: list[StreamBatch] = []
     stream = Stream(*places, tuple(map(Asker, subjects)), most_bytes=size, partitions=1)
     start(spark, stream, once=True, tell=batches.append).awaitTermination()
     return given(read_view(spark, stream.folder)), len(batches)

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.mqtt.connection import Broker
-from penstock.pipeline.mqtt.publish import ID, Publisher, check_prefix
+from penstock.pipeline.mqtt.connection import BrokerAddress
+from penstock.pipeline.mqtt.publish import ID, ViewPublisher, check_prefix
 from penstock.wire.properties import Properties, encode_properties
 from tests.support.clients.paho import Paho, value
 from tests.support.processes.node import running
@@ -33,15 +33,15 @@ def _view(spark: SparkSession) -> DataFrame:
     )
 
 
-def _broker(port: int, user: str) -> Broker:
-    return Broker.of_url(f"mqtt://{user}@127.0.0.1:{port}", "stream")
+def _broker(port: int, user: str) -> BrokerAddress:
+    return BrokerAddress.of_url(f"mqtt://{user}@127.0.0.1:{port}", "stream")
 
 
 def test_events_come_in_order_with_what_they_carry(spark: SparkSession) -> None:
     with running({"acl": "acl"}, {"acl": ACL}) as node, Paho("reader").is_user("reader") as reader:
         reader.connects(node.port)
         reader.subscribe("#", 1)
-        publisher = Publisher(_broker(node.port, "stream"), "governed/{subject}", now=lambda: NOON.timestamp() + 10)
+        publisher = ViewPublisher(_broker(node.port, "stream"), "governed/{subject}", now=lambda: NOON.timestamp() + 10)
         publisher.publish(_view(spark), 0)
         publisher.close()
         one, two, end = (reader.receive() for _ in range(3))
@@ -54,7 +54,7 @@ def test_events_come_in_order_with_what_they_carry(spark: SparkSession) -> None:
 
 def test_what_a_node_refuses_ends_the_job(spark: SparkSession) -> None:
     with running({"acl": "acl"}, {"acl": ACL}) as node:
-        publisher = Publisher(_broker(node.port, "reader"), "governed/{subject}")
+        publisher = ViewPublisher(_broker(node.port, "reader"), "governed/{subject}")
         with pytest.raises(PipelineError, match="refuses what is published to `governed/office/t/"):
             publisher.publish(_view(spark), 0)
         publisher.close()
@@ -76,4 +76,4 @@ def test_prefixes(prefix: str, subjects: int, problem: str) -> None:
 @pytest.mark.parametrize("url", ["http://x", "mqtt://", "mqtt://h:p", "host:1883", "mqtt://h/t"])
 def test_addresses(url: str) -> None:
     with pytest.raises(PipelineError, match="is not an address"):
-        Broker.of_url(url, "c")
+        BrokerAddress.of_url(url, "c")

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.mqtt.source import MqttReader, MqttSource, register
-from penstock.pipeline.mqtt.spool import Message, Spool
+from penstock.pipeline.mqtt.spool import Spool, SpooledMessage
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import until
 from tests.support.processes.mosquitto import HOST, free_port, mosquitto
@@ -22,8 +22,8 @@ from tests.support.processes.node import LiveNode, running
 OPTIONS = {"host": HOST, "client_id": "spark", "topics": "t/#, u"}
 
 
-def _message(number: int, size: int = 8) -> Message:
-    return Message(number, "t", b"%d" % number * size, 1, False, None, b"", None, number)
+def _message(number: int, size: int = 8) -> SpooledMessage:
+    return SpooledMessage(number, "t", b"%d" % number * size, 1, False, None, b"", None, number)
 
 
 # --- the spool

@@ -9,7 +9,7 @@ from penstock.journal.revision import Revision
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spark.policies import Asker, Policy, as_it_stands, as_it_stood, judged_by
+from penstock.pipeline.spark.policies import Asker, CompiledDomain, as_it_stands, as_it_stood, judged_by
 from tests.journal.test_revision import DOMAIN, PASSES, SUPPRESSES
 
 
@@ -20,7 +20,7 @@ def _kept(folder: Path, where: str) -> str:
     return revision.digest
 
 
-def _makes(policy: Policy) -> int:
+def _makes(policy: CompiledDomain) -> int:
     """How many events the monitor makes of one."""
     (monitor,) = policy.ensemble.monitors(Link("c", "n", "t"))
     return len(monitor.step(monitor.start(), Event("t", b""), 0.0)[1])

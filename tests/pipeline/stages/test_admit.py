@@ -10,13 +10,16 @@ from pyspark.sql import SparkSession
 from penstock.domain import Domain
 from penstock.domain.yaml.write import domain_text
 from penstock.journal.read.tables import read_all
+from penstock.model.verdict import Effect
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.govern import check_places
 from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
 from penstock.pipeline.stages.admit import BY_LIVE_STATE
-from penstock.pipeline.stages.decide import KEYS, Decider, Key
-from penstock.pipeline.stages.edit import rows_of
-from penstock.pipeline.stages.govern import view
+from penstock.pipeline.stages.govern import spark_sides, view
+from penstock.pipeline.stages.keys import KEYS, Planner
+from penstock.pipeline.stages.stage import EventKey
+from penstock.pipeline.state.rows import rows_of
+from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables import tables
 from tests.support.memory.recording import Views, differences, viewed
 from tests.support.processes.trust_nodes import write_keys
@@ -48,12 +51,12 @@ def rows(journal: Path) -> list[dict[str, Any]]:
 
 def governed(journal: Path, policies: Policies, askers: tuple[Asker, ...] = ASKERS) -> Views:
     """What subjects are given of a journal by keys alone: without monitors, statements and conditions."""
-    decider, views = Decider(policies, askers), Views()
+    planner, views = Planner(spark_sides(), Scope.of(policies, askers)), Views()
     for row in rows(journal):
-        decided = decider.decide(Key(*(row[name] for name in KEYS)))
+        draft = planner.plan(EventKey(*(row[name] for name in KEYS)))
         refused = row["stage"] == "admit" and row["rule"] in BY_LIVE_STATE and row["effect"] == "suppress"
-        if decided.admitted and not refused:
-            for receiver in decided.receivers:
+        if draft.verdict.effect is not Effect.SUPPRESS and not refused:
+            for _, receiver in draft.receivers:
                 got = (row["topic"], row["payload"], row["qos"])
                 views.setdefault((receiver.subject, row["node"]), []).append(got)
     return views

@@ -1,5 +1,6 @@
 """The stage judge on recorded rows, without Spark: what it makes of them is what nodes delivered."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,10 +12,14 @@ from penstock.engine.events import user_properties
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.statements.facts import Facts
 from penstock.journal.read.tables import read_all
+from penstock.model.verdict import Effect
 from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
-from penstock.pipeline.stages.decide import KEYS, Decider, Key
-from penstock.pipeline.stages.edit import event_of, rows_of
-from penstock.pipeline.stages.judge import Judges, Stage, Then
+from penstock.pipeline.stages.govern import spark_sides
+from penstock.pipeline.stages.judge import JudgeSteps, Then
+from penstock.pipeline.stages.keys import KEYS, Planner
+from penstock.pipeline.stages.stage import EventKey
+from penstock.pipeline.state.rows import event_of, rows_of
+from penstock.pipeline.state.scope import Scope
 from penstock.policy.statements.elements.element import ElementError
 from tests.support.generators.judging import Joined, Views, differences
 from tests.support.memory.recording import Written, record
@@ -22,19 +27,20 @@ from tests.support.memory.recording import Written, record
 
 def governed(folder: Path, policies: Policies, askers: tuple[Asker, ...], at_rest: bool = False) -> Views:
     """What subjects are given of a journal without monitors and access policies."""
-    decider, stage = Decider(policies, askers), Stage(Judges(policies, askers, at_rest))
+    scope = replace(Scope.of(policies, askers), at_rest=at_rest)
+    planner, steps = Planner(spark_sides(), scope), JudgeSteps(scope)
     views: Views = {}
     for batch in read_all(folder)[0].to_batches():
         for row in rows_of(batch):
             if row["effect"] == "suppress" and row["stage"] != "judge":
                 continue
-            decided = decider.decide(Key(*(row[name] for name in KEYS)))
-            about = {"policy": decided.policy, "link_type_now": decided.link_type_now}
-            for receiver in decided.receivers if decided.admitted else ():
-                made = stage.step({**row, **about, **receiver._asdict(), "asks": receiver.where})
+            draft = planner.plan(EventKey(*(row[name] for name in KEYS)))
+            about = {"policy": draft.policy.digest, "link_type_now": draft.link_type}
+            for _, receiver in draft.receivers if draft.verdict.effect is not Effect.SUPPRESS else ():
+                made = steps.judged({**row, **about, **receiver._asdict(), "asks": receiver.where})
                 if not (receiver.judged or row["facts"] or user_properties.RESERVED_BYTES in row["properties"]):
                     # Spark does not ask the stage about it.
-                    assert made is None or (made.event, made.blocked) == (event_of(row, decided.link_type_now), False)
+                    assert made is None or (made.event, made.blocked) == (event_of(row, draft.link_type), False)
                 if made is not None and not made.blocked:
                     told = user_properties.carried(made.event.properties).user_properties
                     got = (made.event.topic, made.event.payload, made.event.qos, told)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock.domain import load
 from penstock.language.condition import make_condition
 from penstock.model.event import Event
-from penstock.pipeline.spark.policies import Policies, Standing, judged_by
-from penstock.pipeline.stages.match import SEPARATOR, outcomes
+from penstock.pipeline.conditions.payloads import SEPARATOR, outcomes
+from penstock.pipeline.spark.policies import Policies, PolicyFiles, judged_by
 from tests.support.generators.nasty_json import payloads
 
 RULES: list[list[dict[str, object]]] = [
@@ -65,7 +65,7 @@ alike = st.tuples(payloads, st.lists(rows, min_size=2, max_size=3)).map(
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Policies:
     """Two domains that read content differently."""
-    found = dict[str, Standing]()
+    found = dict[str, PolicyFiles]()
     for rules in RULES:
         path: Path = tmp_path_factory.mktemp("domain") / "domain.yaml"
         nodes = {"main": {"listen": "127.0.0.1:0", "store": "memory"}}

@@ -12,7 +12,7 @@ from penstock.domain import Domain, ensemble
 from penstock.engine.recorder import Recorder
 from penstock.model.sparkplug.message import parse
 from penstock.pipeline.jobs.govern import read_view, write_views
-from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.jobs.stream import Stream, StreamBatch, start
 from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
@@ -142,7 +142,7 @@ def test_streamed_views_are_what_was_delivered(spark: SparkSession, tmp_path: Pa
     live = played(domain, tmp_path / "journal", 4)
     (tmp_path / "domain.yaml").write_text(DOMAIN)
     places = tmp_path / "journal", tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
-    batches: list[Batch] = []
+    batches: list[StreamBatch] = []
     stream = Stream(*places, tuple(map(Asker, SUBJECTS)), most_bytes=1, partitions=1)
     start(spark, stream, once=True, tell=batches.append).awaitTermination()
     assert differences(viewed(read_view(spark, stream.folder)), live) == []

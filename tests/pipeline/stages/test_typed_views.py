@@ -17,8 +17,9 @@ from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.pipeline.conditions import typed
 from penstock.pipeline.spark.policies import Asker, Policies, as_it_stands
-from penstock.pipeline.stages import decide
-from penstock.pipeline.stages.govern import Governing, view
+from penstock.pipeline.stages import keys
+from penstock.pipeline.stages.govern import spark_sides, view
+from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables import tables
 from tests.support.memory.journals import rows, write_segments
 
@@ -110,7 +111,7 @@ def test_segments(spark: SparkSession, policies: Policies) -> None:
 
 
 def test_keys_that_workers_decide(spark: SparkSession, policies: Policies, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "MOST_KEYS_HERE", 0)
+    monkeypatch.setattr(keys, "MAX_KEYS_HERE", 0)
     assert found(spark, policies) == expected(policies)
 
 
@@ -123,8 +124,9 @@ def test_only_conditions_on_recorded_topics_are_asked(
     spark: SparkSession, policies: Policies, name: str, asked: set[str]
 ) -> None:
     askers = (Asker(name),)
-    governing = Governing.of(policies, askers).knowing(decide.Keys.of(events(spark, policies), policies, askers))
-    assert (set(governing.wheres), governing.asks_subjects) == (asked, bool(asked))
+    scope = Scope.of(policies, askers)
+    scope = scope.asking(keys.KeyTable.of(events(spark, policies), spark_sides(), scope).wheres)
+    assert (set(scope.wheres), scope.has_conditions) == (asked, bool(asked))
 
 
 def test_compacted(spark: SparkSession, policies: Policies) -> None:

@@ -17,7 +17,7 @@ from penstock.domain import Domain
 from penstock.domain.yaml.write import domain_text
 from penstock.engine.events import user_properties
 from penstock.pipeline.jobs.govern import read_view
-from penstock.pipeline.jobs.stream import Batch, Stream, start
+from penstock.pipeline.jobs.stream import Stream, StreamBatch, start
 from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
@@ -189,7 +189,7 @@ def test_a_stream_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> No
     (tmp_path / "domain.yaml").write_text(domain_text(hall()))
     places = made.journal, tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))
-    batches: list[Batch] = []
+    batches: list[StreamBatch] = []
     stream = Stream(*places, tuple(map(Asker, SUBJECTS)), most_bytes=size, partitions=1)
     start(spark, stream, once=True, tell=batches.append).awaitTermination()
     assert len(batches) > 2

@@ -77,4 +77,4 @@ def test_long_cells_do_not_stretch_a_table(title: str) -> None:
 
 
 def test_a_long_table_says_how_much_it_leaves_out() -> None:
-    assert "and 7 more" in report.table(("n",), [(n,) for n in range(report.MOST_ROWS + 7)])
+    assert "and 7 more" in report.table(("n",), [(n,) for n in range(report.MAX_ROWS + 7)])

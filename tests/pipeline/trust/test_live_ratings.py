@@ -8,19 +8,19 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.trust import Fleet, Rated
+from penstock.pipeline.jobs.trust import Fleet, NeighbourRating
 from penstock.pipeline.trust.live_ratings import ask, compare
 from penstock.policy.trust.rating import Evidence, Weights
 
 AGEING = Weights(3, 0.5, 10.0)
 
 
-def fleet(*rated: Rated, weights: Weights = AGEING) -> Fleet:
+def fleet(*rated: NeighbourRating, weights: Weights = AGEING) -> Fleet:
     return Fleet(rated, 100.0, weights, None)
 
 
-def rated(good: float, bad: float, at: float | None, neighbour: str = "b1") -> Rated:
-    return Rated("b2", neighbour, good, bad, at, 0.5, ())
+def rated(good: float, bad: float, at: float | None, neighbour: str = "b1") -> NeighbourRating:
+    return NeighbourRating("b2", neighbour, good, bad, at, 0.5, ())
 
 
 CASES: list[tuple[str, Fleet, dict[str, Evidence], list[bool]]] = [

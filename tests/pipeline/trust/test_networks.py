@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.pipeline.trust.network_run import BAD, HONEST, RULES, Flow, Ground, Play, Setting, lay_out
+from penstock.pipeline.trust.network_run import BAD, HONEST, RULES, Ground, Play, RoundFlow, Setting, lay_out
 from penstock.pipeline.trust.networks import TOPOLOGIES, Routes, make_links, make_routes
 from penstock.policy.trust.rating import RULES as POLICIES
-from penstock.policy.trust.rating import Average, Came, Evidence, Thresholds, Weights, in_millionths, may_sign
+from penstock.policy.trust.rating import Average, Evidence, ReceivedToken, Thresholds, Weights, in_millionths, may_sign
 
 SMALL = Ground(size=40, publishers=6, rounds=4, reach=3)
 
@@ -38,13 +38,13 @@ def _least(play: Play, place: int) -> dict[str, Average]:
     return found
 
 
-def _by_policy(play: Play) -> Flow:
+def _by_policy(play: Play) -> RoundFlow:
     """The flow of a round, as the pure rules have it: one token, one node at a time."""
     setting, routes, before = play.setting, play.routes, _before(play.routes)
     ratings, links = play.ratings(), play.routes.links
     thresholds = Thresholds(setting.sign, setting.accept, setting.signers)
     count = len(routes.node)
-    flow = Flow(np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.int64))
+    flow = RoundFlow(np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.int64))
     tokens: dict[int, set[str]] = {}
     for place in range(count):
         node = int(routes.node[place])
@@ -58,7 +58,7 @@ def _by_policy(play: Play) -> Flow:
             sender = str(routes.node[source])
             if source not in tokens:
                 continue
-            came = Came(tokens[source], sender, {sender, *_least(play, source)})
+            came = ReceivedToken(tokens[source], sender, {sender, *_least(play, source)})
             ruling = POLICIES[setting.rule](came, mine, least, thresholds)
             if play.is_lax[node] or ruling.accepts:
                 signs = bool(play.is_lax[node]) or may_sign(sender, mine, thresholds)

@@ -16,12 +16,12 @@ from penstock.engine.statements.facts import Seen
 from penstock.journal.read.tables import read_all
 from penstock.model.content.content import Content
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.trust import Asked, Fleet, rate
+from penstock.pipeline.jobs.trust import Fleet, TrustOptions, rate
 from penstock.pipeline.spark.policies import Policies, judged_by
 from penstock.pipeline.stages.judge import remembered
 from penstock.policy.trust.evaluation import Evaluate, Interaction, evaluated
 from penstock.policy.trust.rating import Evidence, Weights
-from penstock.policy.trust.vectors import Table
+from penstock.policy.trust.vectors import TrustTable
 from tests.support.memory.recording import Written, record
 
 pytestmark = pytest.mark.recorded
@@ -143,14 +143,14 @@ def test_ratings_from_the_journal_are_what_nodes_hold(
 
 def _as_nodes_tell(found: Fleet) -> None:
     """Least-trustworthy paths are those of the nodes' own vectors, told until nothing is new."""
-    vectors = {name: Table(name, len(NODES)) for name in NODES}
+    vectors = {name: TrustTable(name, len(NODES)) for name in NODES}
     for one in found.ratings:
-        vectors[one.node].rated(one.neighbour, one.rating)
+        vectors[one.node].set_rating(one.neighbour, one.rating)
     for _ in NODES:
         for teller, hearer in [ends for pair in pairwise(NODES) for ends in (pair, pair[::-1])]:
             update = vectors[teller].update_for(hearer)
             if update is not None:
-                vectors[hearer].heard(teller, update)
+                vectors[hearer].receive(teller, update)
     expected = {(origin, name): one.rating for name in NODES for origin, one in vectors[name].least().items()}
     assert found.paths is not None
     assert {(one.origin, one.node): pytest.approx(one.rating) for one in found.paths} == expected
@@ -170,14 +170,16 @@ def folded(journal: Path, weights: Weights, judge: Evaluate) -> dict[tuple[str, 
             seen += [Seen(row["neighbour"], said, "evaluate")] if isinstance(said, bool) else []
         for one in seen:
             ends = row["node"], one.neighbour
-            held[ends] = Evidence(*one.held) if one.held is not None else held[ends].seen(one.good, weights, now)
+            held[ends] = (
+                Evidence(*one.held) if one.held is not None else held[ends].with_message(one.good, weights, now)
+            )
     return held
 
 
 def test_another_penalty_half_life_and_function(tmp_path: Path, interpreted: SparkSession) -> None:
     then = domain(evidence={"evaluate": f"{JUDGES}:everything"})
     Play(tmp_path / "journal", Random(), then)
-    asked = Asked(penalty=7, half_life=25.0, evaluate=f"{JUDGES}:by_length")
+    asked = TrustOptions(penalty=7, half_life=25.0, evaluate=f"{JUDGES}:by_length")
     found = rate(interpreted, tmp_path / "journal", policies(then, tmp_path), asked)
     close(found, folded(tmp_path / "journal", found.weights, by_length), Weights(7, 0.5, 25.0))
     assert (found.problem == "ValueError: not to be judged") is (found.failed > 0)

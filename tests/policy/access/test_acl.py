@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.access.acl import Acl, Rights, Rule
+from penstock.policy.access.acl import Acl, AclRule, Rights
 
 FILE = """\
 # Everybody
@@ -233,7 +233,7 @@ topics = st.lists(st.sampled_from(["a", "b", "", "$x"]), min_size=1, max_size=4)
 
 @given(st.lists(st.tuples(st.sampled_from(["read", "write", "readwrite", "deny"]), filters()), max_size=20), topics)
 def test_many_rules_decide_as_few_do(several: list[tuple[str, str]], topic: str) -> None:
-    rules = tuple(Rule(access, filter, "") for access, filter in several)  # type: ignore[arg-type]
-    never = tuple(Rule("readwrite", f"never/{number}", "") for number in range(50))
+    rules = tuple(AclRule(access, filter, "") for access, filter in several)  # type: ignore[arg-type]
+    never = tuple(AclRule("readwrite", f"never/{number}", "") for number in range(50))
     for deed in ("may_read", "may_write"):
         assert getattr(Rights(rules + never, (), ""), deed)(topic) == getattr(Rights(rules, (), ""), deed)(topic)

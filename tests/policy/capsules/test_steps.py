@@ -12,8 +12,8 @@ from penstock.domain.compile.capsules import compiled
 from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Quality
-from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, Window
-from penstock.policy.capsules.steps import Reduced, Taken, conclude, fused, take
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, CapsuleWindow
+from penstock.policy.capsules.steps import CapsuleInput, ReducedGroup, conclude, fused, take
 from tests.support.scenes.air_capsules import AIR, FUSED, NOON, quality
 
 CAME = NOON * MICROSECONDS
@@ -31,7 +31,7 @@ def made(said: dict[str, Any], **more: Any) -> Capsule:
     return compiled(Domain.model_validate(whole), "it")
 
 
-def taken(capsule: Capsule, said: object, of: Quality = MEDIUM) -> Taken | None:
+def taken(capsule: Capsule, said: object, of: Quality = MEDIUM) -> CapsuleInput | None:
     return take(capsule, "city/a/air", Content(json.dumps(said).encode()), of, CAME)
 
 
@@ -40,7 +40,7 @@ def taken(capsule: Capsule, said: object, of: Quality = MEDIUM) -> Taken | None:
 
 @given(st.integers(-(10**16), 10**16), st.integers(1, 10**6), st.integers(1, 50), st.integers(0, 10**6))
 def test_a_time_is_in_the_windows_that_have_it(at: int, slide: int, times: int, more: int) -> None:
-    window = Window(slide * times + more % slide, slide)
+    window = CapsuleWindow(slide * times + more % slide, slide)
     starts = list(window.starts(at))
     assert starts == [start for start in range(starts[0] - slide, at + 1, slide) if start <= at < start + window.length]
     assert all(start % slide == 0 for start in starts)
@@ -51,7 +51,7 @@ def test_a_time_is_in_the_windows_that_have_it(at: int, slide: int, times: int, 
 )
 def test_windows_that_cannot_be(length: int, slide: int) -> None:
     with pytest.raises(PolicyError):
-        Window(length, slide)
+        CapsuleWindow(length, slide)
 
 
 # --- events
@@ -131,7 +131,7 @@ def test_indicators_are_set(said: object, wanted: dict[str, float]) -> None:
 
 
 def test_a_result_goes_out_with_its_quality() -> None:
-    reduced = Reduced(
+    reduced = ReducedGroup(
         CAME, ("a", "park"), 3, {"pm10": 61.0, "peak": 70.0, "least": 1.0, "n": 3}, quality(NOON, precision=40)
     )
     result = conclude(made(AIR), reduced)
@@ -161,7 +161,9 @@ RESULTS: list[tuple[str, dict[str, float], Quality, str]] = [
 
 @pytest.mark.parametrize(("values", "of", "wanted"), [case[1:] for case in RESULTS], ids=[case[0] for case in RESULTS])
 def test_a_situation_is_inferred(values: dict[str, float], of: Quality, wanted: str) -> None:
-    result = conclude(made(AIR), Reduced(CAME, ("a", "park"), 3, {"peak": 0.0, "least": 0.0, "n": 3, **values}, of))
+    result = conclude(
+        made(AIR), ReducedGroup(CAME, ("a", "park"), 3, {"peak": 0.0, "least": 0.0, "n": 3, **values}, of)
+    )
     assert result is not None
     assert json.loads(result.payload)["situation"] == wanted
 
@@ -169,9 +171,9 @@ def test_a_situation_is_inferred(values: dict[str, float], of: Quality, wanted: 
 def test_results_are_left_out_too() -> None:
     capsule = made(FUSED, operations=[*FUSED["operations"], {"where": "pm10 > 5.0"}, {"keep": "precision"}])
     good, low = ({"pm10": value} for value in (6.0, 5.0))
-    assert conclude(capsule, Reduced(CAME, ("a",), 1, good, quality(NOON, precision=40))) is not None
-    assert conclude(capsule, Reduced(CAME, ("a",), 1, low, quality(NOON, precision=40))) is None
-    assert conclude(capsule, Reduced(CAME, ("a",), 1, good, Quality())) is None
+    assert conclude(capsule, ReducedGroup(CAME, ("a",), 1, good, quality(NOON, precision=40))) is not None
+    assert conclude(capsule, ReducedGroup(CAME, ("a",), 1, low, quality(NOON, precision=40))) is None
+    assert conclude(capsule, ReducedGroup(CAME, ("a",), 1, good, Quality())) is None
 
 
 @pytest.mark.parametrize(
@@ -179,19 +181,19 @@ def test_results_are_left_out_too() -> None:
 )
 def test_a_group_that_cannot_stand_in_a_topic(zone: str) -> None:
     with pytest.raises(PolicyError):
-        conclude(made(FUSED), Reduced(CAME, (zone,), 1, {"pm10": 1.0}, Quality()))
+        conclude(made(FUSED), ReducedGroup(CAME, (zone,), 1, {"pm10": 1.0}, Quality()))
 
 
 def test_numbers_beyond_all_are_no_result() -> None:
     with pytest.raises(PolicyError, match="beyond all numbers"):
-        conclude(made(FUSED), Reduced(CAME, ("a",), 1, {"pm10": float("inf")}, Quality()))
+        conclude(made(FUSED), ReducedGroup(CAME, ("a",), 1, {"pm10": float("inf")}, Quality()))
 
 
 # --- fusion
 
 
-def _said(pm10: float, source: str, **of: float) -> Taken:
-    return Taken(CAME, ("a",), (pm10,), quality(NOON, **of), source)
+def _said(pm10: float, source: str, **of: float) -> CapsuleInput:
+    return CapsuleInput(CAME, ("a",), (pm10,), quality(NOON, **of), source)
 
 
 def test_sources_are_weighted_by_the_inverse_of_their_spreads_squares() -> None:

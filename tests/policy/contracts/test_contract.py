@@ -13,23 +13,23 @@ from penstock.language.condition import make_condition
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import MetricValue, Quality, moment
-from penstock.policy.contracts.abac import Category, Compare, Name, Relation
+from penstock.policy.contracts.abac import AttributeCategory, AttributeName, Compare, Relation
 from penstock.policy.contracts.aggregate import Mean
 from penstock.policy.contracts.contract import (
     ConsumerContract,
+    ContextWant,
     PrivacyRule,
     ProducerContract,
-    Want,
     advertisement,
 )
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
-from penstock.policy.contracts.fit import Standing, match
+from penstock.policy.contracts.fit import FitLevel, match
 from penstock.policy.contracts.plain_form import plain_consumer, plain_producer
 from penstock.policy.contracts.release import Releaser, read_retain, retain_property
 from penstock.policy.contracts.text_form import bring_consumer, bring_producer, read_consumer, read_producer
 from penstock.policy.quality.criteria import LIBRARY
 from penstock.policy.quality.needs import Need, why_not
-from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 from tests.support.models.abac import Obligation, abac_attributes, abac_policy, decide, standing_in
 
 NOW = 1000.0
@@ -89,14 +89,19 @@ def test_a_producer_s_contract_as_it_is_written() -> None:
     )
     contract = read_producer("bob", WHOLE, LIBRARY)
     assert contract == expected
-    assert advertisement(contract) == Advertisement("contract bob", "bob/#", make_condition("has(lat)"), "local")
+    assert advertisement(contract) == ProducerAdvertisement(
+        "contract bob", "bob/#", make_condition("has(lat)"), "local"
+    )
 
 
 def test_a_producer_s_contract_as_an_abac_policy() -> None:
     (rule,) = abac_policy(read_producer("bob", WHOLE, LIBRARY)).rules
-    subject, environment = partial(Name, Category.SUBJECT), partial(Name, Category.ENVIRONMENT)
+    subject, environment = (
+        partial(AttributeName, AttributeCategory.SUBJECT),
+        partial(AttributeName, AttributeCategory.ENVIRONMENT),
+    )
     assert set(rule.conditions) == {
-        Compare(Name(Category.ACTION, "action"), Relation.ONLY, frozenset({"access"})),
+        Compare(AttributeName(AttributeCategory.ACTION, "action"), Relation.ONLY, frozenset({"access"})),
         Compare(subject("purpose"), Relation.ONLY, frozenset({"health", "research"})),
         Compare(subject("group"), Relation.ANY_OF, frozenset({"INCOME"})),
         Compare(subject("country"), Relation.ANY_OF, frozenset({"fr"})),
@@ -105,7 +110,11 @@ def test_a_producer_s_contract_as_an_abac_policy() -> None:
         Compare(subject("situation"), Relation.NONE_OF, frozenset({"war", "test"})),
         Compare(environment("situation"), Relation.ALL_OF, frozenset({"hazard"})),
         Compare(environment("situation"), Relation.NONE_OF, frozenset({"war", "test"})),
-        Compare(Name(Category.RESOURCE, "quality:precision/precision/precision"), Relation.AT_MOST, number=60),
+        Compare(
+            AttributeName(AttributeCategory.RESOURCE, "quality:precision/precision/precision"),
+            Relation.AT_MOST,
+            number=60,
+        ),
     }
     assert [one.name for one in rule.obligations] == ["retain", "grid", "step", "keep", "delay", "aggregate"]
     assert rule.obligations[2] == Obligation("step", (("attribute", "t"), ("size", 5.0)))
@@ -122,7 +131,7 @@ def test_a_consumer_s_contract_as_it_is_written() -> None:
             "where": {"filter": "+/location", "where": "lat > 0.0", "needs": ["precision >= 40"], "scope": "local"}
         },
     }
-    want = Want("where", "+/location", make_condition("lat > 0.0"), (Need(PRECISION, ">=", 40),), "local")
+    want = ContextWant("where", "+/location", make_condition("lat > 0.0"), (Need(PRECISION, ">=", 40),), "local")
     assert read_consumer("app", said, LIBRARY) == ConsumerContract(
         "app",
         frozenset({"app"}),
@@ -286,7 +295,7 @@ def consumer(needs: Any = (), filter: str = "bob/location", **more: Any) -> Cons
 )  # fmt: skip
 def test_match(one: ProducerContract, other: ConsumerContract, standing: str, says: str) -> None:
     fit = match(one, other, LIBRARY)
-    assert fit.standing is Standing[standing], fit.reasons
+    assert fit.standing is FitLevel[standing], fit.reasons
     assert any(says in reason for reason in fit.reasons), fit.reasons
 
 
@@ -298,9 +307,14 @@ def test_the_policy_of_listing_2(wrong: str | None) -> None:
     """People from "INCOME" with purpose "health" can access data "location"; all else is denied."""
     rule = {"visible_to": {"group": "INCOME"}, "purpose": "health"}
     policy = abac_policy(read_producer("location", {"producer": "p", "filter": "a", "rules": {"r": rule}}, LIBRARY))
-    categories = (Category.SUBJECT, Category.SUBJECT, Category.RESOURCE, Category.ACTION)
+    categories = (
+        AttributeCategory.SUBJECT,
+        AttributeCategory.SUBJECT,
+        AttributeCategory.RESOURCE,
+        AttributeCategory.ACTION,
+    )
     asked = {
-        Name(category, attribute): frozenset({"other" if attribute == wrong else value})
+        AttributeName(category, attribute): frozenset({"other" if attribute == wrong else value})
         for category, (attribute, value) in zip(categories, LISTING_2.items(), strict=True)
     }
     ruling = decide(policy, asked)
@@ -344,7 +358,7 @@ producers = st.builds(
 )
 consumers = st.builds(
     lambda needs, purposes, situations, retention, groups: ConsumerContract(
-        "app", frozenset({"c"}), (Want("w", "bob/+", None, needs),), purposes, situations, retention, groups
+        "app", frozenset({"c"}), (ContextWant("w", "bob/+", None, needs),), purposes, situations, retention, groups
     ),
     needs,
     texts,
@@ -369,8 +383,8 @@ def test_match_abac_and_release_agree(
         fits = {fit.rule: fit for fit in want.rules}
         # A contract may break its own guarantees; conform is there to see that.
         if not why_not(contract.guarantees, event):
-            assert fits[release.rule].standing > Standing.FAILS
-            assert standing > Standing.FAILS
+            assert fits[release.rule].standing > FitLevel.FAILS
+            assert standing > FitLevel.FAILS
         ruling = decide(abac_policy(contract), abac_attributes(other, "bob", opened, release.quality))
         assert ruling is not None
         assert ruling.rule is not None
@@ -380,7 +394,7 @@ def test_match_abac_and_release_agree(
         assert release.reasons
         assert not release.payload
     if contract.rules and not any(releaser.permits(rule.id) for rule in contract.rules):
-        assert want.standing is Standing.FAILS
+        assert want.standing is FitLevel.FAILS
 
 
 @given(producers, consumers)
@@ -406,14 +420,14 @@ def test_without_quality_match_abac_and_release_are_one(
 ) -> None:
     bare = tuple(replace(rule, quality=(), degrade=(), guarantees=()) for rule in contract.rules)
     contract = replace(contract, rules=bare, guarantees=())
-    other = replace(other, wants=(Want("w", "bob/+"),))
+    other = replace(other, wants=(ContextWant("w", "bob/+"),))
     (want,) = match(contract, other, LIBRARY).wants
     ruling = decide(abac_policy(contract), abac_attributes(other, "bob", opened, Quality()))
     release = Releaser(contract, other, other.wants[0], LIBRARY, SITUATIONS).decide(
         Content(b"{}"), Quality(), opened, NOW
     )
     assert ruling is not None
-    assert release.is_released == (ruling.rule is not None) == (standing_in(want, opened) is Standing.FITS)
+    assert release.is_released == (ruling.rule is not None) == (standing_in(want, opened) is FitLevel.FITS)
     assert release.rule == (ruling.rule.id if ruling.rule else "")
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import MetricValue, Quality, moment
-from penstock.policy.contracts.aggregate import Window, absorb, due
+from penstock.policy.contracts.aggregate import MeanWindow, absorb, due
 from penstock.policy.contracts.degrade import (
+    MAX_INPUTS,
     METRES_OF_A_DEGREE,
-    MOST_INPUTS,
     Aggregate,
     Degradation,
     Delay,
@@ -212,7 +212,7 @@ def test_degradations_that_are_none_are_refused(wrong: object) -> None:
 
 def test_an_aggregate_releases_the_mean_of_a_time_when_it_is_over() -> None:
     hourly = Aggregate(3600, ("t", "gps.lat"), least=2)
-    window: Window | None = None
+    window: MeanWindow | None = None
     for at, degrees in ((10, 20), (20, 24), (3599, 22)):
         content = Content(f'{{"t": {degrees}, "gps": {{"lat": 48}}, "who": "Bob"}}'.encode())
         window, released = absorb(hourly, window, content, of(precision=80), LIBRARY, at)
@@ -228,12 +228,12 @@ def test_an_aggregate_releases_the_mean_of_a_time_when_it_is_over() -> None:
 
 def test_an_aggregate_of_more_than_it_takes_is_less_complete() -> None:
     hourly, window = Aggregate(3600, ("t",)), None
-    for number in range(MOST_INPUTS + 250):
-        content = Content(b'{"t": %d}' % (0 if number < MOST_INPUTS else 1000))
+    for number in range(MAX_INPUTS + 250):
+        content = Content(b'{"t": %d}' % (0 if number < MAX_INPUTS else 1000))
         window, _ = absorb(hourly, window, content, of(completeness=100), LIBRARY, 1)
     released = due(hourly, window, LIBRARY, 3600).released
     assert released is not None
-    assert (released.of, json.loads(released.payload)) == (MOST_INPUTS, {"t": 0.0})
+    assert (released.of, json.loads(released.payload)) == (MAX_INPUTS, {"t": 0.0})
     assert [one.value for one in released.quality] == [80.0]
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.model.content.content import Content
-from penstock.policy.contracts.fit import Standing, match
+from penstock.policy.contracts.fit import FitLevel, match
 from penstock.policy.contracts.release import Releaser
-from penstock.policy.contracts.situation import NONE_OPEN, Change, current, step
+from penstock.policy.contracts.situation import NONE_OPEN, SituationChange, current, step
 from tests.support.cases.contracts import NOW, paris
 from tests.support.models.abac import abac_attributes, abac_policy, decide, standing_in
 
@@ -20,10 +20,10 @@ SITUATIONS = [one.name for one in PARIS.situations]
 def test_table_1(case: dict[str, Any]) -> None:
     fit = match(PARIS.producers[case["producer"]], PARIS.consumers[case["consumer"]], PARIS.catalogue)
     (want,) = [want for want in fit.wants if want.want == case["want"]]
-    assert want.standing is Standing[case["comes_to"].upper()]
+    assert want.standing is FitLevel[case["comes_to"].upper()]
     for situation, standing in case["open"].items():
         opened = [] if situation == "none" else [situation]
-        assert standing_in(want, opened) is Standing[standing.upper()], situation
+        assert standing_in(want, opened) is FitLevel[standing.upper()], situation
     if "because" in case:
         assert any(case["because"] in reason for reason in fit.reasons), fit.reasons
 
@@ -85,18 +85,18 @@ def test_the_life_hazard_opens_the_location_to_the_emergency_services_only_and_c
 
     assert not released("emergency", NONE_OPEN)
     forged, notices = health(NONE_OPEN, "free-air", "true", NOW)
-    assert [notice.change for notice in notices] == [Change.REFUSED]
+    assert [notice.change for notice in notices] == [SituationChange.REFUSED]
     assert not released("emergency", forged)
 
     opened, notices = health(NONE_OPEN, "bob-health-capsule", "true", NOW)
-    assert [notice.change for notice in notices] == [Change.OPENED]
+    assert [notice.change for notice in notices] == [SituationChange.OPENED]
     assert released("emergency", opened)
     assert not released("advertiser", opened)
 
     closed, notices = health(opened, "bob-health-capsule", "false", NOW + 60)
-    assert [notice.change for notice in notices] == [Change.CLOSED]
+    assert [notice.change for notice in notices] == [SituationChange.CLOSED]
     assert not released("emergency", closed)
 
     ended, notices = current(opened, NOW + 3600)
-    assert [notice.change for notice in notices] == [Change.EXPIRED]
+    assert [notice.change for notice in notices] == [SituationChange.EXPIRED]
     assert not released("emergency", ended)

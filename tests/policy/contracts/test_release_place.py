@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import ContentError
 from penstock.policy.contracts.release_place import (
-    MOST_ACE,
+    MAX_ACE,
     Circumstance,
-    Filter,
-    Place,
+    FilterPlace,
+    SimpleFilter,
     ace_digest,
     evaluate,
     must_evaluate,
@@ -43,10 +43,10 @@ def test_the_predicate_is_the_first_node_that_knows_both(at: Circumstance) -> No
     p, la, ls, s1 = at
     predicate = p and ((s1 and (la or not ls)) or (not la and ls))
     assert must_evaluate(at) == predicate == knows_both_first(*at)
-    assert (place(at) is Place.EVALUATE) == predicate
+    assert (place(at) is FilterPlace.EVALUATE) == predicate
 
 
-def paper(filters: list[Filter], at: Circumstance, ace: set[str]) -> bool:
+def paper(filters: list[SimpleFilter], at: Circumstance, ace: set[str]) -> bool:
     """Algorithm 1, line by line, with the predicate bracketed as in the text."""
     p, la, ls, s1 = at
     found = not p  # (2), (3)
@@ -77,9 +77,9 @@ def test_algorithm_1(at: Circumstance, is_enabled: bool, has_privacy_filter: boo
             asked.append("privacy")
             return permits
 
-        filters = [Filter("content", False, lambda matches=matches: matches)]  # type: ignore[misc]
+        filters = [SimpleFilter("content", False, lambda matches=matches: matches)]  # type: ignore[misc]
         if has_privacy_filter:
-            filters.insert(0, Filter("privacy", True, privacy))
+            filters.insert(0, SimpleFilter("privacy", True, privacy))
         passes, reason = evaluate(filters, at, ace)
         if no_node_knows_both:
             assert not passes, "the paper's algorithm lets it pass; ours refuses"
@@ -90,7 +90,7 @@ def test_algorithm_1(at: Circumstance, is_enabled: bool, has_privacy_filter: boo
 
 
 def test_there_is_one_combination_that_is_other_than_in_the_paper() -> None:
-    filters = [Filter("privacy", True, lambda: False)]
+    filters = [SimpleFilter("privacy", True, lambda: False)]
     differ = [at for at in ALL if evaluate(filters, at, {"privacy"})[0] != paper(filters, at, {"privacy"})]
     assert differ == [Circumstance(True, True, True, False)]
 
@@ -109,7 +109,7 @@ def test_a_consumer_gets_a_private_publication_only_if_its_policy_was_asked_once
         asked += 1
         return permits
 
-    filters = [Filter("subscription", True, policy)]
+    filters = [SimpleFilter("subscription", True, policy)]
     ace = set[str]()
     first = Circumstance(True, la, ls, True)
     is_known_there = not ls
@@ -129,7 +129,7 @@ def test_the_ace_set_is_carried_with_the_rules_that_permit(subscriptions: dict[s
 
 
 def test_of_too_many_subscriptions_some_are_carried() -> None:
-    enabled = {ace_digest(str(n)): f"{'r' * 79}{n % 64:02}" for n in range(MOST_ACE + 10)}
+    enabled = {ace_digest(str(n)): f"{'r' * 79}{n % 64:02}" for n in range(MAX_ACE + 10)}
     text = write_ace(enabled)
     assert len(text) < 65_536
     assert read_ace(text).items() < enabled.items()

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
-from penstock.policy.contracts.situation import NONE_OPEN, Change, Notice, Opened, OpenSituations, current, step
+from penstock.policy.contracts.situation import (
+    NONE_OPEN,
+    OpenSituation,
+    OpenSituations,
+    SituationChange,
+    SituationNotice,
+    current,
+    step,
+)
 from penstock.policy.contracts.text_form import read_situation
 
 HAZARD = read_situation(
@@ -18,7 +26,7 @@ HAZARD = read_situation(
         "lasts": "10m",
     },
 )
-OPEN: OpenSituations = {"hazard": Opened(100, 700, "capsule")}
+OPEN: OpenSituations = {"hazard": OpenSituation(100, 700, "capsule")}
 
 
 @pytest.mark.parametrize(
@@ -30,8 +38,8 @@ OPEN: OpenSituations = {"hazard": Opened(100, 700, "capsule")}
         pytest.param({}, "ann/health", "capsule", b'{"level": 4}', 100, {}, [], id="another topic"),
         pytest.param({}, "bob/health", "mallory", b'{"level": 4}', 100, {}, ["refused"], id="an unauthorised source"),
         pytest.param(
-            OPEN, "bob/health", "doctor", b'{"level": 5}', 600, {"hazard": Opened(100, 1200, "doctor")}, ["prolonged"],
-            id="opened again, it lasts longer",
+            OPEN, "bob/health", "doctor", b'{"level": 5}', 600,
+            {"hazard": OpenSituation(100, 1200, "doctor")}, ["prolonged"], id="opened again, it lasts longer",
         ),
         pytest.param(OPEN, "bob/ok", "doctor", b'{"level": 0}', 300, {}, ["closed"], id="it closes"),
         pytest.param(OPEN, "bob/ok", "doctor", b"damaged", 300, {}, ["closed"], id="failing closes"),
@@ -39,7 +47,7 @@ OPEN: OpenSituations = {"hazard": Opened(100, 700, "capsule")}
         pytest.param({}, "bob/ok", "doctor", b'{"level": 0}', 300, {}, [], id="what is not open is not closed"),
         pytest.param(OPEN, "else", "doctor", b"{}", 700, {}, ["expired"], id="its end is noticed at any event"),
         pytest.param(
-            OPEN, "bob/health", "capsule", b'{"level": 4}', 900, {"hazard": Opened(900, 1500, "capsule")},
+            OPEN, "bob/health", "capsule", b'{"level": 4}', 900, {"hazard": OpenSituation(900, 1500, "capsule")},
             ["expired", "opened"], id="after its end it opens anew",
         ),
     ],
@@ -55,7 +63,9 @@ def test_steps(
 
 def test_every_change_says_who_and_when() -> None:
     _, notices = step([HAZARD], NONE_OPEN, "bob/health", "mallory", Content(b'{"level": 4}'), 5)
-    assert notices == (Notice("hazard", Change.REFUSED, "mallory", 5, "`mallory` may not say that it is opened"),)
+    assert notices == (
+        SituationNotice("hazard", SituationChange.REFUSED, "mallory", 5, "`mallory` may not say that it is opened"),
+    )
 
 
 events = st.lists(

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.policy.monitors.action import PASS, SUPPRESS, Action, Output, parse_action
+from penstock.policy.monitors.action import PASS, SUPPRESS, Action, MonitorOutput, parse_action
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import MonitorError
 from penstock.policy.monitors.transitions import CACHED_TOPICS
@@ -297,12 +297,16 @@ def test_a_mistake_is_one_clear_error(title: str, states: Written, said: str) ->
         ("a", "suppress", SUPPRESS),
         ("a", {"pass": True}, PASS),
         ("a", {"suppress": True, "next": "s"}, Action((), "s")),
-        ("a", {"rename": "b", "next": "s"}, Action((Output("b"),), "s")),
+        ("a", {"rename": "b", "next": "s"}, Action((MonitorOutput("b"),), "s")),
         ("a", {"emit": []}, SUPPRESS),
-        ("a", {"emit": ["a", "b"]}, Action((Output(), Output("b", retain=False)))),
-        ("*", {"emit": ["*"]}, Action((Output("*", retain=False),))),
+        ("a", {"emit": ["a", "b"]}, Action((MonitorOutput(), MonitorOutput("b", retain=False)))),
+        ("*", {"emit": ["*"]}, Action((MonitorOutput("*", retain=False),))),
         ("+", {"emit": [{"topic": "{topic}", "payload": "{payload}"}]}, PASS),
-        ("a", {"emit": [{"topic": "b", "payload": "", "qos": 0, "retain": True}]}, Action((Output("b", "", 0, True),))),
+        (
+            "a",
+            {"emit": [{"topic": "b", "payload": "", "qos": 0, "retain": True}]},
+            Action((MonitorOutput("b", "", 0, True),)),
+        ),
     ],
 )
 def test_an_action_is_read_as_the_file_writes_it(edge: str, written: object, action: Action) -> None:

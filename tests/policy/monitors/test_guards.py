@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.language.condition import make_condition
-from penstock.model.content.content import Format, Reader, Rule
+from penstock.model.content.content import ContentReader, Format, FormatRule
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.policy.monitors.action import PASS, SUPPRESS, Action
@@ -73,7 +73,7 @@ def test_an_edge_of_a_failing_condition_whose_topic_cannot_be_is_not_taken() -> 
 def test_content_is_read_as_the_domain_says() -> None:
     unless_secret = Action(PASS.outputs, when=make_condition("!secret"))
     damaged = Event("t", b'{"secret": false')
-    as_json = Automaton.of_states("m", {"q0": {"t": unless_secret}}, Reader((Rule("#", Format.JSON),)))
+    as_json = Automaton.of_states("m", {"q0": {"t": unless_secret}}, ContentReader((FormatRule("#", Format.JSON),)))
     assert as_json.step("q0", damaged, 0.0)[1] == ()
     assert "fails: " in as_json.why("q0", (damaged,))
     assert as_json.step("q0", Event("t", b'{"secret": false}'), 0.0)[1] != ()
@@ -155,7 +155,7 @@ def test_one_condition_may_stand_twice_if_the_second_suppresses_what_it_fails_on
 
 
 def test_an_automaton_without_conditions_never_reads_content() -> None:
-    class Blind(Reader):
+    class Blind(ContentReader):
         def read(self, event: Event) -> object:  # type: ignore[override]
             raise AssertionError("nothing asks for it")
 

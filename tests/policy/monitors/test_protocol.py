@@ -8,12 +8,20 @@ from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import State
 from penstock.policy.monitors.protocol import UNLISTED, MonitorDefinition, Protocol, Surroundings, compile_protocol
 from penstock.policy.monitors.protocol_machine import kinds_of, order_states
-from penstock.policy.monitors.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of, parse_protocol
+from penstock.policy.monitors.protocol_text import (
+    EventChoice,
+    EventRepeat,
+    EventSequence,
+    ProtocolEvent,
+    Tree,
+    events_of,
+    parse_protocol,
+)
 from tests.support.models.automata import M2, automaton, topics
 
 UNLOCK = "AC_request (AC_grant DL_unlock? | AC_deny)"
 SENDERS = {"AC_request": ("bell",), "AC_grant": ("phone",), "AC_deny": ("phone",), "DL_unlock": ("bell",)}
-A, B, C = Event("a"), Event("b"), Event("c")
+A, B, C = ProtocolEvent("a"), ProtocolEvent("b"), ProtocolEvent("c")
 
 
 def both(*pairs: tuple[str, str]) -> frozenset[tuple[str, str]]:
@@ -55,19 +63,19 @@ def keeper(text: str, *guard: str) -> Automaton:
     ("text", "tree"),
     [
         ("a", A),
-        ("a b", Sequence((A, B))),
-        ("a|b", Choice((A, B))),
-        ("a b | c", Choice((Sequence((A, B)), C))),
-        ("a (b | c)", Sequence((A, Choice((B, C))))),
-        ("a? b* c+", Sequence((Repeat(A, "?"), Repeat(B, "*"), Repeat(C, "+")))),
-        ("(a b)+", Repeat(Sequence((A, B)), "+")),
-        ("a+*", Repeat(Repeat(A, "+"), "*")),
+        ("a b", EventSequence((A, B))),
+        ("a|b", EventChoice((A, B))),
+        ("a b | c", EventChoice((EventSequence((A, B)), C))),
+        ("a (b | c)", EventSequence((A, EventChoice((B, C))))),
+        ("a? b* c+", EventSequence((EventRepeat(A, "?"), EventRepeat(B, "*"), EventRepeat(C, "+")))),
+        ("(a b)+", EventRepeat(EventSequence((A, B)), "+")),
+        ("a+*", EventRepeat(EventRepeat(A, "+"), "*")),
         ("((a))", A),
-        ("\n a\tb ", Sequence((A, B))),
-        ("home/#", Event("home/#")),
-        ("'home/+/x'* b", Sequence((Repeat(Event("home/+/x"), "*"), B))),
-        ('"with space" b', Sequence((Event("with space"), B))),
-        ('"it\'s"', Event("it's")),
+        ("\n a\tb ", EventSequence((A, B))),
+        ("home/#", ProtocolEvent("home/#")),
+        ("'home/+/x'* b", EventSequence((EventRepeat(ProtocolEvent("home/+/x"), "*"), B))),
+        ('"with space" b', EventSequence((ProtocolEvent("with space"), B))),
+        ('"it\'s"', ProtocolEvent("it's")),
     ],
 )
 def test_a_text_is_read(text: str, tree: Tree) -> None:

@@ -8,7 +8,7 @@ import pytest
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.policy.monitors.monitor import (
-    MOST_OUTPUTS,
+    MAX_OUTPUTS,
     Monitor,
     MonitorError,
     PythonMonitor,
@@ -151,8 +151,8 @@ def endless() -> Iterator[Event]:
         ("returns an event, not a sequence", (0, EVENT), "is not a sequence of events"),
         ("returns None for the events", (0, None), "is not a sequence of events"),
         ("returns what cannot be gone through", (0, 5), "TypeError"),
-        ("yields without end", (0, endless()), f"more than {MOST_OUTPUTS} events at one step, on `a/b`"),
-        ("yields one too many", (0, [EVENT] * (MOST_OUTPUTS + 1)), f"more than {MOST_OUTPUTS} events"),
+        ("yields without end", (0, endless()), f"more than {MAX_OUTPUTS} events at one step, on `a/b`"),
+        ("yields one too many", (0, [EVENT] * (MAX_OUTPUTS + 1)), f"more than {MAX_OUTPUTS} events"),
         ("yields what is no event", (0, ["x"]), "output is not an event: `'x'`"),
         ("yields a tuple", (0, [tuple(EVENT)]), "output is not an event"),
         ("yields a bad topic", (0, [Event("x/#", b"")]), "wildcard `#` at character 3 of topic `x/#`"),
@@ -172,7 +172,7 @@ def test_a_step_that_goes_wrong_is_an_error_of_the_monitor(title: str, result: o
 
 
 def test_as_many_events_as_are_allowed_come_out() -> None:
-    assert len(PythonMonitor("s", Steps((0, [EVENT] * MOST_OUTPUTS))).step(0, EVENT, 0.0)[1]) == MOST_OUTPUTS
+    assert len(PythonMonitor("s", Steps((0, [EVENT] * MAX_OUTPUTS))).step(0, EVENT, 0.0)[1]) == MAX_OUTPUTS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from penstock.model.event import Event as Publication
 from penstock.model.topic import matches
 from penstock.policy.monitors.protocol_machine import order_states
-from penstock.policy.monitors.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of
+from penstock.policy.monitors.protocol_text import (
+    EventChoice,
+    EventRepeat,
+    EventSequence,
+    ProtocolEvent,
+    Tree,
+    events_of,
+)
 from tests.support.models.automata import automaton
 
 pytestmark = pytest.mark.fuzz
@@ -20,11 +27,13 @@ TOPICS = ("a", "b", "c", "s", "s/x", "s/y", "t/x", "s/x/y", "other")
 
 
 def trees(events: tuple[str, ...]) -> st.SearchStrategy[Tree]:
-    leaf: st.SearchStrategy[Tree] = st.sampled_from(events).map(Event)
+    leaf: st.SearchStrategy[Tree] = st.sampled_from(events).map(ProtocolEvent)
 
     def grown(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
         several = st.lists(inner, min_size=2, max_size=3).map(tuple)
-        return st.one_of(several.map(Sequence), several.map(Choice), st.builds(Repeat, inner, st.sampled_from("?*+")))
+        return st.one_of(
+            several.map(EventSequence), several.map(EventChoice), st.builds(EventRepeat, inner, st.sampled_from("?*+"))
+        )
 
     return st.recursive(leaf, grown, max_leaves=7)
 
@@ -56,13 +65,13 @@ class Rest:
 
 def may_be_left_out(tree: Tree) -> bool:
     match tree:
-        case Event():
+        case ProtocolEvent():
             return False
-        case Choice(items):
+        case EventChoice(items):
             return any(map(may_be_left_out, items))
-        case Sequence(items):
+        case EventSequence(items):
             return all(map(may_be_left_out, items))
-        case Repeat(item, operator):
+        case EventRepeat(item, operator):
             return operator in "?*" or may_be_left_out(item)
 
 
@@ -74,16 +83,16 @@ def derived(trees: tuple[Tree, ...], topic: str) -> set[tuple[Tree, ...]]:
     found = derived(rest, topic) if may_be_left_out(first) else set()
     own: set[tuple[Tree, ...]]
     match first:
-        case Event(filter):
+        case ProtocolEvent(filter):
             own = {()} if matches(filter, topic) else set()
-        case Choice(items):
+        case EventChoice(items):
             own = {way for item in items for way in derived((item,), topic)}
-        case Sequence(items):
+        case EventSequence(items):
             own = derived(items, topic)
-        case Repeat(item, "?"):
+        case EventRepeat(item, "?"):
             own = derived((item,), topic)
-        case Repeat(item, _):
-            own = {(*way, Repeat(item, "*")) for way in derived((item,), topic)}
+        case EventRepeat(item, _):
+            own = {(*way, EventRepeat(item, "*")) for way in derived((item,), topic)}
     return found | {(*way, *rest) for way in own}
 
 
@@ -121,7 +130,7 @@ def test_just_the_words_that_begin_runs_pass_whole(tree: Tree, word: list[str]) 
     """The language: what passes unharmed is just the beginnings of sequences of runs."""
     events = events_of(tree)
     alphabet = [topic for topic in word if any(matches(event, topic) for event in events)]
-    rest = Rest(frozenset({(Repeat(tree, "*"),)}))
+    rest = Rest(frozenset({(EventRepeat(tree, "*"),)}))
     for topic in alphabet:
         rest = rest.after(topic)
     assert (run(order_states(tree, events), alphabet) == alphabet) is bool(rest.options)

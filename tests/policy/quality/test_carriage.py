@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError
-from penstock.model.quality import MOST_VALUES, NO_QUALITY, Key, MetricValue, Quality, moment
+from penstock.model.quality import MAX_VALUES, NO_QUALITY, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import LAST_SECOND, SECOND, Timestamp
 from penstock.policy.quality.carriage import (
     ATTACHED,
@@ -22,7 +22,7 @@ from tests.support.generators.examples import some
 from tests.support.generators.quality import qualities
 
 NOW = moment(1000)
-ONE = Quality([MetricValue(Key("10", "10.1", "10.1"), 47.5, moment(1_000_000_000))])
+ONE = Quality([MetricValue(MetricKey("10", "10.1", "10.1"), 47.5, moment(1_000_000_000))])
 XML_ONE = (
     b'<qocindicator id="10"><qocriterion id="10.1"><qocmetricdefinition id="10.1"/></qocriterion>'
     b'<qocmetricvalue value="47.5" creationdate="2001-09-09T01:46:40Z"/></qocindicator>'
@@ -67,8 +67,8 @@ def test_the_most_that_can_be_attached_fits_a_property() -> None:
     key = ("x" * 79, "y" * 80, "z" * 80)
     time = Timestamp(LAST_SECOND * SECOND + 999_999_999)
     most = Quality(
-        MetricValue(Key(f"{at:02}{key[0][:78]}", *key[1:]), -1.2345678901234567e-300, time, time)
-        for at in range(MOST_VALUES)
+        MetricValue(MetricKey(f"{at:02}{key[0][:78]}", *key[1:]), -1.2345678901234567e-300, time, time)
+        for at in range(MAX_VALUES)
     )
     ((name, text),) = write_properties(most, ATTACHED)
     assert read_properties([(name, text)], NOW, ATTACHED) == most
@@ -91,7 +91,7 @@ ATTACHED_WRONG = {
     "beyond the year 9999": '[["10","10.1","10.1",47.5,253402300800000000000]]',
     "before the year 1": '[["10","10.1","10.1",47.5,0,-62135596800000000001]]',
     "twice the same": f"[{_ROW},{_ROW}]",
-    "very many": f"[{','.join([_ROW] * (MOST_VALUES + 1))}]",
+    "very many": f"[{','.join([_ROW] * (MAX_VALUES + 1))}]",
     "very deep": "[" * 5_000,
     "very long": f"[{' ' * 60_000}]",
 }
@@ -136,7 +136,7 @@ def test_what_has_no_time_is_of_when_it_was_received() -> None:
 
 
 def test_numbers_in_xml_have_no_exponent_so_that_xpath_can_read_them() -> None:
-    tiny = Quality([MetricValue(Key("a", "b", "c"), 1e-9, NOW), MetricValue(Key("a", "b", "d"), 1e30, NOW)])
+    tiny = Quality([MetricValue(MetricKey("a", "b", "c"), 1e-9, NOW), MetricValue(MetricKey("a", "b", "d"), 1e30, NOW)])
     content = Content(write_quality(Content(b"<a/>"), tiny))
     assert content.xpath("//qocmetricvalue/@value") == ["0.000000001", "1000000000000000000000000000000"]
     assert content.xpath("count(//qocmetricvalue[@value>0])") == 2.0
@@ -187,11 +187,11 @@ def test_what_strangers_write_is_refused_as_a_whole(payload: bytes, says: str) -
 
 
 def test_too_many_values_are_refused_before_they_are_all_read() -> None:
-    many = [json.loads(entry())["qoc"][0] | {"indicator": f"i{n}"} for n in range(MOST_VALUES + 1)]
+    many = [json.loads(entry())["qoc"][0] | {"indicator": f"i{n}"} for n in range(MAX_VALUES + 1)]
     with pytest.raises(ContentError, match="more than 64"):
         read_quality(Content(json.dumps({"qoc": many}).encode()), NOW)
     with pytest.raises(ContentError, match="more than 64"):
-        read_quality(Content(b"<a>" + XML_ONE * (MOST_VALUES + 1) + b"</a>"), NOW)
+        read_quality(Content(b"<a>" + XML_ONE * (MAX_VALUES + 1) + b"</a>"), NOW)
     with pytest.raises(ContentError, match="more than 64"):
         read_properties([(CLAIMED, json.dumps(one)) for one in many], NOW)
 

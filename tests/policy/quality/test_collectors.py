@@ -8,9 +8,18 @@ from hypothesis import strategies as st
 
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import PolicyError
-from penstock.model.quality import Criterion, Direction, Indicator, Key, MetricDefinition, MetricValue, Quality, moment
+from penstock.model.quality import (
+    Criterion,
+    Direction,
+    Indicator,
+    MetricDefinition,
+    MetricKey,
+    MetricValue,
+    Quality,
+    moment,
+)
 from penstock.policy.contracts.text_form import read_collector, read_indicator
-from penstock.policy.quality.collectors import Source, collect
+from penstock.policy.quality.collectors import ArgumentSource, collect
 from penstock.policy.quality.criteria import FORMULAS, LIBRARY, make_catalogue
 
 NOW = 1_000_000.0
@@ -94,44 +103,45 @@ SENSOR = {"span": 100.0, "lifetime": "10m", "spread": 2, "reach": 50}
 @pytest.mark.parametrize(
     ("said", "payload", "expected", "sources"),
     [
-        pytest.param({"indicator": "precision"}, b"{}", 98.0, {Source.DECLARED}, id="declared of the sensor"),
+        pytest.param({"indicator": "precision"}, b"{}", 98.0, {ArgumentSource.DECLARED}, id="declared of the sensor"),
         pytest.param(
             {"indicator": "precision", "spread": "hdop * 5.0"},
             b'{"hdop": 1.5}',
             92.5,
-            {Source.PAYLOAD, Source.DECLARED},
+            {ArgumentSource.PAYLOAD, ArgumentSource.DECLARED},
             id="from the payload, with the sensor's span",
         ),
         pytest.param(
             {"indicator": "freshness", "measured": "timestamp(at)"},
             b'{"at": "1970-01-12T13:46:00Z"}',
             40.0,
-            {Source.PAYLOAD, Source.CLOCK},
+            {ArgumentSource.PAYLOAD, ArgumentSource.CLOCK},
             id="from the clock and a time as text",
         ),
         pytest.param(
-            {"indicator": "freshness", "measured": "at"}, b'{"at": 999940}', 60.0, {Source.PAYLOAD, Source.CLOCK},
-            id="from the clock and a time in seconds",
+            {"indicator": "freshness", "measured": "at"}, b'{"at": 999940}', 60.0,
+            {ArgumentSource.PAYLOAD, ArgumentSource.CLOCK}, id="from the clock and a time in seconds",
         ),
         pytest.param(
             {"indicator": "up-to-dateness", "measured": "at"}, b'{"at": 999700}', 50.0,
-            {Source.PAYLOAD, Source.CLOCK, Source.DECLARED}, id="a lifetime of the sensor",
+            {ArgumentSource.PAYLOAD, ArgumentSource.CLOCK, ArgumentSource.DECLARED}, id="a lifetime of the sensor",
         ),
         pytest.param(
             {"indicator": "up-to-dateness", "measured": "at", "lifetime": "20m"}, b'{"at": 999700}', 75.0,
-            {Source.PAYLOAD, Source.CLOCK, Source.DECLARED}, id="a lifetime of its own",
+            {ArgumentSource.PAYLOAD, ArgumentSource.CLOCK, ArgumentSource.DECLARED}, id="a lifetime of its own",
         ),
         pytest.param(
             {"indicator": "completeness", "weights": {"lat": 2, "gps.lon": 2, "alt": 1, "no": 5}},
-            b'{"lat": 1, "gps": {"lon": 2}, "alt": null}', 40.0, {Source.PAYLOAD}, id="attributes that are there",
+            b'{"lat": 1, "gps": {"lon": 2}, "alt": null}', 40.0,
+            {ArgumentSource.PAYLOAD}, id="attributes that are there",
         ),
         pytest.param(
             {"indicator": "precision", "formula": "value", "value": "xpath('number(//p)')"}, b"<a><p>7</p></a>", 7.0,
-            {Source.PAYLOAD}, id="from XML by XPath",
+            {ArgumentSource.PAYLOAD}, id="from XML by XPath",
         ),
     ],
 )  # fmt: skip
-def test_collectors(said: dict[str, object], payload: bytes, expected: float, sources: set[Source]) -> None:
+def test_collectors(said: dict[str, object], payload: bytes, expected: float, sources: set[ArgumentSource]) -> None:
     collector = read_collector(said, LIBRARY, SENSOR)
     collected = collect([collector], LIBRARY, Content(payload), NOW)
     assert collected.missing == ()
@@ -205,7 +215,7 @@ def test_indicators_are_defined_as_the_domain_writes_them() -> None:
     metric = MetricDefinition("10.1", "%", 1.0, 100.0, Direction.HIGHER, 0.5, (("medium", 50.0), ("high", 80.0)))
     assert read_indicator("10", said) == Indicator("10", Criterion("10.1", (metric,), "precision"))
     short = read_indicator("delay", {"unit": "ms", "range": [0, None], "better": "lower"})
-    assert short.keys == (Key("delay", "delay", "delay"),)
+    assert short.keys == (MetricKey("delay", "delay", "delay"),)
     assert make_catalogue([short]).kind(short.keys[0]) == "delay"
 
 

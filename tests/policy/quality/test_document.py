@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.language.condition import make_condition
-from penstock.language.errors import Failure, Kind
-from penstock.language.limits import MOST_EVENT_WORK, MOST_WORK
-from penstock.model.content.content import Content, Format, Reader
+from penstock.language.errors import Failure, FailureKind
+from penstock.language.limits import MAX_EVENT_WORK, MAX_WORK
+from penstock.model.content.content import Content, ContentReader, Format
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.quality import NO_QUALITY, Key, MetricValue, Quality, moment
-from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, Want
+from penstock.model.quality import NO_QUALITY, MetricKey, MetricValue, Quality, moment
+from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract
 from penstock.policy.contracts.degrade import Keep, Step
 from penstock.policy.contracts.release import Releaser
 from penstock.policy.quality.carriage import write_quality
@@ -19,7 +19,7 @@ from penstock.policy.quality.criteria import make_catalogue
 from penstock.policy.quality.document import document_of
 from penstock.policy.quality.needs import XPathNeed, why_not
 
-PRECISION = Quality([MetricValue(Key("10", "10.1", "10.1"), 47.5, moment(0), moment(5))])
+PRECISION = Quality([MetricValue(MetricKey("10", "10.1", "10.1"), 47.5, moment(0), moment(5))])
 LARGE = b"<a>" + b"<b><c>1</c></b>" * 20_000 + b"</a>"
 
 EXPRESSIONS = """\
@@ -73,7 +73,7 @@ def _document(root: str, inside: list[str]) -> bytes:
 qualities = st.lists(
     st.builds(
         MetricValue,
-        st.builds(Key, st.just("10"), st.just("10.1"), st.sampled_from(["1", "2"])),
+        st.builds(MetricKey, st.just("10"), st.just("10.1"), st.sampled_from(["1", "2"])),
         st.sampled_from([47.5, 1e-9, -3.0, 1e20]),
         st.just(moment(0)),
         st.none() | st.just(moment(5)),
@@ -131,7 +131,7 @@ def test_all_needs_of_an_event_together_have_a_bound() -> None:
     reasons = [why_not([one], NO_QUALITY, content) for one in needs]
     assert reasons[:20] == [()] * 20, "what is within it is asked"
     assert all("takes more than 5000000 steps" in reason for (reason,) in reasons[-100:])
-    assert content.spent <= MOST_EVENT_WORK + MOST_WORK
+    assert content.spent <= MAX_EVENT_WORK + MAX_WORK
     assert why_not(needs[:20], NO_QUALITY, content) == (), "what was found is known"
 
 
@@ -140,7 +140,7 @@ def test_needs_and_conditions_have_one_bound() -> None:
     why_not([XPathNeed(f"//b[{n}]") for n in range(1, 64)], NO_QUALITY, content)
     outcome = make_condition("xpath('count(//b) > 1')").holds(content)
     assert isinstance(outcome, Failure)
-    assert outcome.kind is Kind.TOO_COSTLY
+    assert outcome.kind is FailureKind.TOO_COSTLY
 
 
 def test_what_is_left_of_an_event_counts_to_the_same_bound() -> None:
@@ -149,7 +149,7 @@ def test_what_is_left_of_an_event_counts_to_the_same_bound() -> None:
     for view in views:
         why_not([XPathNeed(f"//b[{n}]") for n in range(1, 64)], NO_QUALITY, view)
     assert {content.spent} == {view.spent for view in views}
-    assert content.spent <= MOST_EVENT_WORK + MOST_WORK
+    assert content.spent <= MAX_EVENT_WORK + MAX_WORK
     (reason,) = why_not([XPathNeed("//c")], NO_QUALITY, views[-1])
     assert "takes more than" in reason
 
@@ -172,7 +172,7 @@ def test_each_consumer_s_needs_are_asked_of_what_it_is_shown() -> None:
     found = {}
     for purpose in ("near", "far"):
         for expression in ("//t[.=31]", "//t[.=35]", "//t", "//u"):
-            want = Want("w", "#", needs=(XPathNeed(expression),))
+            want = ContextWant("w", "#", needs=(XPathNeed(expression),))
             consumer = ConsumerContract("c", frozenset({"*"}), (want,), purposes=frozenset({purpose}))
             releaser = Releaser(producer, consumer, want, make_catalogue([]), ())
             found[purpose, expression] = releaser.decide(content, NO_QUALITY, (), 100.0).is_released
@@ -183,7 +183,7 @@ def test_each_consumer_s_needs_are_asked_of_what_it_is_shown() -> None:
 
 
 def test_views_of_an_event_count_together_and_leave_its_content_known() -> None:
-    reader = Reader()
+    reader = ContentReader()
     event = Event("t", b"<a><b/></a>")
     content = reader.read(event)
     same = reader.view(event._replace(qos=1), event)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from penstock.language.condition import make_condition
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import PolicyError
-from penstock.model.quality import NO_QUALITY, Catalogue, Key, MetricValue, Quality, moment
+from penstock.model.quality import NO_QUALITY, Catalogue, MetricKey, MetricValue, Quality, moment
 from penstock.policy.contracts.text_form import read_indicator
 from penstock.policy.quality.carriage import write_quality
 from penstock.policy.quality.criteria import make_catalogue
@@ -22,7 +22,7 @@ from penstock.policy.quality.needs import (
     why_not,
 )
 
-KEY = Key("10", "10.1", "10.1")
+KEY = MetricKey("10", "10.1", "10.1")
 CATALOGUE: Catalogue = make_catalogue(
     [
         read_indicator("10", {"criterion": "10.1", "definitions": {"10.1": {}}}),
@@ -47,7 +47,7 @@ OBSERVABLE = (
 )
 
 
-def quality(*pairs: tuple[Key, float]) -> Quality:
+def quality(*pairs: tuple[MetricKey, float]) -> Quality:
     return Quality(MetricValue(key, value, moment(0)) for key, value in pairs)
 
 
@@ -56,10 +56,12 @@ def quality(*pairs: tuple[Key, float]) -> Quality:
     [
         pytest.param(LISTING_3_CRITERION, quality((KEY, 3)), True, id="the criterion is there"),
         pytest.param(LISTING_3_CRITERION, NO_QUALITY, False, id="no criterion"),
-        pytest.param(LISTING_3_CRITERION, quality((Key("10", "10.1", "10.2"), 50)), False, id="another definition"),
+        pytest.param(
+            LISTING_3_CRITERION, quality((MetricKey("10", "10.1", "10.2"), 50)), False, id="another definition"
+        ),
         pytest.param(LISTING_3_VALUE, quality((KEY, 40)), True, id="as good as it must be"),
         pytest.param(LISTING_3_VALUE, quality((KEY, 39.75)), False, id="not as good"),
-        pytest.param(LISTING_3_VALUE, quality((Key("10", "10.1", "10.2"), 50)), False, id="good, but another"),
+        pytest.param(LISTING_3_VALUE, quality((MetricKey("10", "10.1", "10.2"), 50)), False, id="good, but another"),
         pytest.param(LISTING_3_VALUE, NO_QUALITY, False, id="no value"),
     ],
 )
@@ -102,12 +104,14 @@ def test_listing_3_is_what_we_write() -> None:
         pytest.param("10/10.1", Need(KEY), id="a criterion with one metric"),
         pytest.param("10/10.1/10.1 >= 40", Need(KEY, ">=", 40), id="a value"),
         pytest.param(" 10<-1.5 ", Need(KEY, "<", -1.5), id="blanks or none"),
-        pytest.param("1/2/3 > 4", Need(Key("1", "2", "3"), ">", 4), id="a metric that nobody defines"),
-        pytest.param("precision >= high", Need(Key(*["precision"] * 3), ">=", 80), id="a level"),
-        pytest.param("age >= new", Need(Key(*["age"] * 3), "<=", 10), id="a level where lower is better"),
+        pytest.param("1/2/3 > 4", Need(MetricKey("1", "2", "3"), ">", 4), id="a metric that nobody defines"),
+        pytest.param("precision >= high", Need(MetricKey(*["precision"] * 3), ">=", 80), id="a level"),
+        pytest.param("age >= new", Need(MetricKey(*["age"] * 3), "<=", 10), id="a level where lower is better"),
         pytest.param({"indicator": "10"}, Need(KEY), id="a mapping"),
         pytest.param({"indicator": 10, "at_least": 40}, Need(KEY, ">=", 40), id="a mapping with a bound"),
-        pytest.param({"indicator": "age", "level": "new"}, Need(Key(*["age"] * 3), "<=", 10), id="a mapping, a level"),
+        pytest.param(
+            {"indicator": "age", "level": "new"}, Need(MetricKey(*["age"] * 3), "<=", 10), id="a mapping, a level"
+        ),
         pytest.param({"xpath": LISTING_3_VALUE}, Need(KEY, ">=", 40), id="Listing 3 in a mapping"),
         pytest.param("//qocindicator", XPathNeed("//qocindicator"), id="other XPath"),
     ],
@@ -153,7 +157,7 @@ needs = st.builds(Need, st.just(KEY), st.sampled_from([None, ">=", "<=", ">", "<
 
 @given(needs, st.none() | quarters, st.booleans())
 def test_a_constraint_means_the_same_in_every_form(need: Need, value: float | None, is_other_there: bool) -> None:
-    others = [(Key("20", "20.1", "a"), 5.0)] if is_other_there else []
+    others = [(MetricKey("20", "20.1", "a"), 5.0)] if is_other_there else []
     given = quality(*others, *([] if value is None else [(KEY, value)]))
     holds = not why_not([need], given)
     written = {**KEY._asdict(), **({} if need.relation is None else {WORDS[need.relation]: need.bound})}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.quality import Key, Quality
+from penstock.model.quality import MetricKey, Quality
 from penstock.model.values import Timestamp
 from penstock.policy.quality.criteria import LIBRARY
 from penstock.policy.quality.propagation import Operation, aged, propagate
@@ -17,7 +17,7 @@ NOW = 60.0
 SUMMED = (Operation.MEAN, Operation.SUM, Operation.SELECT)
 
 
-def _summary(key: Key, inputs: list[Quality]) -> Summary:
+def _summary(key: MetricKey, inputs: list[Quality]) -> Summary:
     found = [one for quality in inputs if (one := aged(quality, LIBRARY, NOW).get(key)) is not None]
     values = [one.value for one in found]
     squares = math.fsum((1 - min(max(value, 0), 100) / 100) ** 2 for value in values)

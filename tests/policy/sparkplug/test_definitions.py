@@ -11,7 +11,7 @@ from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.model.sparkplug.topic import message_topic
 from penstock.policy.sparkplug.policies import Access, AccessPolicy
-from penstock.policy.sparkplug.views import START, Known, Request, seen
+from penstock.policy.sparkplug.views import START, BirthRecord, ViewRequest, seen
 from tests.support.memory.sparkplug import encode
 from tests.support.models.sparkplug_views import State, views
 
@@ -57,11 +57,11 @@ reports = st.lists(st.dictionaries(st.sampled_from(NAMES), values), max_size=8)
 @given(policies, births, reports, st.booleans())
 def test_the_step_is_the_definition(rules: list[Policy], birth: State, history: list[State], aliased: bool) -> None:
     access = Access([AccessPolicy("client:s", NBIRTH, (), "read"), *(rule.compiled() for rule in rules)])
-    known, standing, found = Known(), START, []
+    known, standing, found = BirthRecord(), START, []
     for topic, state in [(NBIRTH, birth), *((NDATA, one) for one in history)]:
         message = parse(encode({"metrics": [_metric(topic, *one, aliased) for one in state.items()]}))
         known.born(message) if topic == NBIRTH else known.reported(message)
-        request = Request(message_topic(topic), message, known)
+        request = ViewRequest(message_topic(topic), message, known)
         view, standing = seen(access.grants(["client:s"], topic, "read"), request, {}, standing)
         found.append(None if view is None else _said(view.payload()))
     assert found[1:] == views(rules, birth, history)

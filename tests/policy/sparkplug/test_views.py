@@ -9,7 +9,7 @@ from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.model.sparkplug.topic import message_topic
 from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege
-from penstock.policy.sparkplug.views import START, Known, Request, Standing, View, seen, written
+from penstock.policy.sparkplug.views import START, BirthRecord, View, ViewRequest, WithheldMetrics, seen, written
 from tests.support.memory.sparkplug import encode
 
 NBIRTH, NDATA, DCMD = "spBv1.0/G1/NBIRTH/E1", "spBv1.0/G1/NDATA/E1", "spBv1.0/G1/DCMD/E1/d1"
@@ -39,7 +39,7 @@ class Reader:
 
     def __init__(self, *policies: AccessPolicy) -> None:
         self.access = Access(policies)
-        self.known = Known()
+        self.known = BirthRecord()
         self.standing = START
 
     def sees(self, topic: str, *metrics: dict[str, Any]) -> dict[str, Any] | None:
@@ -54,13 +54,13 @@ class Reader:
         else:
             self.known.reported(message)
         grants = self.access.grants(["client:a1"], topic, "read")
-        request = Request(message_topic(topic), message, self.known)
+        request = ViewRequest(message_topic(topic), message, self.known)
         view, self.standing = seen(grants, request, {}, self.standing)
         return view
 
 
 def writes(topic: str, policies: list[AccessPolicy], *metrics: dict[str, Any]) -> dict[str, Any] | None:
-    request = Request(message_topic(topic), parse(encode({"metrics": list(metrics)})))
+    request = ViewRequest(message_topic(topic), parse(encode({"metrics": list(metrics)})))
     view = written(Access(policies).grants(["client:a1"], topic, "write"), request, {})
     return None if view is None else read_sparkplug(view.payload())["metrics"]
 
@@ -169,7 +169,7 @@ def test_a_birth_begins_anew() -> None:
 
 def test_a_birth_that_is_denied_begins_anew_too() -> None:
     reader = Reader(policy(NDATA, ("s",)))
-    reader.standing = Standing(frozenset({"s"}))
+    reader.standing = WithheldMetrics(frozenset({"s"}))
     assert reader.sees(NBIRTH, metric("s", 0)) is None
     assert reader.standing == START
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from penstock.language.condition import make_condition
 from penstock.model.errors import ContentError
 from penstock.model.sparkplug.message import COMPRESSED, parse
-from penstock.model.sparkplug.topic import MessageTopic, Source
-from penstock.policy.sparkplug.edge_nodes import Plant, Reader
+from penstock.model.sparkplug.topic import MessageTopic, SparkplugSource
+from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
 from penstock.policy.sparkplug.policies import AccessPolicy, Grants
-from penstock.policy.sparkplug.views import START, Known, Request, seen
+from penstock.policy.sparkplug.views import START, BirthRecord, ViewRequest, seen
 from tests.support.memory.sparkplug import PAYLOAD
 
-SOURCE = Source("G", "E")
+SOURCE = SparkplugSource("G", "E")
 NBIRTH, NDATA = MessageTopic("NBIRTH", SOURCE), MessageTopic("NDATA", SOURCE)
 NAMES = [f"<name {letter}>" for letter in "abcdef"]
 ALIASES = {name: number for number, name in enumerate(NAMES, start=1)}
@@ -126,8 +126,8 @@ def grants(excluded: Sequence[str], when: str = "") -> Grants:
     return Grants([AccessPolicy("client:a", "spBv1.0/#", tuple(excluded), "read", condition, "p")])
 
 
-def known(birth: bytes) -> Known:
-    made = Known()
+def known(birth: bytes) -> BirthRecord:
+    made = BirthRecord()
     made.born(parse(birth))
     return made
 
@@ -137,7 +137,7 @@ def known(birth: bytes) -> Known:
 
 @given(births(), exclusions)
 def test_a_birth_without_what_is_excluded(birth: bytes, excluded: list[str]) -> None:
-    view, after = seen(grants(excluded), Request(NBIRTH, parse(birth)), {}, START)
+    view, after = seen(grants(excluded), ViewRequest(NBIRTH, parse(birth)), {}, START)
     assert view is not None
     clean(view.payload(), excluded)
     assert after.unborn == set(excluded)
@@ -149,7 +149,7 @@ def test_a_report_is_cut_and_nothing_else_is_touched(
 ) -> None:
     payload = b"".join(part for _, part in parts)
     whole = compressed(payload) if is_compressed else payload
-    view, _ = seen(grants(excluded), Request(NDATA, parse(whole), known(birth)), {}, START)
+    view, _ = seen(grants(excluded), ViewRequest(NDATA, parse(whole), known(birth)), {}, START)
     assert view is not None
     made = inflated(view.payload()) if is_compressed else view.payload()
     clean(made, excluded)
@@ -163,7 +163,7 @@ def test_a_report_is_cut_and_nothing_else_is_touched(
 @given(births(), st.lists(st.tuples(reports(), st.booleans()), max_size=6), exclusions)
 def test_nothing_leaks_over_a_history(birth: bytes, said: list[tuple[list[Part], bool]], excluded: list[str]) -> None:
     """Sometimes a message is withheld as a whole; what comes back is never what is still excluded."""
-    plant, reader = Plant(), Reader()
+    plant, reader = Plant(), PlantReader()
     rights, none = grants(excluded), grants([], "false")
     message = parse(birth)
     plant.take(NBIRTH, message)
@@ -206,7 +206,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 def test_damage_never_shows_what_is_excluded(birth: bytes, data: bytes, excluded: list[str], when: str) -> None:
     """What is refused is refused as content; what is taken, another reader takes for the same metrics."""
     try:
-        view, _ = seen(grants(excluded, when), Request(NDATA, parse(data), known(birth)), {}, START)
+        view, _ = seen(grants(excluded, when), ViewRequest(NDATA, parse(data), known(birth)), {}, START)
         made = None if view is None else view.payload()
     except ContentError:
         return
@@ -261,4 +261,4 @@ def test_what_is_nested_without_end_is_refused(number: int, around: Callable[[by
         inner = around(inner)
     data = field(2, field(1, b"deep") + field(number, inner))
     with pytest.raises(ContentError):
-        seen(grants([], "deep.value == null"), Request(NDATA, parse(data), Known()), {}, START)
+        seen(grants([], "deep.value == null"), ViewRequest(NDATA, parse(data), BirthRecord()), {}, START)

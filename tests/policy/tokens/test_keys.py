@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from penstock.model.errors import PolicyError
 from penstock.policy.tokens.encoding import from_base64url
-from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.errors import TokenError, TokenFault
 from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey, as_jwk
 from penstock.policy.tokens.revocation import Revoked, revoke
 from tests.support.memory.tokens import KEY_SET, KEYS, NOW, key_of
@@ -140,7 +140,7 @@ def test_when_a_key_is_in_use(now: float, in_use: bool) -> None:
 def test_a_key_that_is_not_there_cannot_be_retired() -> None:
     with pytest.raises(TokenError) as caught:
         KEY_SET.retire("other", NOW)
-    assert caught.value.reason is Reason.UNKNOWN_KEY
+    assert caught.value.reason is TokenFault.UNKNOWN_KEY
 
 
 def jwk(**changes: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def test_key_sets_that_are_refused(title: str, tmp_path: Path) -> None:
 def test_a_key_set_with_a_member_twice_is_refused() -> None:
     with pytest.raises(TokenError) as caught:
         KeySet.parse(b'{"keys":[],"keys":[]}')
-    assert caught.value.reason is Reason.DUPLICATE_MEMBERS
+    assert caught.value.reason is TokenFault.DUPLICATE_MEMBERS
 
 
 def test_what_is_revoked(tmp_path: Path) -> None:

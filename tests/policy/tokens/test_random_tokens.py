@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.model.topic import covers, matches
 from penstock.policy.tokens.encoding import from_base64url, to_base64url
-from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.errors import TokenError, TokenFault
 from penstock.policy.tokens.rights import TokenRights
 from penstock.policy.tokens.token import Claims, Party, Token, issue, may_publish, parse_token, sign
 from penstock.policy.tokens.verification import verify
@@ -87,7 +87,7 @@ def test_no_other_claims_go_under_a_signature(made: Token, other: Claims) -> Non
         return
     with pytest.raises(TokenError) as caught:
         verify(Token(other, made.signatures), KEY_SET, other.not_before, other.audience)
-    assert caught.value.reason is Reason.BAD_SIGNATURE
+    assert caught.value.reason is TokenFault.BAD_SIGNATURE
 
 
 def flipped(data: bytes, at: int, by: int) -> bytes:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.topic import matches
-from penstock.policy.tokens.scope import Grant, ScopeError, read_scope
+from penstock.policy.tokens.scope import ScopeError, TokenGrant, read_scope
 
 LEVELS = st.one_of(st.sampled_from(["a", "b", "+", " ", '"', "\\", "%41", "ü", "$x", ""]))
 FILTERS = st.builds(
@@ -19,7 +19,7 @@ TOPICS = st.lists(st.sampled_from(["a", "b", " ", "$x"]), min_size=1, max_size=5
 
 @given(SETS, SETS)
 def test_what_is_written_is_read_again(publish: frozenset[str], subscribe: frozenset[str]) -> None:
-    grant = Grant(publish, subscribe)
+    grant = TokenGrant(publish, subscribe)
     if publish or subscribe:
         assert read_scope(grant.scope) == grant
         assert grant.narrowed(grant.scope) == grant
@@ -30,10 +30,10 @@ def test_a_scope_never_widens(granted: frozenset[str], asked: frozenset[str], to
     if not asked:
         return
     try:
-        narrowed = Grant(granted, frozenset()).narrowed(Grant(asked, frozenset()).scope)
+        narrowed = TokenGrant(granted, frozenset()).narrowed(TokenGrant(asked, frozenset()).scope)
     except ScopeError:
         return
-    assert narrowed == Grant(asked, frozenset())
+    assert narrowed == TokenGrant(asked, frozenset())
     if any(matches(one, topic) for one in asked):
         assert any(matches(one, topic) for one in granted)
 

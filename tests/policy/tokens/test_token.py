@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.errors import TokenError, TokenFault
 from penstock.policy.tokens.rights import TokenRights
 from penstock.policy.tokens.token import (
     MAX_BYTES,
@@ -36,7 +36,7 @@ from tests.support.memory.tokens import (
 )
 
 
-def reason_of(data: bytes) -> Reason:
+def reason_of(data: bytes) -> TokenFault:
     with pytest.raises(TokenError) as caught:
         parse_token(data)
     return caught.value.reason
@@ -123,7 +123,7 @@ def test_the_order_of_signatures_means_nothing() -> None:
 def test_a_node_signs_once() -> None:
     with pytest.raises(TokenError) as caught:
         sign(token("b2"), "b2", key_of("another key of b2"))
-    assert caught.value.reason is Reason.SIGNED_TWICE
+    assert caught.value.reason is TokenFault.SIGNED_TWICE
 
 
 def test_ids_differ() -> None:
@@ -132,33 +132,33 @@ def test_ids_differ() -> None:
 
 # What cannot be said.
 
-CLAIMED: dict[str, tuple[dict[str, Any], Reason]] = {
-    "an issuer without a name": ({"issuer": ""}, Reason.MALFORMED),
-    "an issuer with a line end": ({"issuer": "b1\n"}, Reason.MALFORMED),
-    "a domain as subject": ({"subject": PLANT}, Reason.MALFORMED),
-    "a client without a name": ({"subject": Party("client", "")}, Reason.MALFORMED),
-    "a client with a line end": ({"subject": Party("client", "a\nb")}, Reason.MALFORMED),
-    "a client with a surrogate": ({"subject": Party("client", "\ud800")}, Reason.MALFORMED),
-    "a client with a long name": ({"subject": Party("client", "ä" * 129)}, Reason.MALFORMED),
-    "for nobody": ({"audience": frozenset()}, Reason.MALFORMED),
-    "for a client": ({"audience": frozenset({Party("client", "a")})}, Reason.MALFORMED),
-    "for a node with a slash": ({"audience": frozenset({Party("node", "a/b")})}, Reason.MALFORMED),
-    "expired before it counts": ({"not_before": NOW + 3_600}, Reason.MALFORMED),
-    "expired before it was issued": ({"issued": NOW + 3_600}, Reason.MALFORMED),
-    "a time before 1970": ({"issued": -1}, Reason.MALFORMED),
-    "a time with a fraction": ({"issued": NOW - 0.5}, Reason.MALFORMED),
-    "a time that is true": ({"not_before": True}, Reason.MALFORMED),
-    "a time after 9999": ({"expiry": 10**12}, Reason.MALFORMED),
-    "no id": ({"id": ""}, Reason.MALFORMED),
-    "an id with a blank": ({"id": "a b"}, Reason.MALFORMED),
-    "a long id": ({"id": "a" * 65}, Reason.MALFORMED),
-    "an empty filter": ({"publish": frozenset({""})}, Reason.MALFORMED),
-    "what is no filter": ({"subscribe": frozenset({"a/#/b"})}, Reason.MALFORMED),
-    "a shared subscription": ({"subscribe": frozenset({"$share/g/a"})}, Reason.MALFORMED),
-    "a node that publishes": ({"subject": Party("node", "b2")}, Reason.MALFORMED),
-    "a long filter": ({"publish": frozenset({"a" * (MAX_FILTER_BYTES + 1)})}, Reason.OVERSIZED),
-    "many filters": ({"publish": frozenset(map(str, range(MAX_FILTERS)))}, Reason.OVERSIZED),
-    "more than 16 KiB": ({"publish": frozenset(f"{one:0500}" for one in range(40))}, Reason.OVERSIZED),
+CLAIMED: dict[str, tuple[dict[str, Any], TokenFault]] = {
+    "an issuer without a name": ({"issuer": ""}, TokenFault.MALFORMED),
+    "an issuer with a line end": ({"issuer": "b1\n"}, TokenFault.MALFORMED),
+    "a domain as subject": ({"subject": PLANT}, TokenFault.MALFORMED),
+    "a client without a name": ({"subject": Party("client", "")}, TokenFault.MALFORMED),
+    "a client with a line end": ({"subject": Party("client", "a\nb")}, TokenFault.MALFORMED),
+    "a client with a surrogate": ({"subject": Party("client", "\ud800")}, TokenFault.MALFORMED),
+    "a client with a long name": ({"subject": Party("client", "ä" * 129)}, TokenFault.MALFORMED),
+    "for nobody": ({"audience": frozenset()}, TokenFault.MALFORMED),
+    "for a client": ({"audience": frozenset({Party("client", "a")})}, TokenFault.MALFORMED),
+    "for a node with a slash": ({"audience": frozenset({Party("node", "a/b")})}, TokenFault.MALFORMED),
+    "expired before it counts": ({"not_before": NOW + 3_600}, TokenFault.MALFORMED),
+    "expired before it was issued": ({"issued": NOW + 3_600}, TokenFault.MALFORMED),
+    "a time before 1970": ({"issued": -1}, TokenFault.MALFORMED),
+    "a time with a fraction": ({"issued": NOW - 0.5}, TokenFault.MALFORMED),
+    "a time that is true": ({"not_before": True}, TokenFault.MALFORMED),
+    "a time after 9999": ({"expiry": 10**12}, TokenFault.MALFORMED),
+    "no id": ({"id": ""}, TokenFault.MALFORMED),
+    "an id with a blank": ({"id": "a b"}, TokenFault.MALFORMED),
+    "a long id": ({"id": "a" * 65}, TokenFault.MALFORMED),
+    "an empty filter": ({"publish": frozenset({""})}, TokenFault.MALFORMED),
+    "what is no filter": ({"subscribe": frozenset({"a/#/b"})}, TokenFault.MALFORMED),
+    "a shared subscription": ({"subscribe": frozenset({"$share/g/a"})}, TokenFault.MALFORMED),
+    "a node that publishes": ({"subject": Party("node", "b2")}, TokenFault.MALFORMED),
+    "a long filter": ({"publish": frozenset({"a" * (MAX_FILTER_BYTES + 1)})}, TokenFault.OVERSIZED),
+    "many filters": ({"publish": frozenset(map(str, range(MAX_FILTERS)))}, TokenFault.OVERSIZED),
+    "more than 16 KiB": ({"publish": frozenset(f"{one:0500}" for one in range(40))}, TokenFault.OVERSIZED),
 }
 
 
@@ -181,7 +181,7 @@ def test_the_bounds_can_be_reached() -> None:
     assert parse_token(often.text) == often
     with pytest.raises(TokenError) as caught:
         sign(often, "b0", KEYS["b2"])
-    assert caught.value.reason is Reason.OVERSIZED
+    assert caught.value.reason is TokenFault.OVERSIZED
 
 
 def test_a_node_holds_a_token_to_subscribe() -> None:
@@ -200,39 +200,39 @@ def payload(**changes: Any) -> bytes:
 
 
 PAYLOADS = {
-    "not JSON": (b"{", Reason.MALFORMED),
-    "not UTF-8": (b'{"token":"\xff"}', Reason.MALFORMED),
-    "a list": (b"[]", Reason.MALFORMED),
-    "nothing": (b"", Reason.MALFORMED),
-    "deep": (b"[" * 5_000, Reason.MALFORMED),
-    "a number that is not JSON": (payload().replace(b'"token":1', b'"token":NaN'), Reason.MALFORMED),
-    "a version to come": (payload(token=2), Reason.MALFORMED),
-    "one claim is missing": (payload().replace(b'"token":1', b'"x":1'), Reason.MALFORMED),
-    "one claim too many": (payload(admin=True), Reason.MALFORMED),
-    "a time that is true": (payload(nbf=True), Reason.MALFORMED),
-    "a time with a fraction": (payload(nbf=1.5), Reason.MALFORMED),
-    "a time as text": (payload(nbf="1"), Reason.MALFORMED),
-    "a time of 5,000 digits": (payload().replace(b'"token":1', b'"token":' + b"1" * 5_000), Reason.MALFORMED),
-    "a filter that is a number": (payload(publish=[1]), Reason.MALFORMED),
-    "filters that are a text": (payload(publish="a"), Reason.MALFORMED),
-    "a subject without a kind": (payload(sub="pump"), Reason.MALFORMED),
-    "a subject of no kind": (payload(sub="user:pump"), Reason.MALFORMED),
-    "many filters, all the same": (payload(publish=["a"] * (MAX_FILTERS + 1)), Reason.OVERSIZED),
-    "a claim twice": (payload().replace(b'"token":1', b'"token":1,"token":1'), Reason.DUPLICATE_MEMBERS),
+    "not JSON": (b"{", TokenFault.MALFORMED),
+    "not UTF-8": (b'{"token":"\xff"}', TokenFault.MALFORMED),
+    "a list": (b"[]", TokenFault.MALFORMED),
+    "nothing": (b"", TokenFault.MALFORMED),
+    "deep": (b"[" * 5_000, TokenFault.MALFORMED),
+    "a number that is not JSON": (payload().replace(b'"token":1', b'"token":NaN'), TokenFault.MALFORMED),
+    "a version to come": (payload(token=2), TokenFault.MALFORMED),
+    "one claim is missing": (payload().replace(b'"token":1', b'"x":1'), TokenFault.MALFORMED),
+    "one claim too many": (payload(admin=True), TokenFault.MALFORMED),
+    "a time that is true": (payload(nbf=True), TokenFault.MALFORMED),
+    "a time with a fraction": (payload(nbf=1.5), TokenFault.MALFORMED),
+    "a time as text": (payload(nbf="1"), TokenFault.MALFORMED),
+    "a time of 5,000 digits": (payload().replace(b'"token":1', b'"token":' + b"1" * 5_000), TokenFault.MALFORMED),
+    "a filter that is a number": (payload(publish=[1]), TokenFault.MALFORMED),
+    "filters that are a text": (payload(publish="a"), TokenFault.MALFORMED),
+    "a subject without a kind": (payload(sub="pump"), TokenFault.MALFORMED),
+    "a subject of no kind": (payload(sub="user:pump"), TokenFault.MALFORMED),
+    "many filters, all the same": (payload(publish=["a"] * (MAX_FILTERS + 1)), TokenFault.OVERSIZED),
+    "a claim twice": (payload().replace(b'"token":1', b'"token":1,"token":1'), TokenFault.DUPLICATE_MEMBERS),
     "a claim twice, once in disguise": (
         payload().replace(b'"token":1', b'"token":1,"t\\u006fken":1'),
-        Reason.DUPLICATE_MEMBERS,
+        TokenFault.DUPLICATE_MEMBERS,
     ),
-    "blanks": (json.dumps(PAYLOAD, sort_keys=True).encode(), Reason.NOT_CANONICAL),
+    "blanks": (json.dumps(PAYLOAD, sort_keys=True).encode(), TokenFault.NOT_CANONICAL),
     "another order": (
         json.dumps(dict(reversed(PAYLOAD.items())), separators=(",", ":")).encode(),
-        Reason.NOT_CANONICAL,
+        TokenFault.NOT_CANONICAL,
     ),
-    "an escape": (payload().replace(b"pump", b"p\\u0075mp"), Reason.NOT_CANONICAL),
-    "a line end after it": (payload() + b"\n", Reason.NOT_CANONICAL),
-    "a filter twice": (payload(publish=["a", "a"]), Reason.NOT_CANONICAL),
-    "filters in another order": (payload(publish=["b", "a"]), Reason.NOT_CANONICAL),
-    "a number in another form": (payload().replace(b'"token":1', b'"token":1e0'), Reason.MALFORMED),
+    "an escape": (payload().replace(b"pump", b"p\\u0075mp"), TokenFault.NOT_CANONICAL),
+    "a line end after it": (payload() + b"\n", TokenFault.NOT_CANONICAL),
+    "a filter twice": (payload(publish=["a", "a"]), TokenFault.NOT_CANONICAL),
+    "filters in another order": (payload(publish=["b", "a"]), TokenFault.NOT_CANONICAL),
+    "a number in another form": (payload().replace(b'"token":1', b'"token":1e0'), TokenFault.MALFORMED),
 }
 
 
@@ -246,24 +246,24 @@ def test_the_payload_that_the_cases_change_is_good() -> None:
     assert parse_token(raw_token(payload())) == token()
 
 
-HEADERS: dict[str, tuple[bytes | dict[str, Any], Reason]] = {
-    "alg none": (header_of("b1", alg="none"), Reason.ALGORITHM),
-    "alg None": (header_of("b1", alg="None"), Reason.ALGORITHM),
-    "alg HS256": (header_of("b1", alg="HS256"), Reason.ALGORITHM),
-    "alg Ed25519, which is another name": (header_of("b1", alg="Ed25519"), Reason.ALGORITHM),
-    "alg a list": (header_of("b1", alg=["EdDSA"]), Reason.ALGORITHM),
-    "no alg": ({"kid": KEYS["b1"].key_id, "node": "b1"}, Reason.ALGORITHM),
-    "not an object": (b'"EdDSA"', Reason.ALGORITHM),
-    "not JSON": (b"EdDSA", Reason.MALFORMED),
-    "crit": (header_of("b1", crit=["exp"], exp=0), Reason.CRITICAL_HEADER),
-    "crit, empty": (header_of("b1", crit=[]), Reason.CRITICAL_HEADER),
-    "a key of its own": (header_of("b1", jwk={"kty": "OKP"}), Reason.MALFORMED),
-    "an address of keys": (header_of("b1", jku="http://127.0.0.1/keys"), Reason.MALFORMED),
-    "no node": ({"alg": "EdDSA", "kid": KEYS["b1"].key_id}, Reason.MALFORMED),
-    "a node that is none": (header_of("b1", node="b/1"), Reason.MALFORMED),
-    "a key id that is none": (header_of("b1", kid="../b1.pem"), Reason.MALFORMED),
-    "blanks": (json.dumps(header_of("b1")).encode(), Reason.NOT_CANONICAL),
-    "alg twice": (b'{"alg":"none","alg":"EdDSA","kid":"k","node":"b1"}', Reason.DUPLICATE_MEMBERS),
+HEADERS: dict[str, tuple[bytes | dict[str, Any], TokenFault]] = {
+    "alg none": (header_of("b1", alg="none"), TokenFault.ALGORITHM),
+    "alg None": (header_of("b1", alg="None"), TokenFault.ALGORITHM),
+    "alg HS256": (header_of("b1", alg="HS256"), TokenFault.ALGORITHM),
+    "alg Ed25519, which is another name": (header_of("b1", alg="Ed25519"), TokenFault.ALGORITHM),
+    "alg a list": (header_of("b1", alg=["EdDSA"]), TokenFault.ALGORITHM),
+    "no alg": ({"kid": KEYS["b1"].key_id, "node": "b1"}, TokenFault.ALGORITHM),
+    "not an object": (b'"EdDSA"', TokenFault.ALGORITHM),
+    "not JSON": (b"EdDSA", TokenFault.MALFORMED),
+    "crit": (header_of("b1", crit=["exp"], exp=0), TokenFault.CRITICAL_HEADER),
+    "crit, empty": (header_of("b1", crit=[]), TokenFault.CRITICAL_HEADER),
+    "a key of its own": (header_of("b1", jwk={"kty": "OKP"}), TokenFault.MALFORMED),
+    "an address of keys": (header_of("b1", jku="http://127.0.0.1/keys"), TokenFault.MALFORMED),
+    "no node": ({"alg": "EdDSA", "kid": KEYS["b1"].key_id}, TokenFault.MALFORMED),
+    "a node that is none": (header_of("b1", node="b/1"), TokenFault.MALFORMED),
+    "a key id that is none": (header_of("b1", kid="../b1.pem"), TokenFault.MALFORMED),
+    "blanks": (json.dumps(header_of("b1")).encode(), TokenFault.NOT_CANONICAL),
+    "alg twice": (b'{"alg":"none","alg":"EdDSA","kid":"k","node":"b1"}', TokenFault.DUPLICATE_MEMBERS),
 }
 
 
@@ -280,33 +280,33 @@ def changed(**changes: Any) -> bytes:
 
 ONE = outer(token())["signatures"][0]
 OUTERS = {
-    "nothing": (b"", Reason.MALFORMED),
+    "nothing": (b"", TokenFault.MALFORMED),
     "compact serialisation": (
         ".".join((ONE["protected"], CLAIMS.payload, ONE["signature"])).encode(),
-        Reason.MALFORMED,
+        TokenFault.MALFORMED,
     ),
-    "flattened serialisation": (written({"payload": CLAIMS.payload, **ONE}), Reason.MALFORMED),
-    "UTF-16": (token().text.decode().encode("utf-16"), Reason.MALFORMED),
-    "one member too many": (changed(other=1), Reason.MALFORMED),
-    "no signatures": (written({"payload": CLAIMS.payload}), Reason.MALFORMED),
-    "an unprotected header": (changed(signatures=[{**ONE, "header": {"alg": "none"}}]), Reason.MALFORMED),
+    "flattened serialisation": (written({"payload": CLAIMS.payload, **ONE}), TokenFault.MALFORMED),
+    "UTF-16": (token().text.decode().encode("utf-16"), TokenFault.MALFORMED),
+    "one member too many": (changed(other=1), TokenFault.MALFORMED),
+    "no signatures": (written({"payload": CLAIMS.payload}), TokenFault.MALFORMED),
+    "an unprotected header": (changed(signatures=[{**ONE, "header": {"alg": "none"}}]), TokenFault.MALFORMED),
     "only an unprotected header": (
         changed(signatures=[{"header": header_of("b1"), "signature": ONE["signature"]}]),
-        Reason.MALFORMED,
+        TokenFault.MALFORMED,
     ),
-    "padding": (changed(payload=CLAIMS.payload + "="), Reason.MALFORMED),
-    "a line end within": (changed(payload=CLAIMS.payload[:8] + "\n" + CLAIMS.payload[8:]), Reason.MALFORMED),
-    "letters that are not base64url": (changed(payload="ä"), Reason.MALFORMED),
-    "a short signature": (changed(signatures=[{**ONE, "signature": encoded(b"a" * 63)}]), Reason.MALFORMED),
-    "an empty signature": (changed(signatures=[{**ONE, "signature": ""}]), Reason.MALFORMED),
-    "two payloads": (token().text.replace(b'{"payload"', b'{"payload":"","payload"'), Reason.DUPLICATE_MEMBERS),
+    "padding": (changed(payload=CLAIMS.payload + "="), TokenFault.MALFORMED),
+    "a line end within": (changed(payload=CLAIMS.payload[:8] + "\n" + CLAIMS.payload[8:]), TokenFault.MALFORMED),
+    "letters that are not base64url": (changed(payload="ä"), TokenFault.MALFORMED),
+    "a short signature": (changed(signatures=[{**ONE, "signature": encoded(b"a" * 63)}]), TokenFault.MALFORMED),
+    "an empty signature": (changed(signatures=[{**ONE, "signature": ""}]), TokenFault.MALFORMED),
+    "two payloads": (token().text.replace(b'{"payload"', b'{"payload":"","payload"'), TokenFault.DUPLICATE_MEMBERS),
     "two signatures in one": (
         token().text.replace(b'"signature":', b'"signature":"","signature":'),
-        Reason.DUPLICATE_MEMBERS,
+        TokenFault.DUPLICATE_MEMBERS,
     ),
-    "two signatures of one node": (changed(signatures=[ONE, ONE]), Reason.SIGNED_TWICE),
-    "65 signatures": (changed(signatures=[{"protected": "", "signature": ""}] * 65), Reason.OVERSIZED),
-    "more than 16 KiB": (token().text + b" " * MAX_BYTES, Reason.OVERSIZED),
+    "two signatures of one node": (changed(signatures=[ONE, ONE]), TokenFault.SIGNED_TWICE),
+    "65 signatures": (changed(signatures=[{"protected": "", "signature": ""}] * 65), TokenFault.OVERSIZED),
+    "more than 16 KiB": (token().text + b" " * MAX_BYTES, TokenFault.OVERSIZED),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.policy.tokens.errors import Reason, TokenError
+from penstock.policy.tokens.errors import TokenError, TokenFault
 from penstock.policy.tokens.keys import KeySet, PublicKey
 from penstock.policy.tokens.revocation import NOTHING, Revoked
 from penstock.policy.tokens.token import MAX_SIGNATURES, Party, Token, issue, parse_token, sign
@@ -110,23 +110,23 @@ def unsigned() -> bytes:
 
 
 MALLORY = key_of("mallory")
-REFUSED: dict[str, tuple[Case, Reason]] = {
-    "forged: more to publish": (Case(forged(publish=frozenset({"#"}))), Reason.BAD_SIGNATURE),
-    "forged: a later expiry": (Case(forged(expiry=NOW * 2)), Reason.BAD_SIGNATURE),
-    "forged: another holder": (Case(forged(subject=Party("client", "mallory"))), Reason.BAD_SIGNATURE),
-    "signed with a key that nobody knows": (Case(issue(CLAIMS, MALLORY).text), Reason.UNKNOWN_KEY),
-    "signed as b1 with the key of b2": (Case(issue(CLAIMS, KEYS["b2"]).text), Reason.UNKNOWN_KEY),
+REFUSED: dict[str, tuple[Case, TokenFault]] = {
+    "forged: more to publish": (Case(forged(publish=frozenset({"#"}))), TokenFault.BAD_SIGNATURE),
+    "forged: a later expiry": (Case(forged(expiry=NOW * 2)), TokenFault.BAD_SIGNATURE),
+    "forged: another holder": (Case(forged(subject=Party("client", "mallory"))), TokenFault.BAD_SIGNATURE),
+    "signed with a key that nobody knows": (Case(issue(CLAIMS, MALLORY).text), TokenFault.UNKNOWN_KEY),
+    "signed as b1 with the key of b2": (Case(issue(CLAIMS, KEYS["b2"]).text), TokenFault.UNKNOWN_KEY),
     "signed by b2 under the key id of b1": (
         Case(with_signatures(token(), signed_by("b2", CLAIMS.payload, header_of("b1")))),
-        Reason.BAD_SIGNATURE,
+        TokenFault.BAD_SIGNATURE,
     ),
     "a signature moved from another token": (
         Case(with_signatures(token(), signature_of(token(id="t-2"), "b1"))),
-        Reason.BAD_SIGNATURE,
+        TokenFault.BAD_SIGNATURE,
     ),
     "a signer's signature moved from another token": (
         Case(with_signatures(token(), signature_of(token(), "b1"), signature_of(token("b2", id="t-2"), "b2"))),
-        Reason.BAD_SIGNATURE,
+        TokenFault.BAD_SIGNATURE,
     ),
     "signatures of two nodes exchanged": (
         Case(
@@ -136,43 +136,43 @@ REFUSED: dict[str, tuple[Case, Reason]] = {
                 {**signature_of(token("b2"), "b2"), "signature": signature_of(token("b2"), "b1")["signature"]},
             )
         ),
-        Reason.BAD_SIGNATURE,
+        TokenFault.BAD_SIGNATURE,
     ),
     "the issuer's signature stripped": (
         Case(with_signatures(token("b2"), signature_of(token("b2"), "b2"))),
-        Reason.ISSUER_MISSING,
+        TokenFault.ISSUER_MISSING,
     ),
-    "all signatures stripped": (Case(with_signatures(token())), Reason.ISSUER_MISSING),
-    "alg none": (Case(unsigned()), Reason.ALGORITHM),
-    "HS256 with the public key as secret": (Case(keyed_with_public_key()), Reason.ALGORITHM),
-    "expired": (Case(token().text, now=CLAIMS.expiry), Reason.EXPIRED),
-    "not yet valid": (Case(token().text, now=CLAIMS.not_before - 0.001), Reason.NOT_YET_VALID),
-    "replayed in another domain": (Case(token().text, audience=(Party("domain", "city"),)), Reason.WRONG_AUDIENCE),
+    "all signatures stripped": (Case(with_signatures(token())), TokenFault.ISSUER_MISSING),
+    "alg none": (Case(unsigned()), TokenFault.ALGORITHM),
+    "HS256 with the public key as secret": (Case(keyed_with_public_key()), TokenFault.ALGORITHM),
+    "expired": (Case(token().text, now=CLAIMS.expiry), TokenFault.EXPIRED),
+    "not yet valid": (Case(token().text, now=CLAIMS.not_before - 0.001), TokenFault.NOT_YET_VALID),
+    "replayed in another domain": (Case(token().text, audience=(Party("domain", "city"),)), TokenFault.WRONG_AUDIENCE),
     "replayed at another node": (
         Case(token(audience=frozenset({Party("node", "b5")})).text),
-        Reason.WRONG_AUDIENCE,
+        TokenFault.WRONG_AUDIENCE,
     ),
     "a node that is called as the domain": (
         Case(token().text, audience=(Party("node", "plant"),)),
-        Reason.WRONG_AUDIENCE,
+        TokenFault.WRONG_AUDIENCE,
     ),
-    "nowhere": (Case(token().text, audience=()), Reason.WRONG_AUDIENCE),
-    "replayed by another client": (Case(token().text, holder=Party("client", "fan")), Reason.WRONG_HOLDER),
+    "nowhere": (Case(token().text, audience=()), TokenFault.WRONG_AUDIENCE),
+    "replayed by another client": (Case(token().text, holder=Party("client", "fan")), TokenFault.WRONG_HOLDER),
     "a client that is called as a node": (
         Case(token(subject=Party("node", "b2"), publish=frozenset()).text, holder=Party("client", "b2")),
-        Reason.WRONG_HOLDER,
+        TokenFault.WRONG_HOLDER,
     ),
-    "replayed after its id was revoked": (Case(token().text, revoked=Revoked(frozenset({"t-1"}))), Reason.REVOKED),
+    "replayed after its id was revoked": (Case(token().text, revoked=Revoked(frozenset({"t-1"}))), TokenFault.REVOKED),
     "the issuer's key is revoked": (
         Case(token("b2").text, revoked=Revoked(keys=frozenset({KEYS["b1"].key_id}))),
-        Reason.REVOKED,
+        TokenFault.REVOKED,
     ),
-    "the issuer's key is retired": (Case(token().text, keys=retired("b1", NOW)), Reason.KEY_NOT_IN_USE),
+    "the issuer's key is retired": (Case(token().text, keys=retired("b1", NOW)), TokenFault.KEY_NOT_IN_USE),
     "the issuer's key is to be used later": (
         Case(token().text, keys=KeySet.of([PublicKey("b1", KEYS["b1"].public, not_before=NOW + 1)])),
-        Reason.KEY_NOT_IN_USE,
+        TokenFault.KEY_NOT_IN_USE,
     ),
-    "no keys": (Case(token().text, keys=KeySet()), Reason.UNKNOWN_KEY),
+    "no keys": (Case(token().text, keys=KeySet()), TokenFault.UNKNOWN_KEY),
 }
 
 
@@ -189,7 +189,7 @@ def test_every_reason_is_shown_by_some_test() -> None:
     from tests.policy.tokens.test_token import CLAIMED, HEADERS, OUTERS, PAYLOADS
 
     at_parsing = [reason for cases in (CLAIMED, HEADERS, OUTERS, PAYLOADS) for _, reason in cases.values()]
-    assert {*at_parsing, *(reason for _, reason in REFUSED.values())} == set(Reason)
+    assert {*at_parsing, *(reason for _, reason in REFUSED.values())} == set(TokenFault)
 
 
 def test_each_signature_has_its_reason() -> None:
@@ -201,10 +201,10 @@ def test_each_signature_has_its_reason() -> None:
     found = check_signatures(bad, keys, NOW, Revoked(keys=frozenset({KEYS["b4"].key_id})))
     assert {one.node: one.reason for one in found} == {
         "b1": None,
-        "b2": Reason.KEY_NOT_IN_USE,
-        "b3": Reason.UNKNOWN_KEY,
-        "b4": Reason.REVOKED,
-        "b5": Reason.BAD_SIGNATURE,
+        "b2": TokenFault.KEY_NOT_IN_USE,
+        "b3": TokenFault.UNKNOWN_KEY,
+        "b4": TokenFault.REVOKED,
+        "b5": TokenFault.BAD_SIGNATURE,
     }
 
 
@@ -215,7 +215,7 @@ def test_a_signature_has_one_form() -> None:
     number = int.from_bytes(signature.value[32:], "little") + order
     other = replace(signature, value=signature.value[:32] + number.to_bytes(32, "little"))
     (found,) = check_signatures(Token(CLAIMS, (other,)), KEY_SET, NOW)
-    assert found.reason is Reason.BAD_SIGNATURE
+    assert found.reason is TokenFault.BAD_SIGNATURE
 
 
 def test_rotation_old_and_new_keys_of_a_node_count_side_by_side() -> None:
@@ -230,7 +230,7 @@ def test_rotation_old_and_new_keys_of_a_node_count_side_by_side() -> None:
     assert signers(new_token, NOW + 100) == {"b1"}
     with pytest.raises(TokenError) as caught:
         signers(old_token, NOW + 100)
-    assert caught.value.reason is Reason.KEY_NOT_IN_USE
+    assert caught.value.reason is TokenFault.KEY_NOT_IN_USE
     with pytest.raises(TokenError):
         signers(new_token, NOW - 1)
 
@@ -275,7 +275,7 @@ def test_what_is_kept_ends_with_the_token() -> None:
     verifier.verify(token().text, NOW)
     with pytest.raises(TokenError) as caught:
         verifier.verify(token().text, CLAIMS.expiry)
-    assert caught.value.reason is Reason.EXPIRED
+    assert caught.value.reason is TokenFault.EXPIRED
     assert verifier.named(token().digest, CLAIMS.expiry) is None
     assert verifier.named(token().digest, CLAIMS.not_before - 1) is None
 
@@ -300,7 +300,7 @@ def test_a_kept_token_is_not_anybody_elses() -> None:
     verifier.verify(token().text, NOW, holder=PUMP)
     with pytest.raises(TokenError) as caught:
         verifier.verify(token().text, NOW, holder=Party("client", "fan"))
-    assert caught.value.reason is Reason.WRONG_HOLDER
+    assert caught.value.reason is TokenFault.WRONG_HOLDER
 
 
 def test_what_is_refused_is_not_kept() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.trust.rating import Average, Came, Thresholds, by_path
-from penstock.policy.trust.vectors import Table, Update, Walk, difference
+from penstock.policy.trust.rating import Average, ReceivedToken, Thresholds, by_path
+from penstock.policy.trust.vectors import TrustTable, Update, Walk, difference
 from tests.support.generators.examples import some
 from tests.support.models.trust_graphs import FIGURE_4, Graph, Network, acyclic, exhaustive, linked, nodes_of
 
@@ -29,8 +29,8 @@ def test_the_worked_example_of_the_paper() -> None:
     thresholds = Thresholds(0.6, 0.5)
     through = network.tables["b6"].through("b4")
     assert through == {"b1", "b2", "b3", "b4"}
-    assert by_path(Came({"b1", "b2", "b3"}, "b4", through), {}, least, thresholds).accepts
-    assert not by_path(Came({"b2", "b3"}, "b4", through), {}, least, thresholds).accepts
+    assert by_path(ReceivedToken({"b1", "b2", "b3"}, "b4", through), {}, least, thresholds).accepts
+    assert not by_path(ReceivedToken({"b2", "b3"}, "b4", through), {}, least, thresholds).accepts
 
 
 def test_the_least_average_is_not_made_of_least_averages() -> None:
@@ -101,36 +101,36 @@ def test_what_is_no_longer_true_is_forgotten_on_cycles_too(graph: Graph, draw: r
 
 
 def test_a_change_is_told_as_a_difference() -> None:
-    table = Table("b", 4)
-    table.rated("a", 0.5)
+    table = TrustTable("b", 4)
+    table.set_rating("a", 0.5)
     first = table.update_for("c")
     assert first is not None
     assert first.is_whole
     assert table.update_for("c") is None
-    table.rated("z", 0.25)
+    table.set_rating("z", 0.25)
     assert table.update_for("c") == Update(2, False, {Walk("z", 1): 250_000})
-    table.lost("a")
+    table.forget("a")
     assert table.update_for("c") == Update(3, False, {Walk("a", 1): None})
-    table.again("c")
+    table.resend_whole("c")
     assert table.update_for("c") == Update(4, True, {Walk("b", 0): 0, Walk("z", 1): 250_000})
 
 
 def test_a_neighbour_is_not_told_of_walks_from_it_or_through_it() -> None:
-    table = Table("b", 4)
+    table = TrustTable("b", 4)
     for neighbour in ("a", "c"):
-        table.rated(neighbour, 0.5)
-    table.heard("a", Update(1, True, {Walk("z", 1): 0, Walk("c", 1): 0}))
+        table.set_rating(neighbour, 0.5)
+    table.receive("a", Update(1, True, {Walk("z", 1): 0, Walk("c", 1): 0}))
     assert set(table.vector_for("a")) == {Walk("b", 0), Walk("c", 1)}
     assert set(table.vector_for("c")) == {Walk("b", 0), Walk("a", 1), Walk("z", 2)}
 
 
 def test_a_neighbour_is_believed_only_about_paths_through_it() -> None:
     """What it says is continued by our rating of it, and does not touch what others say or what we know ourselves."""
-    table = Table("me", 5)
-    table.rated("liar", 0.2)
-    table.rated("friend", 0.9)
-    table.heard("friend", Update(1, True, {Walk("x", 1): 800_000}))
-    table.heard("liar", Update(1, True, {Walk("friend", 1): 1_000_000, Walk("me", 1): 0, Walk("liar", 1): 0}))
+    table = TrustTable("me", 5)
+    table.set_rating("liar", 0.2)
+    table.set_rating("friend", 0.9)
+    table.receive("friend", Update(1, True, {Walk("x", 1): 800_000}))
+    table.receive("liar", Update(1, True, {Walk("friend", 1): 1_000_000, Walk("me", 1): 0, Walk("liar", 1): 0}))
     least = table.least()
     assert least["friend"] == Average(1_200_000, 2), "the path over the liar counts, with our rating of the liar"
     assert least["liar"] == Average(200_000, 1), "not what it says of itself"
@@ -139,8 +139,8 @@ def test_a_neighbour_is_believed_only_about_paths_through_it() -> None:
 
 
 def test_a_neighbour_that_is_not_rated_is_rated_0() -> None:
-    table = Table("me", 3)
-    table.heard("new", Update(1, True, {Walk("x", 1): 1_000_000}))
+    table = TrustTable("me", 3)
+    table.receive("new", Update(1, True, {Walk("x", 1): 1_000_000}))
     assert table.least() == {"new": Average(0, 1), "x": Average(1_000_000, 2)}
 
 
@@ -155,29 +155,29 @@ def test_a_neighbour_that_is_not_rated_is_rated_0() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(sums: dict[Walk, int | None], what: str) -> None:
-    table = Table("me", 4)
-    table.rated("a", 0.5)
-    table.heard("a", Update(1, True, {Walk("y", 1): 7}))
+    table = TrustTable("me", 4)
+    table.set_rating("a", 0.5)
+    table.receive("a", Update(1, True, {Walk("y", 1): 7}))
     before = table.sums()
     with pytest.raises(PolicyError, match=what):
-        table.heard("a", Update(2, True, sums))
+        table.receive("a", Update(2, True, sums))
     assert table.sums() == before
 
 
 def test_updates_that_come_late_are_left_out_and_a_missing_one_is_noticed() -> None:
-    table = Table("me", 4)
-    table.rated("a", 0.5)
-    assert table.heard("a", Update(2, True, {Walk("y", 1): 7}))
-    assert table.heard("a", Update(1, True, {Walk("y", 1): 9}))
+    table = TrustTable("me", 4)
+    table.set_rating("a", 0.5)
+    assert table.receive("a", Update(2, True, {Walk("y", 1): 7}))
+    assert table.receive("a", Update(1, True, {Walk("y", 1): 9}))
     assert table.sums()[Walk("y", 2)] == 500_007
-    assert not table.heard("a", Update(4, False, {Walk("y", 1): None}))
+    assert not table.receive("a", Update(4, False, {Walk("y", 1): None}))
     assert table.sums()[Walk("y", 2)] == 500_007
 
 
 def test_walks_are_bounded() -> None:
-    table = Table("me", 9, longest=2)
-    table.rated("a", 0.5)
-    table.heard("a", Update(1, True, {Walk("y", 1): 7, Walk("z", 2): 7}))
+    table = TrustTable("me", 9, longest=2)
+    table.set_rating("a", 0.5)
+    table.receive("a", Update(1, True, {Walk("y", 1): 7, Walk("z", 2): 7}))
     assert set(table.sums()) == {Walk("a", 1), Walk("y", 2)}
     assert set(table.vector_for("c")) == {Walk("me", 0), Walk("a", 1)}
 

@@ -8,61 +8,65 @@ from typing import Any
 import pytest
 
 from penstock.policy.xacml.evaluation.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
-from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml.evaluation.decision import XacmlDecision
 from penstock.policy.xacml.forms.short import read_yaml
 from penstock.policy.xacml.forms.short_expressions import literal
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_3
-from penstock.policy.xacml.tree import Apply, DutyExpression, Effect, Policy, PolicySet, Rule
+from penstock.policy.xacml.tree import Apply, DutyExpression, XacmlEffect, XacmlPolicy, XacmlPolicySet, XacmlRule
 from tests.support.cases.xacml import both
 
 CASES = read_yaml((Path(__file__).parents[2] / "cases/xacml/algorithms.yaml").read_bytes())
 DENY_OVERRIDES = "urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-overrides"
 DECISIONS = {
-    "P": Decision.PERMIT,
-    "D": Decision.DENY,
-    "N": Decision.NOT_APPLICABLE,
-    "IP": Decision.INDETERMINATE_P,
-    "ID": Decision.INDETERMINATE_D,
-    "IDP": Decision.INDETERMINATE_DP,
+    "P": XacmlDecision.PERMIT,
+    "D": XacmlDecision.DENY,
+    "N": XacmlDecision.NOT_APPLICABLE,
+    "IP": XacmlDecision.INDETERMINATE_P,
+    "ID": XacmlDecision.INDETERMINATE_D,
+    "IDP": XacmlDecision.INDETERMINATE_DP,
 }
 
 FAILS = Apply(FUNCTION_3 + "boolean-from-string", (literal("x"),))
 FALSE = literal(False)
 RULES = {
-    "P": Rule("p", Effect.PERMIT),
-    "D": Rule("d", Effect.DENY),
-    "IP": Rule("ip", Effect.PERMIT, condition=FAILS),
-    "ID": Rule("id", Effect.DENY, condition=FAILS),
+    "P": XacmlRule("p", XacmlEffect.PERMIT),
+    "D": XacmlRule("d", XacmlEffect.DENY),
+    "IP": XacmlRule("ip", XacmlEffect.PERMIT, condition=FAILS),
+    "ID": XacmlRule("id", XacmlEffect.DENY, condition=FAILS),
 }
 
 
-def rule(word: str) -> Rule:
-    return RULES.get(word) or Rule("n", Effect.PERMIT, condition=FALSE)
+def rule(word: str) -> XacmlRule:
+    return RULES.get(word) or XacmlRule("n", XacmlEffect.PERMIT, condition=FALSE)
 
 
 NEVER = literal("never")
 
 
-def policy(word: str, at: int) -> Policy:
+def policy(word: str, at: int) -> XacmlPolicy:
     """A policy that comes to this decision, by its rules; not applicable, by its target."""
     if word == "N":
         return _never(at)
     rules = ("IP", "ID") if word == "IDP" else (word,)
-    return Policy(f"{word}-{at}", "1.0", DENY_OVERRIDES, rules=tuple(rule(one) for one in rules))
+    return XacmlPolicy(f"{word}-{at}", "1.0", DENY_OVERRIDES, rules=tuple(rule(one) for one in rules))
 
 
-def _never(at: int) -> Policy:
-    from penstock.policy.xacml.forms.short_expressions import Names, target
+def _never(at: int) -> XacmlPolicy:
+    from penstock.policy.xacml.forms.short_expressions import AttributeNames, target
 
-    return Policy(f"N-{at}", "1.0", DENY_OVERRIDES, target({"subject.x": "never"}, Names()), (RULES["P"],))
+    return XacmlPolicy(
+        f"N-{at}", "1.0", DENY_OVERRIDES, target({"subject.x": "never"}, AttributeNames()), (RULES["P"],)
+    )
 
 
-def combined(algorithm: str, words: tuple[str, ...]) -> Decision:
+def combined(algorithm: str, words: tuple[str, ...]) -> XacmlDecision:
     if algorithm in RULE_ALGORITHMS:
-        root: Policy | PolicySet = Policy("all", "1.0", algorithm, rules=tuple(rule(word) for word in words))
+        root: XacmlPolicy | XacmlPolicySet = XacmlPolicy(
+            "all", "1.0", algorithm, rules=tuple(rule(word) for word in words)
+        )
     else:
         children = tuple(policy(word, at) for at, word in enumerate(words))
-        root = PolicySet("all", "1.0", algorithm, children=children)
+        root = XacmlPolicySet("all", "1.0", algorithm, children=children)
     return both(root, ()).decision
 
 
@@ -106,13 +110,13 @@ def test_both_evaluators_agree_on_all_sequences_of_three(identifier: str) -> Non
 
 
 def test_the_old_policy_deny_overrides_stops_at_what_fails() -> None:
-    obliging = replace(policy("D", 1), obligations=(DutyExpression("o", Effect.DENY),))
+    obliging = replace(policy("D", 1), obligations=(DutyExpression("o", XacmlEffect.DENY),))
     (identifier,) = identifiers({"algorithm": "1.0:deny-overrides", "kind": "policy"})
-    outcome = both(PolicySet("all", "1.0", identifier, children=(policy("IP", 0), obliging)), ())
-    assert (outcome.decision, outcome.obligations) == (Decision.DENY, ())
+    outcome = both(XacmlPolicySet("all", "1.0", identifier, children=(policy("IP", 0), obliging)), ())
+    assert (outcome.decision, outcome.obligations) == (XacmlDecision.DENY, ())
 
 
 def test_unknown_and_misplaced_algorithms_are_refused() -> None:
     for algorithm, said in ((FUNCTION_1 + "or", "not a combining"), (next(iter(POLICY_ALGORITHMS)), "combine rules")):
         with pytest.raises(Exception, match=said):
-            both(Policy("p", "1.0", algorithm), ())
+            both(XacmlPolicy("p", "1.0", algorithm), ())

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from penstock.policy.xacml import Attribute, Category, Pdp, Request, XacmlError, read_policy, read_short, show_policy
-from penstock.policy.xacml.evaluation.decision import Decision, Duty
+from penstock.policy.xacml import (
+    Pdp,
+    RequestAttribute,
+    RequestCategory,
+    XacmlError,
+    XacmlRequest,
+    read_policy,
+    read_short,
+    show_policy,
+)
+from penstock.policy.xacml.evaluation.decision import Duty, XacmlDecision
 from penstock.policy.xacml.forms.short import from_plain, read_yaml
 from penstock.policy.xacml.forms.short_expressions import literal
 from penstock.policy.xacml.names import (
@@ -18,9 +27,9 @@ from penstock.policy.xacml.names import (
     SUBJECT,
     XPATH_EXPRESSION,
 )
-from penstock.policy.xacml.tree import Apply, Designator, Effect, Literal, Policy, Rule, Selector
+from penstock.policy.xacml.tree import Apply, Designator, LiteralValue, Selector, XacmlEffect, XacmlPolicy, XacmlRule
 from penstock.policy.xacml.values.values import XPathExpression
-from penstock.policy.xacml.xpath import Content
+from penstock.policy.xacml.xpath import RequestContent
 from tests.support.cases.xacml import NOW, both, request, single
 
 FOLDER = Path(__file__).parents[2] / "cases/xacml"
@@ -47,7 +56,7 @@ def test_a_decision(case: dict[str, Any]) -> None:
         single(case.get("request", {}), case.get("content")),
         *(from_plain(one) for one in case.get("referenced", [])),
     )
-    assert outcome.decision == Decision[case["gives"]]
+    assert outcome.decision == XacmlDecision[case["gives"]]
     assert outcome.status.code.rpartition(":")[2] == case.get("status", outcome.status.code.rpartition(":")[2])
     if "INDETERMINATE" not in case["gives"]:
         assert outcome.status.code.endswith(":ok")
@@ -69,14 +78,17 @@ ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
 
 def asked(
     group: str = "INCOME", purpose: str = "health", resource: str = "location", action: str = "access"
-) -> Request:
-    def category(name: str, **attributes: str) -> Category:
+) -> XacmlRequest:
+    def category(name: str, **attributes: str) -> RequestCategory:
         identifiers = {"group": GROUP, "purpose": PURPOSE, "resource": RESOURCE_ID, "action": ACTION_ID}
-        return Category(
-            name, tuple(Attribute(identifiers[one], (Literal(STRING, value),)) for one, value in attributes.items())
+        return RequestCategory(
+            name,
+            tuple(
+                RequestAttribute(identifiers[one], (LiteralValue(STRING, value),)) for one, value in attributes.items()
+            ),
         )
 
-    return Request(
+    return XacmlRequest(
         (
             category(SUBJECT, group=group, purpose=purpose),
             category(RESOURCE, resource=resource),
@@ -113,35 +125,35 @@ RECORDS = '<r xmlns:m="urn:m"><m:a n="1">x</m:a><m:b><m:c/></m:b></r>'
 PREFIXES = (("m", "urn:m"),)
 
 
-def path(text: str) -> Literal:
-    return Literal(XPATH_EXPRESSION, XPathExpression(text, RESOURCE, PREFIXES))
+def path(text: str) -> LiteralValue:
+    return LiteralValue(XPATH_EXPRESSION, XPathExpression(text, RESOURCE, PREFIXES))
 
 
-def condition_holds(tree: Apply, *attributes: Attribute) -> Decision:
-    root = Policy(
+def condition_holds(tree: Apply, *attributes: RequestAttribute) -> XacmlDecision:
+    root = XacmlPolicy(
         "p",
         "1.0",
         "urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-overrides",
-        rules=(Rule("r", Effect.PERMIT, condition=tree),),
+        rules=(XacmlRule("r", XacmlEffect.PERMIT, condition=tree),),
     )
-    return both(root, (Category(RESOURCE, attributes, Content(RECORDS.encode())),)).decision
+    return both(root, (RequestCategory(RESOURCE, attributes, RequestContent(RECORDS.encode())),)).decision
 
 
 @pytest.mark.parametrize(
     ("name", "one", "other", "expected"),
     [
-        ("equal", "//m:a", "/r/*[1]", Decision.PERMIT),
-        ("equal", "//m:a", "//m:b", Decision.NOT_APPLICABLE),
-        ("equal", "//m:a/@n", "//@n", Decision.PERMIT),
-        ("equal", "//m:a/text()", "//text()", Decision.PERMIT),
-        ("match", "//m:b", "//m:c", Decision.PERMIT),
-        ("match", "//m:c", "//m:b", Decision.NOT_APPLICABLE),
-        ("match", "//m:a", "//@n", Decision.PERMIT),
-        ("match", "/r", "//text()", Decision.PERMIT),
-        ("match", "//m:b", "//m:a/text()", Decision.NOT_APPLICABLE),
+        ("equal", "//m:a", "/r/*[1]", XacmlDecision.PERMIT),
+        ("equal", "//m:a", "//m:b", XacmlDecision.NOT_APPLICABLE),
+        ("equal", "//m:a/@n", "//@n", XacmlDecision.PERMIT),
+        ("equal", "//m:a/text()", "//text()", XacmlDecision.PERMIT),
+        ("match", "//m:b", "//m:c", XacmlDecision.PERMIT),
+        ("match", "//m:c", "//m:b", XacmlDecision.NOT_APPLICABLE),
+        ("match", "//m:a", "//@n", XacmlDecision.PERMIT),
+        ("match", "/r", "//text()", XacmlDecision.PERMIT),
+        ("match", "//m:b", "//m:a/text()", XacmlDecision.NOT_APPLICABLE),
     ],
 )
-def test_expressions_compare_nodes(name: str, one: str, other: str, expected: Decision) -> None:
+def test_expressions_compare_nodes(name: str, one: str, other: str, expected: XacmlDecision) -> None:
     assert condition_holds(Apply(f"{FUNCTION_3}xpath-node-{name}", (path(one), path(other)))) == expected
 
 
@@ -150,22 +162,22 @@ def test_expressions_count_nodes_from_the_node_that_the_content_selector_names()
         count = Apply(FUNCTION_3 + "xpath-node-count", (path(text),))
         return Apply("urn:oasis:names:tc:xacml:1.0:function:integer-equal", (count, literal(number)))
 
-    selector = Attribute("urn:oasis:names:tc:xacml:3.0:content-selector", (path("//m:b"),))
-    assert condition_holds(counts("//*", 4)) == Decision.PERMIT
-    assert condition_holds(counts("r", 1)) == Decision.PERMIT
-    assert condition_holds(counts("m:c", 0)) == Decision.PERMIT
-    assert condition_holds(counts("m:c", 1), selector) == Decision.PERMIT
+    selector = RequestAttribute("urn:oasis:names:tc:xacml:3.0:content-selector", (path("//m:b"),))
+    assert condition_holds(counts("//*", 4)) == XacmlDecision.PERMIT
+    assert condition_holds(counts("r", 1)) == XacmlDecision.PERMIT
+    assert condition_holds(counts("m:c", 0)) == XacmlDecision.PERMIT
+    assert condition_holds(counts("m:c", 1), selector) == XacmlDecision.PERMIT
 
 
 def test_a_selector_begins_at_the_node_that_an_attribute_names() -> None:
-    def found(context: str) -> Decision:
+    def found(context: str) -> XacmlDecision:
         selector = Selector(RESOURCE, "@n", STRING, True, "here", PREFIXES)
         tree = Apply("urn:oasis:names:tc:xacml:1.0:function:string-is-in", (literal("1"), selector))
-        return condition_holds(tree, Attribute("here", (path(context),)))
+        return condition_holds(tree, RequestAttribute("here", (path(context),)))
 
-    assert found("//m:a") == Decision.PERMIT
-    assert found("//m:b") == Decision.INDETERMINATE_P  # there is no such attribute
-    assert found("//*") == Decision.INDETERMINATE_P  # not one node
+    assert found("//m:a") == XacmlDecision.PERMIT
+    assert found("//m:b") == XacmlDecision.INDETERMINATE_P  # there is no such attribute
+    assert found("//*") == XacmlDecision.INDETERMINATE_P  # not one node
 
 
 # --- several decisions in one request
@@ -178,15 +190,15 @@ PERMIT_READ = from_plain(
 
 def test_a_category_that_is_there_twice_asks_for_two_decisions() -> None:
     both_actions = (*single({"action.id": "read"}), *single({"action.id": "write"}), *single({"subject.id": "x"}))
-    response = Pdp([PERMIT_READ]).decide(Request(both_actions), NOW)
+    response = Pdp([PERMIT_READ]).decide(XacmlRequest(both_actions), NOW)
     assert [one.decision for one in response] == ["Permit", "Deny"]
 
 
 def test_references_choose_the_categories_of_each_decision() -> None:
     read, write = (single({"action.id": one})[0]._replace(id=one) for one in ("read", "write"))
-    asks = Request((read, write), references=(("write",), ("read",)))
+    asks = XacmlRequest((read, write), references=(("write",), ("read",)))
     assert [one.decision for one in Pdp([PERMIT_READ]).decide(asks, NOW)] == ["Deny", "Permit"]
-    (result,) = Pdp([PERMIT_READ]).decide(Request((read,), references=(("other",),)), NOW)
+    (result,) = Pdp([PERMIT_READ]).decide(XacmlRequest((read,), references=(("other",),)), NOW)
     assert result.decision == "Indeterminate"
 
 
@@ -204,8 +216,10 @@ def test_an_expression_over_content_asks_for_a_decision_on_each_node() -> None:
             }
         ],
     }
-    category = Category(RESOURCE, (Attribute(selector, (path("/r/*"),)),), Content(RECORDS.encode()))
-    response = Pdp([from_plain(plain)]).decide(Request((category,)), NOW)
+    category = RequestCategory(
+        RESOURCE, (RequestAttribute(selector, (path("/r/*"),)),), RequestContent(RECORDS.encode())
+    )
+    response = Pdp([from_plain(plain)]).decide(XacmlRequest((category,)), NOW)
     assert [one.decision for one in response] == ["Permit", "NotApplicable"]
 
 
@@ -215,7 +229,7 @@ def test_an_expression_over_content_asks_for_a_decision_on_each_node() -> None:
 )
 def test_decisions_are_combined_if_they_are_the_same(actions: list[str], expected: str) -> None:
     categories = tuple(one for action in actions for one in single({"action.id": action}))
-    (result,) = Pdp([PERMIT_READ]).decide(Request(categories, is_combined=True), NOW)
+    (result,) = Pdp([PERMIT_READ]).decide(XacmlRequest(categories, is_combined=True), NOW)
     assert result.decision == expected
 
 
@@ -315,19 +329,19 @@ def test_two_policies_of_one_name_and_version_cannot_be_referred_to() -> None:
     twice = [{"policy": "r", "rules": [{one: {}}]} for one in ("permit", "deny")]
     root = from_plain({"policy_set": "s", "policies": [{"reference": "r"}]})
     outcome = both(root, (), *(from_plain(one) for one in twice))
-    assert outcome.decision == Decision.INDETERMINATE_DP
+    assert outcome.decision == XacmlDecision.INDETERMINATE_DP
     assert "two different policies" in outcome.status.message
 
 
 def test_a_reference_that_leads_nowhere_matters_where_it_is_asked() -> None:
-    def outcome(combine: str) -> Decision:
+    def outcome(combine: str) -> XacmlDecision:
         policies = [{"policy": "a", "rules": [{"permit": {}}]}, {"reference": "q"}]
         return both(from_plain({"policy_set": "s", "combine": combine, "policies": policies}), ()).decision
 
-    assert outcome("first-applicable") == Decision.PERMIT
-    assert outcome("permit-overrides") == Decision.PERMIT
-    assert outcome("deny-overrides") == Decision.INDETERMINATE_DP
-    assert outcome("only-one-applicable") == Decision.INDETERMINATE_DP
+    assert outcome("first-applicable") == XacmlDecision.PERMIT
+    assert outcome("permit-overrides") == XacmlDecision.PERMIT
+    assert outcome("deny-overrides") == XacmlDecision.INDETERMINATE_DP
+    assert outcome("only-one-applicable") == XacmlDecision.INDETERMINATE_DP
     root = from_plain({"policy_set": "s", "policies": [{"reference": "q"}]})
     assert [str(one) for one in Pdp([root]).repository.unresolved] == ["there is no policy `q`"]
 

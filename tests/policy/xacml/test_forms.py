@@ -5,11 +5,11 @@ import json
 import pytest
 
 from penstock.policy.xacml import (
-    Attribute,
-    Category,
     Pdp,
-    Request,
+    RequestAttribute,
+    RequestCategory,
     XacmlError,
+    XacmlRequest,
     read_request,
     read_request_json,
     show_request,
@@ -21,7 +21,7 @@ from penstock.policy.xacml.forms.short import from_plain
 from penstock.policy.xacml.forms.xml import read_xml, show_xml
 from penstock.policy.xacml.names import ACTION, CORE, INTEGER, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.tree import LiteralValue
 from penstock.policy.xacml.values.values import SHORT_TYPES, XPathExpression
 from penstock.policy.xacml.values.versions import check_pattern, is_wanted
 from tests.support.cases.xacml import NOW, request
@@ -55,13 +55,13 @@ def test_a_request_is_the_same_written_and_read_again() -> None:
     assert _comparable(again) == _comparable(asked)
     subject, resource = asked.categories
     assert subject.id == "s"
-    assert subject.attributes[0] == Attribute("age", (Literal(INTEGER, 42),), "hr", include=True)
-    assert subject.attributes[1].values == (Literal("urn:other:type", "as it <is>"),)
+    assert subject.attributes[0] == RequestAttribute("age", (LiteralValue(INTEGER, 42),), "hr", include=True)
+    assert subject.attributes[1].values == (LiteralValue("urn:other:type", "as it <is>"),)
     assert resource.content is not None
     assert (asked.returns_policies, asked.is_combined, asked.references) == (True, False, (("s",),))
 
 
-def _comparable(asked: Request) -> object:
+def _comparable(asked: XacmlRequest) -> object:
     return [
         (one.name, one.attributes, None if one.content is None else one.content.data, one.id)
         for one in asked.categories
@@ -213,8 +213,8 @@ OBLIGING = from_plain(
 
 
 def _response(age: int | None) -> tuple[str, str]:
-    attributes = (Attribute("age", (Literal(INTEGER, age),), include=True),) if age is not None else ()
-    response = Pdp([OBLIGING]).decide(Request((Category(SUBJECT, attributes),), returns_policies=True), NOW)
+    attributes = (RequestAttribute("age", (LiteralValue(INTEGER, age),), include=True),) if age is not None else ()
+    response = Pdp([OBLIGING]).decide(XacmlRequest((RequestCategory(SUBJECT, attributes),), returns_policies=True), NOW)
     assert read_response(show_response(response).encode()) == response
     return show_response(response), show_response_json(response)
 
@@ -245,14 +245,14 @@ def test_every_type_goes_through_xml_as_it_is() -> None:
         "base64Binary": "AAE=",
         "string": " a\r\nb ",
     }
-    category = Category(
+    category = RequestCategory(
         SUBJECT,
         tuple(
-            Attribute(name, (Literal(SHORT_TYPES[name], _value(name, text)),), include=True)
+            RequestAttribute(name, (LiteralValue(SHORT_TYPES[name], _value(name, text)),), include=True)
             for name, text in values.items()
         ),
     )
-    again = read_request(show_request(Request((category,))).encode())
+    again = read_request(show_request(XacmlRequest((category,))).encode())
     assert again.categories == (category,)
 
 

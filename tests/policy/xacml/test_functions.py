@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from penstock.policy.xacml.evaluation.expressions import Compiler
-from penstock.policy.xacml.evaluation.reference import Reader
+from penstock.policy.xacml.evaluation.reference import ReferenceEvaluator
 from penstock.policy.xacml.evaluation.repository import Repository
 from penstock.policy.xacml.forms.short import read_yaml
-from penstock.policy.xacml.forms.short_expressions import Names, expression
-from penstock.policy.xacml.functions.function import Function
+from penstock.policy.xacml.forms.short_expressions import AttributeNames, expression
+from penstock.policy.xacml.functions.function import XacmlFunction
 from penstock.policy.xacml.functions.table import FUNCTIONS, HIGHER, LOGICAL
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.status import Indeterminate, XacmlError
@@ -36,7 +36,7 @@ def written(value: Any) -> Any:
 
 
 def tree_of(case: dict[str, Any]) -> Expression:
-    return expression({"apply": case["apply"], "to": [written(one) for one in case["to"]]}, Names())
+    return expression({"apply": case["apply"], "to": [written(one) for one in case["to"]]}, AttributeNames())
 
 
 @pytest.mark.parametrize("case", CASES, ids=title)
@@ -47,7 +47,7 @@ def test_a_function(case: dict[str, Any]) -> None:
             Compiler().expression(tree)
         return
     run = Compiler().expression(tree).run
-    for evaluate in (run, lambda context: Reader(Repository(()), context).value(tree)):
+    for evaluate in (run, lambda context: ReferenceEvaluator(Repository(()), context).value(tree)):
         context = Context((), NOW)
         if "fails" in case:
             with pytest.raises(Indeterminate) as failed:
@@ -160,7 +160,7 @@ def test_durations_have_the_functions_that_they_had_before() -> None:
 
 
 def test_a_function_says_what_it_takes() -> None:
-    function = Function("f", (Type("a"),), Type("b"), len, rest=Type("c"))
+    function = XacmlFunction("f", (Type("a"),), Type("b"), len, rest=Type("c"))
     assert [function.parameter(at) for at in range(3)] == [Type("a"), Type("c"), Type("c")]
     assert [function.accepts(count) for count in range(3)] == [False, True, True]
     assert isinstance(tree_of(CASES[0]), Apply)

@@ -4,29 +4,37 @@ import tracemalloc
 
 import pytest
 
-from penstock.policy.xacml import Category, Pdp, Request, XacmlError, read_policy, read_request, read_request_json
+from penstock.policy.xacml import (
+    Pdp,
+    RequestCategory,
+    XacmlError,
+    XacmlRequest,
+    read_policy,
+    read_request,
+    read_request_json,
+)
 from penstock.policy.xacml.forms.short import from_plain, read_short
 from penstock.policy.xacml.forms.short_expressions import literal
-from penstock.policy.xacml.limits import MOST_DEPTH, MOST_NESTING, MOST_RESULTS
+from penstock.policy.xacml.limits import MAX_DEPTH, MAX_NESTING, MAX_RESULTS
 from penstock.policy.xacml.names import CORE, FUNCTION_1, FUNCTION_3, INTEGER, RESOURCE, STRING, SUBJECT
-from penstock.policy.xacml.request import Attribute
+from penstock.policy.xacml.request import RequestAttribute
 from penstock.policy.xacml.status import Unsupported
 from penstock.policy.xacml.tree import (
     Apply,
     Designator,
     DutyExpression,
-    Effect,
     Expression,
     FunctionName,
-    Literal,
-    Policy,
+    LiteralValue,
     PolicyReference,
-    PolicySet,
-    Reference,
-    Rule,
     Selector,
+    VariableReference,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
 )
-from penstock.policy.xacml.xpath import Content
+from penstock.policy.xacml.xpath import RequestContent
 from tests.support.cases.xacml import NOW, request
 
 RULE_ALGORITHM = "urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:permit-overrides"
@@ -69,7 +77,7 @@ def test_a_request_with_entities_is_refused_in_its_content_too() -> None:
 
 
 def test_nesting_at_the_bound_is_still_evaluated() -> None:
-    depth = MOST_DEPTH - 6
+    depth = MAX_DEPTH - 6
     opening = f'<Apply FunctionId="{FUNCTION_1}not">'
     text = (
         f"{POLICY}{RULE}{opening * depth}"
@@ -125,19 +133,19 @@ def test_variables_in_a_circle_are_refused() -> None:
 
 
 def test_references_in_a_circle_are_refused() -> None:
-    one = PolicySet("one", "1.0", SET_ALGORITHM, children=(PolicyReference("two", True),))
-    two = PolicySet("two", "1.0", SET_ALGORITHM, children=(PolicyReference("one", True),))
+    one = XacmlPolicySet("one", "1.0", SET_ALGORITHM, children=(PolicyReference("two", True),))
+    two = XacmlPolicySet("two", "1.0", SET_ALGORITHM, children=(PolicyReference("one", True),))
     with pytest.raises(XacmlError, match="in a circle: `one` -> `two` -> `one`"):
         Pdp([one], [two])
-    itself = PolicySet("one", "1.0", SET_ALGORITHM, children=(PolicyReference("one", True),))
+    itself = XacmlPolicySet("one", "1.0", SET_ALGORITHM, children=(PolicyReference("one", True),))
     with pytest.raises(XacmlError, match="in a circle"):
         Pdp([itself])
 
 
-def _chain(length: int, times: int) -> list[PolicySet]:
+def _chain(length: int, times: int) -> list[XacmlPolicySet]:
     """Sets that refer to the next, each so many times; the last is empty."""
     return [
-        PolicySet(
+        XacmlPolicySet(
             f"s{at}",
             "1.0",
             SET_ALGORITHM,
@@ -147,19 +155,22 @@ def _chain(length: int, times: int) -> list[PolicySet]:
     ]
 
 
-_PERMIT = Policy(
-    "p", "1.0", RULE_ALGORITHM, rules=(Rule("r", Effect.DENY, obligations=(DutyExpression("o", Effect.DENY),)),)
+_PERMIT = XacmlPolicy(
+    "p",
+    "1.0",
+    RULE_ALGORITHM,
+    rules=(XacmlRule("r", XacmlEffect.DENY, obligations=(DutyExpression("o", XacmlEffect.DENY),)),),
 )
 
 
 def test_references_too_deep_are_refused() -> None:
-    first, *others = _chain(MOST_NESTING + 2, 1)
+    first, *others = _chain(MAX_NESTING + 2, 1)
     with pytest.raises(XacmlError, match="inside each other"):
         Pdp([first], others)
 
 
 def test_references_that_multiply_cost_what_they_would_once() -> None:
-    first, *others = _chain(MOST_NESTING - 1, 2)
+    first, *others = _chain(MAX_NESTING - 1, 2)
     (result,) = Pdp([first], others).decide(request({}), NOW)
     # Two to the power of 30 obligations are too many, and so there is no decision.
     assert result.decision == "Indeterminate"
@@ -168,12 +179,16 @@ def test_references_that_multiply_cost_what_they_would_once() -> None:
 
 def test_variables_that_multiply_cost_what_they_would_once() -> None:
     def two(name: str) -> Expression:
-        return Apply(FUNCTION_1 + "integer-add", (Reference(name), Reference(name)))
+        return Apply(FUNCTION_1 + "integer-add", (VariableReference(name), VariableReference(name)))
 
     variables = (("v0", literal(1)), *((f"v{at}", two(f"v{at - 1}")) for at in range(1, 200)))
-    condition = Apply(FUNCTION_1 + "integer-equal", (Reference("v199"), Literal(INTEGER, 2**199)))
-    root = Policy(
-        "p", "1.0", RULE_ALGORITHM, rules=(Rule("r", Effect.PERMIT, condition=condition),), variables=variables
+    condition = Apply(FUNCTION_1 + "integer-equal", (VariableReference("v199"), LiteralValue(INTEGER, 2**199)))
+    root = XacmlPolicy(
+        "p",
+        "1.0",
+        RULE_ALGORITHM,
+        rules=(XacmlRule("r", XacmlEffect.PERMIT, condition=condition),),
+        variables=variables,
     )
     assert Pdp([root]).decide(request({}), NOW)[0].decision == "Permit"
 
@@ -181,23 +196,23 @@ def test_variables_that_multiply_cost_what_they_would_once() -> None:
 # --- what would take for ever
 
 
-def _policy_if(condition: Expression, effect: Effect = Effect.PERMIT) -> Policy:
-    return Policy("p", "1.0", RULE_ALGORITHM, rules=(Rule("r", effect, condition=condition),))
+def _policy_if(condition: Expression, effect: XacmlEffect = XacmlEffect.PERMIT) -> XacmlPolicy:
+    return XacmlPolicy("p", "1.0", RULE_ALGORITHM, rules=(XacmlRule("r", effect, condition=condition),))
 
 
-def _decision(root: Policy, asks: Request) -> str:
+def _decision(root: XacmlPolicy, asks: XacmlRequest) -> str:
     (result,) = Pdp([root]).decide(asks, NOW)
     return result.decision
 
 
-def _counting(path: str) -> Policy:
+def _counting(path: str) -> XacmlPolicy:
     selector = Selector(RESOURCE, path, STRING, False, None, ())
     size = Apply(FUNCTION_1 + "string-bag-size", (selector,))
     return _policy_if(Apply(FUNCTION_1 + "integer-greater-than-or-equal", (size, literal(0))))
 
 
-def _with_content(xml: str) -> Request:
-    return Request((Category(RESOURCE, (), Content(xml.encode())),))
+def _with_content(xml: str) -> XacmlRequest:
+    return XacmlRequest((RequestCategory(RESOURCE, (), RequestContent(xml.encode())),))
 
 
 @pytest.mark.parametrize(
@@ -247,29 +262,35 @@ def test_patterns_that_are_too_large_fail(pattern: str) -> None:
 def test_functions_of_functions_count_their_steps() -> None:
     bag = Designator(SUBJECT, "x", STRING, must_be_present=False)
     condition = Apply(FUNCTION_3 + "any-of-any", (FunctionName(FUNCTION_1 + "string-equal"), bag, bag))
-    asks = Request((Category(SUBJECT, (Attribute("x", tuple(Literal(STRING, str(at)) for at in range(1000))),)),))
+    asks = XacmlRequest(
+        (
+            RequestCategory(
+                SUBJECT, (RequestAttribute("x", tuple(LiteralValue(STRING, str(at)) for at in range(1000))),)
+            ),
+        )
+    )
     assert _decision(_policy_if(condition), asks) == "Indeterminate"
 
 
 @pytest.mark.parametrize(
     ("first", "grow", "equal"),
     [
-        (Literal(INTEGER, 3), "urn:oasis:names:tc:xacml:1.0:function:integer-multiply", "integer-equal"),
+        (LiteralValue(INTEGER, 3), "urn:oasis:names:tc:xacml:1.0:function:integer-multiply", "integer-equal"),
         (literal("xx"), "urn:oasis:names:tc:xacml:2.0:function:string-concatenate", "string-equal"),
     ],
 )
-def test_numbers_and_texts_that_grow_fail(first: Literal, grow: str, equal: str) -> None:
+def test_numbers_and_texts_that_grow_fail(first: LiteralValue, grow: str, equal: str) -> None:
     variables: list[tuple[str, Expression]] = [
         ("v0", first),
-        *((f"v{at}", Apply(grow, (Reference(f"v{at - 1}"),) * 2)) for at in range(1, 60)),
+        *((f"v{at}", Apply(grow, (VariableReference(f"v{at - 1}"),) * 2)) for at in range(1, 60)),
     ]
     for last, expected in ((5, "Permit"), (59, "Indeterminate")):
-        condition = Apply(FUNCTION_1 + equal, (Reference(f"v{last}"),) * 2)
-        root = Policy(
+        condition = Apply(FUNCTION_1 + equal, (VariableReference(f"v{last}"),) * 2)
+        root = XacmlPolicy(
             "p",
             "1.0",
             RULE_ALGORITHM,
-            rules=(Rule("r", Effect.PERMIT, condition=condition),),
+            rules=(XacmlRule("r", XacmlEffect.PERMIT, condition=condition),),
             variables=tuple(variables),
         )
         assert _decision(root, request({})) == expected
@@ -283,7 +304,7 @@ def test_work_on_long_texts_is_counted() -> None:
         applied = Apply(FUNCTION_1 + function, (one,) if part is None else (literal(part), one))
         test = applied if part is not None else Apply(FUNCTION_1 + "string-equal", (applied, literal("x")))
         condition = Apply(FUNCTION_1 + "or", (test,) * 10_000)
-        asks = Request((Category(SUBJECT, (Attribute("x", (literal("a" * 30_000),)),)),))
+        asks = XacmlRequest((RequestCategory(SUBJECT, (RequestAttribute("x", (literal("a" * 30_000),)),)),))
         assert _decision(_policy_if(condition), asks) == "Indeterminate"
 
 
@@ -302,8 +323,8 @@ def test_times_that_go_far_away_fail() -> None:
 
 
 def test_requests_for_too_many_decisions_are_refused() -> None:
-    categories = tuple(Category(one) for one in (SUBJECT, RESOURCE) for _ in range(MOST_RESULTS // 10))
-    (result,) = Pdp([_PERMIT]).decide(Request(categories), NOW)
+    categories = tuple(RequestCategory(one) for one in (SUBJECT, RESOURCE) for _ in range(MAX_RESULTS // 10))
+    (result,) = Pdp([_PERMIT]).decide(XacmlRequest(categories), NOW)
     assert (result.decision, "requests in one" in result.status.message) == ("Indeterminate", True)
 
 
@@ -332,8 +353,8 @@ def test_what_is_not_taken_on(text: str, said: str) -> None:
 
 
 def test_hierarchies_of_resources_are_not_taken_on() -> None:
-    scope = Attribute("urn:oasis:names:tc:xacml:2.0:resource:scope", (literal("Descendants"),))
-    (result,) = Pdp([_PERMIT]).decide(Request((Category(RESOURCE, (scope,)),)), NOW)
+    scope = RequestAttribute("urn:oasis:names:tc:xacml:2.0:resource:scope", (literal("Descendants"),))
+    (result,) = Pdp([_PERMIT]).decide(XacmlRequest((RequestCategory(RESOURCE, (scope,)),)), NOW)
     assert result.decision == "Indeterminate"
 
 
@@ -365,4 +386,4 @@ def test_mistakes_say_the_line(text: str, said: str) -> None:
 
 def test_combiner_parameters_are_accepted() -> None:
     text = f'{POLICY}<CombinerParameters><CombinerParameter ParameterName="x"/></CombinerParameters></Policy>'
-    assert isinstance(read_policy(text.encode()), Policy)
+    assert isinstance(read_policy(text.encode()), XacmlPolicy)

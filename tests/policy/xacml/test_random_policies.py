@@ -5,28 +5,37 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.policy.xacml import Attribute, Category, Pdp, read_policy, show_policy
+from penstock.policy.xacml import Pdp, RequestAttribute, RequestCategory, read_policy, show_policy
 from penstock.policy.xacml.evaluation.algorithms import RULE_ALGORITHMS
-from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml.evaluation.decision import XacmlDecision
 from penstock.policy.xacml.evaluation.evaluate import compile_target
-from penstock.policy.xacml.evaluation.index import Index
+from penstock.policy.xacml.evaluation.index import TargetIndex
 from penstock.policy.xacml.names import FUNCTION_1, STRING, SUBJECT
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.tree import Apply, Designator, DutyExpression, Effect, Literal, Match, Policy, Rule
+from penstock.policy.xacml.tree import (
+    Apply,
+    Designator,
+    DutyExpression,
+    LiteralValue,
+    TargetMatch,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlRule,
+)
 from tests.support.cases.xacml import NOW, both
 from tests.support.generators.xacml import EQUAL, Maker
 
 X = Designator(SUBJECT, "x", STRING, must_be_present=True)
-SHARED = Policy(
+SHARED = XacmlPolicy(
     "shared",
     "2.1",
     next(iter(RULE_ALGORITHMS)),
     rules=(
-        Rule(
+        XacmlRule(
             "r",
-            Effect.DENY,
-            condition=Apply(FUNCTION_1 + "string-is-in", (Literal(STRING, "a"), X)),
-            obligations=(DutyExpression("o", Effect.DENY),),
+            XacmlEffect.DENY,
+            condition=Apply(FUNCTION_1 + "string-is-in", (LiteralValue(STRING, "a"), X)),
+            obligations=(DutyExpression("o", XacmlEffect.DENY),),
         ),
     ),
 )
@@ -43,7 +52,7 @@ def test_both_evaluators_come_to_the_same(seed: int) -> None:
 
 def test_random_policies_come_to_every_decision() -> None:
     found = Counter(both(make.root(), make.request(), SHARED).decision for make in map(Maker, range(120)))
-    assert found.keys() == set(Decision) | {Decision.NOT_APPLICABLE}
+    assert found.keys() == set(XacmlDecision) | {XacmlDecision.NOT_APPLICABLE}
     assert min(found.values()) >= 3
 
 
@@ -57,7 +66,7 @@ def test_a_policy_is_the_same_printed_and_read_again(seed: int) -> None:
 def test_the_index_leaves_out_only_what_cannot_match(seed: int, count: int) -> None:
     make = Maker(seed)
     several = [make.target() for _ in range(count)]
-    index = Index(several)
+    index = TargetIndex(several)
     for _ in range(5):
         context = Context(make.request(), NOW)
         candidates = index.candidates(context)
@@ -68,46 +77,52 @@ def test_the_index_leaves_out_only_what_cannot_match(seed: int, count: int) -> N
 
 
 def test_policies_that_cannot_match_are_not_candidates() -> None:
-    index = Index([(((Match(EQUAL, Literal(STRING, f"v{at}"), X),),),) for at in range(1000)])
-    request = (Category(SUBJECT, (Attribute("x", (Literal(STRING, "v7"), Literal(STRING, "v9"))),)),)
+    index = TargetIndex([(((TargetMatch(EQUAL, LiteralValue(STRING, f"v{at}"), X),),),) for at in range(1000)])
+    request = (
+        RequestCategory(SUBJECT, (RequestAttribute("x", (LiteralValue(STRING, "v7"), LiteralValue(STRING, "v9"))),)),
+    )
     assert index.candidates(Context(request, NOW)) == [7, 9]
     assert len(index.candidates(Context((), NOW))) == 1000  # each fails, as the attribute must be present
 
 
 def test_policies_that_ask_for_different_attributes_are_found_by_them() -> None:
-    def asks(at: int) -> Match:
-        return Match(
-            EQUAL, Literal(STRING, f"v{at}"), Designator(SUBJECT, f"x{at % 10}", STRING, must_be_present=False)
+    def asks(at: int) -> TargetMatch:
+        return TargetMatch(
+            EQUAL, LiteralValue(STRING, f"v{at}"), Designator(SUBJECT, f"x{at % 10}", STRING, must_be_present=False)
         )
 
-    index = Index([(((asks(at),),),) for at in range(1000)])
-    request = (Category(SUBJECT, (Attribute("x7", (Literal(STRING, "v37"),)),)),)
+    index = TargetIndex([(((asks(at),),),) for at in range(1000)])
+    request = (RequestCategory(SUBJECT, (RequestAttribute("x7", (LiteralValue(STRING, "v37"),)),)),)
     assert index.candidates(Context(request, NOW)) == [37]
     assert index.candidates(Context((), NOW)) == []
 
 
 def test_targets_of_very_many_attributes_are_indexed_within_bounds() -> None:
-    def asks(at: int, part: int) -> tuple[tuple[Match, ...], ...]:
+    def asks(at: int, part: int) -> tuple[tuple[TargetMatch, ...], ...]:
         designator = Designator(SUBJECT, f"x{part}", STRING, must_be_present=True)
-        return ((Match(EQUAL, Literal(STRING, f"v{at % 2}"), designator),),)
+        return ((TargetMatch(EQUAL, LiteralValue(STRING, f"v{at % 2}"), designator),),)
 
-    index = Index([tuple(asks(at, part) for part in range(50)) for at in range(200)])
+    index = TargetIndex([tuple(asks(at, part) for part in range(50)) for at in range(200)])
     assert len(index.candidates(Context((), NOW))) == 200
-    distinct = Index([(asks(0, at),) for at in range(3000)])
+    distinct = TargetIndex([(asks(0, at),) for at in range(3000)])
     assert len(distinct.candidates(Context((), NOW))) == 3000
 
 
 def test_where_an_attribute_is_missing_the_others_still_choose() -> None:
-    def asks(name: str, value: str) -> tuple[tuple[Match, ...], ...]:
-        return ((Match(EQUAL, Literal(STRING, value), Designator(SUBJECT, name, STRING, must_be_present=True)),),)
+    def asks(name: str, value: str) -> tuple[tuple[TargetMatch, ...], ...]:
+        return (
+            (TargetMatch(EQUAL, LiteralValue(STRING, value), Designator(SUBJECT, name, STRING, must_be_present=True)),),
+        )
 
-    index = Index([(asks("x", f"v{at}"), asks("y", f"w{at}")) for at in range(1000)])
-    request = (Category(SUBJECT, (Attribute("y", (Literal(STRING, "w3"),)),)),)
+    index = TargetIndex([(asks("x", f"v{at}"), asks("y", f"w{at}")) for at in range(1000)])
+    request = (RequestCategory(SUBJECT, (RequestAttribute("y", (LiteralValue(STRING, "w3"),)),)),)
     assert index.candidates(Context(request, NOW)) == [3]
 
 
 def test_several_policies_are_combined_as_asked() -> None:
-    permit, deny = (Policy(str(one), "1.0", next(iter(RULE_ALGORITHMS)), rules=(Rule("r", one),)) for one in Effect)
+    permit, deny = (
+        XacmlPolicy(str(one), "1.0", next(iter(RULE_ALGORITHMS)), rules=(XacmlRule("r", one),)) for one in XacmlEffect
+    )
     for algorithm, expected in (("deny-overrides", "Deny"), ("permit-overrides", "Permit")):
         pdp = Pdp([permit, deny], algorithm=algorithm)
         assert pdp.evaluate(Context((), NOW)).decision.shown == expected

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.policy.contracts.privacy_types import text_of, typed
-from penstock.policy.xacml import Attribute, Category, XacmlError
-from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml import RequestAttribute, RequestCategory, XacmlError
+from penstock.policy.xacml.evaluation.decision import XacmlDecision
 from penstock.policy.xacml.forms.short import from_plain
 from penstock.policy.xacml.names import STRING, SUBJECT
-from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.tree import LiteralValue
 from tests.support.cases.xacml import both, single
 
 OPERATORS = {"==": operator.eq, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-EXPECTED = {True: Decision.DENY, False: Decision.NOT_APPLICABLE}
+EXPECTED = {True: XacmlDecision.DENY, False: XacmlDecision.NOT_APPLICABLE}
 near = st.integers(-200, 200)
 numbers = near | near.map(lambda n: n / 8) | st.integers(-(2**53) + 1, 2**53 - 1)
 
@@ -24,7 +24,9 @@ numbers = near | near.map(lambda n: n / 8) | st.integers(-(2**53) + 1, 2**53 - 1
 @given(numbers, numbers, st.sampled_from(sorted(OPERATORS)))
 def test_a_number_is_compared_as_a_number(had: float, bound: float, sign: str) -> None:
     expected = EXPECTED[OPERATORS[sign](had, bound)]
-    as_nodes_give_it = (Category(SUBJECT, (Attribute("x", (Literal(STRING, text_of(had)), *typed(had))),)),)
+    as_nodes_give_it = (
+        RequestCategory(SUBJECT, (RequestAttribute("x", (LiteralValue(STRING, text_of(had)), *typed(had))),)),
+    )
     for rule in ({"deny": {"subject.x": {sign: bound}}}, {"deny": {}, "when": f"subject.x {sign} {bound!r}"}):
         root = from_plain({"policy": "p", "rules": [rule]})
         assert both(root, as_nodes_give_it).decision == expected

@@ -16,11 +16,11 @@ from typing import Any
 import yaml
 
 from penstock.language import types
-from penstock.language.errors import Failure, Kind, failed
+from penstock.language.errors import Failure, FailureKind, failed
 from penstock.language.evaluators.conversions import to_double
 from penstock.language.evaluators.times import duration_from_string, timestamp_from_string
 from penstock.language.evaluators.work import Work
-from penstock.language.types import ListType, Record
+from penstock.language.types import ListType, RecordType
 from penstock.language.values import TypeName, Uint, Value, equal, make_map
 
 FOLDER = Path(__file__).parents[2] / "cases" / "conditions"
@@ -47,7 +47,7 @@ class Case:
     def find_xpath(self, expression: str, work: Work) -> Value:
         """What the content of the case finds for an XPath expression."""
         if self.xpath is None or expression not in self.xpath:
-            raise failed(Kind.UNREADABLE_CONTENT, f"nothing can be found for `{expression}`")
+            raise failed(FailureKind.UNREADABLE_CONTENT, f"nothing can be found for `{expression}`")
         return self.xpath[expression]
 
     def accepts(self, found: Value | Failure) -> bool:
@@ -102,10 +102,10 @@ def same(left: Value, right: Value) -> bool:
     return equal(left, right) if not isinstance(left, Failure) else left == right
 
 
-def declared() -> Record:
+def declared() -> RecordType:
     """The attributes that cases with `declared: true` are about."""
-    room = Record({"floor": types.INT, "name": types.STRING})
-    return Record(
+    room = RecordType({"floor": types.INT, "name": types.STRING})
+    return RecordType(
         {
             "temperature": types.DOUBLE,
             "count": types.INT,

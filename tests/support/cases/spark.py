@@ -16,7 +16,7 @@ from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.pipeline.spark.policies import Asker
 from penstock.wire.packet import Publish
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 from tests.support.cases.stages import _VERBS, Case, Player
 from tests.support.memory.joined import Client
 from tests.support.memory.recording import Written
@@ -132,7 +132,7 @@ class RecordingPlayer(Player):
 def _messages(client: Client) -> Iterator[Message]:
     """What came over a connection; not what was only repeated."""
     topics: dict[int, str] = {}
-    decoder = Decoder(version=client.version)
+    decoder = StreamDecoder(version=client.version)
     for data in client.raw:
         for packet in decoder.feed(data):
             if isinstance(packet, Publish) and not packet.dup:

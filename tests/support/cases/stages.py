@@ -60,9 +60,9 @@ from penstock.wire.packet import (
     Pubrel,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsuback,
-    Will,
+    WillMessage,
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
@@ -143,7 +143,7 @@ class Player:
             fields = dict(given or {})
             present, refused = fields.pop("present", False), fields.pop("refused", None)
             if "will" in fields:
-                fields["will"] = _struct(Will, fields["will"])
+                fields["will"] = _struct(WillMessage, fields["will"])
             version = fields.pop("version", self._case.version)
             client = self._clients[name] = self.joined.connect(fields.pop("id", name), version, **fields)
             if refused is not None:
@@ -163,7 +163,7 @@ class Player:
                 wishes |= {key: fields.pop(key) for key in ("where", "name", "scope") if key in fields}
                 wishes |= fields.pop("properties", {})
                 granted.append(fields.pop("granted", fields.get("qos", 0)))
-                wanted.append(Subscription(**fields))
+                wanted.append(SubscriptionRequest(**fields))
             ids = (identifier,) if identifier else ()
             properties = Properties(subscription_ids=ids, user_properties=tuple(wishes.items()))
             packet_id = client.next_id()

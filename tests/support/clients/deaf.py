@@ -4,7 +4,7 @@ import socket
 import time
 
 from penstock.wire.codec import encode
-from penstock.wire.packet import Connect, Subscribe, Subscription
+from penstock.wire.packet import Connect, Subscribe, SubscriptionRequest
 from penstock.wire.properties import Properties
 from tests.support.processes.mosquitto import HOST
 
@@ -29,7 +29,7 @@ class Deaf:
         self.socket.sendall(encode(Connect(client_id, 5, clean, properties=properties), 5))
         self._skip_packet()
         if filter:
-            self.socket.sendall(encode(Subscribe(1, (Subscription(filter, qos),)), 5))
+            self.socket.sendall(encode(Subscribe(1, (SubscriptionRequest(filter, qos),)), 5))
             self._skip_packet()
 
     def _skip_packet(self) -> None:

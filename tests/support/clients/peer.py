@@ -21,12 +21,12 @@ from penstock.wire.packet import (
     Pubrel,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsuback,
     Unsubscribe,
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 from tests.support.processes.commands import PATIENCE
 
 Kind = TypeVar("Kind", bound=Packet)
@@ -50,7 +50,7 @@ class Peer:
         self.version = version
         self._reader = reader
         self._writer = writer
-        self._decoder = Decoder(version=version)
+        self._decoder = StreamDecoder(version=version)
         self._arrived: deque[Packet] = deque()
         self._last_id = 0
 
@@ -147,7 +147,9 @@ class Peer:
     ) -> tuple[int, ...]:
         """Subscribe and return the reason codes."""
         number = self.new_id()
-        wanted = tuple(Subscription(name, qos, no_local, retain_as_published, retain_handling) for name in filters)
+        wanted = tuple(
+            SubscriptionRequest(name, qos, no_local, retain_as_published, retain_handling) for name in filters
+        )
         await self.send(Subscribe(number, wanted, properties))
         return (await self.expect(Suback, packet_id=number)).reasons
 

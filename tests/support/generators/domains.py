@@ -11,13 +11,13 @@ from penstock.domain import Domain, Ensemble
 from penstock.domain.compile.ensemble import ensemble
 from penstock.model.event import Event
 from penstock.policy.monitors.monitor import Monitor as PolicyMonitor
-from penstock.semantics.explore import Publication
+from penstock.semantics.explore import DevicePublication
 from penstock.semantics.ordering import Ordering
 from penstock.semantics.schema import (
     BrokeringPolicy,
     ConnectionGraph,
     EventPolicy,
-    Monitor,
+    LinkMonitor,
     MonitorState,
     Pair,
     Schema,
@@ -54,7 +54,7 @@ class Scene:
     whole: Ensemble
     subscriptions: Mapping[Pair, frozenset[str]]
     """Topics, by node and device."""
-    publications: tuple[Publication, ...]
+    publications: tuple[DevicePublication, ...]
     """Of words."""
 
     def schema(self, ordering: Ordering) -> Schema:
@@ -73,7 +73,7 @@ class Scene:
         return Schema(graph, brokering, EventPolicy(words(TOPICS), monitors), subscribed, ordering)
 
 
-def as_semantics(monitor: PolicyMonitor) -> Monitor:
+def as_semantics(monitor: PolicyMonitor) -> LinkMonitor:
     """A monitor of the policy layer as a transition function on words."""
 
     def step(state: MonitorState, event: str) -> tuple[MonitorState, tuple[str, ...]]:
@@ -84,7 +84,7 @@ def as_semantics(monitor: PolicyMonitor) -> Monitor:
 
     start = monitor.start()
     assert isinstance(start, str)
-    return Monitor(step, start)
+    return LinkMonitor(step, start)
 
 
 _STATES = ("q0", "q1", "q2")
@@ -154,7 +154,7 @@ def scenes(
     places = {device: draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=2, unique=True)) for device in devices}
     ends = [(device, node) for device, several in places.items() for node in several]
     publication = st.builds(
-        lambda at, event: Publication(at[0], at[1], event),
+        lambda at, event: DevicePublication(at[0], at[1], event),
         st.sampled_from(ends),
         st.sampled_from(sorted(words(TOPICS))),
     )

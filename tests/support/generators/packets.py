@@ -84,8 +84,10 @@ def _reasons(version: int, allowed: frozenset[Any]) -> st.SearchStrategy[int]:
     return st.just(0) if version == p.MQTT_311 else st.sampled_from(sorted(int(each) for each in allowed))
 
 
-def wills(version: int) -> st.SearchStrategy[p.Will]:
-    return st.builds(p.Will, topics, blobs, qos_levels, st.booleans(), _properties(version, _MESSAGE + " will_delay"))
+def wills(version: int) -> st.SearchStrategy[p.WillMessage]:
+    return st.builds(
+        p.WillMessage, topics, blobs, qos_levels, st.booleans(), _properties(version, _MESSAGE + " will_delay")
+    )
 
 
 @st.composite
@@ -141,11 +143,11 @@ def publishes(draw: st.DrawFn, version: int) -> p.Publish:
     )
 
 
-def subscriptions(version: int) -> st.SearchStrategy[p.Subscription]:
+def subscriptions(version: int) -> st.SearchStrategy[p.SubscriptionRequest]:
     if version == p.MQTT_311:
-        return st.builds(p.Subscription, filters, qos_levels)
+        return st.builds(p.SubscriptionRequest, filters, qos_levels)
     unshared = filters.filter(lambda text: not text.startswith("$share/"))
-    return st.builds(p.Subscription, unshared, qos_levels, st.booleans(), st.booleans(), qos_levels)
+    return st.builds(p.SubscriptionRequest, unshared, qos_levels, st.booleans(), st.booleans(), qos_levels)
 
 
 def _subscribes(version: int) -> st.SearchStrategy[p.Subscribe]:

@@ -2,12 +2,12 @@
 
 from hypothesis import strategies as st
 
-from penstock.model.quality import Key, MetricValue, Quality
+from penstock.model.quality import MetricKey, MetricValue, Quality
 from penstock.model.values import FIRST_SECOND, LAST_SECOND, SECOND, Timestamp
 from penstock.policy.quality.criteria import LIBRARY
 
 ids = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,8}", fullmatch=True)
-keys = st.builds(Key, ids, ids, ids)
+keys = st.builds(MetricKey, ids, ids, ids)
 times = st.integers(FIRST_SECOND * SECOND, (LAST_SECOND + 1) * SECOND - 1).map(Timestamp)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 values = st.builds(MetricValue, keys, numbers, times, st.none() | times)

@@ -7,12 +7,12 @@ from penstock.language.parser import parse
 from penstock.language.statements.statement import (
     ANYWHERE,
     Attach,
-    Clause,
+    ElementUse,
     Matching,
     Message,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from penstock.language.tree import Tree
@@ -45,12 +45,12 @@ arguments = st.one_of(
     strings, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False)
 )
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,10}", fullmatch=True)
-uses = st.builds(Use, names, st.lists(arguments, max_size=3).map(tuple))
+uses = st.builds(ElementUse, names, st.lists(arguments, max_size=3).map(tuple))
 conditions = st.one_of(st.just(""), st.sampled_from(_ELEMENTS), expressions("bool", 2)).map(_condition)
-clauses = st.builds(Clause, conditions, st.lists(uses, max_size=2).map(tuple))
+clauses = st.builds(StatementClause, conditions, st.lists(uses, max_size=2).map(tuple))
 chains = st.lists(clauses, min_size=1, max_size=2).map(tuple)
 rules = st.builds(
-    Rule,
+    StatementRule,
     st.sampled_from(Verb),
     st.sampled_from(Message),
     chains,

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from penstock.policy.xacml import Attribute, Category
+from penstock.policy.xacml import RequestAttribute, RequestCategory
 from penstock.policy.xacml.evaluation.algorithms import POLICY_ALGORITHMS, RULE_ALGORITHMS
 from penstock.policy.xacml.names import CEL, FUNCTION_1, FUNCTION_3, INTEGER, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Single
@@ -13,18 +13,18 @@ from penstock.policy.xacml.tree import (
     Assignment,
     Designator,
     DutyExpression,
-    Effect,
     Expression,
     FunctionName,
-    Literal,
-    Match,
-    Policy,
+    LiteralValue,
     PolicyReference,
-    PolicySet,
-    Reference,
     Root,
-    Rule,
     Target,
+    TargetMatch,
+    VariableReference,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
 )
 
 EQUAL = FUNCTION_1 + "string-equal"
@@ -44,11 +44,11 @@ class Maker:
         self._count += 1
         return f"n{self._count}"
 
-    def word(self) -> Literal:
-        return Literal(STRING, self._random.choice("aabbcc("))
+    def word(self) -> LiteralValue:
+        return LiteralValue(STRING, self._random.choice("aabbcc("))
 
-    def number(self) -> Literal:
-        return Literal(INTEGER, self._random.randrange(4))
+    def number(self) -> LiteralValue:
+        return LiteralValue(INTEGER, self._random.randrange(4))
 
     def designator(self, kind: str = STRING) -> Designator:
         return Designator(
@@ -61,8 +61,8 @@ class Maker:
 
     # --- targets
 
-    def match(self) -> Match:
-        return Match(self._random.choice(_MATCHES), self.word(), self.designator())
+    def match(self) -> TargetMatch:
+        return TargetMatch(self._random.choice(_MATCHES), self.word(), self.designator())
 
     def all_of(self) -> AllOf:
         return tuple(self.match() for _ in range(self._random.choice((1, 1, 2))))
@@ -100,10 +100,10 @@ class Maker:
                 name = self._random.choice(("any-of-any", "all-of-any", "any-of-all", "all-of-all"))
                 return Apply(FUNCTION_1 + name, (FunctionName(EQUAL), self.designator(), self.designator()))
             case 5:
-                text = Literal(STRING, self._random.choice(_CONDITIONS))
-                return Apply(CEL, (text, Literal(STRING, "subject.x"), self.designator()))
+                text = LiteralValue(STRING, self._random.choice(_CONDITIONS))
+                return Apply(CEL, (text, LiteralValue(STRING, "subject.x"), self.designator()))
         assert variable is not None
-        return Reference(variable)
+        return VariableReference(variable)
 
     def _one(self, kind: str) -> Expression:
         name = "string" if kind == STRING else "integer"
@@ -113,7 +113,7 @@ class Maker:
 
     def duties(self) -> tuple[DutyExpression, ...]:
         return tuple(
-            DutyExpression(self._name(), self._random.choice(list(Effect)), self._assignments())
+            DutyExpression(self._name(), self._random.choice(list(XacmlEffect)), self._assignments())
             for _ in range(self._random.choice((0, 0, 0, 1, 2)))
         )
 
@@ -121,19 +121,19 @@ class Maker:
         choices = (self.word, self.designator, lambda: self._one(STRING))
         return tuple(Assignment("a", self._random.choice(choices)()) for _ in range(self._random.randrange(2)))
 
-    def rule(self) -> Rule:
+    def rule(self) -> XacmlRule:
         condition = self.condition() if self._random.random() < 0.6 else None
-        effect = self._random.choice(list(Effect))
-        return Rule(self._name(), effect, self.target(), condition, self.duties(), self.duties())
+        effect = self._random.choice(list(XacmlEffect))
+        return XacmlRule(self._name(), effect, self.target(), condition, self.duties(), self.duties())
 
-    def policy(self) -> Policy:
-        return Policy(
+    def policy(self) -> XacmlPolicy:
+        return XacmlPolicy(
             self._name(),
             "1.0",
             self._random.choice(list(RULE_ALGORITHMS)),
             self.target(),
             tuple(self.rule() for _ in range(self._random.randrange(8))),
-            (("v", self.condition(variable=None)), ("w", Reference("v"))),
+            (("v", self.condition(variable=None)), ("w", VariableReference("v"))),
             self.duties(),
             self.duties(),
         )
@@ -142,12 +142,12 @@ class Maker:
         """A policy or a set; references are to `shared`."""
         if not depth or self._random.random() < 0.3:
             return self.policy()
-        children: list[Policy | PolicySet | PolicyReference] = [
+        children: list[XacmlPolicy | XacmlPolicySet | PolicyReference] = [
             self.root(depth - 1) for _ in range(self._random.randrange(7))
         ]
         if self._random.random() < 0.3:
             children.append(PolicyReference("shared", False, self._random.choice((None, "2.+", "*.1"))))
-        return PolicySet(
+        return XacmlPolicySet(
             self._name(),
             "1.0",
             self._random.choice(list(POLICY_ALGORITHMS)),
@@ -161,13 +161,13 @@ class Maker:
 
     def request(self) -> Single:
         return tuple(
-            Category(category, tuple(self._attribute() for _ in range(self._random.randrange(4))))
+            RequestCategory(category, tuple(self._attribute() for _ in range(self._random.randrange(4))))
             for category in (SUBJECT, RESOURCE)
         )
 
-    def _attribute(self) -> Attribute:
+    def _attribute(self) -> RequestAttribute:
         count = self._random.choice((1, 1, 2))
         if self._random.random() < 0.3:
-            return Attribute("n", tuple(self.number() for _ in range(count)))
+            return RequestAttribute("n", tuple(self.number() for _ in range(count)))
         issuer = self._random.choice((None, "hr"))
-        return Attribute(self._random.choice("xy"), tuple(self.word() for _ in range(count)), issuer)
+        return RequestAttribute(self._random.choice("xy"), tuple(self.word() for _ in range(count)), issuer)

@@ -38,12 +38,12 @@ from penstock.wire.packet import (
     Pubrec,
     Pubrel,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsubscribe,
 )
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 
 START = 1_000_000.0
 DOOR = Door("here", "test/0", True)
@@ -65,7 +65,7 @@ class Client(Transport):
         self.node_end = Inbound(Host(joined.node, lambda: joined.now), joined.door)
         self.node_end.made(self)
         self._framer = Framer()
-        self._decoder = Decoder(version=version)
+        self._decoder = StreamDecoder(version=version)
         self.last_id = 0
 
     @property
@@ -123,7 +123,7 @@ class Client(Transport):
         """Subscribe; the SUBACK stays in the inbox."""
         ids = (identifier,) if identifier else ()
         properties = Properties(subscription_ids=ids, user_properties=user_properties)
-        return self.sends(Subscribe(self.next_id(), (Subscription(filter, qos, **options),), properties))
+        return self.sends(Subscribe(self.next_id(), (SubscriptionRequest(filter, qos, **options),), properties))
 
     def unsubscribe(self, *filters: str, user_properties: tuple[tuple[str, str], ...] = ()) -> "Client":
         return self.sends(Unsubscribe(self.next_id(), filters, Properties(user_properties=user_properties)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Quality
-from penstock.policy.contracts.abac import Attributes, Category, Compare, Name, Relation
+from penstock.policy.contracts.abac import AttributeCategory, AttributeName, Attributes, Compare, Relation
 from penstock.policy.contracts.contract import (
     RETAIN,
     ConsumerContract,
@@ -20,12 +20,12 @@ from penstock.policy.contracts.contract import (
     request_attributes,
 )
 from penstock.policy.contracts.degrade import Aggregate, Delay, Grid, Keep, Step
-from penstock.policy.contracts.fit import Standing, WantFit
+from penstock.policy.contracts.fit import FitLevel, WantFit
 from penstock.policy.quality.needs import Need
 
-SITUATION = Name(Category.ENVIRONMENT, "situation")
+SITUATION = AttributeName(AttributeCategory.ENVIRONMENT, "situation")
 """Those that are open."""
-CONTRACT = Name(Category.RESOURCE, "contract")
+CONTRACT = AttributeName(AttributeCategory.RESOURCE, "contract")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ def abac_attributes(
     }
 
 
-def quality_name(need: Need) -> Name:
+def quality_name(need: Need) -> AttributeName:
     """The attribute that a quality metric of an event is."""
-    return Name(Category.RESOURCE, f"quality:{need.key}")
+    return AttributeName(AttributeCategory.RESOURCE, f"quality:{need.key}")
 
 
 def _conditions(rule: PrivacyRule) -> Iterator[Compare]:
@@ -140,7 +140,7 @@ def _span(span: float | None) -> tuple[tuple[str, float], ...]:
     return () if span is None else (("span", span),)
 
 
-def standing_in(want: WantFit, open_situations: Collection[str]) -> Standing:
+def standing_in(want: WantFit, open_situations: Collection[str]) -> FitLevel:
     """How far a want is met while just these situations are open."""
     standings = [rule.standing for rule in want.rules if rule.is_on(open_situations)]
-    return max(standings, default=Standing.FAILS if want.topics else Standing.UNRELATED)
+    return max(standings, default=FitLevel.FAILS if want.topics else FitLevel.UNRELATED)

@@ -7,7 +7,7 @@ from penstock.semantics.schema import (
     BrokeringPolicy,
     ConnectionGraph,
     EventPolicy,
-    Monitor,
+    LinkMonitor,
     MonitorState,
     Pair,
     Schema,
@@ -97,9 +97,9 @@ def _m2(state: MonitorState, topic: str) -> tuple[MonitorState, tuple[str, ...]]
     return _M2.get((state, topic), state), (topic,)
 
 
-M1 = Monitor(_m1)
+M1 = LinkMonitor(_m1)
 """Fig. 3: suppresses DL_unlock, preserves all else."""
-M2 = Monitor(_m2)
+M2 = LinkMonitor(_m2)
 """Fig. 4: DL_unlock only as the last event of AC_request, AC_grant, DL_unlock."""
 
 

@@ -5,27 +5,27 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from penstock.analysis.graph import Editor, Graph, Kind
+from penstock.analysis.graph import Editor, EntityKind, FlowGraph
 from penstock.language.condition import make_condition
 from penstock.model.link import Link
-from penstock.policy.access.brokering import Table
-from penstock.policy.monitors.action import PASS, Action, Output
+from penstock.policy.access.brokering import BrokeringTable
+from penstock.policy.monitors.action import PASS, Action, MonitorOutput
 from penstock.policy.monitors.automaton import Automaton
 from penstock.semantics.schema import Pair, Schema
 from tests.support.models.automata import M1, M2, automaton
 
 
-def graph_of(schema: Schema, editors: Mapping[Pair, tuple[Editor, ...]] | None = None) -> Graph:
+def graph_of(schema: Schema, editors: Mapping[Pair, tuple[Editor, ...]] | None = None) -> FlowGraph:
     """What flow analysis sees of a schema, given what it may know of the monitors."""
     brokering = schema.brokering
-    kinds = dict.fromkeys(sorted(schema.graph.brokers), Kind.NODE)
-    kinds |= dict.fromkeys(sorted(schema.graph.devices), Kind.DEVICE)
+    kinds = dict.fromkeys(sorted(schema.graph.brokers), EntityKind.NODE)
+    kinds |= dict.fromkeys(sorted(schema.graph.devices), EntityKind.DEVICE)
     tables = {
-        node: Table.of_allow(brokering.overrides.get(node, brokering.allow), brokering.types)
+        node: BrokeringTable.of_allow(brokering.overrides.get(node, brokering.allow), brokering.types)
         for node in schema.graph.brokers
     }
     links = tuple(Link(x, y, brokering.type[x, y]) for x, y in sorted(schema.graph.link))
-    return Graph(kinds, links, tables, editors or {})
+    return FlowGraph(kinds, links, tables, editors or {})
 
 
 SMART_HOME_EDITORS: Mapping[Pair, tuple[Editor, ...]] = {
@@ -34,7 +34,7 @@ SMART_HOME_EDITORS: Mapping[Pair, tuple[Editor, ...]] = {
 }
 
 
-def is_flow_path(graph: Graph, xs: Sequence[str], routes: bool = False) -> bool:
+def is_flow_path(graph: FlowGraph, xs: Sequence[str], routes: bool = False) -> bool:
     """§6.1.1: a sequence x0 x1 ... xn of entities is a flow path if
     (a) (x_i, x_i+1) is in link for 0 <= i < n,
     (b) for 0 < i < n, if x_i is a broker, then x_i-1 != x_i+1 and propagate(x_i-1, x_i, x_i+1).
@@ -45,7 +45,7 @@ def is_flow_path(graph: Graph, xs: Sequence[str], routes: bool = False) -> bool:
         return False
     for i in range(1, n):
         before, here, after = xs[i - 1 : i + 2]
-        if graph.kinds[here] is Kind.DEVICE:
+        if graph.kinds[here] is EntityKind.DEVICE:
             if routes:
                 return False
         elif before == after or not graph.allows(here, link[before, here].type, link[here, after].type):
@@ -53,7 +53,7 @@ def is_flow_path(graph: Graph, xs: Sequence[str], routes: bool = False) -> bool:
     return True
 
 
-def flow_paths(graph: Graph, most: int, routes: bool) -> Iterator[tuple[str, ...]]:
+def flow_paths(graph: FlowGraph, most: int, routes: bool) -> Iterator[tuple[str, ...]]:
     """Every flow path of one link up to `most`, by trying every sequence."""
     paths: list[tuple[str, ...]] = [(name,) for name in graph.kinds]
     for _ in range(most):
@@ -62,7 +62,7 @@ def flow_paths(graph: Graph, most: int, routes: bool) -> Iterator[tuple[str, ...
         yield from paths
 
 
-def floyd_warshall(graph: Graph, routes: bool) -> set[tuple[Link, Link]]:
+def floyd_warshall(graph: FlowGraph, routes: bool) -> set[tuple[Link, Link]]:
     """The paper's own algorithm, O(M^3): all pairs of links of which the second is on a flow path from the first."""
     links = graph.links
     found = {(a, a) for a in links}
@@ -75,7 +75,7 @@ def floyd_warshall(graph: Graph, routes: bool) -> set[tuple[Link, Link]]:
 
 
 @st.composite
-def graphs(draw: st.DrawFn, most_brokers: int = 5, most_devices: int = 3) -> Graph:
+def graphs(draw: st.DrawFn, most_brokers: int = 5, most_devices: int = 3) -> FlowGraph:
     """Any connection graph, cyclic ones included, with any types and any table, for each broker its own."""
     brokers = [f"b{at}" for at in range(draw(st.integers(1, most_brokers)))]
     devices = [f"d{at}" for at in range(draw(st.integers(0, most_devices)))]
@@ -86,15 +86,15 @@ def graphs(draw: st.DrawFn, most_brokers: int = 5, most_devices: int = 3) -> Gra
         Link(*link, draw(st.sampled_from(types))) for pair in sorted(ends) for link in (pair, (pair[1], pair[0]))
     )
     pairs = st.sets(st.sampled_from(list(product(types, types))))
-    tables = {broker: Table.of_deny(draw(pairs), types) for broker in brokers}
-    return Graph(dict.fromkeys(brokers, Kind.NODE) | dict.fromkeys(devices, Kind.DEVICE), links, tables)
+    tables = {broker: BrokeringTable.of_deny(draw(pairs), types) for broker in brokers}
+    return FlowGraph(dict.fromkeys(brokers, EntityKind.NODE) | dict.fromkeys(devices, EntityKind.DEVICE), links, tables)
 
 
 @st.composite
 def automata(draw: st.DrawFn, topics: Sequence[str], name: str = "m") -> Automaton:
     """Small automata that pass, suppress, rename and inject, by state and by content."""
     states = ["q0", "q1"][: draw(st.integers(1, 2))]
-    made = st.sampled_from(topics).map(Output)
+    made = st.sampled_from(topics).map(MonitorOutput)
     outputs = st.one_of(st.just(PASS.outputs), st.lists(made, max_size=2).map(tuple))
     following = st.sampled_from([*states, None])
     sure = st.builds(Action, outputs, following)

@@ -205,9 +205,9 @@ class PlainBroker:
         return got
 
     def resume(self, session: PlainSession, version: int) -> list[Message]:
-        """The client is back: what comes again, if it may still be read, and what waited."""
+        """The client is back: what comes again, if it may still be said and read, and what waited."""
         session.online, session.version = True, version
-        session.owed = [owed for owed in session.owed if not owed.sent or self.may_read(session, owed.message.topic)]
+        session.owed = [owed for owed in session.owed if not owed.sent or self._may_come_again(session, owed.message)]
         got = []
         for owed in session.owed:
             message = owed.message
@@ -215,6 +215,10 @@ class PlainBroker:
             got.append(Message(message.topic, message.payload, message.qos, message.retain, ids, dup=owed.sent))
             owed.sent = True
         return got
+
+    def _may_come_again(self, session: PlainSession, message: Message) -> bool:
+        is_said = message.by is None or self.may_write(*message.by, message.topic)
+        return is_said and self.may_read(session, message.topic)
 
     def lose(self, session: PlainSession, now: float, says_goodbye: bool = False) -> Outcome:
         """The connection ends; what the will brings."""

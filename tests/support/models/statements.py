@@ -11,7 +11,14 @@ from typing import Any
 from penstock.language.evaluators.reference import decide
 from penstock.language.printer import show
 from penstock.language.statements.printer import show_compact
-from penstock.language.statements.statement import Attach, Clause, Message, Rule, Statement, Use
+from penstock.language.statements.statement import (
+    Attach,
+    ElementUse,
+    Message,
+    Statement,
+    StatementClause,
+    StatementRule,
+)
 from penstock.language.tree import Attribute, Call, Has, Literal, Tree, rebuilt, walk
 
 Attributes = dict[str, Any]
@@ -152,7 +159,7 @@ def _attach(attached: tuple[Statement, ...], filters: list[Filter]) -> tuple[Sta
     return tuple(result)
 
 
-def _plain(rule: Rule) -> Rule:
+def _plain(rule: StatementRule) -> StatementRule:
     return replace(rule, attach=Attach.NEVER)
 
 
@@ -175,7 +182,7 @@ def _apply(copy: Copy, statement: Statement | None, filter: Filter | None, point
         raise Stop
 
 
-def _run(copy: Copy, clauses: tuple[Clause, ...], filter: Filter | None) -> bool | None:
+def _run(copy: Copy, clauses: tuple[StatementClause, ...], filter: Filter | None) -> bool | None:
     """Whether the first clause that holds blocks; None if none holds."""
     for clause in clauses:
         if clause.condition is not None:
@@ -214,7 +221,7 @@ def _is_member(copy: Copy, party: str, group: str) -> bool:
     return party in members and (not party.startswith("n") or copy.node in members)
 
 
-def _act(copy: Copy, use: Use, filter: Filter | None) -> bool:
+def _act(copy: Copy, use: ElementUse, filter: Filter | None) -> bool:
     """Whether it blocks."""
     names = set(map(str, use.arguments))
     match use.name:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from hypothesis import strategies as st
 
 from penstock.policy.trust.rating import UNIT, Average, in_millionths
-from penstock.policy.trust.vectors import Table, Update
+from penstock.policy.trust.vectors import TrustTable, Update
 
 Edge = tuple[str, str]
 """From the node that is rated to the one that rates it: the way of messages."""
@@ -82,24 +82,24 @@ class Network:
         for edge, rating in graph.items():
             self.rate(edge, rating)
 
-    def _table(self, node: str) -> Table:
-        return Table(node, self.size, self.longest)
+    def _table(self, node: str) -> TrustTable:
+        return TrustTable(node, self.size, self.longest)
 
     def rate(self, edge: Edge, rating: float) -> None:
         """A link comes, or its rating changes."""
         self.graph[edge] = rating
-        self.tables[edge[1]].rated(edge[0], rating)
+        self.tables[edge[1]].set_rating(edge[0], rating)
         self._send(edge[1], edge)
 
     def cut(self, edge: Edge) -> None:
         """A link goes, with what is under way on it."""
         del self.graph[edge]
         self.waiting = [(other, update) for other, update in self.waiting if other != edge]
-        self.tables[edge[1]].lost(edge[0])
+        self.tables[edge[1]].forget(edge[0])
         if (edge[1], edge[0]) not in self.graph:
-            self.tables[edge[0]].lost(edge[1])
+            self.tables[edge[0]].forget(edge[1])
         else:
-            self.tables[edge[0]].again(edge[1])
+            self.tables[edge[0]].resend_whole(edge[1])
         self._send(edge[1])
 
     def restart(self, node: str) -> None:
@@ -119,8 +119,8 @@ class Network:
             edge, update = self.waiting[at]
             if self.draw.random() >= 0.1:
                 del self.waiting[at]
-            if self.draw.random() < loss or not self.tables[edge[1]].heard(edge[0], update):
-                self.tables[edge[0]].again(edge[1])
+            if self.draw.random() < loss or not self.tables[edge[1]].receive(edge[0], update):
+                self.tables[edge[0]].resend_whole(edge[1])
             self._send(edge[1], edge)
 
     def _send(self, node: str, *edges: Edge) -> None:

@@ -18,7 +18,7 @@ from penstock.engine.node import Node
 from penstock.engine.trust import announcements
 from penstock.policy.tokens.keys import KeySet, SigningKey
 from penstock.policy.tokens.token import Party, Token, issue, parse_token, sign
-from penstock.wire.framing import PACKET_MOST
+from penstock.wire.framing import MAX_PACKET
 from penstock.wire.packet import Connack, Connect, Disconnect, Packet, Pingreq, Pingresp, Puback, Publish
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from tests.support.clients.peer import Peer
@@ -200,7 +200,7 @@ class Neighbour(Peer):
     async def dial(cls, port: int, name: str, registers: bool = True) -> Self:
         peer = await cls.open(HOST, port)
         peer.told, peer.tokens, peer.bound = [], {}, {}
-        await peer.send(Greeting.of_node(name, SECRET.encode(), PACKET_MOST).packet())
+        await peer.send(Greeting.of_node(name, SECRET.encode(), MAX_PACKET).packet())
         await peer.expect(Connack, reason=0)
         if registers:
             given = parse_token(await peer.hears("gives"))

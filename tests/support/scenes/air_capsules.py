@@ -21,8 +21,8 @@ from penstock.engine.recorder import Note, Rows, Source
 from penstock.model.content.content import Content
 from penstock.model.quality import NO_QUALITY, MetricValue, Quality, moment
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.capsules.capsule import MICROSECONDS, Aggregate, Capsule, Function
-from penstock.policy.capsules.steps import Made, Reduced, Taken, conclude, fused, take
+from penstock.policy.capsules.capsule import MICROSECONDS, AggregateFunction, AggregateReduction, Capsule
+from penstock.policy.capsules.steps import CapsuleInput, CapsuleResult, ReducedGroup, conclude, fused, take
 from penstock.policy.quality.carriage import CLAIMED, write_properties
 from penstock.policy.quality.criteria import LIBRARY
 from penstock.policy.quality.propagation import propagate
@@ -161,14 +161,14 @@ class City:
 class Expected:
     """What a capsule must make of readings: results by window and group, and the events that are put aside."""
 
-    results: dict[tuple[int, str], Made] = field(default_factory=dict)
+    results: dict[tuple[int, str], CapsuleResult] = field(default_factory=dict)
     aside: list[tuple[str, float]] = field(default_factory=list)
     """Why, and when it came."""
 
 
 def expected(capsule: Capsule, some: Iterable[Reading]) -> Expected:
     """By a slow reading: all at once, in the order in which they came."""
-    found, groups, last = Expected(), dict[tuple[int, tuple[str, ...]], list[Taken]](), 0
+    found, groups, last = Expected(), dict[tuple[int, tuple[str, ...]], list[CapsuleInput]](), 0
     window = capsule.window
     for one in some:
         came = math.floor(one.came * MICROSECONDS + 0.5)
@@ -195,22 +195,22 @@ def expected(capsule: Capsule, some: Iterable[Reading]) -> Expected:
     return found
 
 
-_FUNCTIONS: dict[Function, Callable[[list[float]], float]] = {
-    Function.MEAN: lambda them: math.fsum(them) / len(them),
-    Function.SUM: math.fsum,
-    Function.MIN: min,
-    Function.MAX: max,
+_FUNCTIONS: dict[AggregateFunction, Callable[[list[float]], float]] = {
+    AggregateFunction.MEAN: lambda them: math.fsum(them) / len(them),
+    AggregateFunction.SUM: math.fsum,
+    AggregateFunction.MIN: min,
+    AggregateFunction.MAX: max,
 }
 
 
-def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[Taken]) -> Reduced:
+def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[CapsuleInput]) -> ReducedGroup:
     reduction = capsule.reduction
-    if not isinstance(reduction, Aggregate):
+    if not isinstance(reduction, AggregateReduction):
         return fused(capsule, start, group, inputs)
     values = dict[str, float | int]()
     for one in reduction.values:
         numbers = [each.numbers[reduction.paths.index(one.path)] for each in inputs] if one.path else []
-        values[one.name] = len(inputs) if one.function is Function.COUNT else _FUNCTIONS[one.function](numbers)
+        values[one.name] = len(inputs) if one.function is AggregateFunction.COUNT else _FUNCTIONS[one.function](numbers)
     now, qualities = (start + capsule.window.length) / MICROSECONDS, [one.quality for one in inputs]
     several = [
         propagate(operation, qualities, capsule.catalogue, now, expected=capsule.window.expected)
@@ -222,7 +222,7 @@ def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[
         else max(each, key=lambda one: one.value)
         for each in zip(*several, strict=True)
     ]
-    return Reduced(start, group, len(inputs), values, Quality(worst))
+    return ReducedGroup(start, group, len(inputs), values, Quality(worst))
 
 
 def table(folder: Path, name: str = "results") -> list[dict[str, Any]]:
@@ -250,7 +250,7 @@ def differences(rows: Iterable[dict[str, Any]], wanted: Expected) -> list[str]:
     return sorted(wrong)
 
 
-def _other(row: dict[str, Any], made: Made) -> Iterator[str]:
+def _other(row: dict[str, Any], made: CapsuleResult) -> Iterator[str]:
     if row["problem"] is not None or row["topic"] != made.topic:
         yield f"{row['topic']} {row['problem']}, not {made.topic}"
         return

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.language.errors import Kind
+from penstock.language.errors import FailureKind
 from penstock.language.tree import Tree
 from penstock.language.values import Uint, Value
 from penstock.pipeline.conditions.columns import Explanation, explained_column
@@ -110,7 +110,7 @@ def question(tree: Tree, content: dict[str, Value]) -> Question:
 class Answer:
     """What a condition came to, and how."""
 
-    outcome: bool | Kind
+    outcome: bool | FailureKind
     how: Explanation
 
 
@@ -135,7 +135,7 @@ def _answered(spark: SparkSession, asked: list[tuple[int, Question, Column, Expl
     return {at: Answer(outcome(found), how) for (at, _, _, how), found in zip(asked, row, strict=True)}
 
 
-def outcome(found: Row) -> bool | Kind:
+def outcome(found: Row) -> bool | FailureKind:
     """What a row of a condition's column says: exactly one of value and error."""
     assert (found.value is None) is not (found.error is None), f"both or none of value and error: {found}"
-    return bool(found.value) if found.error is None else Kind(found.error)
+    return bool(found.value) if found.error is None else FailureKind(found.error)

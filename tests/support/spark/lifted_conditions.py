@@ -13,7 +13,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -52,9 +52,9 @@ def lifted(tree: Tree) -> tuple[Tree, dict[str, Value]]:
                 return replace(node, receiver=lift(receiver))
             case Select() | Has() if node.operand is not None:
                 return replace(node, operand=lift(node.operand))
-            case Index(operand, Literal("string")):
+            case IndexAccess(operand, Literal("string")):
                 return replace(node, operand=lift(operand))
-            case Index(operand, index):
+            case IndexAccess(operand, index):
                 return replace(node, operand=lift(operand), index=lift(index))
             case Call("matches", receiver, (*others, pattern)):
                 arguments = (*map(lift, others), pattern)

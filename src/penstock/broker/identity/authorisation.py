@@ -18,7 +18,7 @@ from penstock.broker.identity.logins import LoginRefused, Logins
 from penstock.engine.trust.tokens import OWN, Tokens
 from penstock.policy.tokens.errors import TokenError, show
 from penstock.policy.tokens.keys import as_jwk
-from penstock.policy.tokens.scope import Grant, ScopeError
+from penstock.policy.tokens.scope import ScopeError, TokenGrant
 from penstock.policy.tokens.token import Party, Token
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Authorisation:
             later = {"Retry-After": str(refused.later)}
             raise TokenRefusal("temporarily_unavailable", str(refused), refused.status, later) from None
 
-    def _issue(self, token_request: TokenRequest) -> tuple[Token, Grant]:
+    def _issue(self, token_request: TokenRequest) -> tuple[Token, TokenGrant]:
         node = self._server.node
         tokens = self._tokens()
         unused = tokens.keys.why_unused(node.name, self._server.now())
@@ -139,7 +139,7 @@ class Authorisation:
         holder = node.ensemble.holder(token_request.user)
         if holder is None or holder.startswith(OWN):
             raise TokenRefusal("unauthorized_client", "the user is not that of one client of the domain")
-        granted = Grant(*(tokens.settings.granted(holder) or ()))
+        granted = TokenGrant(*(tokens.settings.granted(holder) or ()))
         if not (granted.publish or granted.subscribe):
             raise TokenRefusal("unauthorized_client", f"nothing is granted to client `{show(holder)}`")
         try:

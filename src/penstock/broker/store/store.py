@@ -37,7 +37,7 @@ from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
-from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.statement import Policy
 
 IN_MEMORY = ":memory:"
@@ -285,7 +285,7 @@ class Store:
             if session is not None:
                 condition = make_condition(condition_text) if condition_text else None
                 advertisement = restore_advertised(node, session, filter, policy)
-                session.advertisements[name] = Advertisement(name, filter, condition, scope, advertisement)
+                session.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, advertisement)
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
@@ -349,7 +349,7 @@ def _subscription_row(session: int, subscribed: Subscribed) -> tuple[object, ...
     )
 
 
-def _advertisement_row(session: int, advertisement: Advertisement) -> tuple[object, ...]:
+def _advertisement_row(session: int, advertisement: ProducerAdvertisement) -> tuple[object, ...]:
     condition = advertisement.condition.text if advertisement.condition is not None else ""
     return (
         session,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.analysis.flows import Witness, all_pairs, check_assertions, nearly, reach, reach_all, told_apart
-from penstock.analysis.graph import Graph, Kind, flow_graph
+from penstock.analysis.flows import Witness, all_pairs, check_assertions, nearest, reach, reach_all, split_by_filter
+from penstock.analysis.graph import EntityKind, FlowGraph, flow_graph
 from penstock.analysis.moves import ANY_TOPIC, Closure
 from penstock.analysis.picture import picture
 from penstock.cli.parsers import command_parser
@@ -32,7 +32,7 @@ _STDOUT = Path("-")
 class FlowQuery:
     """A query on a graph."""
 
-    graph: Graph
+    graph: FlowGraph
     on: str
     routes: bool
 
@@ -111,7 +111,7 @@ def _show(question: FlowQuery, options: argparse.Namespace, entities: Ensemble, 
         result: dict[str, object] = {"domain": name, "on": question.on, "routes": question.routes}
         result |= _whole_plain(question) if is_whole else {"flows": [_plain(answer) for answer in answers]}
         if len(answers) == 1 and answers[0].can and answers[0].witness is not None and question.on == ANY_TOPIC:
-            can, cannot = told_apart(question.graph, answers[0].witness, question.routes)
+            can, cannot = split_by_filter(question.graph, answers[0].witness, question.routes)
             result["flows"] = [_plain(answers[0]) | {"open_on": can, "closed_on": cannot}]
         print(json.dumps(result, indent=2))
     elif is_whole:
@@ -146,9 +146,9 @@ def _show_assertions(entities: Ensemble, name: str, as_json: bool) -> None:
         print_table(("assertion", "holds", "why not"), rows)
 
 
-def _ends(graph: Graph) -> list[str]:
+def _ends(graph: FlowGraph) -> list[str]:
     """Return the entities between which flows matter: clients and foreign brokers; nodes if there are no others."""
-    return [name for name, kind in graph.kinds.items() if kind is not Kind.NODE] or list(graph.kinds)
+    return [name for name, kind in graph.kinds.items() if kind is not EntityKind.NODE] or list(graph.kinds)
 
 
 def _answers(question: FlowQuery, source: str | None, target: str | None) -> Iterator[FlowAnswer]:
@@ -166,7 +166,7 @@ def _answers(question: FlowQuery, source: str | None, target: str | None) -> Ite
         if witness is not None:
             yield FlowAnswer(x, y, True, witness)
         else:
-            yield FlowAnswer(x, y, False, *(nearly(graph, x, y, on, routes) or ()))
+            yield FlowAnswer(x, y, False, *(nearest(graph, x, y, on, routes) or ()))
 
 
 def _whole(question: FlowQuery) -> list[tuple[str, ...]]:

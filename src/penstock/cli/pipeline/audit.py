@@ -22,7 +22,7 @@ from penstock.cli.pipeline.shared import (
 )
 from penstock.cli.table import print_table, shorten
 from penstock.journal.jobs import JobTable
-from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, Audit, audit
+from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, AuditReport, audit
 from penstock.pipeline.tables import report
 
 _EPILOG = """\
@@ -78,7 +78,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
         _show(result, seconds)
 
 
-def _show(result: Audit, seconds: float) -> None:
+def _show(result: AuditReport, seconds: float) -> None:
     _print_rows("who saw what", _SEEN, result.seen)
     _print_rows("denials", _DENIALS[:-1], [denial[:-1] for denial in result.denials])
     _print_rows(f"rules that decided nothing, of {sum(kind.rules for kind in result.kinds)}", _UNUSED, result.unused)
@@ -97,7 +97,7 @@ def _print_rows(
     print()
 
 
-def _page(result: Audit, journal: Path) -> str:
+def _page(result: AuditReport, journal: Path) -> str:
     denied, never, wider = Counter[str](), Counter[str](), Counter[str]()
     saw = defaultdict[str, list[tuple[datetime, int]]](list)
     for when in result.when:

@@ -7,18 +7,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
-from penstock.cli.pipeline.shared import add_to_record, run_job
+from penstock.cli.pipeline.shared import add_stream_options, add_to_record, check_stream_options, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.cli.pipeline.stream import print_batch, print_batch_json
 from penstock.domain import Domain, load
 from penstock.journal.jobs import JobTable
-from penstock.pipeline.capsules.rows import Reference
+from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.jobs.capsules import TOLD_BY, Running, start
-from penstock.pipeline.mqtt.connection import Broker
-from penstock.pipeline.mqtt.publish import Publisher
+from penstock.pipeline.mqtt.connection import BrokerAddress
+from penstock.pipeline.mqtt.publish import ViewPublisher
 from penstock.pipeline.spark.policies import following, judged_by
-from penstock.pipeline.tables.journal_stream import MOST_BYTES
 
 _EPILOG = """\
 Of each capsule there are tables in FOLDER/NAME: `results`, a row for each window and group; `quarantine`, events that
@@ -58,25 +57,20 @@ def _parser() -> argparse.ArgumentParser:
         help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the"
         " broker of --from, else to the node that the domain has the client at",
     )
-    add("--once", action="store_true", help="end when all present input is processed")
-    add("--every", type=float, default=1.0, metavar="SECONDS", help="seconds between two polls (default: 1)")
-    add("--max-bytes", type=int, default=MOST_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
-    add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
-    add("--json", action="store_true", help="print one JSON object for each batch")
+    add_stream_options(parser, "all present input is processed", "new input")
     return parser
 
 
 def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
-    if options.every <= 0 or options.max_bytes <= 0:
-        parser.error("--every and --max-bytes are more than 0")
+    check_stream_options(parser, options)
     return run_job("capsules", options, lambda spark: _run(spark, options), lambda _: {})
 
 
 def _run(spark: SparkSession, options: argparse.Namespace) -> None:
     domain = load(options.domain)
-    publishers = dict[str, Publisher]()
+    publishers = dict[str, ViewPublisher]()
     runnings = list[Running]()
     for name in _names(domain, options.capsule):
         origin = origin_of(domain, name, options)
@@ -85,9 +79,9 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         else:
             policies = judged_by(domain, options.domain.parent)
         if options.publish is not None:
-            publishers[name] = Publisher(target_of(domain, name, options, origin), "", by=TOLD_BY)
+            publishers[name] = ViewPublisher(target_of(domain, name, options, origin), "", by=TOLD_BY)
         partitions = spark.sparkContext.defaultParallelism
-        reference = Reference(policies, name)
+        reference = CapsuleReference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
     add_to_record(
         options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings]
@@ -120,16 +114,16 @@ def _names(domain: Domain, wanted_names: list[str] | None) -> list[str]:
     return list(dict.fromkeys(wanted_names or domain.capsules))
 
 
-def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | Broker:
+def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | BrokerAddress:
     """Return the source of the events of a capsule."""
     if not options.origin.startswith(_SCHEMES):
         return Path(options.origin)
     return _as_client(domain, name, options.origin, "")
 
 
-def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Path | Broker) -> Broker:
+def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Path | BrokerAddress) -> BrokerAddress:
     """Return the broker that results go to; where events come from it too, the client needs a second connection."""
-    is_second = isinstance(origin, Broker)
+    is_second = isinstance(origin, BrokerAddress)
     url = options.publish or (options.origin if is_second else _node_url(domain, name))
     client = domain.capsules[name].client
     if is_second and domain.clients[client].client_id(client) is not None:
@@ -140,11 +134,11 @@ def target_of(domain: Domain, name: str, options: argparse.Namespace, origin: Pa
     return _as_client(domain, name, url, _OUT if is_second else "")
 
 
-def _as_client(domain: Domain, name: str, url: str, ending: str) -> Broker:
+def _as_client(domain: Domain, name: str, url: str, ending: str) -> BrokerAddress:
     client = domain.capsules[name].client
     settings = domain.clients[client]
     id = settings.client_id(client) or f"{client}-{name}"
-    broker = Broker.of_url(url, f"{id}{ending}")
+    broker = BrokerAddress.of_url(url, f"{id}{ending}")
     return broker if broker.username is not None else replace(broker, username=settings.user)
 
 

@@ -29,7 +29,7 @@ from penstock.domain import load
 from penstock.journal.jobs import JobTable
 from penstock.journal.read.sample import sample
 from penstock.model.errors import DomainError
-from penstock.pipeline.jobs.replay import CHANGES, Claim, Replay, replay, replay_few
+from penstock.pipeline.jobs.replay import CHANGES, AssertionResult, ReplayReport, replay, replay_few
 from penstock.pipeline.spark.session import SMALL
 from penstock.pipeline.tables import report
 
@@ -138,7 +138,7 @@ def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None
     return report_result(result, options, time.monotonic() - began)
 
 
-def report_result(result: Replay, options: argparse.Namespace, seconds: float) -> int:
+def report_result(result: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
     """Print the result, and write the files asked for; return the exit code."""
     page = _page(result, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
@@ -161,7 +161,7 @@ def report_result(result: Replay, options: argparse.Namespace, seconds: float) -
     return 0 if result.holds else EXIT_ERROR
 
 
-def _show(result: Replay, seconds: float) -> None:
+def _show(result: ReplayReport, seconds: float) -> None:
     rows = [tuple(map(str, total)) for total in result.totals]
     print_table(("subject", "then", "draft", "gained", "lost", "changed"), rows)
     if result.changes:
@@ -188,7 +188,7 @@ def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
     return tuple(shorten(str(cell)) for cell in row)
 
 
-def _breaches(claim: Claim) -> list[str]:
+def _breaches(claim: AssertionResult) -> list[str]:
     return [
         f"{report.moment(breach.time)} {breach.publisher} published `{breach.said}` at {breach.node}"
         f" (seq {breach.seq}):"
@@ -197,7 +197,7 @@ def _breaches(claim: Claim) -> list[str]:
     ]
 
 
-def _page(result: Replay, draft: Path) -> str:
+def _page(result: ReplayReport, draft: Path) -> str:
     period = (
         f", {report.moment(result.first)} to {report.moment(result.last)} UTC" if result.first and result.last else ""
     )

@@ -20,6 +20,7 @@ from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
 from penstock.pipeline.errors import ArgumentError, PipelineError
 from penstock.pipeline.spark.session import SMALL, open_session, readable
+from penstock.pipeline.tables.journal_stream import MAX_BYTES
 from penstock.pipeline.tables.tables import Days
 
 _PERIOD = 0.5
@@ -55,6 +56,22 @@ def add_master(parser: argparse.ArgumentParser) -> None:
         " (default: what SPARK_REMOTE says, else local[*])",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_stream_options(parser: argparse.ArgumentParser, until: str, new: str) -> None:
+    """Add the options of a job that goes on; `until` says where `--once` ends it, `new` what it polls for."""
+    add = parser.add_argument
+    add("--once", action="store_true", help=f"end when {until}")
+    add("--every", type=float, default=1.0, metavar="SECONDS", help=f"seconds between two polls for {new} (default: 1)")
+    add("--max-bytes", type=int, default=MAX_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
+    add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
+    add("--json", action="store_true", help="print one JSON object for each batch")
+
+
+def check_stream_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the command if these options are invalid."""
+    if options.every <= 0 or options.max_bytes <= 0:
+        parser.error("--every and --max-bytes are more than 0")
 
 
 def read_options(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:

@@ -13,7 +13,7 @@ from penstock.cli.pipeline.shared import run_job
 from penstock.cli.table import print_table
 from penstock.model.errors import PolicyError
 from penstock.pipeline.errors import ArgumentError
-from penstock.pipeline.jobs.simulate import MEASURES, Trial, simulate, summary
+from penstock.pipeline.jobs.simulate import MEASURES, SimulationTrial, simulate, summary
 from penstock.pipeline.trust.network_run import ATTACKS, RULES, Ground, Setting
 from penstock.pipeline.trust.networks import TOPOLOGIES
 
@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
     return run_job("simulate", options, lambda spark: run(spark, trials, options), lambda _: {})
 
 
-def trials_of(options: argparse.Namespace) -> list[Trial]:
+def trials_of(options: argparse.Namespace) -> list[SimulationTrial]:
     """Return every combination that is asked for; raise `ArgumentError` or `PolicyError`."""
     settings = []
     for rule, sign, accept, penalty, signers, base_rate, half_life, attack, bad in product(
@@ -91,10 +91,10 @@ def trials_of(options: argparse.Namespace) -> list[Trial]:
         Ground(topology, size, 0, options.publishers, options.reach, options.rounds)
         for topology, size in product(options.topology, options.nodes)
     ]
-    return [Trial(ground, tuple(dict.fromkeys(settings)), options.replicates) for ground in grounds]
+    return [SimulationTrial(ground, tuple(dict.fromkeys(settings)), options.replicates) for ground in grounds]
 
 
-def run(spark: SparkSession, trials: list[Trial], options: argparse.Namespace) -> None:
+def run(spark: SparkSession, trials: list[SimulationTrial], options: argparse.Namespace) -> None:
     """Run the job and print its result."""
     began = time.monotonic()
     rows = simulate(spark, trials, options.seed).persist()

@@ -8,16 +8,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
-from penstock.cli.pipeline.shared import add_to_record, nodes_of, run_job
+from penstock.cli.pipeline.shared import add_stream_options, add_to_record, check_stream_options, nodes_of, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.jobs.govern import VIEW, every_subject
-from penstock.pipeline.jobs.stream import Batch, Stream, start
-from penstock.pipeline.mqtt.connection import Broker
-from penstock.pipeline.mqtt.publish import SUBJECT, Publisher, check_prefix
+from penstock.pipeline.jobs.stream import Stream, StreamBatch, start
+from penstock.pipeline.mqtt.connection import BrokerAddress
+from penstock.pipeline.mqtt.publish import SUBJECT, ViewPublisher, check_prefix
 from penstock.pipeline.spark.policies import Asker, following
-from penstock.pipeline.tables.journal_stream import MOST_BYTES
 
 _EPILOG = f"""\
 Each batch is written as Parquet to FOLDER/view/batch=N, by subject and date, when the node has sealed segments; what of
@@ -46,11 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--publish", metavar="URL", help="also publish views to a broker: mqtt://[user[:password]@]host[:port]")
     add("--topic-prefix", metavar="P", default=f"governed/{SUBJECT}", help="publish to P/TOPIC (default: %(default)s)")
     add("--client-id", metavar="ID", default="penstock-stream", help="publish as this client (default: %(default)s)")
-    add("--once", action="store_true", help="end when all segments sealed by now are processed")
-    add("--every", type=float, default=1.0, metavar="SECONDS", help="seconds between two polls (default: 1)")
-    add("--max-bytes", type=int, default=MOST_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
-    add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
-    add("--json", action="store_true", help="print one JSON object for each batch")
+    add_stream_options(parser, "all segments sealed by now are processed", "new segments")
     return parser
 
 
@@ -59,8 +54,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if options.user is not None and options.all_subjects:
         parser.error("--user goes with --subject")
-    if options.every <= 0 or options.max_bytes <= 0:
-        parser.error("--every and --max-bytes are more than 0")
+    check_stream_options(parser, options)
     try:
         _check_publish(options)
     except ArgumentError as error:
@@ -71,7 +65,7 @@ def main(argv: list[str]) -> int:
 def _check_publish(options: argparse.Namespace) -> None:
     """Check the options before anything is started; raise `ArgumentError`. The number of subjects is not known yet."""
     if options.publish is not None:
-        Broker.of_url(options.publish, options.client_id)
+        BrokerAddress.of_url(options.publish, options.client_id)
         check_prefix(options.topic_prefix, len(set(options.subject or ("",))))
 
 
@@ -91,7 +85,7 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     publisher = None
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))
-        publisher = Publisher(Broker.of_url(options.publish, options.client_id), options.topic_prefix)
+        publisher = ViewPublisher(BrokerAddress.of_url(options.publish, options.client_id), options.topic_prefix)
     report = print_batch_json if options.json else print_batch
     query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, report)
     try:
@@ -111,12 +105,12 @@ def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
     return tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject))
 
 
-def print_batch(batch: Batch) -> None:
+def print_batch(batch: StreamBatch) -> None:
     """Print a line about a batch."""
     counts = ", ".join(f"{name} {count}" for name, count in sorted(batch.counts.items()))
     print(f"batch {batch.number}: {counts or 'nothing for anybody'}", flush=True)
 
 
-def print_batch_json(batch: Batch) -> None:
+def print_batch_json(batch: StreamBatch) -> None:
     """Print a batch as JSON."""
     print(json.dumps({"batch": batch.number, "subjects": batch.counts}), flush=True)

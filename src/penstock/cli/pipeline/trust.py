@@ -15,9 +15,9 @@ from penstock.cli.table import print_table, shorten
 from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.journal.jobs import JobTable
 from penstock.model.errors import PolicyError
-from penstock.pipeline.jobs.trust import Asked, Fleet, moment, rate
+from penstock.pipeline.jobs.trust import Fleet, TrustOptions, moment, rate
 from penstock.pipeline.spark.policies import as_it_stands
-from penstock.pipeline.trust.live_ratings import Difference, ask, compare
+from penstock.pipeline.trust.live_ratings import RatingDifference, ask, compare
 from penstock.policy.trust.rating import Weights
 
 _EPILOG = """\
@@ -97,7 +97,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     """Run the job and print its result."""
     began = time.monotonic()
     policies = as_it_stands(options.domain, options.journal)
-    parameters = Asked(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
+    parameters = TrustOptions(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
     held = [
         ask(url) for url in options.compare
     ]  # the evidence of a node goes on to change: read it before the job starts
@@ -119,7 +119,9 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     return EXIT_DIFFERENT if differ else 0
 
 
-def _plain_result(fleet: Fleet, differences: list[Difference], tolerance: float, seconds: float) -> dict[str, object]:
+def _plain_result(
+    fleet: Fleet, differences: list[RatingDifference], tolerance: float, seconds: float
+) -> dict[str, object]:
     return {
         "at": moment(fleet.at),
         "penalty": fleet.weights.penalty,
@@ -146,7 +148,7 @@ def _plain_result(fleet: Fleet, differences: list[Difference], tolerance: float,
     }
 
 
-def _show(fleet: Fleet, differences: list[Difference], tolerance: float) -> None:
+def _show(fleet: Fleet, differences: list[RatingDifference], tolerance: float) -> None:
     print(f"ratings as of {moment(fleet.at)}")
     rows = [
         (
@@ -180,7 +182,7 @@ def _more(count: int) -> None:
         print(f"and {count - _MAX_ROWS} more: see the table, or --json")
 
 
-def _line(difference: Difference, tolerance: float) -> tuple[str, ...]:
+def _line(difference: RatingDifference, tolerance: float) -> tuple[str, ...]:
     pairs = [
         "-" if evidence is None else f"{evidence.good:.3f}/{evidence.bad:.3f}"
         for evidence in (difference.held, difference.recorded)

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.analysis.access import PRIVILEGES, Right, Sample, find_actor, metric_right, possible, rights
-from penstock.analysis.access_conflicts import KINDS, Finding, conflicts
+from penstock.analysis.access import PRIVILEGES, PlantSample, TopicRight, find_actor, metric_right, possible, rights
+from penstock.analysis.access_conflicts import KINDS, AccessFinding, conflicts
 from penstock.cli.domain.explain import metrics_in
 from penstock.cli.options import UsageError
 from penstock.cli.parsers import command_parser
@@ -27,10 +27,10 @@ from penstock.model.sparkplug.plain import write_plain
 from penstock.model.sparkplug.topic import MessageTopic, message_topic
 from penstock.model.topic import check_topic
 from penstock.policy.sparkplug.bulk_files import uncollected
-from penstock.policy.sparkplug.name_patterns import Names
+from penstock.policy.sparkplug.name_patterns import NamePatterns
 from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege
-from penstock.policy.sparkplug.reasons import Word, excepting, names, words
-from penstock.policy.sparkplug.views import Known, Request
+from penstock.policy.sparkplug.reasons import PolicyWord, excepting, names, words
+from penstock.policy.sparkplug.views import BirthRecord, ViewRequest
 
 _EPILOG = """\
 A subject is written as in policies: a client id, GROUP/EDGE, user:NAME or group:NAME.
@@ -87,7 +87,7 @@ def _print(value: object) -> None:
 # --- grants
 
 
-def _grants(entities: Ensemble, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+def _grants(entities: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     actor = find_actor(entities, options.subject)
     policies = [policy for policy in access.policies if policy.subject in (*actor.ids, "*")]
     granted = [] if sample is None else list(rights(access, entities.edges, actor, sample))
@@ -123,7 +123,7 @@ def _row(policy: AccessPolicy) -> tuple[str, ...]:
     return policy.privilege, policy.filter, ", ".join(policy.exceptions) or "-", when, policy.id
 
 
-def _right(right: Right) -> tuple[str, ...]:
+def _right(right: TopicRight) -> tuple[str, ...]:
     when = " or ".join(f"`{text}`" for text in right.conditions) or "always"
     of: dict[str, list[str]] = {"always": [], "sometimes": [], "never": []}
     for name, access in right.metrics.items():
@@ -150,7 +150,7 @@ class _AccessAnswer(msgspec.Struct):
     policies: list[dict[str, Any]]
 
 
-def _why(entities: Ensemble, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+def _why(entities: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     actor = find_actor(entities, options.subject)
     try:
         place = message_topic(check_topic(options.topic))
@@ -174,7 +174,7 @@ def _why(entities: Ensemble, access: Access, sample: Sample | None, options: arg
         print()
 
 
-def _request(place: MessageTopic, sample: Sample | None, options: argparse.Namespace) -> Request | None:
+def _request(place: MessageTopic, sample: PlantSample | None, options: argparse.Namespace) -> ViewRequest | None:
     """Return the message that is asked about; None if its contents are not given."""
     if options.value is None and options.metrics is None:
         return None
@@ -184,9 +184,9 @@ def _request(place: MessageTopic, sample: Sample | None, options: argparse.Names
             metrics[options.metric] = json.loads(options.value)
         except ValueError:
             metrics[options.metric] = options.value  # a text without its quotes
-    births = Known() if sample is None or place.source is None else sample.plant.known(place.source)
+    births = BirthRecord() if sample is None or place.source is None else sample.plant.known(place.source)
     try:
-        return Request(place, parse(write_plain(metrics)), births, moment(time.time()))
+        return ViewRequest(place, parse(write_plain(metrics)), births, moment(time.time()))
     except ContentError as error:
         raise UsageError(str(error)) from None
 
@@ -196,7 +196,7 @@ def _answer(
     access: Access,
     actor: Actor,
     place: MessageTopic,
-    request: Request | None,
+    request: ViewRequest | None,
     may: Privilege,
     options: argparse.Namespace,
 ) -> _AccessAnswer:
@@ -215,18 +215,18 @@ def _answer(
     return _AccessAnswer(may, answer, reason, effects)
 
 
-def _says(word: Word, metric: str) -> dict[str, str]:
+def _says(word: PolicyWord, metric: str) -> dict[str, str]:
     excludes = metric in word.exceptions
     says = "takes it out" if excludes else "grants" if word.grants else "does not apply"
     return {"says": says, "because": word.reason or "it applies"}
 
 
 def _depends(policy: AccessPolicy, metric: str) -> dict[str, str]:
-    says = "takes it out" if metric in Names(policy.exceptions) else "grants"
+    says = "takes it out" if metric in NamePatterns(policy.exceptions) else "grants"
     return {"says": says, "because": f"when `{policy.condition.text}`" if policy.condition is not None else "always"}
 
 
-def _by_words(evaluated: Sequence[Word], metric: str) -> tuple[str, str]:
+def _by_words(evaluated: Sequence[PolicyWord], metric: str) -> tuple[str, str]:
     granting = [word.policy.id for word in evaluated if word.grants]
     if not granting:
         return "no", "no policy that is about it applies"
@@ -249,7 +249,7 @@ def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str
 # --- conflicts
 
 
-def _conflicts(domain: Domain, access: Access, sample: Sample | None, options: argparse.Namespace) -> None:
+def _conflicts(domain: Domain, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     with uncollected():
         findings = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
     counts = Counter(finding.kind for finding in findings)
@@ -264,7 +264,7 @@ def _conflicts(domain: Domain, access: Access, sample: Sample | None, options: a
     print(f"{len(access.policies)} policies: {summary or 'nothing found'}")
 
 
-def _first(findings: Sequence[Finding], limit: int) -> Iterator[Finding]:
+def _first(findings: Sequence[AccessFinding], limit: int) -> Iterator[AccessFinding]:
     """Return the first findings of each kind."""
     remaining = dict.fromkeys(KINDS, limit)
     for kind in KINDS:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.analysis.access import Sample
+from penstock.analysis.access import PlantSample
 from penstock.engine.sparkplug.messages import CERTIFICATES, governed
 from penstock.model.errors import ContentError, PenstockError
 from penstock.model.sparkplug.message import parse
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--password-file", type=Path, metavar="PATH", help="file with the password of --user")
 
 
-def sample_of(options: argparse.Namespace) -> Sample | None:
+def sample_of(options: argparse.Namespace) -> PlantSample | None:
     """Read the births that the options name; None if they name none. Raises `PenstockError`."""
     publications: list[Publication] = []
     if options.births is not None:
@@ -59,7 +59,7 @@ def read_births(path: Path) -> Iterator[Publication]:
     return _of_folder(path) if path.is_dir() else _of_lines(path)
 
 
-def _sample(publications: Iterable[Publication]) -> Sample:
+def _sample(publications: Iterable[Publication]) -> PlantSample:
     plant, hosts = Plant(), list[str]()
     for topic, payload in publications:
         try:
@@ -70,7 +70,7 @@ def _sample(publications: Iterable[Publication]) -> Sample:
                 plant.take(place, parse(payload))
         except ContentError as error:
             raise PenstockError(f"`{topic}`: {error}") from None
-    return Sample(plant, tuple(dict.fromkeys(hosts)))
+    return PlantSample(plant, tuple(dict.fromkeys(hosts)))
 
 
 class _BirthLine(msgspec.Struct, forbid_unknown_fields=True):

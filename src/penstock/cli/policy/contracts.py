@@ -13,7 +13,7 @@ from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
 from penstock.domain.problems import known_names_hint
 from penstock.policy.contracts.contract_set import Contracts
-from penstock.policy.contracts.fit import RuleFit, Standing, Way, match_all, way
+from penstock.policy.contracts.fit import FitLevel, FitReport, RuleFit, match_all, way
 from penstock.policy.contracts.release import PRIVACY
 
 _EPILOG = """\
@@ -21,7 +21,7 @@ A pair fits (all that is asked is promised), depends (each event is judged by it
 topic in common). Without --situation it is said for all situations, and in which ones a rule counts.
 Exit code: 0, 2 for bad arguments, 3 if the domain does not check.
 """
-_NO_RULES = (RuleFit("", Standing.UNRELATED, ("they have no topic in common",)),)
+_NO_RULES = (RuleFit("", FitLevel.UNRELATED, ("they have no topic in common",)),)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,7 +70,7 @@ def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
     return ""
 
 
-def _rows(contracts: Contracts, options: argparse.Namespace) -> Iterator[Way]:
+def _rows(contracts: Contracts, options: argparse.Namespace) -> Iterator[FitReport]:
     for pair in match_all(contracts):
         if options.producer in (None, pair.fit.producer) and options.consumer in (None, pair.fit.consumer):
             for want in pair.fit.wants:
@@ -84,11 +84,11 @@ def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
         return rule
     return replace(
         rule,
-        standing=min(rule.standing, Standing.FAILS),
+        standing=min(rule.standing, FitLevel.FAILS),
         reasons=(f"it counts {rule.when}", *rule.reasons),
     )
 
 
-def _cells(row: Way) -> tuple[str, ...]:
+def _cells(row: FitReport) -> tuple[str, ...]:
     consumer = row.consumer if row.consumer == row.client else f"{row.consumer} ({row.client})"
     return row.producer, consumer, row.want, row.rule, row.comes_to, row.when, "; ".join(row.why)

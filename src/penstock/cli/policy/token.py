@@ -29,7 +29,7 @@ from penstock.policy.tokens.token import (
     parse_token,
     sign,
 )
-from penstock.policy.tokens.verification import Checked, check_signatures, verify
+from penstock.policy.tokens.verification import CheckedSignature, check_signatures, verify
 
 T = TypeVar("T")
 
@@ -199,7 +199,7 @@ def _revoke(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int
     return 0
 
 
-def _findings(signatures: tuple[Checked, ...], refusal: TokenError | None) -> dict[str, Any]:
+def _findings(signatures: tuple[CheckedSignature, ...], refusal: TokenError | None) -> dict[str, Any]:
     return {
         "accepted": refusal is None,
         "reason": None if refusal is None else refusal.reason,

@@ -13,8 +13,8 @@ from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import timestamp_from_string
 from penstock.policy.xacml import (
     Pdp,
-    Request,
     XacmlError,
+    XacmlRequest,
     read_policy,
     read_request,
     read_request_json,
@@ -25,7 +25,7 @@ from penstock.policy.xacml import (
 )
 from penstock.policy.xacml.evaluation.pdp import refused
 from penstock.policy.xacml.functions.patterns import wrong_patterns
-from penstock.policy.xacml.tree import Policy, PolicySet, Root, inside
+from penstock.policy.xacml.tree import Root, XacmlPolicy, XacmlPolicySet, inside
 
 _EPILOG = """\
 Policies are XACML 3.0 in XML, or in the short form in YAML (docs/xacml.md), by the name of the file.
@@ -99,8 +99,8 @@ def _check(files: Sequence[Path]) -> None:
             raise XacmlError(wrong)
     for file, root in zip(files, roots, strict=True):
         trees = list(inside(root))
-        sets = sum(isinstance(tree, PolicySet) for tree in trees)
-        rules = sum(len(tree.rules) for tree in trees if isinstance(tree, Policy))
+        sets = sum(isinstance(tree, XacmlPolicySet) for tree in trees)
+        rules = sum(len(tree.rules) for tree in trees if isinstance(tree, XacmlPolicy))
         counts = f"{sets} policy sets, {len(trees) - sets} policies, {rules} rules"
         print(f"{file}: `{root.id}` version {root.version}: {counts}")
 
@@ -122,7 +122,7 @@ def _decide(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Non
     print(show_response_json(response) if options.json else show_response(response), end="")
 
 
-def _request(file: Path) -> Request:
+def _request(file: Path) -> XacmlRequest:
     data = file.read_bytes()
     is_json = file.suffix.lower() == ".json" or data.lstrip()[:1] in (b"{", b"[")
     return read_request_json(data) if is_json else read_request(data)

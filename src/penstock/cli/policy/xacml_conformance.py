@@ -2,7 +2,7 @@
 
 Two layouts are known. Flat: `IIA001Policy.xml`, `IIA001Request.xml`, `IIA001Response.xml`; `IIE001PolicyId1.xml` and
 such for referenced policies, and `IID029Policy1.xml` for several that decide. Folders: `IIA001/Policy.xml`,
-`Request.xml`, `Response.xml`, with referenced policies in folders beside; `Request.xml.ignore` where the policy is
+`Request.xml`, `XacmlResponse.xml`, with referenced policies in folders beside; `Request.xml.ignore` where the policy is
 invalid.
 """
 
@@ -18,7 +18,7 @@ from penstock.policy.xacml.evaluation.decision import Duty
 from penstock.policy.xacml.evaluation.pdp import refused
 from penstock.policy.xacml.forms.response_xml import read_response
 from penstock.policy.xacml.names import PROCESSING_ERROR
-from penstock.policy.xacml.response import Response, Result
+from penstock.policy.xacml.response import XacmlResponse, XacmlResult
 from penstock.policy.xacml.status import Unsupported
 from penstock.policy.xacml.tree import Root
 from penstock.policy.xacml.values.values import XPathExpression
@@ -108,7 +108,7 @@ def _play(case: Case) -> tuple[CaseOutcome, str]:
     return CaseOutcome.PASS, _other_status(response, expected)
 
 
-def _respond(case: Case) -> Response:
+def _respond(case: Case) -> XacmlResponse:
     """Return our response; an invalid policy or request has a response too. Raises `Unsupported`."""
     assert case.request is not None
     try:
@@ -122,7 +122,7 @@ def _respond(case: Case) -> Response:
         return (refused(error),)
 
 
-def _only_one(responses: list[Response]) -> Response:
+def _only_one(responses: list[XacmlResponse]) -> XacmlResponse:
     """Return the response of the one initial policy that decides (IID029, IID030); the norm does not say how to
     combine several."""
     deciding = [response for response in responses if any(result.decision in ("Permit", "Deny") for result in response)]
@@ -145,7 +145,7 @@ def _available(file: Path) -> Root | None:
     return root
 
 
-def difference(actual: Response, expected: Response) -> str | None:
+def difference(actual: XacmlResponse, expected: XacmlResponse) -> str | None:
     """Return the first difference from the expected response, in the order of the norm's elements; None if there is
     none."""
     if len(actual) != len(expected):
@@ -156,7 +156,7 @@ def difference(actual: Response, expected: Response) -> str | None:
     return None
 
 
-def _result(actual: Result, expected: Result) -> str | None:
+def _result(actual: XacmlResult, expected: XacmlResult) -> str | None:
     if actual.decision != expected.decision:
         because = f" ({actual.status.message})" if actual.status.message else ""
         return f"{actual.decision}{because}, not {expected.decision}"
@@ -179,7 +179,7 @@ def _duties(duties: tuple[Duty, ...]) -> list[tuple[str, list[tuple[object, ...]
     )
 
 
-def _attributes(result: Result) -> set[tuple[object, ...]]:
+def _attributes(result: XacmlResult) -> set[tuple[object, ...]]:
     return {
         (category.name, attribute.id, attribute.issuer, value.type, _bare(value.value))
         for category in result.categories
@@ -193,7 +193,7 @@ def _bare(value: object) -> object:
     return value._replace(prefixes=()) if isinstance(value, XPathExpression) else value
 
 
-def _other_status(actual: Response, expected: Response) -> str:
+def _other_status(actual: XacmlResponse, expected: XacmlResponse) -> str:
     pairs = (
         (actual_result.status.code, expected_result.status.code)
         for actual_result, expected_result in zip(actual, expected, strict=True)

@@ -10,7 +10,7 @@ from penstock.domain.schema.contents import WrittenCondition
 from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.errors import ConditionError
-from penstock.language.types import Record
+from penstock.language.types import RecordType
 from penstock.model.topic import covers
 from penstock.policy.access.covering import is_covered
 
@@ -52,7 +52,7 @@ def warnings(domain: Domain) -> Iterator[Remark]:
                 yield from _never_met((filter,), classes[:at], loc)
 
 
-def compiled(expression: WrittenCondition, declared: Record) -> Condition | str:
+def compiled(expression: WrittenCondition, declared: RecordType) -> Condition | str:
     """Compile a condition; return the error message if it is wrong."""
     try:
         return expression.compiled(declared)

@@ -18,7 +18,7 @@ from penstock.policy.contracts.contract import (
     request_attributes,
 )
 from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
-from penstock.policy.contracts.fit import Pair, Standing, match_all
+from penstock.policy.contracts.fit import ClientFit, FitLevel, match_all
 from penstock.policy.contracts.privacy import wrong_duties
 from penstock.policy.contracts.privacy_types import odd_types
 from penstock.policy.xacml.functions.patterns import wrong_patterns
@@ -85,7 +85,7 @@ def warnings(domain: Domain) -> Iterator[Remark]:
             yield Remark((*where, "opens"), what)
 
 
-def _never_met(contracts: Contracts, pairs: list[Pair]) -> Iterator[Remark]:
+def _never_met(contracts: Contracts, pairs: list[ClientFit]) -> Iterator[Remark]:
     for consumer in contracts.consumers:
         for want in consumer.wants:
             met = [
@@ -93,21 +93,21 @@ def _never_met(contracts: Contracts, pairs: list[Pair]) -> Iterator[Remark]:
                 for pair in pairs
                 if pair.fit.consumer == consumer.name
                 for want_fit in pair.fit.wants
-                if want_fit.want == want.name and want_fit.standing is not Standing.UNRELATED
+                if want_fit.want == want.name and want_fit.standing is not FitLevel.UNRELATED
             ]
-            if met and all(want_fit.standing is Standing.FAILS for _, want_fit in met):
+            if met and all(want_fit.standing is FitLevel.FAILS for _, want_fit in met):
                 pair, want_fit = met[0]
                 why = "; ".join(dict.fromkeys(reason for rule in want_fit.rules for reason in rule.reasons))
                 what = f"no contract ever meets want `{want.name}`; contract `{pair.fit.producer}`: {why}"
                 yield Remark(("contracts", "consumers", consumer.name, "wants", want.name), what)
 
 
-def _for_nobody(contracts: Contracts, pairs: list[Pair]) -> Iterator[Remark]:
+def _for_nobody(contracts: Contracts, pairs: list[ClientFit]) -> Iterator[Remark]:
     if contracts.bring:
         return  # the receivers are not known before clients bring contracts
     for producer in contracts.producers:
         standings = [pair.fit.standing for pair in pairs if pair.fit.producer == producer.name]
-        if producer.is_private and not any(standing > Standing.FAILS for standing in standings):
+        if producer.is_private and not any(standing > FitLevel.FAILS for standing in standings):
             what = f"nobody ever gets anything of contract `{producer.name}`: no consumer's contract fits it"
             yield Remark(("contracts", "producers", producer.name), what)
 

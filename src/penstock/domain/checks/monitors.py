@@ -12,7 +12,7 @@ from penstock.domain.compile.monitors import attributes_at, compile_monitor
 from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import ANY, MonitorSettings, Pair
-from penstock.model.content.content import Reader
+from penstock.model.content.content import ContentReader
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.protocol import UNLISTED
 
@@ -95,7 +95,7 @@ def _states(domain: Domain, settings: MonitorSettings, loc: Loc) -> Iterator[Mis
 def _compile_problems(domain: Domain, name: str, folder: Path | None, loc: Loc) -> Iterator[Remark]:
     settings = domain.monitors[name]
     try:
-        compile_monitor(name, settings, folder, domain.declared, Reader())
+        compile_monitor(name, settings, folder, domain.declared, ContentReader())
     except PolicyError as error:
         key = next(key for key in ("states", "python", "filter", "mapper") if getattr(settings, key) is not None)
         text = str(error).removeprefix(f"monitor `{name}`: ")

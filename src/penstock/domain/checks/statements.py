@@ -10,7 +10,7 @@ from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue,
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.statements import EVERYBODY, ApplySettings, StatementSettings, problem_of
 from penstock.language.printer import show
-from penstock.language.statements.statement import Clause, Message, Point, Rule, Statement
+from penstock.language.statements.statement import Message, Point, Statement, StatementClause, StatementRule
 from penstock.language.tree import Literal
 from penstock.model.errors import PolicyError
 from penstock.model.topic import overlaps
@@ -135,7 +135,7 @@ def _policies_in(value: object) -> Iterator[str]:
             yield from _policies_in(below)
 
 
-def _idle_clauses(rule: Rule) -> Iterator[str]:
+def _idle_clauses(rule: StatementRule) -> Iterator[str]:
     for chain, of in ((rule.clauses, ""), (rule.on_exception, " of `OnException`")):
         for number, clause in enumerate(chain, 1):
             if _always_holds(clause) and number < len(chain):
@@ -147,11 +147,11 @@ def _idle_clauses(rule: Rule) -> Iterator[str]:
             yield f"`{show(clause.condition)}` is never true"
 
 
-def _compiled(rule: Rule) -> CompiledRule:
+def _compiled(rule: StatementRule) -> CompiledRule:
     return compile_statement(Statement((rule,))).rules[0]
 
 
-def _always_holds(clause: Clause) -> bool:
+def _always_holds(clause: StatementClause) -> bool:
     return clause.condition is None or (isinstance(clause.condition, Literal) and clause.condition.value is True)
 
 

@@ -13,7 +13,7 @@ from penstock.domain.patterns.settings import Roles
 from penstock.domain.problems import Loc, Remark, join_names
 from penstock.domain.schema.domain import Domain
 from penstock.domain.units import Address
-from penstock.model.content.content import Reader
+from penstock.model.content.content import ContentReader
 from penstock.model.topic import overlaps
 
 
@@ -48,7 +48,7 @@ def _unused_types(written: Domain, domain: Domain) -> Iterator[Remark]:
 def _unreachable_states(written: Domain) -> Iterator[Remark]:
     for name, settings in written.monitors.items():
         if settings.states is not None:
-            for text in compile_automaton(name, settings, written.declared, Reader()).warnings:
+            for text in compile_automaton(name, settings, written.declared, ContentReader()).warnings:
                 yield Remark(("monitors", name, "states"), text)
 
 

@@ -9,32 +9,32 @@ from penstock.domain.schema.capsules import FUNCTION, CapsuleOperation, Inferenc
 from penstock.language.condition import Condition
 from penstock.language.errors import ConditionError
 from penstock.language.expression import Expression, make_expression
-from penstock.language.types import ANYTHING, Record
+from penstock.language.types import ANYTHING, RecordType
 from penstock.model.errors import PolicyError
-from penstock.model.quality import Catalogue, Key
+from penstock.model.quality import Catalogue, MetricKey
 from penstock.policy.capsules.capsule import (
     END,
     INPUTS,
     MICROSECONDS,
     QUALITY,
     START,
-    Aggregate,
     Aggregated,
+    AggregateFunction,
+    AggregateReduction,
     Capsule,
-    Function,
-    Fuse,
-    Infer,
-    Keep,
+    CapsuleOutput,
+    CapsuleStep,
+    CapsuleWindow,
+    FuseReduction,
+    InferStep,
+    KeepStep,
+    KeyPlace,
     Late,
-    Output,
-    Place,
-    Put,
+    PutStep,
     Reduction,
-    Remove,
-    Rule,
-    Step,
-    Where,
-    Window,
+    RemoveStep,
+    SituationRule,
+    WhereStep,
     result_types,
 )
 from penstock.policy.contracts.text_form import read_indicator
@@ -86,7 +86,7 @@ class _CapsuleCompiler:
         self._catalogue = catalogue_of(domain)
         declared = [domain.declared(filter) for filter in self._settings.input.topics]
         self._events = declared[0] if all(record == declared[0] for record in declared) else ANYTHING
-        self._with_quality = Record({**self._events.fields, QUALITY: ANYTHING}, self._events.others)
+        self._with_quality = RecordType({**self._events.fields, QUALITY: ANYTHING}, self._events.others)
 
     def capsule(self) -> Capsule | None:
         settings, where = self._settings, self._settings.input.where
@@ -101,7 +101,7 @@ class _CapsuleCompiler:
         reduction = self._reduction(at, settings.operations[at])
         if reduction is None:
             return None
-        after: list[Step | None] = []
+        after: list[CapsuleStep | None] = []
         for index, operation in enumerate(settings.operations[at + 1 :], at + 1):
             earlier = tuple(step for step in after if step is not None)
             after.append(self._step(index, operation, result_types(reduction, earlier), is_after=True))
@@ -113,7 +113,7 @@ class _CapsuleCompiler:
         parts = (condition, window, taken, reduction, steps, output)
         return Capsule(self._name, settings.client, settings.input.topics, *parts, self._catalogue)
 
-    def _window(self) -> Window | None:
+    def _window(self) -> CapsuleWindow | None:
         settings = self._settings.window
         time = (
             None
@@ -122,23 +122,23 @@ class _CapsuleCompiler:
         )
         times = _micros(settings.length), _micros(settings.slide or settings.length), _micros(settings.lateness)
         more = Late(settings.late), time, _micros(settings.skew), settings.expected or 0
-        return self._try(("window",), Window, *times, *more)
+        return self._try(("window",), CapsuleWindow, *times, *more)
 
     def _reduction(self, at: int, operation: CapsuleOperation) -> Reduction | None:
         if operation.aggregate is not None:
             loc: Loc = ("operations", at, "aggregate")
             by = self._by(loc, operation.aggregate.by, operation.aggregate.values)
             values = tuple(_aggregated(name, text) for name, text in operation.aggregate.values.items())
-            return Aggregate(by, values)
+            return AggregateReduction(by, values)
         assert operation.fuse is not None
         loc = ("operations", at, "fuse")
         by = self._by(loc, operation.fuse.by, operation.fuse.values)
         weight = self._try((*loc, "weight"), self._weight, operation.fuse.weight)
         fused = tuple((name, tuple(path.split("."))) for name, path in operation.fuse.values.items())
         source = None if operation.fuse.source is None else _place(operation.fuse.source)
-        return None if weight is None else Fuse(by, fused, weight, source)
+        return None if weight is None else FuseReduction(by, fused, weight, source)
 
-    def _by(self, loc: Loc, by: dict[str, int | str], values: dict[str, str]) -> tuple[tuple[str, Place], ...]:
+    def _by(self, loc: Loc, by: dict[str, int | str], values: dict[str, str]) -> tuple[tuple[str, KeyPlace], ...]:
         for name in (*by, *values):
             if name in _RESERVED:
                 self._problems.append(((*loc, "by" if name in by else "values", name), f"every result has `{name}`"))
@@ -147,48 +147,50 @@ class _CapsuleCompiler:
                 self._problems.append(((*loc, "values", name), f"the group has a `{name}` already"))
         return tuple((name, _place(place)) for name, place in by.items())
 
-    def _step(self, index: int, operation: CapsuleOperation, types: Record, is_after: bool = False) -> Step | None:
+    def _step(
+        self, index: int, operation: CapsuleOperation, types: RecordType, is_after: bool = False
+    ) -> CapsuleStep | None:
         loc: Loc = ("operations", index)
         if operation.keep is not None:
             needs = self._try((*loc, "keep"), parse_constraints, operation.keep, self._catalogue)
-            return None if needs is None else Keep(needs)
+            return None if needs is None else KeepStep(needs)
         if operation.where is not None:
             condition: Condition | None = self._try((*loc, "where"), operation.where.compiled, types)
-            return None if condition is None else Where(condition)
+            return None if condition is None else WhereStep(condition)
         if operation.set is not None:
             values = [
                 (self._try((*loc, "set", name), self._key, name), self._value((*loc, "set", name), value, types))
                 for name, value in operation.set.items()
             ]
-            return Put(tuple((key, value) for key, value in values if key is not None and value is not None))
+            return PutStep(tuple((key, value) for key, value in values if key is not None and value is not None))
         if operation.remove is not None:
             keys = [self._try((*loc, "remove", at), self._key, name) for at, name in enumerate(operation.remove)]
-            return Remove(tuple(key for key in keys if key is not None))
+            return RemoveStep(tuple(key for key in keys if key is not None))
         assert operation.infer is not None
         if not is_after:
             self._problems.append(
                 ((*loc, "infer"), "it stands before `aggregate` or `fuse`, whose results it is about")
             )
             return None
-        return Infer(tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(operation.infer)))
+        return InferStep(tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(operation.infer)))
 
-    def _rule(self, loc: Loc, rule: InferenceRule, types: Record) -> Rule:
+    def _rule(self, loc: Loc, rule: InferenceRule, types: RecordType) -> SituationRule:
         for name in rule.set:
             if name in _RESERVED:
                 self._problems.append(((*loc, "set", name), f"every result has `{name}`"))
         when = None if rule.when is None else self._try((*loc, "when"), rule.when.compiled, types)
-        return Rule(when, tuple(rule.set.items()))
+        return SituationRule(when, tuple(rule.set.items()))
 
-    def _value(self, loc: Loc, value: float | str, types: Record) -> float | Expression | None:
+    def _value(self, loc: Loc, value: float | str, types: RecordType) -> float | Expression | None:
         return self._try(loc, make_expression, value, types) if isinstance(value, str) else float(value)
 
-    def _key(self, name: str) -> Key:
+    def _key(self, name: str) -> MetricKey:
         (need,) = parse_constraints(name, self._catalogue)
         if not isinstance(need, Need) or need.relation is not None or self._catalogue.find(need.key) is None:
             raise PolicyError(f"`{name}` is not an indicator such as `precision`")
         return need.key
 
-    def _weight(self, name: str) -> Key:
+    def _weight(self, name: str) -> MetricKey:
         key = self._key(name)
         if self._catalogue.kind(key) != "precision":
             definition = self._catalogue.definition(key)
@@ -196,12 +198,14 @@ class _CapsuleCompiler:
                 raise PolicyError(f"metric `{key}` has no range to weigh by")
         return key
 
-    def _output(self, reduction: Reduction, types: Record) -> Output | None:
+    def _output(self, reduction: Reduction, types: RecordType) -> CapsuleOutput | None:
         settings = self._settings.output
         pairs = [
             (n, self._try(("output", "payload", n), make_expression, e, types)) for n, e in settings.payload.items()
         ]
-        output = Output(settings.topic, tuple((n, e) for n, e in pairs if e is not None), settings.quality == "content")
+        output = CapsuleOutput(
+            settings.topic, tuple((n, e) for n, e in pairs if e is not None), settings.quality == "content"
+        )
         names = [name for name, _ in reduction.by]
         for hole in output.holes:
             if hole not in names:
@@ -223,7 +227,7 @@ def _micros(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
 
-def _place(value: int | str) -> Place:
+def _place(value: int | str) -> KeyPlace:
     return value if isinstance(value, int) else tuple(value.split("."))
 
 
@@ -231,4 +235,4 @@ def _aggregated(name: str, text: str) -> Aggregated:
     match = FUNCTION.fullmatch(text)
     assert match is not None
     function, path, count = match.groups()
-    return Aggregated(name, Function(count or function), tuple(path.split(".")) if path else ())
+    return Aggregated(name, AggregateFunction(count or function), tuple(path.split(".")) if path else ())

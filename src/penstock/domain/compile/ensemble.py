@@ -26,11 +26,11 @@ from penstock.domain.schema.federation import LinkSettings, LinkTypes
 from penstock.domain.schema.policies import Pair
 from penstock.domain.schema.tokens import TokenSettings
 from penstock.domain.schema.trust import TrustGroup, TrustSettings
-from penstock.language.types import Record
-from penstock.model.content.content import Reader
+from penstock.language.types import RecordType
+from penstock.model.content.content import ContentReader
 from penstock.model.link import Link
 from penstock.model.subject import Subject
-from penstock.policy.access.brokering import Table
+from penstock.policy.access.brokering import BrokeringTable
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.monitors.monitor import Monitor
 from penstock.policy.monitors.protocol import UNLISTED
@@ -73,7 +73,7 @@ class Ensemble:
     connections: tuple[LinkSettings, ...]
     """The connections between nodes, and with foreign brokers; the first of `between` dials."""
     assertions: tuple[Assertion, ...]
-    reader: Reader
+    reader: ContentReader
     """Reads payloads by the domain's content rules."""
     access: Access | None
     """Access policies for Sparkplug messages; None: there are none."""
@@ -102,7 +102,7 @@ class Ensemble:
     """By node that cannot check user names, the first setting that depends on them."""
     _rules: tuple[ContentRule, ...] = field(repr=False)
     _parents: dict[str, tuple[str, ...]] = field(repr=False)
-    _tables: dict[str, Table] = field(repr=False)
+    _tables: dict[str, BrokeringTable] = field(repr=False)
     _defaults: dict[str, LinkTypes | None] = field(repr=False)
     _matches: dict[str, tuple[ClientMatch, ...]] = field(repr=False)
     _by_id: dict[Pair, tuple[ClientMatch, ...]] = field(repr=False)
@@ -151,11 +151,11 @@ class Ensemble:
         """Return the connections that other nodes make to it."""
         return tuple(link for link in self.connections if link.between[1] == node)
 
-    def declared(self, filter: str) -> Record:
+    def declared(self, filter: str) -> RecordType:
         """Return the declared attributes of all events that a topic filter matches."""
         return declared(self._rules, filter)
 
-    def table(self, node: str) -> Table:
+    def table(self, node: str) -> BrokeringTable:
         """Return the brokering table in force at a node."""
         return self._tables[node]
 
@@ -390,7 +390,7 @@ def _assertions(domain: Domain) -> Iterator[Assertion]:
 
 
 def _monitors(
-    domain: Domain, joined: LinkGraph, folder: Path | None, reader: Reader
+    domain: Domain, joined: LinkGraph, folder: Path | None, reader: ContentReader
 ) -> dict[Pair, tuple[Monitor, ...]]:
     """Return the monitors of each link, and of the links of unlisted clients (`?`)."""
     by_ends: dict[Pair, list[Monitor]] = {ends: [] for ends in (*joined.links, *joined.unlisted)}

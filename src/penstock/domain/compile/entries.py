@@ -14,7 +14,7 @@ from penstock.language.condition import Condition
 from penstock.model.link import Link
 from penstock.policy.contracts.contract import advertisement
 from penstock.policy.contracts.contract_set import Contracts
-from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 
 
 class ClientEntry(NamedTuple):
@@ -27,7 +27,7 @@ class ClientEntry(NamedTuple):
     """True if `clients` lists it; otherwise its name is its client id."""
     where: tuple[tuple[str, Condition], ...] = ()
     """By topic filter, a condition on the events that go to it."""
-    advertises: tuple[Advertisement, ...] = ()
+    advertises: tuple[ProducerAdvertisement, ...] = ()
     """The advertisements in the file."""
     edge: str = ""
     """The Sparkplug edge node that it is, as `GROUP/EDGE`."""

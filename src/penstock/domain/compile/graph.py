@@ -9,7 +9,7 @@ from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import ANY, Direction, MonitorSettings, Pair, TableSettings
 from penstock.model.link import Link
-from penstock.policy.access.brokering import DEFAULT_TYPE, Table
+from penstock.policy.access.brokering import DEFAULT_TYPE, BrokeringTable
 from penstock.policy.monitors.protocol import UNLISTED
 
 OPEN = LinkTypes(publish=DEFAULT_TYPE, notify=DEFAULT_TYPE)
@@ -25,7 +25,7 @@ class LinkGraph:
     """For each node that admits them, the two links of an unlisted client, `?`."""
     parents: dict[str, tuple[str, ...]]
     """For each node, the nodes it dials."""
-    tables: dict[str, Table]
+    tables: dict[str, BrokeringTable]
     """The brokering table of each node."""
 
     @property
@@ -140,12 +140,12 @@ def _unlisted(domain: Domain) -> Iterator[Link]:
             yield Link(node, UNLISTED, types.notify)
 
 
-def _table(domain: Domain, node: str) -> Table:
+def _table(domain: Domain, node: str) -> BrokeringTable:
     settings: TableSettings | None = domain.brokering
     own = domain.nodes[node].brokering
     chosen = own if own is not None and own.listed is not None else settings
     listed = chosen.listed if chosen is not None else None
     key, rules = listed or ("deny", ())
     pairs = [pair for rule in rules for pair in rule.pairs]
-    make = Table.of_allow if key == "allow" else Table.of_deny
+    make = BrokeringTable.of_allow if key == "allow" else BrokeringTable.of_deny
     return make(pairs, domain.types or (DEFAULT_TYPE,))

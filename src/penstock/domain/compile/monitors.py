@@ -6,18 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.domain.schema.policies import ANY, START, EdgeSettings, MonitorSettings
-from penstock.language.types import ANYTHING, Record
-from penstock.model.content.content import Reader
+from penstock.language.types import ANYTHING, RecordType
+from penstock.model.content.content import ContentReader
 from penstock.policy.monitors.action import SUPPRESS, Action, parse_action
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import Monitor, python_monitor
 
-Declared = Callable[[str], Record]
+Declared = Callable[[str], RecordType]
 """Returns the attributes of events that a topic filter matches."""
 
 
 def compile_monitor(
-    name: str, settings: MonitorSettings, folder: Path | None, declared: Declared, reader: Reader
+    name: str, settings: MonitorSettings, folder: Path | None, declared: Declared, reader: ContentReader
 ) -> Monitor:
     """Compile a monitor; raise `PolicyError`, or `ConditionError` for a `when`.
 
@@ -28,7 +28,7 @@ def compile_monitor(
     return compile_automaton(name, settings, declared, reader)
 
 
-def compile_automaton(name: str, settings: MonitorSettings, declared: Declared, reader: Reader) -> Automaton:
+def compile_automaton(name: str, settings: MonitorSettings, declared: Declared, reader: ContentReader) -> Automaton:
     """Compile the automaton of a monitor that is not a Python class; raise as `compile_monitor` does."""
     if settings.filter == ():
         return Automaton.of_states(name, {START: {ANY: SUPPRESS}})  # filter(E) of §6.2.1 with nothing in E
@@ -45,7 +45,7 @@ def compile_automaton(name: str, settings: MonitorSettings, declared: Declared, 
     return Automaton.of_states(name, edges, reader)
 
 
-def attributes_at(filter: str, declared: Declared) -> Record:
+def attributes_at(filter: str, declared: Declared) -> RecordType:
     """Return the attributes of the events that an edge is about."""
     return ANYTHING if filter == ANY else declared(filter)
 
@@ -54,6 +54,6 @@ def _actions(filter: str, edges: tuple[EdgeSettings, ...], declared: Declared) -
     return tuple(_action(filter, edge, attributes_at(filter, declared)) for edge in edges)
 
 
-def _action(filter: str, edge: EdgeSettings, attributes: Record) -> Action:
+def _action(filter: str, edge: EdgeSettings, attributes: RecordType) -> Action:
     written = edge.model_dump(by_alias=True, exclude_none=True, exclude={"when"})
     return parse_action(filter, written, None if edge.when is None else edge.when.compiled(attributes))

@@ -15,10 +15,10 @@ from penstock.language import types
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.evaluators.doubles import widening
-from penstock.language.types import DYN, ListType, MapType, Record, Type
-from penstock.model.content.content import Format, Reader, Rule
+from penstock.language.types import DYN, ListType, MapType, RecordType, Type
+from penstock.model.content.content import ContentReader, Format, FormatRule
 from penstock.model.topic import covers, overlaps
-from penstock.policy.statements.advertisement import Advertisement, Scope
+from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 
 OTHERS = "*"
 """In a schema: every attribute that it does not name."""
@@ -31,7 +31,7 @@ class WrittenCondition:
     text: str = field(compare=False)
     canonical: str
 
-    def compiled(self, declared: Record) -> Condition:
+    def compiled(self, declared: RecordType) -> Condition:
         """Compile the condition for content with the declared attributes; raise `ConditionError`."""
         return make_condition(self.text, declared)
 
@@ -69,10 +69,10 @@ class AdvertisementSettings(Settings):
             raise mistake("a condition, or no `where` at all for any content", "where")
         return self
 
-    def compiled(self, declared: Record) -> Advertisement:
+    def compiled(self, declared: RecordType) -> ProducerAdvertisement:
         """Compile the advertisement for content with the declared attributes; raise `ConditionError`."""
         condition = None if self.where is None else self.where.compiled(declared)
-        return Advertisement(self.name, self.filter, condition, self.scope)
+        return ProducerAdvertisement(self.name, self.filter, condition, self.scope)
 
 
 _SCALARS: dict[str, Type] = {
@@ -95,8 +95,8 @@ _TYPES_OF = {
 }
 """The types that content of a format can have."""
 _WITHOUT_SCHEMA = {
-    Format.TEXT: Record({"value": types.STRING}),
-    Format.OPAQUE: Record(),
+    Format.TEXT: RecordType({"value": types.STRING}),
+    Format.OPAQUE: RecordType(),
 }
 
 
@@ -121,10 +121,10 @@ def _wrong_types(form: object, known: Collection[str], at: Below) -> Iterator[tu
             yield at, mistake(f"{names}, a list of one of these, or a mapping of names to these")
 
 
-def _read_schema(schema: dict[str, Any]) -> Record:
+def _read_schema(schema: dict[str, Any]) -> RecordType:
     """Return the attributes that a schema declares; others are allowed only if it has a `*`."""
     fields = {name: _read_type(form) for name, form in schema.items() if name != OTHERS}
-    return Record(fields, _read_type(schema[OTHERS]) if OTHERS in schema else None)
+    return RecordType(fields, _read_type(schema[OTHERS]) if OTHERS in schema else None)
 
 
 def _read_type(form: Any) -> Type:
@@ -179,20 +179,22 @@ class ContentRule(Settings):
         return self
 
     @property
-    def declared(self) -> Record:
+    def declared(self) -> RecordType:
         """Return the declared attributes of such content."""
         if self.schema_ is not None:
             return _read_schema(self.schema_)
         return _WITHOUT_SCHEMA.get(self.format, types.ANYTHING)
 
 
-def reader(rules: tuple[ContentRule, ...]) -> Reader:
+def reader(rules: tuple[ContentRule, ...]) -> ContentReader:
     """Return a reader of content by these rules."""
     widened = [(rule, widening(rule.declared)) for rule in rules]
-    return Reader(tuple(Rule(filter, rule.format, widen) for rule, widen in widened for filter in rule.topics))
+    return ContentReader(
+        tuple(FormatRule(filter, rule.format, widen) for rule, widen in widened for filter in rule.topics)
+    )
 
 
-def declared(rules: tuple[ContentRule, ...], filter: str) -> Record:
+def declared(rules: tuple[ContentRule, ...], filter: str) -> RecordType:
     """Return the attributes of all events that a filter matches, if one rule covers all of them."""
     for rule in rules:
         if any(covers(topic, filter) for topic in rule.topics):

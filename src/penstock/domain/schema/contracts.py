@@ -13,9 +13,9 @@ from penstock.domain.yaml.files import FileRole
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue
 from penstock.policy.contracts.contract import RESERVED, Subject
-from penstock.policy.contracts.contract_set import Collecting, Contracts
+from penstock.policy.contracts.contract_set import CollectorAssignment, Contracts
 from penstock.policy.contracts.privacy import PrivacyPolicy, given_types
-from penstock.policy.contracts.privacy_types import Given, Values, refused_types, text_of, typed, types_of
+from penstock.policy.contracts.privacy_types import GivenTypes, Values, refused_types, text_of, typed, types_of
 from penstock.policy.contracts.text_form import (
     mistake_at,
     read_collector,
@@ -128,7 +128,7 @@ def compiled(domain: Domain) -> Contracts | None:
         tuple(read_consumer(name, written, catalogue) for name, written in contracts.consumers.items()),
         tuple(read_situation(name, written) for name, written in contracts.situations.items()),
         tuple(
-            Collecting(
+            CollectorAssignment(
                 collector.topics,
                 frozenset(collector.clients),
                 tuple(read_collector(formula, catalogue, collector.sensor) for formula in collector.collect),
@@ -208,7 +208,7 @@ def _values(client: ClientSettings) -> Values:
     return tuple((name, values) for name, values in attributes if values)
 
 
-def attribute_types(domain: Domain, private: PrivacySettings) -> Given:
+def attribute_types(domain: Domain, private: PrivacySettings) -> GivenTypes:
     """Return the types of all attributes that nodes pass to these policies."""
     owners: dict[tuple[str, frozenset[str]], str] = {}
     for client, settings in domain.clients.items():

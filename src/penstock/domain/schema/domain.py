@@ -33,7 +33,7 @@ from penstock.domain.schema.tests import Tests
 from penstock.domain.schema.tokens import TokenSettings
 from penstock.domain.schema.trust import TrustGroupSettings, TrustSettings
 from penstock.domain.units import Address, Seconds, Size
-from penstock.language.types import Record
+from penstock.language.types import RecordType
 from penstock.model.yaml.tree import Step
 
 
@@ -124,7 +124,7 @@ class Domain(Settings):
         default={}, description="policy tests by title, each a list of steps; `penstock test` runs them"
     )
 
-    def declared(self, filter: str) -> Record:
+    def declared(self, filter: str) -> RecordType:
         """Return the attributes that `content` declares of all events that a topic filter matches."""
         return declared(self.content, filter)
 

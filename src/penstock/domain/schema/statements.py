@@ -21,7 +21,7 @@ from penstock.language.statements.statement import Message, Statement
 from penstock.language.statements.xml import from_xml
 from penstock.language.types import ANYTHING
 from penstock.model.errors import PolicyError
-from penstock.policy.statements.assignments import Given, Grant, Statements
+from penstock.policy.statements.assignments import AssignedPolicy, SettingGrant, Statements
 from penstock.policy.statements.statement import compile_statement, make_policy, policy_on
 
 EVERYBODY = "*"
@@ -150,7 +150,7 @@ class StatementSettings(Settings):
         return Statements(
             tuple(_given(applied, by_name) for applied in self.apply),
             tuple(
-                Grant(
+                SettingGrant(
                     None if EVERYBODY in grant.to else frozenset(grant.to),
                     frozenset(Message(carrier.capitalize()) for carrier in grant.set),
                     None if EVERYBODY in grant.elements else frozenset(grant.elements),
@@ -160,12 +160,12 @@ class StatementSettings(Settings):
         )
 
 
-def _given(applied: ApplySettings, by_name: dict[str, Statement]) -> Given:
+def _given(applied: ApplySettings, by_name: dict[str, Statement]) -> AssignedPolicy:
     carrier = Message(applied.to.capitalize())
     policy = policy_on(compile_statement(by_name[applied.policy]), carrier)
     clients = None if EVERYBODY in applied.of else frozenset(applied.of)
     condition = None if applied.where is None else applied.where.compiled(ANYTHING)
-    return Given(applied.policy, policy, carrier, clients, frozenset(applied.at), applied.filter, condition)
+    return AssignedPolicy(applied.policy, policy, carrier, clients, frozenset(applied.at), applied.filter, condition)
 
 
 def problem_of(applied: ApplySettings, statement: Statement) -> str:

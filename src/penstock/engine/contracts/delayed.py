@@ -13,7 +13,7 @@ from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import moment
-from penstock.policy.contracts.aggregate import Window
+from penstock.policy.contracts.aggregate import MeanWindow
 from penstock.policy.contracts.degrade import Aggregate
 from penstock.policy.quality.carriage import read_properties, write_properties
 
@@ -55,7 +55,7 @@ class Collected(NamedTuple):
     about: Collecting
     event: Event
     """The last of them: what means are made of it."""
-    window: Window
+    window: MeanWindow
 
 
 class StoredWindow(msgspec.Struct, frozen=True):
@@ -147,10 +147,10 @@ class Later:
     def close(self, node: "Node", key: tuple[int, Collecting]) -> None:
         gone = self.windows.pop(key, None)
         if gone is not None:
-            node.ledger.collected(gone.session, gone._replace(window=Window(gone.window.number)))
+            node.ledger.collected(gone.session, gone._replace(window=MeanWindow(gone.window.number)))
 
 
-def write_window(window: Window) -> bytes:
+def write_window(window: MeanWindow) -> bytes:
     """A window, for the store."""
     return msgspec.json.encode(
         StoredWindow(
@@ -163,7 +163,7 @@ def write_window(window: Window) -> bytes:
     )
 
 
-def read_window(data: bytes, now: float) -> Window:
+def read_window(data: bytes, now: float) -> MeanWindow:
     """A window of the store; raises `ContentError`."""
     try:
         stored = msgspec.json.decode(data, type=StoredWindow)
@@ -171,4 +171,4 @@ def read_window(data: bytes, now: float) -> Window:
         raise ContentError(str(error)) from None
     qualities = [read_properties([("q", text) for text in texts], moment(now), "q") for texts in stored.qualities]
     inputs = tuple(zip(map(tuple, stored.numbers), qualities, strict=True))
-    return Window(stored.number, inputs, stored.left_out, stored.expires)
+    return MeanWindow(stored.number, inputs, stored.left_out, stored.expires)

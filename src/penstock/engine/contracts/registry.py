@@ -20,14 +20,14 @@ from penstock.model.event import Event
 from penstock.model.quality import NO_QUALITY, Quality, moment
 from penstock.model.topic import matches
 from penstock.policy.contracts import release_place
-from penstock.policy.contracts.contract import ConsumerContract, ProducerContract, Subject, Want
+from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract, Subject
 from penstock.policy.contracts.contract_set import Contracts, wants_of
 from penstock.policy.contracts.plain_form import plain_producer
-from penstock.policy.contracts.release import PRIVACY, RELEASED, Mark, Releaser, read_marks
+from penstock.policy.contracts.release import PRIVACY, RELEASED, ReleaseMark, Releaser, read_marks
 from penstock.policy.contracts.situation import NONE_OPEN, OpenSituations
 from penstock.policy.contracts.text_form import read_producer
 from penstock.policy.quality.carriage import ATTACHED, read_properties
-from penstock.policy.quality.collectors import Collector
+from penstock.policy.quality.collectors import QualityCollector
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -47,7 +47,7 @@ class Asking(NamedTuple):
 
     client: str
     contract: ConsumerContract
-    want: Want
+    want: ContextWant
 
 
 class State:
@@ -68,7 +68,7 @@ class State:
         self._concerned: dict[str, bool] = {}
         self._asking: dict[tuple[int, str], tuple[Subject, tuple[Asking, ...]]] = {}
         self._beyond: dict[str, tuple[Asking, ...]] = {}
-        self._binding: dict[tuple[str, str], tuple[tuple[ProducerContract, ...], tuple[Collector, ...]]] = {}
+        self._binding: dict[tuple[str, str], tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]] = {}
 
     def forget(self) -> None:
         """What clients have brought has changed."""
@@ -148,7 +148,7 @@ class State:
             found = self._beyond[topic] = tuple(one for one in made if one.want.scope == "global")
         return found
 
-    def binding(self, client: str, topic: str) -> tuple[tuple[ProducerContract, ...], tuple[Collector, ...]]:
+    def binding(self, client: str, topic: str) -> tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]:
         """The domain's contracts and collectors for what a client publishes on a topic."""
         found = self._binding.get((client, topic))
         if found is None:
@@ -159,7 +159,9 @@ class State:
             self._binding[client, topic] = found
         return found
 
-    def releaser(self, client: str, producer: ProducerContract, consumer: ConsumerContract, want: Want) -> Releaser:
+    def releaser(
+        self, client: str, producer: ProducerContract, consumer: ConsumerContract, want: ContextWant
+    ) -> Releaser:
         """What decides on events of a contract for a want of a client, made once."""
         key = (client, producer.name, consumer.name, want.name)
         about = (producer, consumer, want)
@@ -195,7 +197,7 @@ class Governed(NamedTuple):
     """Policies in XACML about it."""
     wrong: str = ""
     """Why nobody gets it: what came with it cannot be read."""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[ReleaseMark, ...] = ()
     """By what it is released already."""
     since: float | None = None
     """When it was published, if it says so."""

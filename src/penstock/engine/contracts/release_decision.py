@@ -15,24 +15,24 @@ from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import Quality
 from penstock.policy.contracts.aggregate import end_of
-from penstock.policy.contracts.contract import ConsumerContract, ProducerContract, Want
+from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract
 from penstock.policy.contracts.contract_set import subscription_id
 from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
-from penstock.policy.contracts.privacy import Asked
+from penstock.policy.contracts.privacy import ReleaseRequest
 from penstock.policy.contracts.release import (
     NO_MARKS,
     OVER,
     PRIVACY,
     RELEASED,
-    Mark,
     Release,
+    ReleaseMark,
     keep_until,
     mark_of,
     mark_of_policy,
     retain_property,
     write_marks,
 )
-from penstock.policy.contracts.release_place import Circumstance, Place, ace_digest, place
+from penstock.policy.contracts.release_place import Circumstance, FilterPlace, ace_digest, place
 from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     """What one contract of a producer says to one want, for `explain`."""
 
     contract: str
-    place: Place
+    place: FilterPlace
     release: Release
 
 
@@ -118,7 +118,7 @@ class _Left(NamedTuple):
     content: Content
     quality: Quality
     not_before: float
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[ReleaseMark, ...] = ()
     untils: tuple[float, ...] = ()
     collected: Collecting | None = None
     """If it goes into a window, which; what is known of it so far."""
@@ -156,11 +156,11 @@ def _by_want(state: State, session: "Session", event: Event, found: Governed, as
 
 def asked_of(
     state: State, session: "Session", consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
-) -> Asked:
+) -> ReleaseRequest:
     """What policies in XACML are asked."""
     given = dict((*registry.shown(session, now), *state.contracts.known.get(session.entity, ())))
     values = state.contracts.values.get(session.entity, ())
-    return Asked(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
+    return ReleaseRequest(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
 
 
 def _by_policies(
@@ -204,7 +204,7 @@ def _by_policies(
             untils=left.untils if until is None else (*left.untils, until),
             collected=collected,
             is_bare=left.is_bare or leaves_only(permitted.degrade),
-            steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", Place.EVALUATE, made)),
+            steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", FilterPlace.EVALUATE, made)),
         )
     unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
     if unmet:
@@ -239,17 +239,19 @@ def _released(
     content: Content,
     quality: Quality,
     now: float,
-) -> tuple[Place, Release]:
+) -> tuple[FilterPlace, Release]:
     """What one contract releases to one want, and where that is decided (Algorithm 1)."""
     client, consumer, want = asking
     where = place(_circumstance(producer, want, found.is_first))
-    if where is Place.ENABLED and found.is_late and producer.scope == "global":
-        where = Place.EVALUATE  # the producer's node could not know of the subscription, nor of the situations of now
-    if where is Place.REFUSE:
+    if where is FilterPlace.ENABLED and found.is_late and producer.scope == "global":
+        where = (
+            FilterPlace.EVALUATE
+        )  # the producer's node could not know of the subscription, nor of the situations of now
+    if where is FilterPlace.REFUSE:
         reason = "no node knows both the advertisement and the subscription: both are local"
         return where, Release(False, reasons=(reason,))
     releaser, situations = state.releaser(client, producer, consumer, want), state.open_at(now)
-    if where is not Place.ENABLED:
+    if where is not FilterPlace.ENABLED:
         return where, releaser.decide(content, quality, situations, now, found.since)
     ace = found.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
     if ace is None:
@@ -258,7 +260,7 @@ def _released(
     return where, releaser.apply(ace, content, quality, situations, now, found.since)
 
 
-def _circumstance(producer: ProducerContract, want: Want, is_first: bool) -> Circumstance:
+def _circumstance(producer: ProducerContract, want: ContextWant, is_first: bool) -> Circumstance:
     return Circumstance(producer.is_private, producer.scope == "local", want.scope == "local", is_first)
 
 
@@ -268,7 +270,7 @@ def shown(
     content: Content,
     quality: Quality,
     until: float | None = None,
-    marks: Iterable[Mark] = (),
+    marks: Iterable[ReleaseMark] = (),
 ) -> Event:
     """The event as a consumer sees it: with its quality, when it is to be deleted, and as long as it waits, by what it
     was released. MQTT 3.1.1 has no properties: there the content says its quality, if it can.

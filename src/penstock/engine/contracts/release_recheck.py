@@ -19,7 +19,7 @@ from penstock.policy.contracts.release import (
     PRIVACY,
     RELEASED,
     RETAIN_UNTIL,
-    Mark,
+    ReleaseMark,
     mark_of,
     mark_of_policy,
     read_marks,
@@ -68,7 +68,7 @@ def _is_over(event: Event, now: float) -> bool:
         return True
 
 
-def _still(state: State, session: "Session", event: Event, content: Content, mark: Mark, now: float) -> bool:
+def _still(state: State, session: "Session", event: Event, content: Content, mark: ReleaseMark, now: float) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
         policy = next((one for one in state.contracts.privacy if one.name == mark.rule), None)
@@ -90,7 +90,7 @@ def _permits(
     event: Event,
     content: Content,
     policy: PrivacyPolicy,
-    mark: Mark,
+    mark: ReleaseMark,
     consumers: tuple[ConsumerContract, ...],
     now: float,
 ) -> bool:

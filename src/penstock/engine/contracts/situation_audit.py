@@ -11,7 +11,7 @@ from penstock.engine.ledger import Persisted
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.policy.contracts.release import RELEASED, read_marks
-from penstock.policy.contracts.situation import Change, Notice, OpenSituations
+from penstock.policy.contracts.situation import OpenSituations, SituationChange, SituationNotice
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -24,7 +24,7 @@ COLLECTION = "situations"
 MOST_CLIENTS = 1_000
 """Clients of which it is counted what they got; others are counted together."""
 _OTHERS = "others"
-_KINDS = {Change.OPENED: OPENED, Change.CLOSED: ENDED, Change.EXPIRED: ENDED}
+_KINDS = {SituationChange.OPENED: OPENED, SituationChange.CLOSED: ENDED, SituationChange.EXPIRED: ENDED}
 
 Counted = dict[str, Counter[str]]
 """By situation and client, how many events a rule has released that is for that situation."""
@@ -41,7 +41,7 @@ class Kept(msgspec.Struct, frozen=True):
     released: dict[str, int]
 
 
-def tell(node: "Node", sender: "Session | None", topic: str, notices: Iterable[Notice], now: float) -> None:
+def tell(node: "Node", sender: "Session | None", topic: str, notices: Iterable[SituationNotice], now: float) -> None:
     """Tell of what has changed, and keep what has opened or ended."""
     state = node.contracts
     assert state is not None
@@ -66,9 +66,17 @@ def heard(node: "Node", sender: "Session", name: str, before: OpenSituations, no
     after = node.contracts.open
     if (name in before) == (name in after):
         return
-    change, by = (Change.OPENED, after[name].by) if name in after else (Change.CLOSED, before[name].by)
+    change, by = (
+        (SituationChange.OPENED, after[name].by) if name in after else (SituationChange.CLOSED, before[name].by)
+    )
     reason = f"as node `{sender.neighbour}` tells"
-    tell(node, sender, "", [Notice(name, change, by if change is Change.OPENED else "", now, reason)], now)
+    tell(
+        node,
+        sender,
+        "",
+        [SituationNotice(name, change, by if change is SituationChange.OPENED else "", now, reason)],
+        now,
+    )
 
 
 def refused(node: "Node", sender: "Session | None", name: str, why: str) -> None:

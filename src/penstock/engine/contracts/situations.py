@@ -13,7 +13,7 @@ from penstock.engine.events.passage import Passage
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event
 from penstock.policy.contracts import situation
-from penstock.policy.contracts.situation import Opened
+from penstock.policy.contracts.situation import OpenSituation
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -67,7 +67,9 @@ def look(node: "Node", event: Event, sender: Session | None, now: float) -> tupl
     stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
     state.open = stepped.open
     situation_audit.tell(node, sender, event.topic, stepped.notices, now)
-    changed = dict.fromkeys(one.situation for one in stepped.notices if one.change is not situation.Change.REFUSED)
+    changed = dict.fromkeys(
+        one.situation for one in stepped.notices if one.change is not situation.SituationChange.REFUSED
+    )
     return tuple(tell(state, name) for name in changed)
 
 
@@ -94,7 +96,7 @@ def _hear(state: State, name: str, payload: bytes, now: float) -> str:
     if told is None or told.until <= now:
         state.open = left
         return ""
-    counted = situation.counts(known, Opened(told.since, told.until, told.by), now)
+    counted = situation.counts(known, OpenSituation(told.since, told.until, told.by), now)
     if isinstance(counted, str):
         return counted
     state.open = {**left, name: counted}

@@ -19,7 +19,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
 from penstock.policy.monitors.monitor import Monitor
-from penstock.policy.statements.advertisement import Claim
+from penstock.policy.statements.advertisement import AdvertisementSet
 from penstock.policy.statements.judging import Bound
 from penstock.policy.tokens.rights import TokenRights
 
@@ -44,7 +44,7 @@ class LinkClass(NamedTuple):
     """Admission and monitors are behind it: an event of the node itself, or what a monitor made."""
     is_own: bool = False
     """An event of the node itself, which is told to everybody who may read it."""
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[AdvertisementSet, ...] = ()
     """What binds its producer: each must be kept."""
     statements: tuple[Bound, ...] = ()
     """The policies of its advertisements, and those that the domain gives it."""

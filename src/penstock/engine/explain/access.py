@@ -9,20 +9,20 @@ from penstock.engine.sparkplug.messages import Actor, Read, actor_of, governed, 
 from penstock.engine.stages import prune
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import Source
+from penstock.model.sparkplug.topic import SparkplugSource
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.edge_nodes import Plant, Reader
+from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
 from penstock.policy.sparkplug.policies import Grants, Privilege
 from penstock.policy.sparkplug.reasons import verdict, words
-from penstock.policy.sparkplug.views import START, Request, written
+from penstock.policy.sparkplug.views import START, ViewRequest, written
 
 
 class Views:
     """What one event's way makes of Sparkplug messages, on copies."""
 
     def __init__(self) -> None:
-        self._plants: dict[tuple[str, Source], Plant] = {}
-        self._readers: dict[tuple[str, int], Reader] = {}
+        self._plants: dict[tuple[str, SparkplugSource], Plant] = {}
+        self._readers: dict[tuple[str, int], PlantReader] = {}
         self._taken: set[tuple[str, str, str, bytes]] = set()
 
     def pruned(self, node: Node, actor: Actor | None, event: Event, now: float) -> tuple[Event, tuple[Verdict, ...]]:
@@ -88,12 +88,12 @@ class Views:
             self._plants[key] = node.sparkplug.plant.part(edge)
         return self._plants[key]
 
-    def _reader(self, node: Node, session: Session, actor: Actor) -> Reader:
+    def _reader(self, node: Node, session: Session, actor: Actor) -> PlantReader:
         return self._readers.setdefault((node.name, session.id), actor.reader.copy())
 
 
-def _request(plant: Plant, read: Read, now: float) -> Request:
+def _request(plant: Plant, read: Read, now: float) -> ViewRequest:
     source = read.topic.source
     if source is None:
-        return Request(read.topic, read.message, now=moment(now), state=read.state)
-    return Request(read.topic, read.message, plant.known(source), moment(now), read.state)
+        return ViewRequest(read.topic, read.message, now=moment(now), state=read.state)
+    return ViewRequest(read.topic, read.message, plant.known(source), moment(now), read.state)

@@ -14,7 +14,7 @@ from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import Rights
-from penstock.policy.statements.advertisement import Claim, claims
+from penstock.policy.statements.advertisement import AdvertisementSet, claims
 from penstock.policy.tokens.rights import TokenRights
 from penstock.wire.errors import PacketError
 from penstock.wire.properties import Properties
@@ -48,7 +48,7 @@ class Arrival:
     session: Session | None
     """Who sent it, if connected or known."""
     rights: Rights | TokenRights | None
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[AdvertisementSet, ...] = ()
     actor: Actor | None = None
     """Its sender as a subject of access policies; None: a node of the domain."""
     stand_in: Session | None = None

@@ -17,14 +17,14 @@ from penstock.model.quality import Quality
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts import situation
 from penstock.policy.contracts.release import RELEASED
-from penstock.policy.contracts.release_place import Place
+from penstock.policy.contracts.release_place import FilterPlace
 from penstock.policy.contracts.situation import OpenSituations
 
 _PLACES = {
-    Place.SKIP: "not private",
-    Place.EVALUATE: "evaluated here",
-    Place.ENABLED: "enabled by the producer's node",
-    Place.REFUSE: "known to no node",
+    FilterPlace.SKIP: "not private",
+    FilterPlace.EVALUATE: "evaluated here",
+    FilterPlace.ENABLED: "enabled by the producer's node",
+    FilterPlace.REFUSE: "known to no node",
 }
 
 
@@ -98,7 +98,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     decided = decide(node, session, event, found, now)
     situations = ", ".join(f"`{name}`" for name in sorted(state.open_at(now)))
     verdict = _verdict(decided, found, event, now)
-    if not decided.is_released and any(one.place is Place.ENABLED for one in decided.steps):
+    if not decided.is_released and any(one.place is FilterPlace.ENABLED for one in decided.steps):
         verdict = verdict._replace(reason="; ".join((verdict.reason, *_not_enabled(state, session, event, found, now))))
     if situations:
         verdict = verdict._replace(reason=f"{verdict.reason}; open: {situations}")
@@ -122,7 +122,7 @@ def _not_enabled(state: State, session: Session, event: Event, found: Governed, 
 
 def _verdict(decided: Decided, found: Governed, event: Event, now: float) -> Verdict:
     if not decided.is_released:
-        places = [one for one in decided.steps if one.place is Place.EVALUATE and one.release.reasons]
+        places = [one for one in decided.steps if one.place is FilterPlace.EVALUATE and one.release.reasons]
         here = " (evaluated here)" if places else ""
         return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons) + here)
     if decided.aggregate is not None:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from penstock.engine.federation import overlay
 from penstock.engine.sessions import lifecycle
 from penstock.model.group_proof import METHOD
-from penstock.wire.framing import PACKET_MOST
-from penstock.wire.packet import Connect, Subscribe, Subscription
+from penstock.wire.framing import MAX_PACKET
+from penstock.wire.packet import Connect, Subscribe, SubscriptionRequest
 from penstock.wire.properties import NO_PROPERTIES, Properties
 
 KEEPALIVE = 20
@@ -28,7 +28,7 @@ class Greeting(NamedTuple):
     @classmethod
     def of_node(cls, name: str, secret: bytes, most_bytes: int) -> "Greeting":
         """To another node."""
-        most = most_bytes if most_bytes < PACKET_MOST else None
+        most = most_bytes if most_bytes < MAX_PACKET else None
         return cls(overlay.NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
 
     def packet(self, claim: bytes | None = None) -> Connect:
@@ -51,5 +51,5 @@ class Greeting(NamedTuple):
         """
         modern = self.version == 5
         handling = 0 if is_new or not modern else 1
-        wanted = tuple(Subscription(one, self.qos, modern, modern, handling) for one in self.filters)
+        wanted = tuple(SubscriptionRequest(one, self.qos, modern, modern, handling) for one in self.filters)
         return Subscribe(1, wanted) if wanted else None

@@ -10,8 +10,8 @@ from penstock.engine.statements import filter_policies
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Message
 from penstock.model.topic import overlaps
-from penstock.policy.statements.advertisement import Advertisement
-from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.advertisement import ProducerAdvertisement
+from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.statement import Policy
 
 if TYPE_CHECKING:
@@ -62,15 +62,15 @@ def own_offers(node: "Node") -> dict[str, OwnOffer]:
     return made
 
 
-def _own(node: "Node", id: str, one: Advertisement, source: str, session: Session | None) -> OwnOffer:
+def _own(node: "Node", id: str, one: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:
     return OwnOffer(_offer(node, id, one), source, one.condition, one.policy, session)
 
 
-def _given(node: "Node", given: Given, client: str, source: str) -> dict[str, OwnOffer]:
+def _given(node: "Node", given: AssignedPolicy, client: str, source: str) -> dict[str, OwnOffer]:
     """What the domain advertises for a client, or the node itself, because a policy belongs to it."""
     name = sha256(f"{given.name} {given.filter} {given.condition and given.condition.text}".encode()).hexdigest()[:16]
     id = f"{_part(node.name)}/{_part(client)}/policy/{name}"
-    one = Advertisement(name, given.filter, given.condition, policy=given.policy)
+    one = ProducerAdvertisement(name, given.filter, given.condition, policy=given.policy)
     return {id: _own(node, id, one, source, None)}
 
 
@@ -135,7 +135,7 @@ def _known(node: "Node", id: str) -> Iterator[OwnOffer]:
                 yield OwnOffer(told, session.publish_type, condition, policy, session)
 
 
-def _offer(node: "Node", id: str, one: Advertisement) -> Offer:
+def _offer(node: "Node", id: str, one: ProducerAdvertisement) -> Offer:
     where = one.condition.text if one.condition is not None else ""
     return Offer(id, one.filter, where, (node.name,))
 

@@ -13,7 +13,7 @@ from penstock.language.ranges.ranges import Path, Ranges, ranges
 from penstock.language.ranges.regions import Region, double_at
 from penstock.language.ranges.spans import Spans, intersect, spans
 from penstock.language.tree import And
-from penstock.language.values import LEAST_INT, MOST_UINT, Uint, Value
+from penstock.language.values import MAX_UINT, MIN_INT, Uint, Value
 
 MOST_POINTS = 8
 """So many single values are kept as such; more become spans, so that no condition is in very many places."""
@@ -105,8 +105,8 @@ def _integers(line: tuple[Span, ...]) -> Spans:
     return spans(
         *(
             (
-                LEAST_INT if start == -math.inf else math.ceil(start),
-                MOST_UINT + 1 if end is None or end == math.inf else math.ceil(end),
+                MIN_INT if start == -math.inf else math.ceil(start),
+                MAX_UINT + 1 if end is None or end == math.inf else math.ceil(end),
             )
             for start, end in line
             if start != math.inf
@@ -119,8 +119,8 @@ def _size(line: Spans) -> int:
 
 
 def _integer_span(first: int, last: int) -> Span:
-    start = -math.inf if first == LEAST_INT else first
-    if last == MOST_UINT:
+    start = -math.inf if first == MIN_INT else first
+    if last == MAX_UINT:
         return start, None
     return start, math.nextafter(last, math.inf) if abs(last) < _EXACT else last + 1
 

@@ -27,12 +27,12 @@ from penstock.wire.packet import (
     Pubrel,
     Suback,
     Subscribe,
-    Subscription,
+    SubscriptionRequest,
     Unsubscribe,
 )
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
-from penstock.wire.stream import Decoder
+from penstock.wire.stream import StreamDecoder
 
 
 class Delivered(NamedTuple):
@@ -62,7 +62,7 @@ class Peer:
         """Why the node turned it down, or sent it away."""
         self.answers: list[Reason] = []
         """What the node answered to publications with QoS 1 and 2, and to subscriptions."""
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, SubscriptionRequest] = {}
         """What a client has asked for; a foreign broker: what the node has."""
         self.secrets: dict[str, bytes] = {}
         """Of the trust groups that it is in."""
@@ -73,7 +73,7 @@ class Peer:
         self._brought: dict[str, bytes] = {}
         self._got = got
         self._transport: Transport = DISCARD
-        self._decoder = Decoder()
+        self._decoder = StreamDecoder()
         self._version = 5
         self._last_id = 0
 
@@ -83,7 +83,7 @@ class Peer:
         self._claimant = claimant
         self.is_open = False
         self.refused = ""
-        self._decoder = Decoder(version=0 if greeting is None else greeting.version)
+        self._decoder = StreamDecoder(version=0 if greeting is None else greeting.version)
         if greeting is not None:
             self._version = greeting.version
             self._client_id = greeting.client_id
@@ -96,7 +96,7 @@ class Peer:
 
     def subscribe(
         self,
-        subscription: Subscription,
+        subscription: SubscriptionRequest,
         where: str = "",
         name: str = "",
         scope: str = "",

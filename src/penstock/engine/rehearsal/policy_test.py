@@ -37,7 +37,7 @@ from penstock.language.statements.statement import Statement
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.sparkplug.payload import is_sparkplug
-from penstock.model.sparkplug.topic import NUMBERED, Source, message_topic
+from penstock.model.sparkplug.topic import NUMBERED, SparkplugSource, message_topic
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class _Trial:
         """By entity, how many of its deliveries were there when something was last expected."""
         self._published: list[tuple[str, str, tuple[Decision, ...]]] = []
         """Who published what since then, and what was decided about it."""
-        self._numbers: dict[Source, int] = {}
+        self._numbers: dict[SparkplugSource, int] = {}
         """By edge node, the `seq` of its next message."""
 
     def begin(self, test: PolicyTest) -> None:

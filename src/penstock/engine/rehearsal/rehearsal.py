@@ -27,7 +27,7 @@ from penstock.engine.trust import group_proofs, token_exchange
 from penstock.language.statements.statement import Statement
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import Acl
-from penstock.wire.packet import Subscription
+from penstock.wire.packet import SubscriptionRequest
 
 
 class Rehearsal:
@@ -100,7 +100,7 @@ class Rehearsal:
     ) -> None:
         """Subscribe a client at every node that it is connected to, or at one; `contract`: its guarantees, as JSON."""
         for peer in self._connected(entity, node):
-            peer.subscribe(Subscription(filter, qos, no_local), where, name, scope, policy, contract)
+            peer.subscribe(SubscriptionRequest(filter, qos, no_local), where, name, scope, policy, contract)
         self.run()
 
     def bring(self, entity: str, name: str, contract: dict[str, object]) -> None:

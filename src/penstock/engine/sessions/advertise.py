@@ -18,7 +18,7 @@ from penstock.model.content.json_members import check_members
 from penstock.model.errors import AmbiguityError, TopicError
 from penstock.model.topic import parse_filter
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.statements.advertisement import Advertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.judging import ATTACHED, Bound
 from penstock.wire.primitives import is_name
 from penstock.wire.reason import Reason
@@ -132,7 +132,7 @@ def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> 
     return Outcome(Reason.SUCCESS)
 
 
-def _made(node: "Node", told: _Advertised) -> Advertisement:
+def _made(node: "Node", told: _Advertised) -> ProducerAdvertisement:
     """The advertisement that a client tells of; raises `TopicError` or `ConditionError`."""
     filter, where = told.filter, told.where
     if not is_name(filter):
@@ -143,7 +143,7 @@ def _made(node: "Node", told: _Advertised) -> Advertisement:
         raise TopicError(f"`{filter}` is a shared subscription, not topics to publish on")
     # An empty condition is a mistake, and taken for none it would say more than was meant.
     condition = None if where is msgspec.UNSET else make_condition(where, node.ensemble.declared(filter))
-    return Advertisement(told.name, filter, condition, told.scope)
+    return ProducerAdvertisement(told.name, filter, condition, told.scope)
 
 
 def changed(node: "Node", session: Session, name: str) -> None:

@@ -7,7 +7,7 @@ from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import group_proofs
 from penstock.model.topic import MAX_BYTES, is_wild
 from penstock.wire.codec import encode
-from penstock.wire.framing import PACKET_MOST
+from penstock.wire.framing import MAX_PACKET
 from penstock.wire.packet import Connack, Connect
 from penstock.wire.properties import NO_PROPERTIES, Properties
 
@@ -45,7 +45,7 @@ def say(
             # [MQTT-3.2.2-9]
             maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
             retain_available=None if limits.retain else False,
-            maximum_packet_size=limits.max_packet_size if limits.max_packet_size < PACKET_MOST else None,
+            maximum_packet_size=limits.max_packet_size if limits.max_packet_size < MAX_PACKET else None,
             assigned_client_id=assigned,  # [MQTT-3.2.2-16]
             topic_alias_maximum=limits.topic_alias_maximum or None,
             server_keepalive=keepalive if keepalive != packet.keepalive else None,

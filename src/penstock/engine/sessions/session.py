@@ -10,8 +10,8 @@ from penstock.model.subject import Subject
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
 from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
-from penstock.policy.statements.advertisement import Advertisement, Claim, claims
-from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.advertisement import AdvertisementSet, ProducerAdvertisement, claims
+from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.statement import Policy
 from penstock.policy.tokens.rights import TokenRights
 from penstock.policy.tokens.verification import Verified
@@ -325,13 +325,13 @@ class Session:
         self.plans: Plans | None = None
         self.edited_plans: Plans | None = None
         """For what the monitors on its link make."""
-        self.policies: tuple[Given, ...] = ()
+        self.policies: tuple[AssignedPolicy, ...] = ()
         """What the domain has done with all that goes to it."""
         self.where: tuple[tuple[str, Condition], ...] = ()
         """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
-        self.advertisements: dict[str, Advertisement] = {}
+        self.advertisements: dict[str, ProducerAdvertisement] = {}
         """What it has advertised, by name; and in `given` what the domain advertises for it."""
-        self.given: tuple[Advertisement, ...] = ()
+        self.given: tuple[ProducerAdvertisement, ...] = ()
         self.produces: dict[str, ProducerContract] = {}
         """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
         self.consumes: dict[str, ConsumerContract] = {}
@@ -388,7 +388,7 @@ class Session:
         self.aliases_out: dict[str, int] | None = None
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[AdvertisementSet, ...]:
         """What binds it when it publishes."""
         return claims(self.advertisements.values(), self.given)
 

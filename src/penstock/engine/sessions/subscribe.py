@@ -16,7 +16,7 @@ from penstock.engine.trust import feedback
 from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
-from penstock.language.types import ANYTHING, Record
+from penstock.language.types import ANYTHING, RecordType
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
 from penstock.policy.statements.judging import ATTACHED, Bound
@@ -227,7 +227,7 @@ def renew(node: "Node", session: Session) -> None:
 
 
 def condition_of(
-    node: "Node", session: Session, filter: Filter, asked: str, declared: Record = ANYTHING
+    node: "Node", session: Session, filter: Filter, asked: str, declared: RecordType = ANYTHING
 ) -> Condition | None:
     """What content must satisfy for a subscription: what its client asks, and what the domain says for the client."""
     conditions = [make_condition(asked, declared)] if asked else []

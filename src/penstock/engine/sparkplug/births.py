@@ -10,9 +10,9 @@ from penstock.engine.ledger import Withheld
 from penstock.engine.sparkplug.messages import CERTIFICATES, Read, Sparkplug, actor_of, governed
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import BIRTHS, Source, is_birth, message_topic
+from penstock.model.sparkplug.topic import BIRTHS, SparkplugSource, is_birth, message_topic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.views import Standing
+from penstock.policy.sparkplug.views import WithheldMetrics
 from penstock.wire.properties import Properties, encode_properties
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ def restore(node: "Node", owed: Iterable[tuple["Session", str, Withheld]]) -> No
                 plant.learn(read.topic.source, read.message, _born_at(event))
                 plant.known(read.topic.source).is_steady = False  # who knows what aliases meant before
     for session, name, withheld in owed:
-        actor, source = actor_of(node, session), Source(*name.split("/"))
+        actor, source = actor_of(node, session), SparkplugSource(*name.split("/"))
         if actor is not None:
-            actor.reader.standings[source] = Standing(frozenset(withheld.metrics), frozenset(withheld.unborn))
+            actor.reader.standings[source] = WithheldMetrics(frozenset(withheld.metrics), frozenset(withheld.unborn))
             if source in plant.sources():
                 plant.known(source).values.update(withheld.metrics)

@@ -7,12 +7,12 @@ import msgspec
 from penstock.domain import ClientEntry
 from penstock.model.content.json_members import check_members
 from penstock.model.errors import AmbiguityError, ContentError
-from penstock.model.sparkplug.message import Message, parse
+from penstock.model.sparkplug.message import SparkplugMessage, parse
 from penstock.model.sparkplug.metric import Record
 from penstock.model.sparkplug.topic import STATE, MessageTopic, in_namespace, message_topic
 from penstock.model.subject import Subject
 from penstock.model.values import Timestamp
-from penstock.policy.sparkplug.edge_nodes import Plant, Reader
+from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
 from penstock.policy.sparkplug.policies import Access, Grants, Privilege
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Read(NamedTuple):
     """An event as a Sparkplug message."""
 
     topic: MessageTopic
-    message: Message
+    message: SparkplugMessage
     state: Record
     """What a STATE message says."""
 
@@ -52,7 +52,7 @@ class Actor:
         self.record = record
         """What conditions may ask of it."""
         self.edge = edge
-        self.reader = Reader()
+        self.reader = PlantReader()
         self._grants: dict[tuple[str, Privilege], Grants] = {}
 
     def grants(self, access: Access, topic: str, privilege: Privilege) -> Grants:
@@ -81,7 +81,7 @@ class Sparkplug:
             return last[2]
         place = message_topic(topic)
         if place.type == STATE:  # an empty one takes a retained one back
-            made = Read(place, Message(payload, (), None, None), _state(payload) if payload else {})
+            made = Read(place, SparkplugMessage(payload, (), None, None), _state(payload) if payload else {})
         else:
             made = Read(place, parse(payload), {})
         self._last = topic, payload, made

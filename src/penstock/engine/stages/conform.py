@@ -18,7 +18,7 @@ from penstock.model.content.content import Content
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.statements.advertisement import OWN, Claim, claims
+from penstock.policy.statements.advertisement import OWN, AdvertisementSet, claims
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -49,13 +49,13 @@ def plan(draft: Draft) -> None:
         draft.for_each_event(bind)
 
 
-def demands(binding: tuple[Claim, ...], topic: str) -> tuple[Demand, ...]:
+def demands(binding: tuple[AdvertisementSet, ...], topic: str) -> tuple[Demand, ...]:
     """Return what is left to ask of events on a topic; the first has no conditions if nothing on it is advertised."""
     asked = (_demand(claim, topic) for claim in binding)
     return tuple(demand for demand in asked if demand is not None)
 
 
-def _demand(claim: Claim, topic: str) -> Demand | None:
+def _demand(claim: AdvertisementSet, topic: str) -> Demand | None:
     advertised = [one.condition for one in claim.advertisements if matches(one.filter, topic)]
     conditions = tuple(condition for condition in advertised if condition is not None)
     return None if len(conditions) < len(advertised) else Demand(claim.rule, conditions)
@@ -101,7 +101,7 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     return next((verdict for verdict in verdicts if verdict.effect is Effect.SUPPRESS), None)
 
 
-def judged(node: "Node", binding: tuple[Claim, ...], event: Event) -> tuple[Verdict, ...]:
+def judged(node: "Node", binding: tuple[AdvertisementSet, ...], event: Event) -> tuple[Verdict, ...]:
     """Return what the advertisements say of one event; nothing if nothing is advertised."""
     if not binding:
         return ()

@@ -9,7 +9,7 @@ from penstock.engine.events.plan import Draft
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.monitors.monitor import MOST_OUTPUTS, Monitor, MonitorError, State
+from penstock.policy.monitors.monitor import MAX_OUTPUTS, Monitor, MonitorError, State
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -137,9 +137,9 @@ def ask(node: "Node", watch: Watch, place: int, events: tuple[Event, ...], now: 
     if len(events) == 1:
         return _step(node, watch, place, events[0], now)
     made = tuple(output for each in events for output in _step(node, watch, place, each, now))
-    if len(made) <= MOST_OUTPUTS:
+    if len(made) <= MAX_OUTPUTS:
         return made
-    _report(node, watch, events[0], f"monitor `{watch.monitors[place].name}`: more than {MOST_OUTPUTS} events of one")
+    _report(node, watch, events[0], f"monitor `{watch.monitors[place].name}`: more than {MAX_OUTPUTS} events of one")
     return ()
 
 

@@ -38,7 +38,7 @@ from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.copies import Copy, PublicationCopy, paths_read
-from penstock.policy.statements.judging import ATTACHED, Bound, Here, Judgement, Party, attach, judge
+from penstock.policy.statements.judging import ATTACHED, Bound, Here, Judgement, MessageParty, attach, judge
 from penstock.policy.statements.judging import run as run_rules
 from penstock.policy.statements.statement import Policy, blinded
 
@@ -158,12 +158,12 @@ class Towards(Judgement):
         return self._judging.here
 
     @property
-    def sender(self) -> Party | None:  # type: ignore[override]
+    def sender(self) -> MessageParty | None:  # type: ignore[override]
         on = self._judging
         return None if on.sender is None else Known(on.node, on.sender, on.now, on.facts, is_sender=True)
 
     @property
-    def receiver(self) -> Party | None:  # type: ignore[override]
+    def receiver(self) -> MessageParty | None:  # type: ignore[override]
         on = self._judging
         return None if self._session is None else Known(on.node, self._session, on.now, on.facts)
 

@@ -13,10 +13,10 @@ from penstock.engine.sessions.session import Delivery, Session
 from penstock.engine.sparkplug.messages import Actor, Sparkplug, actor_of, governed, moment
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import Source
+from penstock.model.sparkplug.topic import SparkplugSource
 from penstock.model.values import Timestamp
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.views import START, UNKNOWN, Request, Standing, seen
+from penstock.policy.sparkplug.views import START, UNKNOWN, ViewRequest, WithheldMetrics, seen
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -65,8 +65,8 @@ class Asked(NamedTuple):
 
     topic: str
     """The Sparkplug topic; empty: this is no Sparkplug, and goes out as it is."""
-    request: Request | None = None
-    edge: Source | None = None
+    request: ViewRequest | None = None
+    edge: SparkplugSource | None = None
     """None also for a certificate: it tells of the past, and is no part of what readers are told in order."""
 
     @property
@@ -105,13 +105,13 @@ def _asked(node: "Node", event: Event, now: float | None) -> Asked:
     except ContentError:
         return Asked(topic)
     if topic != event.topic:
-        return Asked(topic, Request(read.topic, read.message, UNKNOWN, _time(now)))
+        return Asked(topic, ViewRequest(read.topic, read.message, UNKNOWN, _time(now)))
     request = sparkplug.plant.request(read.topic, read.message, _time(now), read.state)
     return Asked(topic, request, None if read.topic.source is None else read.topic.source.node)
 
 
 def _payload(
-    node: "Node", sparkplug: Sparkplug, session: Session, actor: Actor, asked: Asked, request: Request
+    node: "Node", sparkplug: Sparkplug, session: Session, actor: Actor, asked: Asked, request: ViewRequest
 ) -> bytes | None:
     """The bytes that a session may see: those of the event itself if that is all of them."""
     grants = actor.grants(sparkplug.access, asked.topic, "read")
@@ -155,11 +155,11 @@ def _time(now: float | None) -> Timestamp | None:
     return None if now is None else moment(now)
 
 
-def _standing(actor: Actor, source: Source | None) -> Standing:
+def _standing(actor: Actor, source: SparkplugSource | None) -> WithheldMetrics:
     return START if source is None else actor.reader.standings.get(source, START)
 
 
-def _keep(node: "Node", session: Session, actor: Actor, source: Source, before: Standing) -> None:
+def _keep(node: "Node", session: Session, actor: Actor, source: SparkplugSource, before: WithheldMetrics) -> None:
     """Have the store keep what a reader is owed, and the values that it would get now."""
     after = _standing(actor, source)
     if after is before and not after.withheld:
@@ -184,7 +184,9 @@ def judge_again(node: "Node", session: Session, event: Event, now: float | None)
         if not known.is_steady:  # an alias may mean something else by now
             known = UNKNOWN
         grants = actor.grants(sparkplug.access, topic, "read")
-        view, _ = seen(grants, Request(read.topic, read.message, known, _time(now), read.state), actor.record, START)
+        view, _ = seen(
+            grants, ViewRequest(read.topic, read.message, known, _time(now), read.state), actor.record, START
+        )
     except ContentError:
         return None
     if view is None:

@@ -14,7 +14,7 @@ from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.topic import BIRTHS, STATE, MessageTopic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.views import UNKNOWN, Known, Request, written
+from penstock.policy.sparkplug.views import UNKNOWN, BirthRecord, ViewRequest, written
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -48,7 +48,7 @@ def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[
     try:
         read = sparkplug.read(event.topic, event.payload)
         if read.topic.type in BIRTHS:
-            Known().born(read.message)
+            BirthRecord().born(read.message)
     except ContentError as error:
         return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", str(error))
     if read.topic.type == STATE and not event.payload and not event.retain:
@@ -83,11 +83,11 @@ def _judge(
     return replaced, Verdict("prune", Effect.REPLACE, "access", f"without {names}, which it may not write")
 
 
-def asked(sparkplug: Sparkplug, read: Read, now: float) -> Request:
+def asked(sparkplug: Sparkplug, read: Read, now: float) -> ViewRequest:
     """What policies are asked about a message that somebody wants to write."""
     source = read.topic.source
     known = UNKNOWN if source is None else sparkplug.plant.known(source)
-    return Request(read.topic, read.message, known, moment(now), read.state)
+    return ViewRequest(read.topic, read.message, known, moment(now), read.state)
 
 
 def usurped(edges: Mapping[str, str], own: str, topic: MessageTopic) -> str:

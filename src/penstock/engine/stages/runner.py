@@ -83,7 +83,7 @@ def compile_plan(draft: Draft) -> Plan:
             break
     rest = draft.plan
     steps = tuple(draft.steps) if draft.link_steps is None else draft.link_steps
-    if not steps:
+    if not steps or draft.waits is not None:  # what has waited is only delivered
         assert rest is not None  # emit comes last and makes a plan
         return rest
     plan = Plan(PASS)

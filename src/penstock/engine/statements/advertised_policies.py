@@ -12,7 +12,7 @@ from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import intersects
 from penstock.language.statements.statement import Message
 from penstock.model.topic import overlaps
-from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.judging import Bound
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _all(node: "Node") -> Iterator[Advertised]:
                 yield Advertised(Bound(offered.policy, id, *where, Message.ADVERTISEMENT), session)
 
 
-def _is_here(node: "Node", given: Given) -> bool:
+def _is_here(node: "Node", given: AssignedPolicy) -> bool:
     if given.nodes:
         return False
     return given.clients is None or any(entry.name in given.clients for entry in node.ensemble.listed(node.name))

@@ -8,7 +8,7 @@ from penstock.engine.sessions.session import Session, Subscribed
 from penstock.language.statements.statement import Attach, Matching, Message, Point, Verb
 from penstock.model.content.content import Content
 from penstock.model.topic import matches
-from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.copies import Path, paths_read
 from penstock.policy.statements.judging import Bound, applicable
 
@@ -108,7 +108,7 @@ def make_course(
     return course
 
 
-def as_bound(given: Given) -> Bound:
+def as_bound(given: AssignedPolicy) -> Bound:
     """A policy that the domain gives."""
     return Bound(given.policy, given.name, given.filter, given.condition, given.to, is_given=True)
 

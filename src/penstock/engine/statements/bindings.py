@@ -9,7 +9,7 @@ from penstock.engine.statements.applicability import as_bound
 from penstock.language.errors import StatementError
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
-from penstock.policy.statements.assignments import Given
+from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.judging import Bound
 from penstock.policy.statements.statement import Policy, make_policy, policy_on
 
@@ -47,7 +47,7 @@ def own_bounds(node: "Node") -> tuple[Bound, ...]:
     return tuple(as_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
 
 
-def own(node: "Node") -> tuple[Given, ...]:
+def own(node: "Node") -> tuple[AssignedPolicy, ...]:
     """The policies of what the node advertises itself."""
     return node.ensemble.statements.at(node.name)
 

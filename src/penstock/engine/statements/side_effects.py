@@ -10,7 +10,7 @@ from penstock.engine.events import user_properties
 from penstock.engine.ledger import Persisted
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event
-from penstock.policy.statements.elements.element import Made, Obligation
+from penstock.policy.statements.elements.element import KeptMessage, PolicyPublication
 from penstock.policy.statements.judging import EXCEPTION
 from penstock.wire.properties import Properties, encode_properties
 
@@ -36,7 +36,7 @@ def may_make(event: Event) -> int:
 
 def take_effects(
     node: "Node",
-    effects: Iterable[Made | Obligation],
+    effects: Iterable[PolicyPublication | KeptMessage],
     sender: Session | None,
     now: float,
     left: int = MOST_MADE,
@@ -45,7 +45,7 @@ def take_effects(
     """Have the node do what policies want done besides; how many more events may be made because of the message."""
     share = left // _SHARE if left < MOST_MADE else MOST_MADE // _SHARE
     for effect in effects:
-        if isinstance(effect, Obligation):
+        if isinstance(effect, KeptMessage):
             _oblige(node, effect, sender, now)
         elif left > 0:
             left -= 1
@@ -58,12 +58,12 @@ def take_effects(
     return left
 
 
-def made_topic(made: Made) -> str:
+def made_topic(made: PolicyPublication) -> str:
     """Where it is published."""
     return made.topic or f"{META}{made.content.get('class', '')}"
 
 
-def _make(node: "Node", made: Made, sender: Session | None, share: int, cause: Event | None) -> None:
+def _make(node: "Node", made: PolicyPublication, sender: Session | None, share: int, cause: Event | None) -> None:
     kind = str(made.content.get("class", ""))
     topic = made_topic(made)
     if kind == EXCEPTION:
@@ -73,7 +73,7 @@ def _make(node: "Node", made: Made, sender: Session | None, share: int, cause: E
     node.made.append((sender, event if cause is None else privacy.inheriting(node, cause, event)))
 
 
-def _oblige(node: "Node", obligation: Obligation, sender: Session | None, now: float) -> None:
+def _oblige(node: "Node", obligation: KeptMessage, sender: Session | None, now: float) -> None:
     if obligation.kind == "log":
         said = f"{obligation.about}: " if obligation.about else ""
         node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {said}{obligation.message}")

@@ -10,10 +10,10 @@ from penstock.engine.statements.facts import Seen
 from penstock.engine.trust import ratings
 from penstock.model.content.content import Content
 from penstock.model.event import Event
-from penstock.model.quality import NO_QUALITY, Key, Quality
+from penstock.model.quality import NO_QUALITY, MetricKey, Quality
 from penstock.model.topic import matches
 from penstock.policy.contracts.contract import ProducerContract
-from penstock.policy.quality.collectors import Source, collect
+from penstock.policy.quality.collectors import ArgumentSource, collect
 from penstock.policy.quality.needs import why_not
 from penstock.policy.trust.evaluation import Interaction, evaluated
 
@@ -96,13 +96,13 @@ def _promised(node: "Node", event: Event, now: float) -> bool | None:
     for one in bound:
         for collectors in {node.contracts.binding(client, event.topic)[1] for client in one.producers}:
             measured = collect(collectors, node.contracts.contracts.catalogue, content, now).quality
-            clock = {each.key for each in collectors if Source.CLOCK in each.sources}
+            clock = {each.key for each in collectors if ArgumentSource.CLOCK in each.sources}
             kept.add(_kept(one, told, measured, clock, content))
     return True if True in kept else None if None in kept else False
 
 
 def _kept(
-    contract: ProducerContract, told: Quality, measured: Quality, clock: set[Key], content: Content
+    contract: ProducerContract, told: Quality, measured: Quality, clock: set[MetricKey], content: Content
 ) -> bool | None:
     """Whether an event keeps a contract, of the quality that it came with and that is measured here; None if only the
     neighbour says so, which is no merit: it could say anything.

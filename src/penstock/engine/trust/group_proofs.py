@@ -14,21 +14,21 @@ from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import client_tokens, groups
 from penstock.engine.trust.client_tokens import Showing
 from penstock.model.group_proof import (
+    MAX_GROUPS,
     METHOD,
-    MOST_GROUPS,
     RETRY_SECONDS,
-    Accepted,
-    Answer,
-    Challenge,
-    Claim,
+    AcceptedGroups,
     Claimant,
-    Exchange,
+    GroupAnswer,
+    GroupChallenge,
+    GroupClaim,
     ProofError,
+    ProofExchange,
     renew_after,
 )
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.framing import PACKET_MOST
+from penstock.wire.framing import MAX_PACKET
 from penstock.wire.packet import Auth, Connack, Connect
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
@@ -50,7 +50,7 @@ class Accepting:
     def __init__(self, client_id: str) -> None:
         """`client_id` as the CONNECT has it."""
         self.client_id = client_id
-        self.exchange: Exchange | None = None
+        self.exchange: ProofExchange | None = None
         """The one that is under way."""
 
 
@@ -105,19 +105,19 @@ def ask(node: "Node", connect: Connect) -> Challenged:
     """The answer to a CONNECT with claims; raises `WireError`."""
     state = Accepting(connect.client_id)
     packet = encode(challenge(node, state, connect.properties.auth_data), connect.version)
-    if len(packet) > (connect.properties.maximum_packet_size or PACKET_MOST):  # [MQTT-3.1.2-24]
+    if len(packet) > (connect.properties.maximum_packet_size or MAX_PACKET):  # [MQTT-3.1.2-24]
         raise WireError(Reason.PACKET_TOO_LARGE, "the proofs that are claimed are larger than the client takes")
     return Challenged(connect, state, packet)
 
 
 def challenge(node: "Node", accepting: Accepting, data: bytes | None) -> Auth:
     """The answer to a claim; raises `WireError`."""
-    claim = _read(Claim.decode, data)
+    claim = _read(GroupClaim.decode, data)
     assert node.make_nonce is not None
-    exchange = accepting.exchange = Exchange(claim.nonce, node.make_nonce(), accepting.client_id, node.name)
+    exchange = accepting.exchange = ProofExchange(claim.nonce, node.make_nonce(), accepting.client_id, node.name)
     proofs = exchange.proofs("node", claim.groups, node.trust.secrets)
     # [MQTT-4.12.0-2] [MQTT-3.15.2-1]
-    return auth(Reason.CONTINUE_AUTHENTICATION, Challenge(exchange.node_nonce, node.name, proofs).encode())
+    return auth(Reason.CONTINUE_AUTHENTICATION, GroupChallenge(exchange.node_nonce, node.name, proofs).encode())
 
 
 def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof:
@@ -126,10 +126,10 @@ def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof
     _check_method(packet.properties)
     if exchange is None or packet.reason != Reason.CONTINUE_AUTHENTICATION:  # [MQTT-4.12.0-3]
         raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
-    proofs = _read(Answer.decode, packet.properties.auth_data).proofs
+    proofs = _read(GroupAnswer.decode, packet.properties.auth_data).proofs
     right = exchange.proven("client", proofs, node.trust.secrets)
     proven = {group: groups.until(node, group, now) for group in right}
-    told = Accepted.of({group: due - now for group, due in proven.items()}).encode()
+    told = AcceptedGroups.of({group: due - now for group, due in proven.items()}).encode()
     # [MQTT-4.12.0-5]
     said = Properties(auth_method=METHOD, auth_data=told)
     wrong = tuple(group for group in proofs if group in node.trust.secrets and group not in proven)
@@ -142,7 +142,7 @@ def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof
 def make_claimant(node: "Node", session: Session) -> Claimant | None:
     """What to prove to a neighbour that is dialled; None if there is nothing in common."""
     name = session.neighbour or ""
-    secrets = dict(list(groups.shared(node, name).items())[:MOST_GROUPS])
+    secrets = dict(list(groups.shared(node, name).items())[:MAX_GROUPS])
     if not secrets or node.make_nonce is None:
         return None
     return Claimant(overlay.NODE_PREFIX + node.name, secrets, node.make_nonce(), name)

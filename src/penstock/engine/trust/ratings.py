@@ -7,8 +7,17 @@ are accepted. What was decided is kept until the decision would be another.
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.schema.trust import TrustSettings
-from penstock.policy.trust.rating import RULES, Average, Came, Evidence, Ruling, Thresholds, in_millionths, may_sign
-from penstock.policy.trust.vectors import Table, Update
+from penstock.policy.trust.rating import (
+    RULES,
+    Average,
+    Evidence,
+    ReceivedToken,
+    Thresholds,
+    TokenRuling,
+    in_millionths,
+    may_sign,
+)
+from penstock.policy.trust.vectors import TrustTable, Update
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -19,7 +28,7 @@ MOST_RULINGS = 10_000
 class Ruled(NamedTuple):
     """What is decided about tokens with some signers, from one neighbour."""
 
-    ruling: Ruling
+    ruling: TokenRuling
     signs: bool
     """Whether this node introduces the neighbour to others."""
 
@@ -34,7 +43,7 @@ class Ratings:
         self.evidence: dict[str, Evidence] = {}
         self.counts: dict[tuple[str, str, bool], int] = {}
         """By neighbour, where it came from and whether it was good: how much evidence there was since the start."""
-        self.table = Table(node, nodes, settings.longest)
+        self.table = TrustTable(node, nodes, settings.longest)
         self.least: dict[str, Average] = {}
         """The least-trustworthy paths to this node, from each other."""
         self.is_stale = True
@@ -70,7 +79,7 @@ class Ratings:
         return found
 
     def _rule(self, sender: str, signers: frozenset[str]) -> Ruled:
-        came = Came(signers, sender, self.table.through(sender))
+        came = ReceivedToken(signers, sender, self.table.through(sender))
         ruling = RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
         return Ruled(ruling, may_sign(sender, self._ratings, self.thresholds))
 
@@ -79,8 +88,12 @@ class Ratings:
         ratings = {name: self.rating(name, now) for name in neighbours}
         for name in connected:
             before = self._ratings.get(name)
-            if before is None or in_millionths(before) != in_millionths(ratings[name]) or not self.table.knows(name):
-                self.table.rated(name, ratings[name])
+            if (
+                before is None
+                or in_millionths(before) != in_millionths(ratings[name])
+                or not self.table.has_neighbour(name)
+            ):
+                self.table.set_rating(name, ratings[name])
                 self.is_changed = True
         self._ratings = ratings
         self.is_stale = False
@@ -94,12 +107,12 @@ class Ratings:
 
     def lost(self, neighbour: str) -> None:
         """The link is down: paths over it are gone."""
-        self.table.lost(neighbour)
+        self.table.forget(neighbour)
         self.is_stale = self.is_changed = True
 
     def heard(self, neighbour: str, update: Update) -> bool:
         """A neighbour tells of paths; False if it must begin anew. Raises `PolicyError`."""
-        taken = self.table.heard(neighbour, update)
+        taken = self.table.receive(neighbour, update)
         if taken:
             self.is_stale = self.is_changed = True
         return taken
@@ -121,7 +134,7 @@ def saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float) ->
     ratings = node.ratings
     if ratings is None:
         return
-    found = ratings.of(neighbour, now).seen(is_good, ratings.settings.weights, now)
+    found = ratings.of(neighbour, now).with_message(is_good, ratings.settings.weights, now)
     set_evidence(node, neighbour, found, now)
     key = (neighbour, source, is_good)
     ratings.counts[key] = ratings.counts.get(key, 0) + 1

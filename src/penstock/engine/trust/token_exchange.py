@@ -19,8 +19,8 @@ from penstock.model.errors import PolicyError, TopicError
 from penstock.model.event import Event
 from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.tokens.errors import Reason as Wrong
 from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.errors import TokenFault as Wrong
 from penstock.policy.tokens.token import Token
 from penstock.policy.tokens.verification import Verified
 from penstock.policy.trust.vectors import Update, Walk
@@ -291,7 +291,7 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdi
         registration.shown(node, session, link, said.shows.encode(), now)
     if node.ratings is not None:
         if said.again:
-            node.ratings.table.again(session.neighbour or "")
+            node.ratings.table.resend_whole(session.neighbour or "")
             node.ratings.is_changed = True
         if said.vector is not None:
             _hear_vector(node, session, said.vector)

@@ -17,7 +17,7 @@ from penstock.domain.schema.contents import ContentRule, reader
 from penstock.journal.read.events import EVENTS
 from penstock.journal.revision import DOMAIN, FOLDER
 from penstock.language import types
-from penstock.language.types import ListType, MapType, Record, Type
+from penstock.language.types import ListType, MapType, RecordType, Type
 from penstock.model.content.content import Content, Unreadable
 from penstock.model.errors import DomainError
 from penstock.model.event import Event
@@ -68,7 +68,7 @@ def arrow_type(kind: Type) -> pa.DataType | None:
         case MapType(_, value):
             inner = arrow_type(value)
             return None if inner is None else pa.map_(pa.string(), inner)
-        case Record(fields, others):
+        case RecordType(fields, others):
             inner_types = [(name, arrow_type(type)) for name, type in fields.items()]
             if others is not None or not fields or any(inner is None for _, inner in inner_types):
                 return None
@@ -148,7 +148,7 @@ def _fit(kind: Type) -> Fit:
             return _list_fit(_nullable(_fit(element)))
         case MapType(_, value):
             return _map_fit(_nullable(_fit(value)))
-        case Record(fields, _):
+        case RecordType(fields, _):
             return _record_fit({name: _fit(type) for name, type in fields.items()})
         case _:
             return _scalar_fit(kind)

@@ -1,7 +1,7 @@
-"""The evaluator that a node runs: a tree becomes Python closures once, and these are called for each event.
+"""The evaluator that a node runs: a tree is compiled to Python closures once, and these are called for each event.
 
-What does not depend on content is calculated when the closures are made; paths of attributes are one step; comparing
-an attribute with a constant is one closure.
+What does not depend on content is calculated when the closures are made; paths of attributes are one step; comparing an
+attribute with a constant is one closure.
 """
 
 import operator as op
@@ -35,7 +35,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -64,15 +64,15 @@ _NO_FRAME: codes.Frame = []
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What an expression became: code, and if it is the same for all content, its value (in a list of one)."""
+    """The code of an expression, and its value if that is the same for all content (in a tuple of one)."""
 
     run: codes.Code
     constant: tuple[Value] | None = None
 
 
 def compile_value(tree: Tree) -> Evaluator:
-    """The evaluator of an expression: called with attributes, and what finds XPath if there is XML."""
-    compiler = _Compiler()
+    """Compile an expression to an evaluator, which is called with attributes, and a function that evaluates XPath."""
+    compiler = _ClosureCompiler()
     return _evaluator(compiler.part(tree, {}).run, compiler.places)
 
 
@@ -90,7 +90,7 @@ def compile_metered(tree: Tree) -> tuple[Decider, Metered | None]:
     """The evaluator of a condition used as policy, which comes to true, to false, or to a failure; and if it counts
     steps, one that says how many it took.
     """
-    compiler = _Compiler()
+    compiler = _ClosureCompiler()
     run = compiler.part(tree, {}).run
     if compiler.needs_frame:
         metered = _metered(run, compiler.places)
@@ -118,16 +118,16 @@ def _metered(run: codes.Code, places: list[None]) -> Metered:
 
 
 Scope = Mapping[str, int]
-"""Where in the frame the variable of each macro around is."""
+"""The place in the frame of each variable of the macros around."""
 
 
-class _Compiler:
-    """One method for each kind of node that needs more than a few lines."""
+class _ClosureCompiler:
+    """A compiler with a method for each kind of node that needs more than a few lines."""
 
     def __init__(self) -> None:
         self.places: list[None] = []
         self.needs_frame = False
-        """Whether it counts steps, asks for XPath or has variables; what does not costs nothing for it."""
+        """True if it counts steps, uses XPath or has variables; other expressions need no frame."""
 
     def part(self, node: Tree, scope: Scope) -> _Part:
         match node:
@@ -144,7 +144,7 @@ class _Compiler:
                 return self._select(node, scope)
             case Has(operand, name):
                 return self._has(operand, name, scope)
-            case Index(operand, key):
+            case IndexAccess(operand, key):
                 return _applied(index, self._parts((operand, key), scope))
             case Call():
                 return self._call(node, scope)
@@ -199,7 +199,9 @@ class _Compiler:
                     run, general = parts[0].run, lambda value: call(function, overloads, (value, argument), [0])
                     return _Part(codes.tested(run, function, argument, test, general))
         written = is_written(node.operands)
-        if overloads is None or all(each.cost is None and each.reading is None for each in overloads.values()):
+        if overloads is None or all(
+            overload.cost is None and overload.reading is None for overload in overloads.values()
+        ):
             return _applied(lambda *values: call(function, overloads, values, [0]), parts)
         return self._paid(lambda frame, *values: call(function, overloads, values, frame, written), parts)
 
@@ -227,19 +229,21 @@ class _Compiler:
         overloads = OPERATORS.get(symbol)
         if overloads is None:
             written = isinstance(node.right, ListOf)
-            return self._paid(lambda frame, one, other: calculate(symbol, one, other, frame, written), [left, right])
+            return self._paid(
+                lambda frame, value, other: calculate(symbol, value, other, frame, written), [left, right]
+            )
         if symbol != "+" or _is_number(left) or _is_number(right):
             return _applied(codes.arithmetic(symbol, overloads), [left, right])
         return self._paid(codes.paid_arithmetic(symbol, overloads), [left, right])
 
     def _paid(self, function: Callable[..., Value], parts: list[_Part]) -> _Part:
-        """A strict function that counts steps; if it takes none and its operands are constant, so is its value."""
+        """Return a strict function that counts steps; with constant operands and no steps, its value is constant."""
         constants = [part.constant[0] for part in parts if part.constant is not None]
         if len(constants) == len(parts):
             work: Work = [0]
-            found = _folded(lambda *values: function(work, *values), constants)
+            folded = _folded(lambda *values: function(work, *values), constants)
             if not work[0]:
-                return found
+                return folded
         self.needs_frame = True
         runs = [part.run for part in parts]
         return _Part(lambda attributes, frame: function(frame, *[run(attributes, frame) for run in runs]))
@@ -269,7 +273,7 @@ def _map_of(*parts: Value) -> Value:
 
 
 def _applied(function: Callable[..., Value], parts: list[_Part]) -> _Part:
-    """A strict function of operands; if these are constant, so is its value, or its failure."""
+    """Return a strict function of operands; if these are constant, so is its value, or its failure."""
     constants = [part.constant[0] for part in parts if part.constant is not None]
     if len(constants) == len(parts):
         return _folded(function, constants)
@@ -300,7 +304,7 @@ def _folded(function: Callable[..., Value], constants: list[Value]) -> _Part:
 
 
 def _path(node: Tree) -> tuple[str, ...] | None:
-    """The names of a path from an attribute on: `a.b.c`."""
+    """Return the names of a path from an attribute on: `a.b.c`."""
     names: list[str] = []
     while isinstance(node, Select):
         names.append(node.name)
@@ -309,7 +313,7 @@ def _path(node: Tree) -> tuple[str, ...] | None:
 
 
 def _is_simple(symbol: str, constant: Value) -> bool:
-    """Whether it is a comparison that costs nothing: with a scalar, or a short string."""
+    """Return whether it is a comparison that costs nothing: with a scalar, or a short string."""
     return symbol in _COMPARISONS and (_is_short(constant) or type(constant) in (int, float, bool))
 
 
@@ -321,14 +325,14 @@ def _is_number(part: _Part) -> bool:
     return part.constant is not None and type(part.constant[0]) in (int, Uint, float)
 
 
-def _comparison(symbol: str, constant: Value, general: Callable[[Value], Value]) -> codes.Comparison:
+def _comparison(symbol: str, constant: Value, general: Callable[[Value], Value]) -> codes.ConstantComparison:
     kind = type(constant)
     # Beside a double, an int counts as a double; below 2^53 it is the same number, and Python compares the two as such.
     other = float if kind is int and -_EXACT <= constant <= _EXACT else kind
-    return codes.Comparison(_COMPARISONS[symbol], constant, kind, other, general)
+    return codes.ConstantComparison(_COMPARISONS[symbol], constant, kind, other, general)
 
 
-def _compared(node: Tree, run: codes.Code, test: codes.Comparison) -> codes.Code:
+def _compared(node: Tree, run: codes.Code, test: codes.ConstantComparison) -> codes.Code:
     if isinstance(node, Attribute):
         return codes.compared_attribute(node.name, missing(show(node)).failure, test)
     return codes.compared(run, test)

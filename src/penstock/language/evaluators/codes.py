@@ -12,14 +12,16 @@ from penstock.language.evaluators.work import CHARACTERS, Work, charge
 from penstock.language.values import Value, keys, no_overload
 
 Frame = Work
-"""What one evaluation keeps: its steps so far, what finds XPath, then a place for each macro's variable."""
+"""The state of one evaluation: its steps so far, the function that evaluates XPath, then a place for each macro's
+variable.
+"""
 
 Code = Callable[[Mapping[str, Value], Frame], Value]
 
 XPATH, FIRST_VARIABLE = 1, 2
 
 
-class Comparison(NamedTuple):
+class ConstantComparison(NamedTuple):
     """A comparison with a constant: with Python's operator for values of two types, else in general."""
 
     compare: Callable[[Any, Any], bool]
@@ -40,19 +42,19 @@ def attribute(name: str, failure: Failure) -> Code:
 
 
 def finds(expression: str, is_wanted: bool) -> Code:
-    """Whether XPath finds nodes, or with `is_wanted` false, whether it does not: the commonest thing to ask of it."""
+    """Return code that tests whether XPath finds nodes, or with `is_wanted` false, whether it finds none."""
 
     def read(attributes: Mapping[str, Value], frame: Frame) -> Value:
-        found = frame[XPATH](expression, frame)
-        if type(found) is list:
-            return (not found) is not is_wanted
-        return same(found, [], frame) is not is_wanted
+        result = frame[XPATH](expression, frame)
+        if type(result) is list:
+            return (not result) is not is_wanted
+        return same(result, [], frame) is not is_wanted
 
     return read
 
 
 def path(path: tuple[str, ...], general: Code) -> Code:
-    """All steps of a path in one; where one fails, the general code says why."""
+    """Return all steps of a path in one; where one fails, the general code says why."""
     first, *rest = path
 
     def read(attributes: Mapping[str, Value], frame: Frame) -> Value:
@@ -69,8 +71,8 @@ def path(path: tuple[str, ...], general: Code) -> Code:
     return read
 
 
-def compared_attribute(name: str, failure: Failure, test: Comparison) -> Code:
-    """A comparison of an attribute with a constant: the commonest condition, so it is one closure."""
+def compared_attribute(name: str, failure: Failure, test: ConstantComparison) -> Code:
+    """Return a comparison of an attribute with a constant: the commonest condition, so it is one closure."""
     compare, constant, kind, other, general = test
 
     def compared_attribute(attributes: Mapping[str, Value], frame: Frame) -> Value:
@@ -78,22 +80,22 @@ def compared_attribute(name: str, failure: Failure, test: Comparison) -> Code:
             value = attributes[name]
         except KeyError:
             raise EvaluationError(failure) from None
-        given = type(value)
-        if given is kind or given is other:
+        value_type = type(value)
+        if value_type is kind or value_type is other:
             return compare(value, constant)
         return general(value)
 
     return compared_attribute
 
 
-def compared(run: Code, test: Comparison) -> Code:
-    """A comparison of any value with a constant."""
+def compared(run: Code, test: ConstantComparison) -> Code:
+    """Return a comparison of any value with a constant."""
     compare, constant, kind, other, general = test
 
     def compared(attributes: Mapping[str, Value], frame: Frame) -> Value:
         value = run(attributes, frame)
-        given = type(value)
-        if given is kind or given is other:
+        value_type = type(value)
+        if value_type is kind or value_type is other:
             return compare(value, constant)
         return general(value)
 
@@ -111,7 +113,7 @@ def in_strings(run: Code, constants: list[str]) -> Code:
 
 
 def arithmetic(symbol: str, overloads: Overloads) -> Callable[[Value, Value], Value]:
-    """Of numbers and times: what takes no longer for long values."""
+    """Return the arithmetic of numbers and times, whose cost does not depend on the values."""
     runs = {key: overload.run for key, overload in overloads.items() if overload.cost is None}
 
     def arithmetic(left: Value, right: Value) -> Value:
@@ -127,10 +129,10 @@ def paid_arithmetic(symbol: str, overloads: Overloads) -> Callable[[Frame, Value
     runs = {key: (overload.run, overload.cost) for key, overload in overloads.items()}
 
     def paid_arithmetic(frame: Frame, left: Value, right: Value) -> Value:
-        found = runs.get((type(left), type(right)))
-        if found is None:
+        overload = runs.get((type(left), type(right)))
+        if overload is None:
             raise no_overload(symbol, left, right)
-        run, cost = found
+        run, cost = overload
         if cost is not None:
             charge(frame, cost(left, right))
         return run(left, right)
@@ -139,7 +141,7 @@ def paid_arithmetic(symbol: str, overloads: Overloads) -> Callable[[Frame, Value
 
 
 def string_test(function: str, argument: str) -> Callable[[str], bool] | None:
-    """A test of a string with an argument that is known; None if it is no test, or one that always fails."""
+    """Return a test of a string with an argument that is known; None if it is no test, or one that always fails."""
     match function:
         case "startsWith":
             return lambda text: text.startswith(argument)
@@ -156,7 +158,7 @@ def string_test(function: str, argument: str) -> Callable[[str], bool] | None:
 def tested(
     run: Code, function: str, argument: str, test: Callable[[str], bool], general: Callable[[Value], Value]
 ) -> Code:
-    """A test of a string; what is none goes to the general function."""
+    """Return a test of a string; what is none goes to the general function."""
 
     def tested(attributes: Mapping[str, Value], frame: Frame) -> Value:
         value = run(attributes, frame)
@@ -216,7 +218,9 @@ def logical(symbol: str, deciding: bool, codes: list[Code]) -> Code:
 
 
 def elements(name: str, run: Code, parts: int) -> Callable[[Mapping[str, Value], Frame], list[Value]]:
-    """What a macro goes through, paid for: as many steps for each element as the parts of what it evaluates."""
+    """Return code for the elements that a macro iterates over: each costs as many steps as the macro's body
+    has parts.
+    """
 
     def elements(attributes: Mapping[str, Value], frame: Frame) -> list[Value]:
         value = run(attributes, frame)
@@ -288,11 +292,11 @@ def filtered(elements: Code, place: int, body: Code) -> Code:
 
 def mapped(elements: Code, place: int, guard: Code | None, body: Code) -> Code:
     def mapped(attributes: Mapping[str, Value], frame: Frame) -> Value:
-        made = []
+        values = []
         for element in elements(attributes, frame):
             frame[place] = element
             if guard is None or _holds("map", guard, attributes, frame):
-                made.append(body(attributes, frame))
-        return made
+                values.append(body(attributes, frame))
+        return values
 
     return mapped

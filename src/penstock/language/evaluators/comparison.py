@@ -10,7 +10,7 @@ _LONG = frozenset({str, bytes, list, dict})
 
 
 def same(left: Value, right: Value, work: Work) -> bool:
-    """`left == right`"""
+    """Return `left == right`."""
     kind = type(left)
     if kind is not type(right):
         return equal(left, right)
@@ -28,21 +28,21 @@ def same(left: Value, right: Value, work: Work) -> bool:
 
 
 def ordered(symbol: str, left: Value, right: Value, work: Work) -> bool:
-    """`left < right` and the other three"""
+    """Return `left < right`, or one of the other three comparisons."""
     if type(left) in _TEXTS and type(left) is type(right):
         _pay_for_texts(left, right, work)
     return in_order(symbol, left, right)
 
 
 def is_in(element: Value, container: Value, work: Work) -> bool:
-    """`element in container`: whether a list has an element, or a map a key."""
+    """Return `element in container`: whether a list has an element, or a map a key."""
     if type(container) is list:
         charge(work, len(container))
     return is_among(element, container, work)
 
 
 def is_among(element: Value, container: Value, work: Work) -> bool:
-    """The same for a list that the condition writes out: its elements are parts of the condition."""
+    """Return the same for a list literal, whose elements are parts of the condition and cost nothing."""
     kind = type(element)
     if type(container) is list:
         if kind is str and len(element) < CHARACTERS:

@@ -1,12 +1,12 @@
-"""From one type to another: what `int()`, `string()` and their like do."""
+"""Conversions between types: `int()`, `string()` and the others."""
 
 import math
 import re
 from decimal import Decimal
 
-from penstock.language.errors import EvaluationError, Kind, failed
+from penstock.language.errors import EvaluationError, FailureKind, failed
 from penstock.language.evaluators.times import SECOND, duration_to_string, timestamp_to_string
-from penstock.language.values import LEAST_INT, MOST_INT, MOST_UINT, Duration, Timestamp, Uint, as_double, said
+from penstock.language.values import MAX_INT, MAX_UINT, MIN_INT, Duration, Timestamp, Uint, as_double, type_text
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _DOUBLE = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.I)
@@ -19,15 +19,15 @@ _SHOWN = 100
 
 def _not_a(text: str, what: str) -> EvaluationError:
     shown = f"`{text}`" if len(text) <= _SHOWN else "a long string"
-    return failed(Kind.INVALID_ARGUMENT, f"{shown} is not {what}")
+    return failed(FailureKind.INVALID_ARGUMENT, f"{shown} is not {what}")
 
 
 def _too_large(value: object, what: str) -> EvaluationError:
-    return failed(Kind.OUT_OF_RANGE, f"this {said(value)} is too large for {what}")
+    return failed(FailureKind.OUT_OF_RANGE, f"this {type_text(value)} is too large for {what}")
 
 
 def to_int(value: int | float | str | Timestamp) -> int:
-    """An int; of a double, what is before the point; of a timestamp, the seconds since 1970."""
+    """Return an int; of a double, what is before the point; of a timestamp, the seconds since 1970."""
     match value:
         case Timestamp():
             return value.nanos // SECOND
@@ -37,30 +37,30 @@ def to_int(value: int | float | str | Timestamp) -> int:
             number = int(value)
         case float():
             # CEL: the least int as a double is already out of range.
-            if not LEAST_INT < value < MOST_INT + 1:
+            if not MIN_INT < value < MAX_INT + 1:
                 raise _too_large(value, "an int")
             return int(value)
         case _:
             number = int(value)
-    if not LEAST_INT <= number <= MOST_INT:
+    if not MIN_INT <= number <= MAX_INT:
         raise _too_large(value, "an int")
     return number
 
 
 def to_uint(value: int | float | str) -> Uint:
-    """A uint; of a double, what is before the point."""
+    """Return a uint; of a double, what is before the point."""
     if isinstance(value, str) and not _INTEGER.fullmatch(value):
         raise _not_a(value, "a uint")
     if isinstance(value, float) and not math.isfinite(value):
         raise _too_large(value, "a uint")
     number = int(value)
-    if not 0 <= number <= MOST_UINT or (isinstance(value, float) and value < 0):
-        raise failed(Kind.OUT_OF_RANGE, f"this {said(value)} is not a uint")
+    if not 0 <= number <= MAX_UINT or (isinstance(value, float) and value < 0):
+        raise failed(FailureKind.OUT_OF_RANGE, f"this {type_text(value)} is not a uint")
     return Uint(number)
 
 
 def to_double(value: int | float | str) -> float:
-    """The nearest double."""
+    """Return the nearest double."""
     if not isinstance(value, str):
         return as_double(value)
     if not _DOUBLE.fullmatch(value):
@@ -69,7 +69,7 @@ def to_double(value: int | float | str) -> float:
 
 
 def to_string(value: str | int | float | bool | bytes | Timestamp | Duration) -> str:
-    """The value in words; bytes as UTF-8."""
+    """Return the value in words; bytes as UTF-8."""
     match value:
         case str():
             return value
@@ -87,11 +87,11 @@ def to_string(value: str | int | float | bool | bytes | Timestamp | Duration) ->
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                raise failed(Kind.INVALID_ARGUMENT, "these bytes are not UTF-8") from None
+                raise failed(FailureKind.INVALID_ARGUMENT, "these bytes are not UTF-8") from None
 
 
 def _double_to_string(value: float) -> str:
-    """The shortest digits that read back, as Go writes them: CEL has `1` for `1.0` and `1e+06` for a million."""
+    """Return the shortest digits that read back, as Go writes them: CEL has `1` for `1.0` and `1e+06` for a million."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     if value == 0:
@@ -115,17 +115,17 @@ def _plain(digits: str, power: int) -> str:
 
 
 def to_bytes(value: str | bytes) -> bytes:
-    """A string's UTF-8."""
+    """Return a string's UTF-8."""
     if isinstance(value, bytes):
         return value
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise failed(Kind.INVALID_ARGUMENT, "a string with half a surrogate pair") from None
+        raise failed(FailureKind.INVALID_ARGUMENT, "a string with half a surrogate pair") from None
 
 
 def to_bool(value: bool | str) -> bool:
-    """A bool; of the strings that Go takes."""
+    """Return a bool; of the strings that Go takes."""
     if isinstance(value, bool):
         return value
     if value not in _BOOLS:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from penstock.language.types import DOUBLE, ListType, MapType, Record, Type
+from penstock.language.types import DOUBLE, ListType, MapType, RecordType, Type
 from penstock.language.values import Uint, Value, as_double
 
 Widen = Callable[[Value], Value]
@@ -10,14 +10,14 @@ Widen = Callable[[Value], Value]
 
 
 def widening(declared: Type) -> Widen | None:
-    """What makes content as declared in this; None if no doubles are declared."""
+    """Return the function that converts content as declared; None if no doubles are declared."""
     match declared:
         case ListType(element):
             return _in_list(widening(element))
         case MapType(_, value):
             return _in_map({}, widening(value))
-        case Record(fields, others):
-            inside = {name: widening(each) for name, each in fields.items()}
+        case RecordType(fields, others):
+            inside = {name: widening(kind) for name, kind in fields.items()}
             return _in_map(inside, None if others is None else widening(others))
         case _:
             return _double if declared == DOUBLE else None
@@ -40,16 +40,16 @@ def _in_list(element: Widen | None) -> Widen | None:
 
 
 def _in_map(fields: dict[str, Widen | None], others: Widen | None) -> Widen | None:
-    named = {name: each for name, each in fields.items() if each is not None}
+    named = {name: convert for name, convert in fields.items() if convert is not None}
     if not named and others is None:
         return None
 
     def widen(value: Value) -> Value:
         if type(value) is not dict:
             return value
-        for name, each in named.items():
+        for name, convert in named.items():
             if name in value:
-                value[name] = each(value[name])
+                value[name] = convert(value[name])
         if others is not None:
             for name in value.keys() - fields.keys():
                 value[name] = others(value[name])

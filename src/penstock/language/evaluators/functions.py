@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.language import types
-from penstock.language.errors import EvaluationError, Kind, failed
+from penstock.language.errors import EvaluationError, FailureKind, failed
 from penstock.language.evaluators.comparison import is_among, is_in, ordered, same
 from penstock.language.evaluators.conversions import to_bool, to_bytes, to_double, to_int, to_string, to_uint
 from penstock.language.evaluators.patterns import match_cost, matches
@@ -21,13 +21,13 @@ from penstock.language.evaluators.times import (
     timestamp_from_string,
 )
 from penstock.language.evaluators.work import CHARACTERS, Work, charge
-from penstock.language.limits import MOST_SIZE
+from penstock.language.limits import MAX_SIZE
 from penstock.language.tree import Literal, Tree
 from penstock.language.types import Type
 from penstock.language.values import (
-    LEAST_INT,
-    MOST_INT,
-    MOST_UINT,
+    MAX_INT,
+    MAX_UINT,
+    MIN_INT,
     Duration,
     Timestamp,
     TypeName,
@@ -36,7 +36,7 @@ from penstock.language.values import (
     as_key,
     kind,
     no_overload,
-    said,
+    type_text,
 )
 
 
@@ -56,27 +56,27 @@ Overloads = Mapping[tuple[type, ...], Overload]
 
 
 def _int(number: int, symbol: str) -> int:
-    if LEAST_INT <= number <= MOST_INT:
+    if MIN_INT <= number <= MAX_INT:
         return number
-    raise failed(Kind.OUT_OF_RANGE, f"the result of `{symbol}` is too large for an int")
+    raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is too large for an int")
 
 
 def _uint(number: int, symbol: str) -> Uint:
-    if 0 <= number <= MOST_UINT:
+    if 0 <= number <= MAX_UINT:
         return Uint(number)
-    raise failed(Kind.OUT_OF_RANGE, f"the result of `{symbol}` is not a uint")
+    raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is not a uint")
 
 
 def _quotient(left: int, right: int) -> int:
     if right == 0:
-        raise failed(Kind.DIVIDE_BY_ZERO, "`/` by zero")
+        raise failed(FailureKind.DIVIDE_BY_ZERO, "`/` by zero")
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) is (right < 0) else -quotient
 
 
 def _remainder(left: int, right: int) -> int:
     if right == 0:
-        raise failed(Kind.DIVIDE_BY_ZERO, "`%` by zero")
+        raise failed(FailureKind.DIVIDE_BY_ZERO, "`%` by zero")
     _int(_quotient(left, right), "%")  # CEL: the least int modulo -1 is an overflow, as its quotient is
     remainder = abs(left) % abs(right)
     return -remainder if left < 0 else remainder
@@ -91,8 +91,8 @@ def _double_quotient(left: float, right: float) -> float:
 
 
 def _joined(left: Any, right: Any) -> Any:
-    if len(left) + len(right) > MOST_SIZE:
-        raise failed(Kind.TOO_COSTLY, f"`+` makes a value of more than {MOST_SIZE} elements")
+    if len(left) + len(right) > MAX_SIZE:
+        raise failed(FailureKind.TOO_COSTLY, f"`+` makes a value of more than {MAX_SIZE} elements")
     return left + right
 
 
@@ -145,15 +145,15 @@ OPERATORS: Mapping[str, Overloads] = {
 
 
 def _size(*kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(each,): Overload(len, types.INT) for each in kinds}
+    return {(kind,): Overload(len, types.INT) for kind in kinds}
 
 
 _TEXTS: Mapping[type, Type] = {str: types.STRING, bytes: types.BYTES}
-"""What a conversion to another type goes through."""
+"""Types whose conversion to another type reads the whole value."""
 
 
 def _conversion(run: Callable[[Any], Value], result: Type, *kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(each,): Overload(run, result, _long if _TEXTS.get(each, result) != result else None) for each in kinds}
+    return {(kind,): Overload(run, result, _long if _TEXTS.get(kind, result) != result else None) for kind in kinds}
 
 
 def _same(value: Value) -> Value:
@@ -215,37 +215,37 @@ METHODS: Mapping[str, Overloads] = {
 
 
 def find_overload(overloads: Overloads, arguments: tuple[Value, ...]) -> Overload | None:
-    """The overload for these arguments, if there is one."""
-    found = overloads.get(tuple(map(type, arguments)))
-    return found or overloads.get((object,) * len(arguments))
+    """Return the overload for these arguments, if there is one."""
+    overload = overloads.get(tuple(map(type, arguments)))
+    return overload or overloads.get((object,) * len(arguments))
 
 
 def is_written(operands: tuple[Tree, ...]) -> bool:
-    """Whether the last argument of a call is written out in the condition."""
+    """Return whether the last argument of a call is written out in the condition."""
     return not operands or isinstance(operands[-1], Literal)
 
 
 def call(
     function: str, overloads: Overloads | None, arguments: tuple[Value, ...], work: Work, written: bool = True
 ) -> Value:
-    """The function's value; raises `EvaluationError` if it has none, or if there is no such function.
+    """Return the function's value; raises `EvaluationError` if it has none, or if there is no such function.
 
     `written`: the last argument is written out in the condition.
     """
     if overloads is None:
-        raise failed(Kind.NO_MATCHING_OVERLOAD, f"there is no function `{function}`")
-    found = find_overload(overloads, arguments)
-    if found is None:
+        raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"there is no function `{function}`")
+    overload = find_overload(overloads, arguments)
+    if overload is None:
         raise no_overload(function, *arguments)
-    if found.reading is not None and not written:
-        charge(work, found.reading(*arguments))
-    if found.cost is not None:
-        charge(work, found.cost(*arguments))
-    return found.run(*arguments)
+    if overload.reading is not None and not written:
+        charge(work, overload.reading(*arguments))
+    if overload.cost is not None:
+        charge(work, overload.cost(*arguments))
+    return overload.run(*arguments)
 
 
 def calculate(symbol: str, left: Value, right: Value, work: Work, written: bool = False) -> Value:
-    """The value of a binary operator other than `&&` and `||`.
+    """Return the value of a binary operator other than `&&` and `||`.
 
     `written`: the right side is a list that is written out in the condition.
     """
@@ -263,14 +263,14 @@ def calculate(symbol: str, left: Value, right: Value, work: Work, written: bool 
 
 
 def invert(value: Value) -> bool:
-    """`!value`"""
+    """Return `!value`."""
     if type(value) is bool:
         return not value
     raise no_overload("!", value)
 
 
 def negate(value: Value) -> Value:
-    """`-value`"""
+    """Return `-value`."""
     if type(value) is float:
         return -value
     if type(value) is int:
@@ -279,9 +279,9 @@ def negate(value: Value) -> Value:
 
 
 def select(operand: Value, name: str, shown: str) -> Value:
-    """`operand.name`; `shown` is how the message names it."""
+    """Return `operand.name`; error messages call it `shown`."""
     if type(operand) is not dict:
-        raise failed(Kind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {said(operand)}, which has none")
+        raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {type_text(operand)}, which has none")
     try:
         return operand[name]
     except KeyError:
@@ -289,25 +289,25 @@ def select(operand: Value, name: str, shown: str) -> Value:
 
 
 def has_field(operand: Value, name: str, shown: str) -> bool:
-    """`has(operand.name)`"""
+    """Return `has(operand.name)`."""
     if type(operand) is not dict:
-        raise failed(Kind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {said(operand)}, which has none")
+        raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {type_text(operand)}, which has none")
     return name in operand
 
 
 def missing(shown: str) -> EvaluationError:
-    """The error of an attribute or a field that is not there."""
-    return failed(Kind.NO_SUCH_ATTRIBUTE, f"there is no `{shown}`")
+    """Return the error of an attribute or a field that is not there."""
+    return failed(FailureKind.NO_SUCH_ATTRIBUTE, f"there is no `{shown}`")
 
 
 def index(operand: Value, key: Value) -> Value:
-    """`operand[key]`"""
+    """Return `operand[key]`."""
     if type(operand) is list:
         return _element(operand, key)
     if type(operand) is not dict:
         raise no_overload("[]", operand, key)
     if type(key) in (list, dict) or as_key(key) not in operand:
-        raise failed(Kind.NO_SUCH_ATTRIBUTE, f"there is no such key in the map: {_shown_key(key)}")
+        raise failed(FailureKind.NO_SUCH_ATTRIBUTE, f"there is no such key in the map: {_shown_key(key)}")
     return operand[as_key(key)]
 
 
@@ -315,13 +315,13 @@ def _element(elements: list[Value], key: Value) -> Value:
     if type(key) is float and key.is_integer():
         key = int(key)
     if type(key) is float:
-        raise failed(Kind.INVALID_ARGUMENT, f"`{key!r}` is not the number of an element")
+        raise failed(FailureKind.INVALID_ARGUMENT, f"`{key!r}` is not the number of an element")
     if type(key) not in (int, Uint):
         raise no_overload("[]", elements, key)
     if not 0 <= key < len(elements):
-        raise failed(Kind.OUT_OF_RANGE, f"there is no element `{int(key)}` in a list of {len(elements)}")
+        raise failed(FailureKind.OUT_OF_RANGE, f"there is no element `{int(key)}` in a list of {len(elements)}")
     return elements[key]
 
 
 def _shown_key(key: Value) -> str:
-    return f"`{key}`" if type(key) in (str, int) and len(str(key)) <= 100 else said(key)
+    return f"`{key}`" if type(key) in (str, int) and len(str(key)) <= 100 else type_text(key)

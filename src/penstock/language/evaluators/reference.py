@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from penstock.language.errors import EvaluationError, Failure, Kind, Outcome, failed
+from penstock.language.errors import EvaluationError, Failure, FailureKind, Outcome, failed
 from penstock.language.evaluators.functions import (
     FUNCTIONS,
     METHODS,
@@ -26,7 +26,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -39,19 +39,19 @@ from penstock.language.tree import (
     Variable,
     XPath,
 )
-from penstock.language.values import TypeName, Uint, Value, keys, make_map, no_overload, said
+from penstock.language.values import TypeName, Uint, Value, keys, make_map, no_overload, type_text
 
 FindXPath = Callable[[str, Work], Value]
-"""What the content finds for an XPath expression, paid for; raises `EvaluationError` if it cannot look."""
+"""Evaluates an XPath expression on the content, paid for in steps; raises `EvaluationError` if it cannot."""
 
 
 def no_xml(expression: str, work: Work) -> Value:
-    """The XPath of content that is not XML."""
-    raise failed(Kind.UNREADABLE_CONTENT, f"the content is not XML, so `{expression}` finds nothing in it")
+    """Fail: the content is not XML."""
+    raise failed(FailureKind.UNREADABLE_CONTENT, f"the content is not XML, so `{expression}` finds nothing in it")
 
 
 def evaluate(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Value | Failure:
-    """The value of an expression over content, or the failure that it comes to."""
+    """Return the value of an expression over content, or the failure that it comes to."""
     try:
         return _Reference(attributes, xpath).value(tree, {})
     except EvaluationError as error:
@@ -59,7 +59,7 @@ def evaluate(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_
 
 
 def steps(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> int:
-    """What an evaluation costs, whatever it comes to."""
+    """Return the steps of an evaluation, whatever its result."""
     evaluation = _Reference(attributes, xpath)
     with suppress(EvaluationError):
         evaluation.value(tree, {})
@@ -67,15 +67,15 @@ def steps(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml
 
 
 def decide(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Outcome:
-    """What a condition used as policy comes to: an expression that is neither true nor false is a failure."""
+    """Return the outcome of a condition used as policy; a value that is neither true nor false is a failure."""
     return as_outcome(evaluate(tree, attributes, xpath))
 
 
 def as_outcome(value: Value | Failure) -> Outcome:
-    """A value as what a condition comes to."""
+    """Convert the value of a condition to an outcome."""
     if isinstance(value, bool | Failure):
         return value
-    return Failure(Kind.NO_MATCHING_OVERLOAD, f"a condition is true or false, this is {said(value)}")
+    return Failure(FailureKind.NO_MATCHING_OVERLOAD, f"a condition is true or false, this is {type_text(value)}")
 
 
 Scope = Mapping[str, Value]
@@ -105,7 +105,7 @@ class _Reference:
                 return name in self._attributes
             case Has(operand, name) if operand is not None:
                 return has_field(self.value(operand, scope), name, show(Select(operand, name)))
-            case Index(operand, key):
+            case IndexAccess(operand, key):
                 return index(self.value(operand, scope), self.value(key, scope))
             case Call(function, receiver, _):
                 arguments = tuple([self.value(operand, scope) for operand in node.operands])
@@ -140,7 +140,7 @@ class _Reference:
         return value
 
     def _combined(self, symbol: str, deciding: bool, places: Iterable[tuple[Tree, Scope]]) -> bool:
-        """CEL: one operand that decides does so whatever the others are, errors included; else the first error."""
+        """Return the first deciding operand, even if others fail, as CEL says; else raise the first error."""
         error: Failure | None = None
         for node, scope in places:
             try:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from penstock.language.errors import Kind, failed
-from penstock.language.values import LEAST_INT, MOST_INT, Duration, Timestamp
+from penstock.language.errors import FailureKind, failed
+from penstock.language.values import MAX_INT, MIN_INT, Duration, Timestamp
 from penstock.model.durations import GO_UNITS, read_nanos
 from penstock.model.values import FIRST_SECOND, LAST_SECOND
 from penstock.model.values import SECOND as SECOND
@@ -21,44 +21,44 @@ _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 
 
 def make_timestamp(nanos: int) -> Timestamp:
-    """A timestamp from the year 1 to the year 9999; raises `EvaluationError` beyond."""
+    """Return a timestamp from the year 1 to the year 9999; raises `EvaluationError` beyond."""
     if not FIRST_SECOND <= nanos // SECOND <= LAST_SECOND:
-        raise failed(Kind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999")
+        raise failed(FailureKind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999")
     return Timestamp(nanos)
 
 
 def make_duration(nanos: int) -> Duration:
-    """A duration of at most 2^63 nanoseconds, about 292 years, as in CEL; raises `EvaluationError` beyond."""
-    if not LEAST_INT <= nanos <= MOST_INT:
-        raise failed(Kind.OUT_OF_RANGE, "a duration has at most 2^63 nanoseconds")
+    """Return a duration of at most 2^63 nanoseconds, about 292 years, as in CEL; raises `EvaluationError` beyond."""
+    if not MIN_INT <= nanos <= MAX_INT:
+        raise failed(FailureKind.OUT_OF_RANGE, "a duration has at most 2^63 nanoseconds")
     return Duration(nanos)
 
 
 def timestamp_from_string(text: str) -> Timestamp:
-    """A timestamp as RFC 3339 writes it."""
+    """Return a timestamp as RFC 3339 writes it."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a timestamp like `2009-02-13T23:31:30Z`")
+        raise failed(FailureKind.INVALID_ARGUMENT, f"`{text}` is not a timestamp like `2009-02-13T23:31:30Z`")
     *numbers, fraction, sign, hours, minutes = match.groups()
     try:
         seconds = (datetime(*map(int, numbers), tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)  # type: ignore[misc, arg-type]
     except ValueError:
-        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a day and time that there is") from None
+        raise failed(FailureKind.INVALID_ARGUMENT, f"`{text}` is not a day and time that there is") from None
     if sign:
         seconds -= (int(hours) * 60 + int(minutes)) * (-60 if sign == "-" else 60)
     return make_timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")))
 
 
 def duration_from_string(text: str) -> Duration:
-    """A duration as Go writes it: `90s`, `1h30m`, `-1.5ms`."""
+    """Return a duration as Go writes it: `90s`, `1h30m`, `-1.5ms`."""
     nanos = read_nanos(text, GO_UNITS)
     if nanos is None:
-        raise failed(Kind.INVALID_ARGUMENT, f"`{text}` is not a duration like `1h30m` or `1.5s`")
+        raise failed(FailureKind.INVALID_ARGUMENT, f"`{text}` is not a duration like `1h30m` or `1.5s`")
     return make_duration(nanos)
 
 
 def timestamp_to_string(value: Timestamp) -> str:
-    """RFC 3339 in UTC, with as many digits after the second as are needed."""
+    """Format a timestamp as RFC 3339 in UTC, with as many digits after the second as needed."""
     second, nanos = divmod(value.nanos, SECOND)
     return f"{_whole_second(second)}{_fraction(nanos)}Z"
 
@@ -70,7 +70,7 @@ def _whole_second(second: int) -> str:
 
 
 def duration_to_string(value: Duration) -> str:
-    """Seconds, with as many digits after the point as are needed: `1.5s`."""
+    """Format a duration in seconds, with as many digits after the point as needed: `1.5s`."""
     seconds, nanos = divmod(abs(value.nanos), SECOND)
     return f"{'-' if value.nanos < 0 else ''}{seconds}{_fraction(nanos)}s"
 
@@ -80,7 +80,7 @@ def _fraction(nanos: int) -> str:
 
 
 def fixed_offset(zone: str) -> timedelta | None:
-    """How far a time zone like `+02:00` is from UTC; None if it has a name, or is none."""
+    """Return the offset of a time zone like `+02:00` from UTC; None if it has a name, or is invalid."""
     match = _OFFSET.fullmatch(zone)
     if match is None or int(match[2]) >= 24 or int(match[3]) >= 60:
         return None
@@ -93,7 +93,7 @@ _LONG_ZONE = 100
 
 @lru_cache(maxsize=256)
 def _zone(name: str) -> tzinfo | None:
-    """A time zone by its name or its offset: `Europe/Zurich`, `+02:00`; None if there is none."""
+    """Return a time zone by its name or its offset: `Europe/Zurich`, `+02:00`; None if there is none."""
     if (offset := fixed_offset(name)) is not None:
         return timezone(offset)
     try:
@@ -103,13 +103,13 @@ def _zone(name: str) -> tzinfo | None:
 
 
 def _moment(value: Timestamp, zone: str) -> datetime:
-    found = _zone(zone) if len(zone) <= _LONG_ZONE else None
-    if found is None:
-        raise failed(Kind.INVALID_ARGUMENT, f"`{zone[:_LONG_ZONE]}` is not a time zone")
+    time_zone = _zone(zone) if len(zone) <= _LONG_ZONE else None
+    if time_zone is None:
+        raise failed(FailureKind.INVALID_ARGUMENT, f"`{zone[:_LONG_ZONE]}` is not a time zone")
     try:
-        return (_EPOCH + timedelta(seconds=value.nanos // SECOND)).astimezone(found)
+        return (_EPOCH + timedelta(seconds=value.nanos // SECOND)).astimezone(time_zone)
     except OverflowError:
-        raise failed(Kind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999") from None
+        raise failed(FailureKind.OUT_OF_RANGE, "a timestamp is from the year 1 to the year 9999") from None
 
 
 _CALENDAR: dict[str, Callable[[datetime], int]] = {
@@ -128,7 +128,7 @@ _DURATION_UNITS = {"getHours": 3_600 * SECOND, "getMinutes": 60 * SECOND, "getSe
 
 
 def timestamp_accessors() -> dict[str, Callable[[Timestamp, str], int]]:
-    """The methods of a timestamp, each with a time zone."""
+    """Return the methods of a timestamp, each with a time zone."""
     accessors: dict[str, Callable[[Timestamp, str], int]] = {
         name: lambda value, zone, read=read: read(_moment(value, zone))  # type: ignore[misc]
         for name, read in _CALENDAR.items()
@@ -137,7 +137,7 @@ def timestamp_accessors() -> dict[str, Callable[[Timestamp, str], int]]:
 
 
 def duration_accessors() -> dict[str, Callable[[Duration], int]]:
-    """The methods of a duration: it in whole hours, minutes or seconds; the milliseconds are those after the second."""
+    """Return the methods of a duration: whole hours, minutes or seconds, and the milliseconds after the second."""
     accessors: dict[str, Callable[[Duration], int]] = {
         name: lambda value, unit=unit: _towards_zero(value.nanos, unit)  # type: ignore[misc]
         for name, unit in _DURATION_UNITS.items()

@@ -1,4 +1,5 @@
-"""The normal form of conjunctive conditions: for each attribute, what it may be. It decides *covers* and *intersects*.
+"""The normal form of conjunctive conditions: for each attribute its possible values. It decides *covers* and
+*intersects*.
 
 In the class are comparisons of an attribute with a constant, `in` a list of constants, `startsWith`, `has`, an
 attribute that is itself true or false, their negations, `&&` between all of them, and `||` between those of one
@@ -18,7 +19,7 @@ from penstock.language.ranges.regions import (
     EMPTY,
     OTHER,
     PRESENT,
-    Gap,
+    NoValue,
     Region,
     above,
     below,
@@ -28,7 +29,20 @@ from penstock.language.ranges.regions import (
     starting_with,
     union,
 )
-from penstock.language.tree import And, Attribute, Binary, Call, Has, Index, ListOf, Literal, Or, Select, Tree, Unary
+from penstock.language.tree import (
+    And,
+    Attribute,
+    Binary,
+    Call,
+    Has,
+    IndexAccess,
+    ListOf,
+    Literal,
+    Or,
+    Select,
+    Tree,
+    Unary,
+)
 from penstock.language.values import Value
 
 Path = tuple[str, ...]
@@ -40,21 +54,25 @@ _SCALARS = ("int", "double", "string", "bool", "null_type")
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Contents for which a condition is true: those with each attribute in its region. Others may be anything."""
+    """The contents for which a condition is true: those with each attribute in its region. Other attributes may be
+    anything.
+    """
 
     regions: Mapping[Path, Region]
 
     @property
     def is_empty(self) -> bool:
-        """Whether no content satisfies it."""
+        """True if no content satisfies it."""
         return not all(self.regions.values())
 
     def accepts(self, attributes: Mapping[str, Value]) -> bool:
-        """Whether the condition is true for this content."""
+        """Return whether the condition is true for this content."""
         return all(_value_at(attributes, path) in region for path, region in self.regions.items())
 
     def region(self, path: Path) -> Region:
-        """What an attribute may be where the condition is true, whether the condition names it or not."""
+        """Return the possible values of an attribute where the condition is true, even if the condition does not name
+        it.
+        """
         if path in self.regions:
             return self.regions[path]
         if any(_extends(named, path) for named in self.regions):
@@ -67,7 +85,7 @@ class Ranges:
 
 
 def ranges(tree: Tree) -> Ranges | None:
-    """The normal form of a condition, None if it is not in the class."""
+    """Return the normal form of a condition, None if it is not in the class."""
     regions: dict[Path, Region] = {}
     for operand in tree.operands if isinstance(tree, And) else (tree,):
         truth = _truth(operand)
@@ -78,7 +96,7 @@ def ranges(tree: Tree) -> Ranges | None:
 
 
 def covers(wide: Ranges | None, narrow: Ranges | None) -> bool | None:
-    """Whether the first is true wherever the second is."""
+    """Return whether the first is true wherever the second is."""
     if narrow is not None and narrow.is_empty:
         return True
     if wide is None or narrow is None:
@@ -87,8 +105,8 @@ def covers(wide: Ranges | None, narrow: Ranges | None) -> bool | None:
 
 
 def intersects(left: Ranges | None, right: Ranges | None) -> bool | None:
-    """Whether there is content for which both are true."""
-    if any(each is not None and each.is_empty for each in (left, right)):
+    """Return whether there is content for which both are true."""
+    if any(ranges is not None and ranges.is_empty for ranges in (left, right)):
         return False
     if left is None or right is None:
         return None
@@ -99,40 +117,42 @@ def intersects(left: Ranges | None, right: Ranges | None) -> bool | None:
     if all(len(path) == 1 for path in paths):
         return True
     free = everything(top=False)
-    both = {path: left.regions.get(path, free) & right.regions.get(path, free) for path in paths}
-    return not _consistent(both).is_empty
+    regions = {path: left.regions.get(path, free) & right.regions.get(path, free) for path in paths}
+    return not _consistent(regions).is_empty
 
 
 def _consistent(regions: dict[Path, Region]) -> Ranges:
-    """What has a field is a map, so a region of it says nothing more, or that there is no such content."""
-    made = dict(regions)
+    """Return ranges in which an attribute with a field is a map: its own region says nothing more, or excludes all
+    content.
+    """
+    consistent = dict(regions)
     for path, region in regions.items():
         if any(_extends(other, path) for other in regions):
             if region.other:
-                del made[path]
+                del consistent[path]
             else:
-                made[path] = EMPTY
-    return Ranges(made)
+                consistent[path] = EMPTY
+    return Ranges(consistent)
 
 
 def _extends(path: Path, prefix: Path) -> bool:
     return len(path) > len(prefix) and path[: len(prefix)] == prefix
 
 
-def _value_at(attributes: Mapping[str, Value], path: Path) -> Value | Gap:
+def _value_at(attributes: Mapping[str, Value], path: Path) -> Value | NoValue:
     inside: Value = attributes
     for step, name in enumerate(path):
         if step and type(inside) is not dict:
-            return Gap.BROKEN
+            return NoValue.BROKEN
         if name not in inside:
-            return Gap.ABSENT if step == len(path) - 1 else Gap.BROKEN
+            return NoValue.ABSENT if step == len(path) - 1 else NoValue.BROKEN
         inside = inside[name]
     return inside
 
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """Where a condition about one attribute is true, and where it is false; elsewhere it fails."""
+    """The regions where a condition on one attribute is true, and where it is false; elsewhere it fails."""
 
     path: Path
     true: Region
@@ -171,8 +191,10 @@ def _combined(is_and: bool, operands: tuple[Tree, ...]) -> _Truth | None:
         return None
     # One operand that decides does so whatever the others are, failures included.
     if is_and:
-        return _Truth(known[0].path, reduce(and_, (each.true for each in known)), union(each.false for each in known))
-    return _Truth(known[0].path, union(each.true for each in known), reduce(and_, (each.false for each in known)))
+        return _Truth(
+            known[0].path, reduce(and_, (truth.true for truth in known)), union(truth.false for truth in known)
+        )
+    return _Truth(known[0].path, union(truth.true for truth in known), reduce(and_, (truth.false for truth in known)))
 
 
 def _compared(operator: str, left: Tree, literal: Literal) -> _Truth | None:
@@ -191,7 +213,7 @@ def _compared(operator: str, left: Tree, literal: Literal) -> _Truth | None:
 
 
 def _tested(left: Tree, true: Region, domain: Region) -> _Truth | None:
-    """A test that has a value for what is in its domain."""
+    """Return a test that has a value for what is in its domain."""
     path = _path(left)
     return None if path is None else _Truth(path, true, domain - true)
 
@@ -206,7 +228,7 @@ def _path(node: Tree) -> Path | None:
         match node:
             case Attribute(name):
                 return (name, *reversed(names))
-            case Select(operand, name) | Index(operand, Literal("string", str(name))):
+            case Select(operand, name) | IndexAccess(operand, Literal("string", str(name))):
                 names.append(name)
                 node = operand
             case _:

@@ -1,4 +1,4 @@
-"""Sets of what one attribute may be: numbers, strings, bools, null, anything else, or not there.
+"""Sets of values of one attribute: numbers, strings, bools, null, anything else, or no value.
 
 Integers and doubles are two lines, as an int beside a double is rounded to one: `x > 9007199254740993.0` is another set
 of integers than of doubles. On each line a comparison is a span, so that everything here is exact.
@@ -22,24 +22,24 @@ from penstock.language.ranges.spans import (
     unite,
     without,
 )
-from penstock.language.values import LEAST_INT, MOST_UINT, Uint, Value, as_double
+from penstock.language.values import MAX_UINT, MIN_INT, Uint, Value, as_double
 
 
-class Gap(Enum):
-    """There is no value: the attribute is not there, or what it is a field of has no fields."""
+class NoValue(Enum):
+    """The reasons for no value: the attribute is missing, or its parent has no fields."""
 
     ABSENT = "absent"
     BROKEN = "broken"
 
 
 def _double_place(number: float) -> int:
-    """A double's place among all doubles: the least step up is one up; both zeros are one."""
+    """Return a double's place among all doubles: the least step up is one up; both zeros are one."""
     place: int = struct.unpack("<q", struct.pack("<d", abs(number)))[0]
     return -place if number < 0 else place
 
 
 def double_at(place: int) -> float:
-    """The double that has this place."""
+    """Return the double that has this place."""
     number: float = struct.unpack("<d", struct.pack("<q", abs(place)))[0]
     return -number if place < 0 else number
 
@@ -51,7 +51,7 @@ def _string_place(text: str) -> tuple[int, str]:
     return (0, text)
 
 
-_INTEGERS = spans((LEAST_INT, MOST_UINT + 1))
+_INTEGERS = spans((MIN_INT, MAX_UINT + 1))
 _DOUBLES = spans((_double_place(-math.inf), _double_place(math.inf) + 1))
 _STRINGS = spans((_string_place(""), _TOP))
 _BOOLS = frozenset({False, True})
@@ -72,7 +72,7 @@ class Region:
     broken: bool = False
 
     def __bool__(self) -> bool:
-        """Whether there is anything in it."""
+        """Return whether there is anything in it."""
         return self != EMPTY
 
     def __and__(self, other: "Region") -> "Region":
@@ -85,7 +85,7 @@ class Region:
         return self._joined(other, without, _difference)
 
     def __le__(self, other: "Region") -> bool:
-        """Whether everything in it is in the other."""
+        """Return whether everything in it is in the other."""
         return (
             are_inside(self.integers, other.integers)
             and are_inside(self.doubles, other.doubles)
@@ -95,7 +95,7 @@ class Region:
         )
 
     def meets(self, other: "Region") -> bool:
-        """Whether something is in both."""
+        """Return whether something is in both."""
         return (
             meet(self.integers, other.integers)
             or meet(self.doubles, other.doubles)
@@ -105,22 +105,22 @@ class Region:
         )
 
     def hull(self) -> "tuple[Place, Place]":
-        """The first and the last of what is in it, on one line of all values.
+        """Return the first and the last value in it, on one line of all values.
 
         Of two regions one inside the other, or that meet, the hulls are so too. There must be something in it.
         """
-        ends: list[Place] = [(0, one) for one in self.bools]
+        ends: list[Place] = [(0, value) for value in self.bools]
         ends += [(NUMBER, end) for first, after in self.integers for end in (first, after - 1)]
         ends += [(NUMBER, double_at(end)) for first, after in self.doubles for end in (first, after - 1)]
         ends += [(2, end) for span in self.strings for end in span]
         ends += [(3 + at, 0) for at, is_in in enumerate(self._flags()) if is_in]
         return min(ends), max(ends)
 
-    def __contains__(self, value: Value | Gap) -> bool:
+    def __contains__(self, value: Value | NoValue) -> bool:
         match value:
-            case Gap.ABSENT:
+            case NoValue.ABSENT:
                 return self.absent
-            case Gap.BROKEN:
+            case NoValue.BROKEN:
                 return self.broken
             case None:
                 return self.null
@@ -153,7 +153,7 @@ class Region:
 
 
 Place = tuple[int, Any]
-"""Where a value is on one line of all values: kinds one after the other, numbers of both kinds together."""
+"""The position of a value on one line of all values: kinds one after the other, numbers of both kinds together."""
 NUMBER = 1
 
 
@@ -172,55 +172,55 @@ OTHER = Region(other=True)
 
 
 def below(constant: Value) -> Region:
-    """What is less than a constant that is a number, a string or a bool."""
+    """Return the values below a constant that is a number, a string or a bool."""
     return _cut(constant, lambda whole, at_least, above: (whole[0][0], at_least))
 
 
 def above(constant: Value) -> Region:
-    """What is greater than a constant."""
+    """Return the values above a constant."""
     return _cut(constant, lambda whole, at_least, above: (above, whole[0][1]))
 
 
 def equal_to(constant: Value) -> Region:
-    """What is equal to a constant; it may be null."""
+    """Return the values equal to a constant, which may be null."""
     if constant is None:
         return Region(null=True)
     return _cut(constant, lambda whole, at_least, above: (at_least, above))
 
 
 def like(constant: Value) -> Region:
-    """What has an order beside a constant."""
+    """Return the values that have an order with a constant."""
     return ALL_STRINGS if isinstance(constant, str) else ALL_BOOLS if isinstance(constant, bool) else NUMBERS
 
 
 def starting_with(prefix: str) -> Region:
-    """Strings with a prefix: from the prefix up to the first string after all that have it."""
+    """Return the strings with a prefix: from the prefix up to the first string after all that have it."""
     kept = prefix.rstrip("\U0010ffff")
     end = _string_place(kept[:-1] + chr(ord(kept[-1]) + 1)) if kept else _TOP
     return Region(strings=spans((_string_place(prefix), end)))
 
 
 def union(regions: Iterable[Region]) -> Region:
-    """What is in one of them; all at once, as one after the other would take as long as their number squared."""
-    several = tuple(regions)
+    """Return the union of all at once: one after the other would take quadratic time."""
+    parts = tuple(regions)
     return Region(
-        integers=spans(*(span for one in several for span in one.integers)),
-        doubles=spans(*(span for one in several for span in one.doubles)),
-        not_a_number=any(one.not_a_number for one in several),
-        strings=spans(*(span for one in several for span in one.strings)),
-        bools=frozenset(each for one in several for each in one.bools),
-        null=any(one.null for one in several),
-        other=any(one.other for one in several),
-        absent=any(one.absent for one in several),
-        broken=any(one.broken for one in several),
+        integers=spans(*(span for region in parts for span in region.integers)),
+        doubles=spans(*(span for region in parts for span in region.doubles)),
+        not_a_number=any(region.not_a_number for region in parts),
+        strings=spans(*(span for region in parts for span in region.strings)),
+        bools=frozenset(value for region in parts for value in region.bools),
+        null=any(region.null for region in parts),
+        other=any(region.other for region in parts),
+        absent=any(region.absent for region in parts),
+        broken=any(region.broken for region in parts),
     )
 
 
 def _cut(constant: Value, part: Any) -> Region:
-    """The part of each line that `part` names, from the line, the first place at the constant and that above it."""
+    """Return the `part` of each line, called with the line, the first place at the constant and the first above it."""
     if isinstance(constant, bool):
         start, end = part(((0, 2),), int(constant), int(constant) + 1)
-        return Region(bools=frozenset(each for each in _BOOLS if start <= each < end))
+        return Region(bools=frozenset(value for value in _BOOLS if start <= value < end))
     if isinstance(constant, str):
         place = _string_place(constant)
         return Region(strings=spans(part(_STRINGS, place, _string_place(constant + "\0"))))
@@ -234,8 +234,8 @@ def _cut(constant: Value, part: Any) -> Region:
 
 
 def _first_integer(number: float) -> int:
-    """The first integer that is at least this number when rounded to a double; one after the last if there is none."""
-    low, high = LEAST_INT, MOST_UINT + 1
+    """Return the first integer that is at least this number when rounded to a double; one after the last if none is."""
+    low, high = MIN_INT, MAX_UINT + 1
     while low < high:
         middle = (low + high) // 2
         if float(middle) >= number:
@@ -246,5 +246,5 @@ def _first_integer(number: float) -> int:
 
 
 def everything(top: bool) -> Region:
-    """What an attribute of which nothing is said may be; only a field can be broken."""
+    """Return the possible values of an attribute without constraints; only a field can be broken."""
     return replace(PRESENT, absent=True, broken=not top)

@@ -10,39 +10,39 @@ NOTHING: Spans = ()
 
 
 def spans(*parts: Span) -> Spans:
-    """The set of all points of these spans."""
-    made: list[Span] = []
+    """Return the set of all points of these spans."""
+    united: list[Span] = []
     for start, end in sorted(part for part in parts if part[0] < part[1]):
-        if made and start <= made[-1][1]:
-            made[-1] = (made[-1][0], max(made[-1][1], end))
+        if united and start <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], end))
         else:
-            made.append((start, end))
-    return tuple(made)
+            united.append((start, end))
+    return tuple(united)
 
 
 def unite(left: Spans, right: Spans) -> Spans:
-    """Points in either."""
+    """Return the points in either."""
     return spans(*left, *right)
 
 
 def intersect(left: Spans, right: Spans) -> Spans:
-    """Points in both."""
-    made: list[Span] = []
+    """Return the points in both."""
+    common: list[Span] = []
     at = other = 0
     while at < len(left) and other < len(right):
         start, end = max(left[at][0], right[other][0]), min(left[at][1], right[other][1])
         if start < end:
-            made.append((start, end))
+            common.append((start, end))
         if left[at][1] < right[other][1]:
             at += 1
         else:
             other += 1
-    return tuple(made)
+    return tuple(common)
 
 
 def without(whole: Spans, removed: Spans) -> Spans:
-    """Points of the first that are not in the second."""
-    made: list[Span] = []
+    """Return the points of the first that are not in the second."""
+    remaining: list[Span] = []
     other = 0
     for start, end in whole:
         while other < len(removed) and removed[other][1] <= start:
@@ -50,22 +50,22 @@ def without(whole: Spans, removed: Spans) -> Spans:
         at = other
         while at < len(removed) and removed[at][0] < end:
             if start < removed[at][0]:
-                made.append((start, removed[at][0]))
+                remaining.append((start, removed[at][0]))
             start = max(start, removed[at][1])
             at += 1
         if start < end:
-            made.append((start, end))
-    return tuple(made)
+            remaining.append((start, end))
+    return tuple(remaining)
 
 
 def has_point(line: Spans, point: Any) -> bool:
-    """Whether a point is in the set."""
+    """Return whether a point is in the set."""
     at = bisect_right(line, point, key=_start) - 1
     return at >= 0 and bool(point < line[at][1])
 
 
 def are_inside(inner: Spans, outer: Spans) -> bool:
-    """Whether all points of the first are in the second."""
+    """Return whether all points of the first are in the second."""
     for start, end in inner:
         at = bisect_right(outer, start, key=_start) - 1
         if at < 0 or outer[at][1] < end:
@@ -74,7 +74,7 @@ def are_inside(inner: Spans, outer: Spans) -> bool:
 
 
 def meet(left: Spans, right: Spans) -> bool:
-    """Whether there is a point in both."""
+    """Return whether there is a point in both."""
     at = other = 0
     while at < len(left) and other < len(right):
         if left[at][0] < right[other][1] and right[other][0] < left[at][1]:

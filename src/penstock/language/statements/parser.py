@@ -1,19 +1,19 @@
-"""From text to policy statement: recursive descent by hand, as for conditions (docs/decisions/0015)."""
+"""The parser of policy statements: recursive descent by hand, as for conditions (docs/decisions/0015)."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from penstock.language.errors import ConditionError, StatementError
-from penstock.language.lexer import Token, skip_space, token_at
+from penstock.language.lexer import LexerToken, skip_space, token_at
 from penstock.language.limits import (
-    MOST_ACTIONS,
-    MOST_ARGUMENTS,
-    MOST_CLAUSES,
-    MOST_RULES,
-    MOST_STATEMENT,
-    MOST_STRING,
-    MOST_TEXT,
+    MAX_ACTIONS,
+    MAX_ARGUMENTS,
+    MAX_CLAUSES,
+    MAX_RULES,
+    MAX_STATEMENT,
+    MAX_STRING,
+    MAX_TEXT,
 )
 from penstock.language.parser import parse_words
 from penstock.language.printer import show
@@ -22,18 +22,18 @@ from penstock.language.statements.statement import (
     ANYWHERE,
     Argument,
     Attach,
-    Clause,
+    ElementUse,
     Matching,
     Message,
     Point,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from penstock.language.statements.words import E, clipped, in_order, not_one_of, one_of, shown, too_many, twice
 from penstock.language.tree import Tree
-from penstock.language.values import MOST_INT
+from penstock.language.values import MAX_INT
 
 T = TypeVar("T")
 
@@ -46,48 +46,48 @@ _MATCHING = ("@matching", "@match")
 _QUALIFIERS = ("@matching", "@broker", "@attach", "@yield_attach")
 _STRUCTURE = frozenset({"PolicyStatement", "On", "If", "Then", *_ELSE, "OnException"})
 _ARGUMENT = "an argument (a name, a number, `true`, `false` or a text in quotation marks)"
-_END = Token("end", "", 0)
+_END = LexerToken("end", "", 0)
 
 
 def parse_statement(text: str) -> Statement:
-    """The statement that a text is; raises `StatementError`, which shows the place with a caret."""
-    statement = _Parser(text).whole()
+    """Parse a statement; raises `StatementError`, which shows the place with a caret."""
+    statement = _StatementParser(text).whole()
     check_canonical(statement)
     return statement
 
 
 def parse_condition(text: str, of: str = "") -> Tree | None:
-    """The condition of a clause from a text of its own; `of` says in errors which text that is."""
-    return _Parser(text, of).only(_Parser.condition)
+    """Parse the condition of a clause from its own text; errors call that text `of`."""
+    return _StatementParser(text, of).only(_StatementParser.condition)
 
 
-def parse_actions(text: str, of: str = "") -> tuple[Use, ...]:
-    """The actions of a clause from a text of its own."""
-    return _Parser(text, of).only(_Parser.actions)
+def parse_actions(text: str, of: str = "") -> tuple[ElementUse, ...]:
+    """Parse the actions of a clause from their own text."""
+    return _StatementParser(text, of).only(_StatementParser.actions)
 
 
 def parse_argument(text: str, of: str = "") -> Argument:
-    """An argument from a text of its own."""
-    return _Parser(text, of).only(_Parser.argument)
+    """Parse an argument from its own text."""
+    return _StatementParser(text, of).only(_StatementParser.argument)
 
 
 def check_canonical(statement: Statement) -> None:
-    """Raises `StatementError` if a canonical form, by which a statement is kept and told, is too long to be one."""
-    if (length := max(len(show_statement(statement)), len(show_compact(statement)))) > MOST_STATEMENT:
+    """Raise `StatementError` if a canonical form, in which a statement is stored and shown, is too long."""
+    if (length := max(len(show_statement(statement)), len(show_compact(statement)))) > MAX_STATEMENT:
         raise StatementError(
-            f"a policy statement has at most {MOST_STATEMENT} characters, this has {length} in canonical form"
+            f"a policy statement has at most {MAX_STATEMENT} characters, this has {length} in canonical form"
         )
 
 
-class _Parser:
-    """Reads on from a place in the text, where a word begins; a method for each part of the grammar."""
+class _StatementParser:
+    """A parser with a method for each part of the grammar; its position is always at the beginning of a word."""
 
     def __init__(self, text: str, of: str = "") -> None:
         self._text = text
         self._of = of
         self._at = 0
-        if len(text) > MOST_STATEMENT:
-            raise self._too_long("a policy statement", MOST_STATEMENT, len(text), MOST_STATEMENT)
+        if len(text) > MAX_STATEMENT:
+            raise self._too_long("a policy statement", MAX_STATEMENT, len(text), MAX_STATEMENT)
         if wrong := _NO_TEXT.search(text):
             raise self._problem(f"character U+{ord(wrong[0]):04X} has no place in a policy", wrong.start())
         self._go_on(0)
@@ -95,15 +95,15 @@ class _Parser:
     def whole(self) -> Statement:
         self._keyword("PolicyStatement")
         opening = self._mark("{", "after `PolicyStatement`")
-        rules: list[Rule] = []
+        rules: list[StatementRule] = []
         while not rules or not self._closes(opening, ("On",)):
-            self._count(len(rules) + 1, MOST_RULES, "a policy statement", "rules")
+            self._count(len(rules) + 1, MAX_RULES, "a policy statement", "rules")
             rules.append(self._rule())
         self._end()
         return Statement(tuple(rules))
 
-    def only(self, read: "Callable[[_Parser], T]") -> T:
-        """A part of the grammar that is all of the text."""
+    def only(self, read: "Callable[[_StatementParser], T]") -> T:
+        """Parse a part of the grammar that is the whole text."""
         part = read(self)
         self._end()
         return part
@@ -113,7 +113,7 @@ class _Parser:
             extra = "; there is one `}` too many" if word == "}" else ""
             raise self._problem(f"expected the end, found {shown(word)}{extra}")
 
-    def _rule(self) -> Rule:
+    def _rule(self) -> StatementRule:
         at = self._keyword("On")
         bracket = self._mark("(", "after `On`")
         verb = self._one_of(Verb)
@@ -123,7 +123,7 @@ class _Parser:
         opening = self._mark("{", "after `On(...)`")
         matching, points, attach, yields = self._qualifiers()
         clauses = self._chain(opening)
-        on_exception: tuple[Clause, ...] = ()
+        on_exception: tuple[StatementClause, ...] = ()
         if not self._closes(opening, ("Elseif", "OnException")):
             self._go_past()
             inner = self._mark("{", "after `OnException`")
@@ -132,7 +132,7 @@ class _Parser:
             if self._peek() in ("If", *_ELSE, "OnException"):
                 raise self._problem("`OnException` is the last part of a rule, and there is one at most")
             self._closes(opening, ())
-        return Rule(verb, message, clauses, matching, points, attach, yields, on_exception, at=at)
+        return StatementRule(verb, message, clauses, matching, points, attach, yields, on_exception, at=at)
 
     def _qualifiers(self) -> tuple[Matching, tuple[Point, ...], Attach, bool]:
         matching, attach, yields = Matching.AFTER, Attach.NEVER, False
@@ -159,34 +159,34 @@ class _Parser:
         return matching, points, attach, yields
 
     def _points(self) -> tuple[Point, ...]:
-        """Points with commas between them; more of them may follow in parentheses."""
-        found = self._listed_points(())
+        """Parse points with commas between them; more of them may follow in parentheses."""
+        points = self._listed_points(())
         while self._peek() == "(":
             bracket = self._go_past()
-            found = self._listed_points(found)
+            points = self._listed_points(points)
             self._mark(")", "after the points in parentheses", bracket)
         if self._peek() in list(Point):
             raise self._problem("points are separated by commas")
-        return in_order(found)
+        return in_order(points)
 
-    def _listed_points(self, found: tuple[Point, ...]) -> tuple[Point, ...]:
+    def _listed_points(self, points: tuple[Point, ...]) -> tuple[Point, ...]:
         while True:
             at = self._at
             point = self._one_of(Point)
-            if point in found:
+            if point in points:
                 raise self._problem(twice(point), at)
-            found = (*found, point)
+            points = (*points, point)
             if self._peek() != ",":
-                return found
+                return points
             self._go_past()
 
-    def _chain(self, around: int) -> tuple[Clause, ...]:
-        """`If` and any number of `Elseif`."""
+    def _chain(self, around: int) -> tuple[StatementClause, ...]:
+        """Parse `If` and any number of `Elseif`."""
         if not self._peek():
             raise self._unclosed(around)
         clauses = [self._clause(self._keyword("If"))]
         while self._peek() in _ELSE:
-            self._count(len(clauses) + 1, MOST_CLAUSES, "a chain", "clauses")
+            self._count(len(clauses) + 1, MAX_CLAUSES, "a chain", "clauses")
             clauses.append(self._clause(self._go_past()))
         match self._peek():
             case "Else":
@@ -197,7 +197,7 @@ class _Parser:
                 raise self._problem("qualifiers stand before `If`")
         return tuple(clauses)
 
-    def _clause(self, at: int) -> Clause:
+    def _clause(self, at: int) -> StatementClause:
         opening = self._mark("{", "before the condition")
         condition = self.condition(opening)
         self._mark("}", "after the condition", opening)
@@ -205,11 +205,11 @@ class _Parser:
         opening = self._mark("{", "before the actions")
         actions = self.actions()
         self._mark("}", "or `,` after an action", opening)
-        return Clause(condition, actions, at=at)
+        return StatementClause(condition, actions, at=at)
 
     def condition(self, opening: int | None = None) -> Tree | None:
-        """A condition, up to the end of the text or to what closes the brace before it."""
-        start, words, depth = self._at, list[Token](), 0
+        """Parse a condition, up to the end of the text or to the closing brace."""
+        start, words, depth = self._at, list[LexerToken](), 0
         try:
             while self._at < len(self._text) and (self._text[self._at] != "}" or depth):
                 word, end = token_at(self._text, self._at)
@@ -223,20 +223,20 @@ class _Parser:
                 return None
             if opening is not None and self._at == len(self._text):
                 raise self._unclosed(opening)
-            if self._at - start > MOST_TEXT:
-                raise self._too_long("a condition", MOST_TEXT, self._at - start, start)
-            tree = parse_words(self._text, [*words, Token("end", "", self._at)])
+            if self._at - start > MAX_TEXT:
+                raise self._too_long("a condition", MAX_TEXT, self._at - start, start)
+            tree = parse_words(self._text, [*words, LexerToken("end", "", self._at)])
         except ConditionError as error:
             raise self._problem(clipped(error.what), error.at) from None
-        if (length := len(show(tree))) > MOST_TEXT:
-            raise self._too_long("a condition", MOST_TEXT, length, start, " in canonical form")
+        if (length := len(show(tree))) > MAX_TEXT:
+            raise self._too_long("a condition", MAX_TEXT, length, start, " in canonical form")
         return tree
 
-    def actions(self) -> tuple[Use, ...]:
-        """Elements with commas between them, or none."""
-        uses: list[Use] = []
+    def actions(self) -> tuple[ElementUse, ...]:
+        """Parse elements with commas between them, or none."""
+        uses: list[ElementUse] = []
         while uses or self._peek() not in ("", "}"):
-            self._count(len(uses) + 1, MOST_ACTIONS, "a clause", "actions")
+            self._count(len(uses) + 1, MAX_ACTIONS, "a clause", "actions")
             uses.append(self._use())
             if self._peek() == ";":
                 raise self._problem("actions are separated by commas")
@@ -245,23 +245,23 @@ class _Parser:
             self._go_past()
         return tuple(uses)
 
-    def _use(self) -> Use:
+    def _use(self) -> ElementUse:
         if not _NAME.fullmatch(name := self._peek()):
             raise self._problem(f"expected an action, such as `BlockMessage()`, found {shown(name)}")
         at = self._go_past()
         bracket = self._mark("(", f"after {shown(name)}")
         arguments: list[Argument] = []
         while arguments or self._peek() != ")":
-            self._count(len(arguments) + 1, MOST_ARGUMENTS, "an action", "arguments")
+            self._count(len(arguments) + 1, MAX_ARGUMENTS, "an action", "arguments")
             arguments.append(self.argument(bracket))
             if self._peek() != ",":
                 break
             self._go_past()
         self._mark(")", "or `,` after an argument", bracket)
-        return Use(name, tuple(arguments), at=at)
+        return ElementUse(name, tuple(arguments), at=at)
 
     def argument(self, bracket: int | None = None) -> Argument:
-        """One argument; `bracket` is where the parenthesis around it opens."""
+        """Parse one argument; `bracket` is the position of the opening parenthesis."""
         at = self._at
         if not (first := self._peek()) and bracket is not None:
             raise self._unclosed(bracket)
@@ -289,15 +289,15 @@ class _Parser:
             raise self._problem(f"`{word}` is written `{word.lower()}`, or in quotation marks if it is a name", at)
         return self._string(word, at)
 
-    def _number(self, token: Token, negative: bool) -> Argument:
+    def _number(self, token: LexerToken, negative: bool) -> Argument:
         assert isinstance(token.value, int | float)
-        if isinstance(token.value, int) and token.value > MOST_INT + negative:
+        if isinstance(token.value, int) and token.value > MAX_INT + negative:
             raise self._problem(f"`{token.text}` is too large for an int", token.at)
         return -token.value if negative else token.value
 
     def _string(self, value: str, at: int) -> str:
-        if len(value) > MOST_STRING:
-            raise self._too_long("an argument", MOST_STRING, len(value), at)
+        if len(value) > MAX_STRING:
+            raise self._too_long("an argument", MAX_STRING, len(value), at)
         return value
 
     def _one_of(self, kind: type[E]) -> E:
@@ -318,7 +318,7 @@ class _Parser:
         return at
 
     def _mark(self, mark: str, where: str, opening: int | None = None) -> int:
-        """Reads a mark. If there is none because the text ends, that which it would close is to blame."""
+        """Take a mark. If the text ends instead, the error names the bracket that it would close."""
         if (word := self._peek()) == mark:
             return self._go_past()
         if not word and opening is not None:
@@ -326,7 +326,9 @@ class _Parser:
         raise self._problem(f"expected `{mark}` {where}, found {shown(word)}")
 
     def _closes(self, opening: int, otherwise: Sequence[str]) -> bool:
-        """Reads what closes a brace; false if one of the other words is next instead. What else is next is wrong."""
+        """Take a closing brace and return true; return false if one of the other words is next. Anything else is an
+        error.
+        """
         word = self._peek()
         if not word:
             raise self._unclosed(opening)
@@ -337,12 +339,12 @@ class _Parser:
         return word == "}"
 
     def _peek(self) -> str:
-        """The next word or mark, the empty text at the end."""
+        """Return the next word or mark, the empty text at the end."""
         match = _WORD.match(self._text, self._at)
         return match[0] if match else ""
 
     def _go_past(self) -> int:
-        """Goes past the next word, and says where it began."""
+        """Skip the next word, and return its position."""
         at = self._at
         self._go_on(at + len(self._peek()))
         return at

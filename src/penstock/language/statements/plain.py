@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.language.errors import StatementError
-from penstock.language.limits import MOST_ACTIONS, MOST_CLAUSES, MOST_RULES, MOST_STATEMENT
+from penstock.language.limits import MAX_ACTIONS, MAX_CLAUSES, MAX_RULES, MAX_STATEMENT
 from penstock.language.printer import show
 from penstock.language.statements.parser import check_canonical, parse_actions, parse_condition
 from penstock.language.statements.printer import show_use
 from penstock.language.statements.statement import (
     ANYWHERE,
     Attach,
-    Clause,
+    ElementUse,
     Matching,
     Message,
     Point,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from penstock.language.statements.words import E, Fail, not_one_of, one_of, points_of, shown, too_many
@@ -32,18 +32,18 @@ _RULE = ("on", "matching", "broker", "attach", "yield_attach", "rules", *_CLAUSE
 
 
 def to_plain(statement: Statement) -> list[dict[str, Any]]:
-    """The plain form of a statement, without what is as it is without saying."""
+    """Return the plain form of a statement, without defaults."""
     return [_plain_rule(rule) for rule in statement.rules]
 
 
 def from_plain(value: object) -> Statement:
-    """The statement of a plain form; raises `StatementError`, which names the path in the value."""
-    statement = Statement(_Reader().rules(value))
+    """Return the statement of a plain form; raises `StatementError`, which names the path in the value."""
+    statement = Statement(_PlainReader().rules(value))
     check_canonical(statement)
     return statement
 
 
-def _plain_rule(rule: Rule) -> dict[str, Any]:
+def _plain_rule(rule: StatementRule) -> dict[str, Any]:
     plain: dict[str, Any] = {"on": [str(rule.verb), str(rule.message)]}
     if rule.matching is not Matching.AFTER:
         plain["matching"] = str(rule.matching)
@@ -60,26 +60,26 @@ def _plain_rule(rule: Rule) -> dict[str, Any]:
     return plain
 
 
-def _plain_clause(clause: Clause) -> dict[str, Any]:
+def _plain_clause(clause: StatementClause) -> dict[str, Any]:
     then = {"then": [show_use(use) for use in clause.actions]}
     return then if clause.condition is None else {"if": show(clause.condition), **then}
 
 
-class _Reader:
-    """Reads one value; counts the characters of its texts."""
+class _PlainReader:
+    """A reader of one value that counts the characters of its texts."""
 
     def __init__(self) -> None:
         self._characters = 0
 
-    def rules(self, value: object) -> tuple[Rule, ...]:
+    def rules(self, value: object) -> tuple[StatementRule, ...]:
         rules = _list(value, "", "rules")
         if not rules:
             raise _at("")("expected a list of rules, it is empty")
-        if len(rules) > MOST_RULES:
-            raise _at("")(too_many("a policy statement", MOST_RULES, "rules"))
+        if len(rules) > MAX_RULES:
+            raise _at("")(too_many("a policy statement", MAX_RULES, "rules"))
         return tuple(self._rule(rule, f"[{index}]") for index, rule in enumerate(rules))
 
-    def _rule(self, value: object, path: str) -> Rule:
+    def _rule(self, value: object, path: str) -> StatementRule:
         rule = _map(value, path, _RULE)
         if "on" not in rule:
             raise _at(path)("there is no `on`; it says what a rule is about, as in `[Forward, Publication]`")
@@ -95,10 +95,10 @@ class _Reader:
         if "yield_attach" in rule:
             yields = _truth(rule["yield_attach"], f"{path}.yield_attach")
         clauses = self._own_clauses(rule, path)
-        on_exception: tuple[Clause, ...] = ()
+        on_exception: tuple[StatementClause, ...] = ()
         if "on_exception" in rule:
             on_exception = self._chain(rule["on_exception"], f"{path}.on_exception")
-        return Rule(verb, message, clauses, matching, points, attach, yields, on_exception)
+        return StatementRule(verb, message, clauses, matching, points, attach, yields, on_exception)
 
     def _on(self, value: object, path: str) -> tuple[Verb, Message]:
         words = self._words(value, path)
@@ -106,48 +106,48 @@ class _Reader:
             raise _at(path)("expected what happens and the kind of message, as in `[Forward, Publication]`")
         return one_of(Verb, words[0], _at(path)), one_of(Message, words[1], _at(path))
 
-    def _own_clauses(self, rule: Mapping[str, object], path: str) -> tuple[Clause, ...]:
-        """Of a rule: a list of them, or the only one."""
+    def _own_clauses(self, rule: Mapping[str, object], path: str) -> tuple[StatementClause, ...]:
+        """Return the clauses of a rule: a list, or the only one."""
         if "rules" not in rule:
             return (self._clause({key: rule[key] for key in _CLAUSE if key in rule}, path),)
         if "if" in rule or "then" in rule:
             raise _at(path)("a rule has either `rules`, or `if` and `then`")
         return self._chain(rule["rules"], f"{path}.rules")
 
-    def _chain(self, value: object, path: str) -> tuple[Clause, ...]:
+    def _chain(self, value: object, path: str) -> tuple[StatementClause, ...]:
         clauses = _list(value, path, "clauses")
         if not clauses:
             raise _at(path)("expected a list of clauses, it is empty")
-        if len(clauses) > MOST_CLAUSES:
-            raise _at(path)(too_many("a chain", MOST_CLAUSES, "clauses"))
+        if len(clauses) > MAX_CLAUSES:
+            raise _at(path)(too_many("a chain", MAX_CLAUSES, "clauses"))
         return tuple(self._clause(clause, f"{path}[{index}]") for index, clause in enumerate(clauses))
 
-    def _clause(self, value: object, path: str) -> Clause:
+    def _clause(self, value: object, path: str) -> StatementClause:
         clause = _map(value, path, _CLAUSE)
         if "then" not in clause:
             raise _at(path)("there is no `then`; `then: []` does nothing")
         condition = None
         if "if" in clause:
             condition = parse_condition(self._text(clause["if"], f"{path}.if"), f"`{path}.if`")
-        return Clause(condition, self._actions(clause["then"], f"{path}.then"))
+        return StatementClause(condition, self._actions(clause["then"], f"{path}.then"))
 
-    def _actions(self, value: object, path: str) -> tuple[Use, ...]:
+    def _actions(self, value: object, path: str) -> tuple[ElementUse, ...]:
         if isinstance(value, str):
             return parse_actions(self._text(value, path), f"`{path}`")
         texts = _list(value, path, "actions")
-        uses: list[Use] = []
+        uses: list[ElementUse] = []
         for index, text in enumerate(texts):
             inner = f"{path}[{index}]"
             uses += parse_actions(self._text(text, inner), f"`{inner}`")
-            if len(uses) > MOST_ACTIONS:
-                raise _at(path)(too_many("a clause", MOST_ACTIONS, "actions"))
+            if len(uses) > MAX_ACTIONS:
+                raise _at(path)(too_many("a clause", MAX_ACTIONS, "actions"))
         return tuple(uses)
 
     def _one_of(self, kind: type[E], value: object, path: str) -> E:
         return one_of(kind, self._text(value, path), _at(path))
 
     def _words(self, value: object, path: str) -> list[str]:
-        """Words in a list, or in one text with commas or blanks between them."""
+        """Return words from a list, or from one text with commas or blanks between them."""
         if isinstance(value, str):
             return re.findall(r"[^\s,]+", self._text(value, path))
         return [self._text(word, f"{path}[{index}]") for index, word in enumerate(_list(value, path, "words")[:4])]
@@ -156,8 +156,8 @@ class _Reader:
         if not isinstance(value, str):
             raise _at(path)(f"expected a text, found {_kind(value)}")
         self._characters += len(value)
-        if self._characters > MOST_STATEMENT:
-            raise _at(path)(f"a policy statement has at most {MOST_STATEMENT} characters")
+        if self._characters > MAX_STATEMENT:
+            raise _at(path)(f"a policy statement has at most {MAX_STATEMENT} characters")
         return value
 
 
@@ -170,14 +170,14 @@ def _list(value: object, path: str, of: str) -> Sequence[object]:
 def _map(value: object, path: str, known: Sequence[str]) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise _at(path)(f"expected a map, found {_kind(value)}")
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for key, inner in value.items():
         # In YAML 1.1 an `on` without quotation marks is true.
         name = "on" if key is True and "on" in known and "on" not in value else key
         if not isinstance(name, str) or name not in known:
             raise _at(path)(not_one_of(name if isinstance(name, str) and name else str(name)[:100] or "''", known))
-        found[name] = inner
-    return found
+        result[name] = inner
+    return result
 
 
 def _truth(value: object, path: str) -> bool:
@@ -203,7 +203,7 @@ def _kind(value: object) -> str:
 
 
 def _at(path: str) -> Fail:
-    """Makes errors at a path; none is the value as a whole."""
+    """Return a function that makes errors at a path; an empty path is the whole value."""
 
     def fail(what: str) -> StatementError:
         return StatementError(what, f"at `{path}`" if path else "")

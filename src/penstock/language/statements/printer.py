@@ -1,22 +1,31 @@
-"""From a policy statement to text: the canonical forms, which parse to the same statement."""
+"""The printer of policy statements: the canonical forms, which parse to the same statement."""
 
 import re
 
 from penstock.language.printer import show, show_character
-from penstock.language.statements.statement import ANYWHERE, Argument, Attach, Clause, Matching, Rule, Statement, Use
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Argument,
+    Attach,
+    ElementUse,
+    Matching,
+    Statement,
+    StatementClause,
+    StatementRule,
+)
 
 BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*")
 """An argument that needs no quotation marks."""
 
 TRUTHS = {"true": True, "false": False}
 NOT_BARE = frozenset({*TRUTHS, "True", "False"})
-"""What looks like a name but is, or may be taken for, something else."""
+"""Words that look like a name but are, or may be taken for, something else."""
 
 _WIDTH = 100
 
 
 def show_statement(statement: Statement) -> str:
-    """A statement on several lines, as the paper sets them; ends with a new line."""
+    """Return a statement on several lines, as the paper sets them; ends with a new line."""
     lines = ["PolicyStatement {"]
     for rule in statement.rules:
         lines.append(f"  {show_head(rule)} {{")
@@ -29,27 +38,27 @@ def show_statement(statement: Statement) -> str:
 
 
 def show_compact(statement: Statement) -> str:
-    """A statement on one line, for travelling."""
+    """Return a statement on one line, for travelling."""
     return f"PolicyStatement {{{' '.join(map(_compact_rule, statement.rules))}}}"
 
 
-def show_head(rule: Rule) -> str:
-    """What a rule is for: `On(Forward, Publication)`."""
+def show_head(rule: StatementRule) -> str:
+    """Return the head of a rule: `On(Forward, Publication)`."""
     return f"On({rule.verb}, {rule.message})"
 
 
-def show_clause(clause: Clause, word: str = "If") -> str:
-    """A clause on one line."""
+def show_clause(clause: StatementClause, word: str = "If") -> str:
+    """Return a clause on one line."""
     return f"{word} {{{_condition(clause)}}} Then {{{', '.join(map(show_use, clause.actions))}}}"
 
 
-def show_use(use: Use) -> str:
-    """An element with its arguments, on one line."""
+def show_use(use: ElementUse) -> str:
+    """Return an element with its arguments, on one line."""
     return f"{use.name}({', '.join(map(show_argument, use.arguments))})"
 
 
 def show_argument(argument: Argument) -> str:
-    """An argument on one line; a text stands bare if it can."""
+    """Return an argument on one line; a text stands bare if it can."""
     return _argument(argument, r"\n")
 
 
@@ -61,19 +70,19 @@ def _argument(argument: Argument, new_line: str) -> str:
     if BARE.fullmatch(argument) and argument not in NOT_BARE:
         return argument
     quote = "'" if '"' in argument and "'" not in argument else '"'
-    shown = (new_line if each == "\n" else show_character(each, quote) for each in argument)
+    shown = (new_line if character == "\n" else show_character(character, quote) for character in argument)
     return f"{quote}{''.join(shown)}{quote}"
 
 
-def _compact_rule(rule: Rule) -> str:
+def _compact_rule(rule: StatementRule) -> str:
     parts = [*_qualifiers(rule), *map(show_clause, rule.clauses, _words(rule.clauses))]
     if rule.on_exception:
         parts.append(f"OnException {{{' '.join(map(show_clause, rule.on_exception, _words(rule.on_exception)))}}}")
     return f"{show_head(rule)} {{{' '.join(parts)}}}"
 
 
-def _qualifiers(rule: Rule) -> list[str]:
-    """Those that are not as they are without saying."""
+def _qualifiers(rule: StatementRule) -> list[str]:
+    """Return the qualifiers that are not the default."""
     shown = []
     if rule.matching is not Matching.AFTER:
         shown.append(f"@matching: {rule.matching}")
@@ -86,18 +95,18 @@ def _qualifiers(rule: Rule) -> list[str]:
     return shown
 
 
-def _words(clauses: tuple[Clause, ...]) -> list[str]:
+def _words(clauses: tuple[StatementClause, ...]) -> list[str]:
     return ["If", *["Elseif"] * (len(clauses) - 1)]
 
 
-def _chain(clauses: tuple[Clause, ...], indent: str) -> list[str]:
+def _chain(clauses: tuple[StatementClause, ...], indent: str) -> list[str]:
     return [
         line for word, clause in zip(_words(clauses), clauses, strict=True) for line in _lines(clause, word, indent)
     ]
 
 
-def _lines(clause: Clause, word: str, indent: str) -> list[str]:
-    """A clause on as few lines as there is room for."""
+def _lines(clause: StatementClause, word: str, indent: str) -> list[str]:
+    """Return a clause on as few lines as there is room for."""
     actions = [_on_lines(use) for use in clause.actions]
     joined = f"{word} {{{_condition(clause)}}} Then {{{', '.join(actions)}}}"
     if len(indent + joined) <= _WIDTH and "\n" not in joined:
@@ -107,9 +116,9 @@ def _lines(clause: Clause, word: str, indent: str) -> list[str]:
     return [f"{indent}{word} {{{_condition(clause)}}}", f"{then}{between.join(actions)}}}"]
 
 
-def _on_lines(use: Use) -> str:
+def _on_lines(use: ElementUse) -> str:
     return f"{use.name}({', '.join(_argument(argument, chr(10)) for argument in use.arguments)})"
 
 
-def _condition(clause: Clause) -> str:
+def _condition(clause: StatementClause) -> str:
     return "" if clause.condition is None else show(clause.condition)

@@ -1,4 +1,4 @@
-"""Policy statements as trees (statements Fig. 2): when which message is looked at, and what is then done.
+"""Policy statements as trees (statements Fig. 2): which messages a rule applies to, and what it does with them.
 
 What a condition or an action is called with are rule elements. Which there are, and what each takes, is not known here:
 `policy/statements/statement.py` makes a policy of a statement.
@@ -11,7 +11,7 @@ from penstock.language.tree import Tree
 
 
 class Verb(StrEnum):
-    """What happens to the message."""
+    """The step of a message that a rule applies to."""
 
     FORWARD = "Forward"
     """It is sent on by a link."""
@@ -30,14 +30,14 @@ class Message(StrEnum):
 
 
 class Matching(StrEnum):
-    """Whether a rule is applied before content is compared with what is asked for, or after."""
+    """The time at which a rule is applied: before content is matched with subscriptions, or after."""
 
     BEFORE = "Before"
     AFTER = "After"
 
 
 class Point(StrEnum):
-    """Where in the overlay a message is (statements §3.4)."""
+    """The position of a message in the overlay (statements §3.4)."""
 
     INGRESS = "Ingress"
     """It has come from outside."""
@@ -48,7 +48,7 @@ class Point(StrEnum):
 
 
 class Attach(StrEnum):
-    """Whether a rule of a filter is attached to the messages that it matches, instead of being applied there."""
+    """The condition under which a rule of a filter is attached to matching messages instead of being applied there."""
 
     NEVER = "Never"
     ALWAYS = "Always"
@@ -61,7 +61,7 @@ class Attach(StrEnum):
 ANYWHERE = (Point.INGRESS, Point.EGRESS, Point.ROUTING)
 
 Argument = str | int | float | bool
-"""What an element is given. A name that stands bare, such as that of a group or an attribute, is a text."""
+"""An argument of an element. A bare name, such as that of a group or an attribute, is a text."""
 
 
 def _at() -> int:
@@ -69,39 +69,39 @@ def _at() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ElementUse:
     """An element with its arguments: `RemoveAttributes(a, b)`."""
 
     name: str
     arguments: tuple[Argument, ...] = ()
     at: int = _at()
-    """Where in the text it stands."""
+    """Its position in the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class StatementClause:
     """`If {condition} Then {actions}`; the first of a chain whose condition holds counts."""
 
     condition: Tree | None = None
     """In the language of conditions, with elements as calls; None (`If {}`): always."""
-    actions: tuple[Use, ...] = ()
+    actions: tuple[ElementUse, ...] = ()
     at: int = _at()
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StatementRule:
     """`On(verb, message) {...}`"""
 
     verb: Verb
     message: Message
-    clauses: tuple[Clause, ...]
+    clauses: tuple[StatementClause, ...]
     matching: Matching = Matching.AFTER
     points: tuple[Point, ...] = ANYWHERE
     """In the order of `ANYWHERE`, each once."""
     attach: Attach = Attach.NEVER
     yields: bool = False
     """`@yield_attach`: it gives way to one that is attached `IfYield`."""
-    on_exception: tuple[Clause, ...] = ()
+    on_exception: tuple[StatementClause, ...] = ()
     at: int = _at()
 
 
@@ -109,4 +109,4 @@ class Rule:
 class Statement:
     """`PolicyStatement {...}`"""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[StatementRule, ...]

@@ -1,10 +1,10 @@
-"""What may be specified where: Table 1 of statements, enforced when a policy is set."""
+"""The rules that may be set on each kind of message: Table 1 of statements, enforced when a policy is set."""
 
 from collections.abc import Iterator
 
 from penstock.language.errors import StatementError
 from penstock.language.statements.printer import show_head
-from penstock.language.statements.statement import Attach, Matching, Message, Point, Rule, Statement, Verb
+from penstock.language.statements.statement import Attach, Matching, Message, Point, Statement, StatementRule, Verb
 from penstock.language.tree import Call, walk
 
 _ADVERTISEMENT, _SUBSCRIPTION, _PUBLICATION, _UNSUBSCRIPTION, _UNADVERTISEMENT = Message
@@ -16,25 +16,25 @@ ABOUT: dict[Message, tuple[Message, ...]] = {
     _UNADVERTISEMENT: (_UNADVERTISEMENT,),
     _UNSUBSCRIPTION: (_UNSUBSCRIPTION,),
 }
-"""Which messages a policy can be about that is set on a message of a kind."""
+"""For each kind of message that a policy is set on, the messages that its rules can be about."""
 
 INHERITED: dict[Message, tuple[Message, ...]] = {
     _ADVERTISEMENT: (_SUBSCRIPTION, _PUBLICATION),
     _SUBSCRIPTION: (_PUBLICATION,),
 }
-"""Which messages can have a rule attached by a filter that they match."""
+"""For each filter, the matching messages that it can attach a rule to."""
 
 _RECEIVER = "AuthenticateReceiver"
 
 
 def check_place(statement: Statement, carrier: Message) -> None:
-    """Raises `StatementError` if there is a rule that cannot be set on a message of this kind."""
+    """Raise `StatementError` if a rule cannot be set on a message of this kind."""
     for number, rule in enumerate(statement.rules, 1):
         for mistake in _mistakes(rule, carrier):
             raise StatementError(mistake, f"in rule {number}, `{show_head(rule)}`", rule.at)
 
 
-def _mistakes(rule: Rule, carrier: Message) -> Iterator[str]:
+def _mistakes(rule: StatementRule, carrier: Message) -> Iterator[str]:
     if rule.message not in ABOUT[carrier]:
         yield f"a policy of {_a(carrier)} is about {_either(ABOUT[carrier])}, not {_a(rule.message)}"
     if rule.verb is Verb.INSERT:
@@ -51,7 +51,7 @@ def _mistakes(rule: Rule, carrier: Message) -> Iterator[str]:
         yield f"`{_RECEIVER}` has no receiver to ask before matching; `@matching: Before` cannot be with it"
 
 
-def _asks_receiver(rule: Rule) -> bool:
+def _asks_receiver(rule: StatementRule) -> bool:
     conditions = (clause.condition for clause in (*rule.clauses, *rule.on_exception) if clause.condition is not None)
     nodes = (node for condition in conditions for node, _ in walk(condition))
     return any(isinstance(node, Call) and node.receiver is None and node.function == _RECEIVER for node in nodes)

@@ -1,4 +1,4 @@
-"""The words of policy statements, and what is said of those that are none. Every form of statements reads them here."""
+"""The words of policy statements, and the error messages about unknown words. Every form of statements uses them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,59 +14,59 @@ Fail = Callable[[str], StatementError]
 
 E = TypeVar("E", bound=StrEnum)
 
-_LONGEST_SHOWN = 40
-_LONG_SHOWN = re.compile(f"(`[^`]{{{_LONGEST_SHOWN}}})[^`]+`")
+_MAX_SHOWN = 40
+_LONG_SHOWN = re.compile(f"(`[^`]{{{_MAX_SHOWN}}})[^`]+`")
 
 
 def one_of(kind: type[E], word: str, fail: Fail) -> E:
-    """The member of an enumeration that a word is."""
-    known = [str(each) for each in kind]
+    """Return the member of an enumeration that a word is."""
+    known = [str(member) for member in kind]
     if word not in known:
         raise fail(not_one_of(word, known))
     return kind(word)
 
 
 def points_of(words: Sequence[str], fail: Fail) -> tuple[Point, ...]:
-    """Points of the overlay, in their order."""
+    """Return the points of the overlay, in their order."""
     if not words:
         raise fail("there is no point; without `@broker` a rule is for all of them")
-    found: list[Point] = []
+    points: list[Point] = []
     for word in words:
-        if (point := one_of(Point, word, fail)) in found:
+        if (point := one_of(Point, word, fail)) in points:
             raise fail(twice(point))
-        found.append(point)
-    return in_order(found)
+        points.append(point)
+    return in_order(points)
 
 
 def in_order(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Points as a rule has them."""
+    """Return points in the order of a rule."""
     return tuple(point for point in ANYWHERE if point in points)
 
 
 def twice(point: Point) -> str:
-    """What to say of a point that has been named before."""
+    """Return the message about a point that is named twice."""
     return f"`{point}` is named twice"
 
 
-def not_one_of(found: str, known: Sequence[str]) -> str:
-    """What to say where one of some words was expected; no word is the end."""
-    near = hint(found, known) if len(found) <= _LONGEST_SHOWN else ""
-    *others, last = (f"`{each}`" for each in known)
-    return f"expected {', '.join(others)}{' or ' if others else ''}{last}, found {shown(found)}{near}"
+def not_one_of(word: str, known: Sequence[str]) -> str:
+    """Return the message that one of some words was expected; an empty word is the end."""
+    near = hint(word, known) if len(word) <= _MAX_SHOWN else ""
+    *others, last = (f"`{word}`" for word in known)
+    return f"expected {', '.join(others)}{' or ' if others else ''}{last}, found {shown(word)}{near}"
 
 
 def too_many(of: str, most: int, what: str) -> str:
-    """What to say where a bound is passed."""
+    """Return the message that a bound is exceeded."""
     return f"{of} has at most {most} {what}"
 
 
 def shown(word: str) -> str:
-    """A word, or its beginning if it is long; no word is the end."""
+    """Return a word, or its beginning if it is long; an empty word is the end."""
     if not word:
         return "the end"
-    return f"`{word}`" if len(word) <= _LONGEST_SHOWN else f"`{word[:_LONGEST_SHOWN]}…`"
+    return f"`{word}`" if len(word) <= _MAX_SHOWN else f"`{word[:_MAX_SHOWN]}…`"
 
 
 def clipped(message: str) -> str:
-    """A message with what it shows in backticks cut where that is long."""
+    """Return a message with long texts in backticks cut."""
     return _LONG_SHOWN.sub(r"\1…`", message)

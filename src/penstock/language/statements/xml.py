@@ -25,11 +25,11 @@ from xml.etree import ElementTree
 
 from penstock.language.errors import StatementError
 from penstock.language.limits import (
-    MOST_ACTIONS,
-    MOST_ARGUMENTS,
-    MOST_CLAUSES,
-    MOST_RULES,
-    MOST_STATEMENT,
+    MAX_ACTIONS,
+    MAX_ARGUMENTS,
+    MAX_CLAUSES,
+    MAX_RULES,
+    MAX_STATEMENT,
 )
 from penstock.language.printer import show
 from penstock.language.statements.parser import check_canonical, parse_argument, parse_condition
@@ -37,19 +37,19 @@ from penstock.language.statements.printer import show_argument
 from penstock.language.statements.statement import (
     ANYWHERE,
     Attach,
-    Clause,
+    ElementUse,
     Matching,
     Message,
     Point,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from penstock.language.statements.words import not_one_of, one_of, points_of, shown, too_many
 from penstock.model.content.xml_reader import XmlError, XmlReader
 
-_MOST_BYTES = 25 * MOST_STATEMENT  # most for actions with one short argument
+_MAX_BYTES = 25 * MAX_STATEMENT  # most for actions with one short argument
 _INSIDE = {
     "": ("PolicyStatement",),
     "PolicyStatement": ("Rule",),
@@ -62,23 +62,23 @@ _INSIDE = {
     "Argument": (),
 }
 _ATTRIBUTES = {"Rule": ("verb", "message", "matching", "broker", "attach", "yield_attach"), "Action": ("name",)}
-_MOST_INSIDE = {
-    ("PolicyStatement", "Rule"): ("a policy statement", MOST_RULES, "rules"),
-    ("Rule", "Clause"): ("a chain", MOST_CLAUSES, "clauses"),
-    ("OnException", "Clause"): ("a chain", MOST_CLAUSES, "clauses"),
+_MAX_INSIDE = {
+    ("PolicyStatement", "Rule"): ("a policy statement", MAX_RULES, "rules"),
+    ("Rule", "Clause"): ("a chain", MAX_CLAUSES, "clauses"),
+    ("OnException", "Clause"): ("a chain", MAX_CLAUSES, "clauses"),
     ("Rule", "OnException"): ("a rule", 1, "`OnException`"),
     ("Clause", "If"): ("a clause", 1, "`If`"),
     ("Clause", "Then"): ("a clause", 1, "`Then`"),
-    ("Then", "Action"): ("a clause", MOST_ACTIONS, "actions"),
-    ("Action", "Argument"): ("an action", MOST_ARGUMENTS, "arguments"),
+    ("Then", "Action"): ("a clause", MAX_ACTIONS, "actions"),
+    ("Action", "Argument"): ("an action", MAX_ARGUMENTS, "arguments"),
 }
-_LEAST_INSIDE = {"PolicyStatement": "Rule", "Rule": "Clause", "OnException": "Clause", "Clause": "Then"}
+_REQUIRED_INSIDE = {"PolicyStatement": "Rule", "Rule": "Clause", "OnException": "Clause", "Clause": "Then"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK = " \t\r\n"
 
 
 def to_xml(statement: Statement) -> bytes:
-    """A statement as an XML document, without what is as it is without saying."""
+    """Return a statement as an XML document, without defaults."""
     root = ElementTree.Element("PolicyStatement")
     for rule in statement.rules:
         element = ElementTree.SubElement(root, "Rule", _attributes(rule))
@@ -90,20 +90,20 @@ def to_xml(statement: Statement) -> bytes:
     return written + b"\n"
 
 
-def _attributes(rule: Rule) -> dict[str, str]:
-    said = {"verb": str(rule.verb), "message": str(rule.message)}
+def _attributes(rule: StatementRule) -> dict[str, str]:
+    attributes = {"verb": str(rule.verb), "message": str(rule.message)}
     if rule.matching is not Matching.AFTER:
-        said["matching"] = str(rule.matching)
+        attributes["matching"] = str(rule.matching)
     if rule.points != ANYWHERE:
-        said["broker"] = ", ".join(rule.points)
+        attributes["broker"] = ", ".join(rule.points)
     if rule.attach is not Attach.NEVER:
-        said["attach"] = str(rule.attach)
+        attributes["attach"] = str(rule.attach)
     if rule.yields:
-        said["yield_attach"] = "True"
-    return said
+        attributes["yield_attach"] = "True"
+    return attributes
 
 
-def _add_clauses(around: ElementTree.Element, clauses: Iterable[Clause]) -> None:
+def _add_clauses(around: ElementTree.Element, clauses: Iterable[StatementClause]) -> None:
     for clause in clauses:
         element = ElementTree.SubElement(around, "Clause")
         if clause.condition is not None:
@@ -116,9 +116,9 @@ def _add_clauses(around: ElementTree.Element, clauses: Iterable[Clause]) -> None
 
 
 def from_xml(data: bytes) -> Statement:
-    """The statement that an XML document is; raises `StatementError`, which names the line."""
-    if len(data) > _MOST_BYTES:
-        raise StatementError(f"a policy statement in XML has at most {_MOST_BYTES} bytes, this has {len(data)}")
+    """Read a statement from an XML document; raises `StatementError`, which names the line."""
+    if len(data) > _MAX_BYTES:
+        raise StatementError(f"a policy statement in XML has at most {_MAX_BYTES} bytes, this has {len(data)}")
     statement = Statement(tuple(_rule(element) for element in _read(data).inside))
     check_canonical(statement)
     return statement
@@ -144,7 +144,7 @@ class _Element:
 
 
 def _read(data: bytes) -> _Element:
-    builder = _Builder()
+    builder = _StatementBuilder()
     try:
         builder.read(data)
     except XmlError as error:
@@ -153,8 +153,8 @@ def _read(data: bytes) -> _Element:
     return builder.root.inside[0]
 
 
-class _Builder(XmlReader):
-    """Makes elements, and refuses what the vocabulary does not have where it begins."""
+class _StatementBuilder(XmlReader):
+    """A builder of elements that refuses unknown elements where they begin."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ class _Builder(XmlReader):
                 said = not_one_of(attribute, known) if known else f"it has no attribute {shown(attribute)}"
                 raise element.fail(said)
         around.inside.append(element)
-        if (bound := _MOST_INSIDE.get((around.name, name))) and len(around.all(name)) > bound[1]:
+        if (bound := _MAX_INSIDE.get((around.name, name))) and len(around.all(name)) > bound[1]:
             raise element.fail(too_many(*bound))
         self._open.append(element)
 
@@ -180,15 +180,15 @@ class _Builder(XmlReader):
         element = self._open.pop()
         if _INSIDE[element.name] and element.text:
             raise element.fail(f"expected elements, found the text {shown(element.text)}")
-        if (least := _LEAST_INSIDE.get(element.name)) and not element.all(least):
+        if (least := _REQUIRED_INSIDE.get(element.name)) and not element.all(least):
             raise element.fail(f"there is no `{least}` inside")
 
     def text(self, text: str) -> None:
         element = self._open[-1]
         element.texts.append(text)
         self._characters += 0 if _INSIDE[element.name] else len(text)
-        if self._characters > MOST_STATEMENT:
-            raise element.fail(f"a policy statement has at most {MOST_STATEMENT} characters")
+        if self._characters > MAX_STATEMENT:
+            raise element.fail(f"a policy statement has at most {MAX_STATEMENT} characters")
 
     def document_type(self, *_: object) -> NoReturn:
         line = self.parser.CurrentLineNumber
@@ -201,7 +201,7 @@ def _not_inside(name: str, around: str) -> str:
     return not_one_of(name, _INSIDE[around])
 
 
-def _rule(element: _Element) -> Rule:
+def _rule(element: _Element) -> StatementRule:
     attributes = element.attributes
     for name in ("verb", "message"):
         if name not in attributes:
@@ -213,7 +213,7 @@ def _rule(element: _Element) -> Rule:
         raise element.fail(not_one_of(yields, ("False", "True")))
     if (last := element.all("OnException")) and last[0] is not element.inside[-1]:
         raise last[0].fail("it is the last part of a rule")
-    return Rule(
+    return StatementRule(
         one_of(Verb, attributes["verb"], element.fail),
         one_of(Message, attributes["message"], element.fail),
         _clauses(element),
@@ -225,21 +225,21 @@ def _rule(element: _Element) -> Rule:
     )
 
 
-def _clauses(around: _Element) -> tuple[Clause, ...]:
+def _clauses(around: _Element) -> tuple[StatementClause, ...]:
     return tuple(_clause(element) for element in around.all("Clause"))
 
 
-def _clause(element: _Element) -> Clause:
+def _clause(element: _Element) -> StatementClause:
     condition = None
     for inside in element.all("If"):
         condition = parse_condition(inside.text, f"`If` in line {inside.line}")
-    return Clause(condition, tuple(_use(action) for action in element.all("Then")[0].inside))
+    return StatementClause(condition, tuple(_use(action) for action in element.all("Then")[0].inside))
 
 
-def _use(element: _Element) -> Use:
+def _use(element: _Element) -> ElementUse:
     if not (name := element.attributes.get("name")):
         raise element.fail("there is no attribute `name`")
     if not _NAME.fullmatch(name):
         raise element.fail(f"{shown(name)} is not a name")
     arguments = (parse_argument(inside.text, f"`Argument` in line {inside.line}") for inside in element.inside)
-    return Use(name, tuple(arguments))
+    return ElementUse(name, tuple(arguments))

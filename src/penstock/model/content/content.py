@@ -1,4 +1,4 @@
-"""What a payload says, as attributes: decoded only if somebody asks, and once.
+"""The content of a payload, as attributes: decoded only when it is asked for, and once.
 
 The format of an event is what its content type says; else what the domain's rules, or Sparkplug's own topics, say; else
 it is found by looking. Only content whose format was said can be damaged: what merely looks like JSON and is none is
@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
-from penstock.model.content.bounds import MOST_BYTES
+from penstock.model.content.bounds import MAX_BYTES
 from penstock.model.content.json import read_json
 from penstock.model.content.xml import Xml, read_xml
 from penstock.model.content.xpath import Document, compile_xpath, text_steps
@@ -24,7 +24,7 @@ from penstock.model.values import Value
 
 
 class Format(StrEnum):
-    """What a payload is written in."""
+    """The format that a payload is written in."""
 
     JSON = "json"
     XML = "xml"
@@ -48,10 +48,10 @@ Attributes = dict[str, Value]
 _Made = TypeVar("_Made")
 
 Widen = Callable[[Attributes], Attributes]
-"""Makes doubles of integers where they are declared so. It may change what it is given."""
+"""Converts integers to doubles where the content is declared so. It may change its argument."""
 
-_MOST_FOUND = 64
-"""What expressions found is kept with the content, for so many of them: each may have found a lot."""
+_MAX_FOUND = 64
+"""Results of XPath expressions that are kept with the content: each may be large."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_STARTS = (b"\xff\xfe<\0", b"\xfe\xff\0<", b"<\0", b"\0<")
@@ -76,12 +76,12 @@ _READERS: dict[Format, Callable[[bytes], Attributes | Xml]] = {
 
 
 class Content:
-    """What one payload says. Nothing is decoded before it is asked for, and nothing twice."""
+    """The content of one payload. Nothing is decoded before it is asked for, and nothing twice."""
 
     __slots__ = ("_attributes", "_document", "_format", "_found", "_made", "_spent", "_widen", "_xml", "payload")
 
     def __init__(self, payload: bytes, format: Format | None = None, widen: Widen | None = None) -> None:
-        """The content of a payload in a format; None if it is to be found by looking."""
+        """Hold a payload and its format; None: the format is detected from the payload."""
         self.payload = payload
         self._spent = [0]
         self._format = format
@@ -94,7 +94,7 @@ class Content:
 
     @classmethod
     def known(cls, payload: bytes, format: Format, attributes: Attributes) -> "Content":
-        """Content that somebody has decoded already."""
+        """Return content that is decoded already."""
         content = cls(payload, format)
         content._attributes = attributes
         return content
@@ -109,18 +109,20 @@ class Content:
         self._spent[0] = steps
 
     def changed(self, payload: bytes) -> "Content":
-        """What is made of it, in the same format: for the same payload the same, and steps count together."""
+        """Return the content of a changed payload in the same format. The same payload gives the same object, and the
+        steps of both are counted together.
+        """
         if payload is self.payload:
             return self
-        return self.once(("changed", payload), lambda: self.counting(Content(payload, self.format)))
+        return self.cached(("changed", payload), lambda: self.counting(Content(payload, self.format)))
 
     def counting(self, other: "Content") -> "Content":
-        """The other content, whose steps count together with those of this one from now on."""
+        """Return the other content, whose steps count together with those of this one from now on."""
         other._spent = self._spent
         return other
 
-    def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
-        """What somebody makes of it, made once for all who ask by this key."""
+    def cached(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """Return the result of `make`, which is called once for each key."""
         if self._made is None:
             self._made = {}
         if key not in self._made:
@@ -129,7 +131,7 @@ class Content:
 
     @property
     def format(self) -> Format:
-        """What the payload is written in; if it is unreadable, what it should be written in."""
+        """The format of the payload; of an unreadable payload, the format that it should have."""
         if self._format is None:
             self._decode()
             assert self._format is not None
@@ -137,33 +139,33 @@ class Content:
 
     @property
     def attributes(self) -> Attributes | Unreadable:
-        """What the payload says; not to be changed, as all who ask get the same."""
+        """The attributes of the payload. All callers get the same object: do not change it."""
         if self._attributes is None:
             self._decode()
             assert self._attributes is not None
         return self._attributes
 
     def xpath(self, expression: str, pay: Callable[[int], None] | None = None) -> Value:
-        """What an XPath expression finds: a string, a double or a bool; of nodes, a list of their texts.
+        """Return the result of an XPath expression: a string, a double or a bool; of nodes, a list of their texts.
 
         Raises `ContentError` if the content is not XML, is unreadable, or the expression has no value here. `pay` is
         called before with the steps that it takes by our estimate, found before or not, of about 10 ns each; and again
         before the texts of nodes are made.
         """
         document = self._document or self._xml_document()
-        asked = compile_xpath(expression)
-        steps = asked.cost.over(document.size)
+        compiled = compile_xpath(expression)
+        steps = compiled.cost.over(document.size)
         if pay is not None:
             pay(steps)
         if expression in self._found:
-            known = self._found[expression]
-            if pay is not None and isinstance(known, list):
-                pay(text_steps(len(known)))
-            return known
-        found = document.find(expression, asked, steps, pay)
-        if len(self._found) < _MOST_FOUND:
-            self._found[expression] = found
-        return found
+            result = self._found[expression]
+            if pay is not None and isinstance(result, list):
+                pay(text_steps(len(result)))
+            return result
+        result = document.find(expression, compiled, steps, pay)
+        if len(self._found) < _MAX_FOUND:
+            self._found[expression] = result
+        return result
 
     @property
     def document(self) -> Document | None:
@@ -174,7 +176,7 @@ class Content:
             return None
 
     def new_document(self) -> Document:
-        """The same, parsed once more, for who changes it. Raises `ContentError`."""
+        """Return the document parsed again, for a caller that changes it. Raises `ContentError`."""
         return Document(self.payload, self._readable_xml())
 
     def refuse(self, reason: str) -> None:
@@ -213,8 +215,8 @@ class Content:
 def _read(format: Format, payload: bytes) -> Attributes | Xml:
     if format is Format.OPAQUE:
         return {}
-    if len(payload) > MOST_BYTES:
-        raise BoundError(f"a payload of {len(payload)} bytes is too large to be decoded, {MOST_BYTES} are the most")
+    if len(payload) > MAX_BYTES:
+        raise BoundError(f"a payload of {len(payload)} bytes is too large to be decoded, {MAX_BYTES} are the most")
     if not payload and format in (Format.JSON, Format.XML):
         raise ContentError("the payload is empty")
     return _READERS[format](payload)
@@ -239,7 +241,7 @@ _TYPES = {
 
 
 def format_of_type(content_type: str) -> Format | None:
-    """The format that an MQTT 5 content type says; None if it says nothing that is known here."""
+    """Return the format that an MQTT 5 content type says; None if it says nothing that is known here."""
     name = content_type.partition(";")[0].strip().lower()
     if name in _TYPES:
         return _TYPES[name]
@@ -250,48 +252,50 @@ def format_of_type(content_type: str) -> Format | None:
     return Format.TEXT if name.startswith("text/") else None
 
 
-class Rule(NamedTuple):
-    """How what is published under a topic filter is read."""
+class FormatRule(NamedTuple):
+    """The format of what is published under a topic filter."""
 
     filter: str
     format: Format
     widen: Widen | None = None
 
 
-Rules = tuple[Rule, ...]
-"""The first whose filter matches holds."""
+FormatRules = tuple[FormatRule, ...]
+"""Rules in order: the first one whose filter matches decides."""
 
-_SPARKPLUG = Rule("spBv1.0/#", Format.SPARKPLUG)
+_SPARKPLUG = FormatRule("spBv1.0/#", Format.SPARKPLUG)
 
 
 _LONG_TOPIC = 1000
 """Longer topics are not kept in a cache, which they would make large."""
 
 
-class Reader:
+class ContentReader:
     """Finds the content of events, by the rules of one domain."""
 
-    def __init__(self, rules: Rules = ()) -> None:
+    def __init__(self, rules: FormatRules = ()) -> None:
         self._rules = rules
         self._by_topic = lru_cache(maxsize=4096)(self._rule_of)
         self._event: Event | None = None
         self._content = Content(b"")
 
     def read(self, event: Event) -> Content:
-        """The content of an event; of the same event as before, the same content, already decoded."""
+        """Return the content of an event; of the same event as before, the same content, already decoded."""
         if event is not self._event:
             self._content = self._read(event)
             self._event = event
         return self._content
 
     def known(self, event: Event, content: Content) -> Event:
-        """The event, of which this is the content: it differs from one that was read in what travels with it only."""
+        """Remember the content of an event, and return the event. The event differs from one that was read only in its
+        properties.
+        """
         self._event, self._content = event, content
         return event
 
     def view(self, view: Event, event: Event) -> Content:
-        """The content of what somebody is shown of an event: steps count together with those of the event's content,
-        which stays known.
+        """Return the content of a view of an event. Its steps are counted together with those of the event's
+        content.
         """
         content = self.read(event)
         if view.payload is event.payload and view.topic == event.topic and view.content_type == event.content_type:
@@ -299,32 +303,31 @@ class Reader:
         return content.counting(self._read(view))
 
     def takes_objects(self, event: Event) -> tuple[bool, Widen | None]:
-        """Whether such an event is JSON if its payload is a JSON object, and what is to be done with the members then.
-
-        It depends on topic and properties alone.
+        """Return whether such an event is JSON if its payload is a JSON object, and how its members are widened. This
+        depends only on topic and properties.
         """
-        rule, said = self._told(event)
+        rule, declared = self._declared(event)
         if rule is None:
-            return said in (None, Format.JSON), None  # looking at an object finds JSON
-        return rule.format is Format.JSON and said in (None, Format.JSON), rule.widen
+            return declared in (None, Format.JSON), None  # looking at an object finds JSON
+        return rule.format is Format.JSON and declared in (None, Format.JSON), rule.widen
 
-    def _told(self, event: Event) -> tuple[Rule | None, Format | None]:
-        """The rule for its topic, and what its content type says."""
+    def _declared(self, event: Event) -> tuple[FormatRule | None, Format | None]:
+        """Return the rule for its topic, and what its content type says."""
         topic = event.topic
         rule = self._by_topic(topic) if len(topic) <= _LONG_TOPIC else self._rule_of(topic)
         return rule, format_of_type(event.content_type) if event.properties else None
 
     def _read(self, event: Event) -> Content:
-        rule, said = self._told(event)
+        rule, declared = self._declared(event)
         if rule is None:
-            return Content(event.payload, said)
+            return Content(event.payload, declared)
         content = Content(event.payload, rule.format, rule.widen)
-        if said and said is not rule.format:
+        if declared and declared is not rule.format:
             # The publisher must not choose what a policy about this topic gets to see.
-            content.refuse(f"its content type says {said}, and on this topic it is {rule.format}")
+            content.refuse(f"its content type says {declared}, and on this topic it is {rule.format}")
         return content
 
-    def _rule_of(self, topic: str) -> Rule | None:
+    def _rule_of(self, topic: str) -> FormatRule | None:
         for rule in self._rules:
             if matches(rule.filter, topic):
                 return rule

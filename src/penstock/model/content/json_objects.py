@@ -1,4 +1,4 @@
-"""JSON objects by the thousand: what `read_json` makes of each, in a fraction of the time.
+"""Decoding of thousands of JSON objects: the result of `read_json` for each, in a fraction of the time.
 
 The decoder is the same. What is looked for afterwards (`checked`) is in few payloads, and whether it is in none of many
 can be told from sums: no payload has less of it than its value has, so where the sums are equal, all are.
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from penstock.model.content.bounds import MOST_DEPTH, MOST_NODES
+from penstock.model.content.bounds import MAX_DEPTH, MAX_NODES
 from penstock.model.content.json import checked, decode, has_long_number
 from penstock.model.content.json_members import COLON_IN_DISGUISE, colons
 from penstock.model.errors import ContentError
@@ -21,7 +21,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def read_objects(payloads: list[bytes]) -> Iterator[Attributes | None]:
-    """The members of each; None: it is no object, not readable, or large, and `read_json` is to be asked."""
+    """Yield the members of each; None: it is no object, not readable, or large, and `read_json` is to be asked."""
     for start in range(0, len(payloads), _TOGETHER):
         some = payloads[start : start + _TOGETHER]
         values = _decoded(some)
@@ -29,7 +29,7 @@ def read_objects(payloads: list[bytes]) -> Iterator[Attributes | None]:
 
 
 def _decoded(payloads: list[bytes]) -> list[Value]:
-    if max(map(len, payloads)) <= MOST_NODES:
+    if max(map(len, payloads)) <= MAX_NODES:
         try:
             return [*map(decode, payloads)]
         except _UNREADABLE:
@@ -39,7 +39,7 @@ def _decoded(payloads: list[bytes]) -> list[Value]:
 
 def _decoded_alone(payload: bytes) -> Value:
     try:
-        return decode(payload) if len(payload) <= MOST_NODES else None
+        return decode(payload) if len(payload) <= MAX_NODES else None
     except _UNREADABLE:
         return None
 
@@ -48,14 +48,14 @@ def _checked(payload: bytes, value: Value) -> Attributes | None:
     if type(value) is not dict:
         return None
     try:
-        found: Attributes = checked(payload, value)
+        attributes: Attributes = checked(payload, value)
     except ContentError:
         return None
-    return found
+    return attributes
 
 
 def _are_plain(payloads: list[bytes], values: list[Value]) -> bool:
-    """Whether all are objects within the bounds, in which no name is twice and no number is long."""
+    """Return whether all are objects within the bounds, in which no name is twice and no number is long."""
     if set(map(type, values)) != {dict}:
         return False
     text = b"\n".join(payloads)
@@ -65,5 +65,5 @@ def _are_plain(payloads: list[bytes], values: list[Value]) -> bool:
     if objects == len(values) and b"[" not in text and members == sum(map(len, values)):
         return True  # there is nothing in any of them but one object, with as many names as colons
     # What was read, written again, has a colon less for each member that was dropped (see `check_members`).
-    is_deep = any(payload.count(b"{") + payload.count(b"[") > MOST_DEPTH for payload in payloads)
+    is_deep = any(payload.count(b"{") + payload.count(b"[") > MAX_DEPTH for payload in payloads)
     return not is_deep and COLON_IN_DISGUISE not in text and members == colons(values)

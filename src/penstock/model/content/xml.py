@@ -11,29 +11,29 @@ _SEPARATOR = " "  # between a namespace and a local name
 
 
 class Xml(NamedTuple):
-    """What an XML payload says."""
+    """The attributes of an XML payload."""
 
     attributes: dict[str, Value]
     """The root element, by its local name."""
     names: frozenset[str]
     """All names in it: of elements, attributes, namespaces and processing instructions."""
     nodes: int
-    """How many elements, attributes and declared namespaces it has."""
+    """The number of elements, attributes and declared namespaces."""
 
 
 def read_xml(payload: bytes) -> Xml:
-    """What an XML payload says. Raises `ContentError`.
+    """Return the attributes of an XML payload. Raises `ContentError`.
 
     An element is its text if it has neither attributes nor elements inside; else a map of the elements inside by local
     name (a list, of several with one name), of its attributes, as `@name`, and of its own text, if any, as `#text`.
     """
-    builder = _Builder()
+    builder = _ContentBuilder()
     builder.read(payload)
     return Xml(builder.root, frozenset(builder.names), builder.nodes)
 
 
-class _Builder(XmlReader):
-    """Makes the value of each element when it ends, and puts it into the element around it."""
+class _ContentBuilder(XmlReader):
+    """A builder that makes the value of each element when it ends, and puts it into the element around it."""
 
     separator = _SEPARATOR
 
@@ -50,12 +50,12 @@ class _Builder(XmlReader):
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         self.names.add(name)
         self.count(1 + len(attributes), len(self._maps))
-        given: dict[str, Value] = {}
+        inside: dict[str, Value] = {}
         if attributes:
             self.names.update(attributes)
-            for each, value in attributes.items():
-                given[f"@{_local(each) if _SEPARATOR in each else each}"] = value
-        self._maps.append(given)
+            for attribute, value in attributes.items():
+                inside[f"@{_local(attribute) if _SEPARATOR in attribute else attribute}"] = value
+        self._maps.append(inside)
         self._texts.append([])
 
     def text(self, text: str) -> None:

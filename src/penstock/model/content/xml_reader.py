@@ -10,7 +10,7 @@ has been read here before (`penstock.model.content.xpath.tree_parser`).
 from typing import ClassVar, NoReturn
 from xml.parsers import expat
 
-from penstock.model.content.bounds import MOST_DEPTH, MOST_NODES
+from penstock.model.content.bounds import MAX_DEPTH, MAX_NODES
 from penstock.model.errors import BoundError, ContentError
 
 _EVENTS = {
@@ -46,7 +46,7 @@ class XmlReader:
     def __init_subclass__(cls) -> None:
         cls._events = [(name, event) for name, event in _EVENTS.items() if hasattr(cls, name)]
 
-    def __init__(self, max_nodes: int = MOST_NODES, max_depth: int = MOST_DEPTH) -> None:
+    def __init__(self, max_nodes: int = MAX_NODES, max_depth: int = MAX_DEPTH) -> None:
         self.nodes = 0
         """Elements, attributes and declared namespaces so far."""
         self._max_nodes = max_nodes

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from penstock.model.content.bounds import MOST_BYTES, MOST_XPATH_NAMES, MOST_XPATH_TEXT, MOST_XPATH_WORK
+from penstock.model.content.bounds import MAX_BYTES, MAX_XPATH_NAMES, MAX_XPATH_TEXT, MAX_XPATH_WORK
 from penstock.model.content.xml import Xml
 from penstock.model.content.xpath_cost import Cost, cost
 from penstock.model.errors import BoundError, ContentError
@@ -18,33 +18,33 @@ _BYTES_OF_A_NODE = 32
 
 
 _STEPS_OF_A_TEXT = 24
-"""What making a node's text takes. So all nodes of the largest document can still be asked for by one condition."""
+"""Steps that making the text of a node takes: one condition can still ask for all nodes of the largest document."""
 
 
-class Compiled(NamedTuple):
-    """An expression that is ready to use, and what it costs."""
+class CompiledXPath(NamedTuple):
+    """A compiled expression, and its cost."""
 
     evaluate: etree.XPath
     cost: Cost
 
 
 @lru_cache(maxsize=4096)
-def compile_xpath(expression: str) -> Compiled:
-    """An XPath 1.0 expression, ready to use; raises `ContentError` if it is none."""
+def compile_xpath(expression: str) -> CompiledXPath:
+    """Compile an XPath 1.0 expression; raises `ContentError` if it is not valid."""
     try:
         # Without EXSLT's regular expressions: they are Python's, which may take for ever.
         evaluate = etree.XPath(expression, regexp=False, smart_strings=False)
-        compiled = Compiled(evaluate, cost(expression))
+        compiled = CompiledXPath(evaluate, cost(expression))
         evaluate(_SMALLEST)  # for mistakes that libxml2 finds only now
         return compiled
     except (etree.XPathError, ValueError) as error:
-        raise ContentError(f"`{expression}` is not an XPath expression: {_said(error)}") from None
+        raise ContentError(f"`{expression}` is not an XPath expression: {_lowered(error)}") from None
     except ContentError as error:
         raise ContentError(f"`{expression}` is not an XPath expression: {error}") from None
 
 
 class Sought(NamedTuple):
-    """An expression of which it is only asked whether it finds something, or is true."""
+    """A compiled expression that is used only to test whether it finds something, or is true."""
 
     evaluate: etree.XPath | None
     """None: it is a number or a string, which is neither."""
@@ -53,12 +53,12 @@ class Sought(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def compile_sought(expression: str) -> Sought:
-    """An XPath 1.0 expression, ready to be asked whether it finds something; raises `ContentError` if it is none."""
+    """Compile an XPath 1.0 expression to test whether it finds something; raises `ContentError` if it is not valid."""
     compiled = compile_xpath(expression)
-    found = compiled.evaluate(_SMALLEST)  # of what type it is does not depend on the document
-    if isinstance(found, bool):
+    sample = compiled.evaluate(_SMALLEST)  # of what type it is does not depend on the document
+    if isinstance(sample, bool):
         return Sought(compiled.evaluate, compiled.cost)
-    if not isinstance(found, list):
+    if not isinstance(sample, list):
         return Sought(None, compiled.cost)
     # The document itself, which has nothing around it, is not among what `Document.find` finds.
     text = f"boolean(({expression})[parent::node()])"
@@ -66,7 +66,7 @@ def compile_sought(expression: str) -> Sought:
 
 
 def text_steps(nodes: int) -> int:
-    """Steps that it takes to make the texts of so many nodes."""
+    """Return the steps that it takes to make the texts of so many nodes."""
     return nodes * _STEPS_OF_A_TEXT
 
 
@@ -76,38 +76,42 @@ class Document:
     __slots__ = ("_texts", "root", "size")
 
     def __init__(self, payload: bytes, xml: Xml) -> None:
-        """The document of a payload, and what is known of it already. Raises `ContentError`."""
+        """Parse a payload, of which some facts are known already. Raises `ContentError`."""
         self.root = _parse(payload) if _NAMES.are_known(xml.names) else _parse_apart(payload)
         """The root element; there are no comments and processing instructions in it."""
         self.size = xml.nodes + len(payload) // _BYTES_OF_A_NODE
-        """What the cost of an expression depends on."""
+        """The size that the cost of an expression depends on."""
         self._texts: frozenset[str] | None = None
 
     @property
     def texts(self) -> frozenset[str]:
-        """What its elements, with all inside them, and its attributes say; without what is longer than expressions."""
+        """The texts of all elements, with what is inside them, and of all attributes; without texts longer than an
+        expression.
+        """
         if self._texts is None:
-            found: set[str] = set()
-            _gather(self.root, found)
-            self._texts = frozenset(found)
+            texts: set[str] = set()
+            _gather(self.root, texts)
+            self._texts = frozenset(texts)
         return self._texts
 
-    def find(self, expression: str, compiled: Compiled, steps: int, pay: Callable[[int], None] | None = None) -> Value:
-        """A string, a double or a bool; of nodes, the list of their texts. Raises `ContentError`.
+    def find(
+        self, expression: str, compiled: CompiledXPath, steps: int, pay: Callable[[int], None] | None = None
+    ) -> Value:
+        """Return a string, a double or a bool; of nodes, the list of their texts. Raises `ContentError`.
 
-        What is relative is so to the root element. `steps`: what it costs on a document of this size. `pay`
-        is called with what the texts cost, before they are made.
+        What is relative is so to the root element. `steps`: what it costs on a document of this size. `pay` is called
+        with what the texts cost, before they are made.
         """
         _check_steps(expression, steps)
-        found = self._evaluated(expression, compiled.evaluate)
-        if not isinstance(found, list):
-            return found
+        result = self._evaluated(expression, compiled.evaluate)
+        if not isinstance(result, list):
+            return result
         if pay is not None:
-            pay(text_steps(len(found)))
-        return _texts(found, expression)
+            pay(text_steps(len(result)))
+        return _texts(result, expression)
 
     def has(self, expression: str, sought: Sought, pay: Callable[[int], None]) -> bool:
-        """Whether there is something that an expression finds, or it is true. Raises `ContentError`.
+        """Return whether there is something that an expression finds, or it is true. Raises `ContentError`.
 
         `pay` is called before with the steps that it takes, if it is not refused for them.
         """
@@ -122,29 +126,29 @@ class Document:
         try:
             return evaluate(self.root)
         except etree.XPathError as error:
-            raise ContentError(f"`{expression}` has no value: {_said(error)}") from None
+            raise ContentError(f"`{expression}` has no value: {_lowered(error)}") from None
 
 
 def _check_steps(expression: str, steps: int) -> None:
-    if steps > MOST_XPATH_WORK:
+    if steps > MAX_XPATH_WORK:
         raise BoundError(f"`{expression}` would take too long on a document of this size")
 
 
-def _gather(element: etree._Element, found: set[str]) -> str | None:
-    """Put the texts of an element and of all inside it among those found; what it says, None if that is long."""
-    found.update(element.values())  # type: ignore[arg-type]  # of what is parsed they are texts
-    said = element.text or ""
+def _gather(element: etree._Element, texts: set[str]) -> str | None:
+    """Add the texts of an element and of all inside it to `texts`; return its own text, None if that is long."""
+    texts.update(element.values())  # type: ignore[arg-type]  # of what is parsed they are texts
+    own = element.text or ""
     is_long = False
     for inside in element:
-        text = _gather(inside, found)
-        if text is None or len(said) > MOST_XPATH_TEXT:
+        text = _gather(inside, texts)
+        if text is None or len(own) > MAX_XPATH_TEXT:
             is_long = True
         else:
-            said += text + (inside.tail or "")
-    if is_long or len(said) > MOST_XPATH_TEXT:
+            own += text + (inside.tail or "")
+    if is_long or len(own) > MAX_XPATH_TEXT:
         return None
-    found.add(said)
-    return said
+    texts.add(own)
+    return own
 
 
 def _texts(nodes: Sequence[object], expression: str) -> list[str]:
@@ -153,8 +157,8 @@ def _texts(nodes: Sequence[object], expression: str) -> list[str]:
     for node in nodes:
         texts.append(_text(node))
         length += len(texts[-1])
-        if length > MOST_BYTES:  # elements inside each other have the same text again and again
-            raise BoundError(f"`{expression}` finds more than {MOST_BYTES} characters")
+        if length > MAX_BYTES:  # elements inside each other have the same text again and again
+            raise BoundError(f"`{expression}` finds more than {MAX_BYTES} characters")
     return texts
 
 
@@ -169,7 +173,7 @@ def _text(node: object) -> str:
     raise AssertionError(node)
 
 
-def _said(error: Exception) -> str:
+def _lowered(error: Exception) -> str:
     text = str(error)
     return text[:1].lower() + text[1:]
 
@@ -187,11 +191,11 @@ def _parse(payload: bytes, parser: etree.XMLParser | None = None) -> etree._Elem
     try:
         return etree.fromstring(payload, parser or _PARSER)
     except etree.XMLSyntaxError as error:
-        raise ContentError(f"not XML: {_said(error)}") from None
+        raise ContentError(f"not XML: {_lowered(error)}") from None
 
 
 def _parse_apart(payload: bytes) -> etree._Element:
-    """Like `_parse`, in a thread of its own, and 40 times slower for it: its names are forgotten when it ends."""
+    """Parse in a separate thread, which is 40 times slower: libxml2 forgets the names when the thread ends."""
     parsed: list[etree._Element | ContentError] = []
 
     def run() -> None:
@@ -215,7 +219,7 @@ class _Names:
     fill the memory. The first to come along are known, while there is room; others do not become so.
     """
 
-    def __init__(self, room: int = MOST_XPATH_NAMES) -> None:
+    def __init__(self, room: int = MAX_XPATH_NAMES) -> None:
         self._known: set[str] = set()
         self._room = room
 

@@ -1,4 +1,4 @@
-"""What an XPath expression may ask, and how its cost grows with the document.
+"""A check of what an XPath expression may ask, and how its cost grows with the document.
 
 Expressions come from clients, and nothing stops one that is being evaluated. So its cost is estimated before, rather
 too high than too low: it grows with a power of the document's size, by the way that libxml2 evaluates it.
@@ -45,7 +45,7 @@ _SEARCHES = frozenset({"contains", "substring-before", "substring-after"})
 
 
 class Cost(NamedTuple):
-    """What an expression costs, at most: for each of its steps, a power of the document's size."""
+    """An upper bound on the cost of an expression: for each of its steps, a power of the document's size."""
 
     steps: int
     power: int
@@ -54,19 +54,19 @@ class Cost(NamedTuple):
         return self.steps * int(size**self.power)
 
 
-class Token(NamedTuple):
+class XPathToken(NamedTuple):
     """A word or sign of an expression: literal, number, name or sign."""
 
     kind: str
     text: str
 
 
-_NONE = Token("", "")
-_CONCAT = Token("name", "concat")
+_NONE = XPathToken("", "")
+_CONCAT = XPathToken("name", "concat")
 
 
 def cost(expression: str, prefixes: frozenset[str] = frozenset()) -> Cost:
-    """The cost of an XPath expression.
+    """Return the cost of an XPath expression.
 
     Raises `ContentError` for functions that XPath 1.0 has not, and for variables and other prefixes than these, which
     mean nothing here.
@@ -77,15 +77,15 @@ def cost(expression: str, prefixes: frozenset[str] = frozenset()) -> Cost:
     return Cost(len(tokens) * pieces, 1 + sum(powers))
 
 
-def tokens_of(expression: str) -> Iterator[Token]:
-    """The words and signs of an expression; raises `ContentError`."""
+def tokens_of(expression: str) -> Iterator[XPathToken]:
+    """Yield the words and signs of an expression; raises `ContentError`."""
     at, end = 0, len(expression.rstrip())
     while at < end:
         match = _TOKEN.match(expression, at)
         if match is None:
             raise ContentError(f"there is nothing in XPath that begins with `{expression[at]}`")
         kind = match.lastgroup or ""
-        yield Token(kind, match[kind])
+        yield XPathToken(kind, match[kind])
         at = match.end()
 
 
@@ -97,7 +97,7 @@ class _Estimate:
     nothing: all subtrees of a document together are the document, as often as it is deep.
     """
 
-    def __init__(self, tokens: list[Token], prefixes: frozenset[str]) -> None:
+    def __init__(self, tokens: list[XPathToken], prefixes: frozenset[str]) -> None:
         self._tokens = tokens
         self._prefixes = prefixes
         self._powers = [0]
@@ -115,7 +115,7 @@ class _Estimate:
             after_operand = not is_operator and (token.kind != "sign" or token.text in ENDS)
         return self._powers
 
-    def _at(self, at: int) -> Token:
+    def _at(self, at: int) -> XPathToken:
         return self._tokens[at] if 0 <= at < len(self._tokens) else _NONE
 
     def _add(self, power: int) -> None:
@@ -156,7 +156,9 @@ class _Estimate:
             self._add(0 if {before.kind, after.kind} & {"literal", "number"} else 1)
 
     def _call_ends(self, at: int) -> None:
-        """Searching for a text of the document in another takes time with the product of their lengths."""
+        """Add the cost of a call: searching for a text of the document in another takes the product of their
+        lengths.
+        """
         function = self._calls.pop() if self._calls else ""
         is_for_literal = self._at(at - 1).kind == "literal"
         if function in _SEARCHES and not is_for_literal:

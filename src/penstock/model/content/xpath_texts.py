@@ -7,39 +7,39 @@ are left to be evaluated for a document (`engine/matching/predicates.py`).
 
 from functools import lru_cache
 
-from penstock.model.content.bounds import MOST_XPATH_TEXT
-from penstock.model.content.xpath_cost import Token, tokens_of
+from penstock.model.content.bounds import MAX_XPATH_TEXT
+from penstock.model.content.xpath_cost import XPathToken, tokens_of
 from penstock.model.errors import ContentError
 
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
-_END = Token("", "")
+_END = XPathToken("", "")
 
 
 class _OtherwiseError(Exception):
-    """It is not of the form that is understood here."""
+    """An expression that is not of a form that is understood here."""
 
 
 @lru_cache(maxsize=4096)
 def texts_of(expression: str) -> frozenset[str]:
-    """The texts without which an expression finds no node; none if it is not understood, or is no location path.
+    """Return the texts without which an expression finds no node; none if it is not understood, or is no location path.
 
     Understood are steps down by name, `*` and `@name`, with predicates of such paths, alone or compared with a text or
     a number, joined by `and`.
     """
-    if len(expression) > MOST_XPATH_TEXT:
+    if len(expression) > MAX_XPATH_TEXT:
         return frozenset()
     try:
-        reader = _Reader(list(tokens_of(expression)))
+        reader = _PathReader(list(tokens_of(expression)))
         reader.path()
         return frozenset(reader.texts) if reader.at_end else frozenset()
     except (_OtherwiseError, ContentError):
         return frozenset()
 
 
-class _Reader:
-    """Goes through an expression once."""
+class _PathReader:
+    """A reader that goes through an expression once."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[XPathToken]) -> None:
         self._tokens = tokens
         self._at = 0
         self.texts: set[str] = set()
@@ -49,11 +49,11 @@ class _Reader:
         return self._at == len(self._tokens)
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> XPathToken:
         return self._tokens[self._at] if self._at < len(self._tokens) else _END
 
     def _take(self, *signs: str) -> bool:
-        """Go on, if one of these signs is here."""
+        """Advance if one of these signs is next; return whether it is."""
         is_here = self._token.kind == "sign" and self._token.text in signs
         self._at += is_here
         return is_here
@@ -71,15 +71,15 @@ class _Reader:
                 raise _OtherwiseError
             self._at += 1
         while self._take("["):
-            self._asked()
-            while self._token == Token("name", "and"):
+            self._predicate()
+            while self._token == XPathToken("name", "and"):
                 self._at += 1
-                self._asked()
+                self._predicate()
             if not self._take("]"):
                 raise _OtherwiseError
 
-    def _asked(self) -> None:
-        """A path, or a path beside a text or a number."""
+    def _predicate(self) -> None:
+        """Read a path, or a path that is compared with a text or a number."""
         self.path()
         relation = self._token.text
         if self._token.kind != "sign" or relation not in _COMPARISONS:

@@ -1,4 +1,4 @@
-"""The parts of a Sparkplug B payload by their places, so that a view can be cut from the very bytes.
+"""The parts of a Sparkplug B payload by their positions, so that a view can be cut from the original bytes.
 
 Values are not decoded here (`sparkplug_metric.py` does that for the few that a condition asks for). What is kept is
 kept byte for byte, fields that nobody knows included.
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from penstock.model.content.bounds import MOST_BYTES, MOST_NODES
+from penstock.model.content.bounds import MAX_BYTES, MAX_NODES
 from penstock.model.errors import BoundError, ContentError
 from penstock.model.sparkplug.protobuf import LENGTH, VARINT, fields, key, length_field, varint_field
 from penstock.model.sparkplug.values import moment
@@ -25,17 +25,17 @@ _STRING_VALUE = key(15, LENGTH)
 
 
 class Metric(NamedTuple):
-    """One metric of a payload: what it says of which metric it is, and where its fields are."""
+    """One metric of a payload: its name and alias, and the position of its fields."""
 
     name: str | None
     """None: the birth certificate knows it by the alias."""
     alias: int | None
     historical: bool
-    """It tells of the past, and does not change what is now."""
+    """True if it reports a past value, and does not change the present one."""
     start: int
-    """Where its field begins in the payload, key and length included."""
+    """The position of its field in the payload, key and length included."""
     body: int
-    """Where its own fields begin."""
+    """The position of its own fields."""
     stop: int
 
 
@@ -53,7 +53,7 @@ class Shell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SparkplugMessage:
     """A payload and the places of its parts. Made by `parse`."""
 
     payload: bytes
@@ -63,7 +63,7 @@ class Message:
     seq_place: tuple[int, int] | None
     timestamp: Value = None
     shell: Shell | None = None
-    """What it came in if it came compressed."""
+    """The payload around it, if it came compressed."""
 
     @property
     def whole(self) -> bytes:
@@ -71,11 +71,11 @@ class Message:
         return self.payload if self.shell is None else self.shell.payload
 
     def bytes_of(self, metric: Metric) -> bytes:
-        """A metric with its key and length, as it stands in a payload."""
+        """Return a metric with its key and length, as it stands in a payload."""
         return self.payload[metric.start : metric.stop]
 
     def cut(self, removed: Collection[Metric], added: Iterable[bytes] = (), seq: int | None = None) -> bytes:
-        """The payload without some metrics, with others at its end, and with another `seq` if it has one."""
+        """Return the payload without some metrics, with others at its end, and with another `seq` if it has one."""
         edits: list[Edit] = [(metric.start, metric.stop, b"") for metric in removed]
         if seq is not None and self.seq_place is not None:
             edits.append((*self.seq_place, varint_field(_SEQ, seq)))
@@ -92,8 +92,8 @@ def _edited(payload: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join((*parts, payload[at:]))
 
 
-def parse(payload: bytes) -> Message:
-    """The places of a payload's parts; raises `ContentError` for what is not Sparkplug B."""
+def parse(payload: bytes) -> SparkplugMessage:
+    """Return the places of a payload's parts; raises `ContentError` for what is not Sparkplug B."""
     try:
         return _parse(payload)
     except UnicodeDecodeError:
@@ -104,7 +104,7 @@ def parse(payload: bytes) -> Message:
         raise ContentError(f"not Sparkplug B: {error}") from None
 
 
-def _parse(payload: bytes, shell: Shell | None = None) -> Message:
+def _parse(payload: bytes, shell: Shell | None = None) -> SparkplugMessage:
     metrics: list[Metric] = []
     seq: int | None = None
     seq_place: tuple[int, int] | None = None
@@ -113,8 +113,8 @@ def _parse(payload: bytes, shell: Shell | None = None) -> Message:
     timestamp: Value = None
     for tag, value, start, stop in fields(payload, 0, len(payload)):
         if tag == _METRICS:
-            if len(metrics) >= MOST_NODES:
-                raise BoundError(f"more than {MOST_NODES} metrics")
+            if len(metrics) >= MAX_NODES:
+                raise BoundError(f"more than {MAX_NODES} metrics")
             metrics.append(_metric(payload, start, value, stop))
         elif tag == _SEQ:
             if seq is not None:  # readers take the last of two; a view must not say one and mean the other
@@ -129,12 +129,12 @@ def _parse(payload: bytes, shell: Shell | None = None) -> Message:
                 raise ContentError("there are two bodies")
             body, body_place = payload[value:stop], (start, stop)
     if uuid != COMPRESSED:
-        return Message(payload, tuple(metrics), seq, seq_place, timestamp, shell)
+        return SparkplugMessage(payload, tuple(metrics), seq, seq_place, timestamp, shell)
     if shell is not None:
         raise ContentError("what was compressed is compressed again")
     algorithm = _algorithm(payload, metrics)
-    made = Shell(payload, algorithm, body_place, seq_place)
-    inner = _parse(_decompress(body, algorithm), made)
+    outer = Shell(payload, algorithm, body_place, seq_place)
+    inner = _parse(_decompress(body, algorithm), outer)
     return inner if inner.seq is not None else replace(inner, seq=seq)
 
 
@@ -161,7 +161,9 @@ def _metric(payload: bytes, start: int, body: int, stop: int) -> Metric:
 
 
 def named(field: bytes, name: str) -> bytes:
-    """A metric's field, key and length included, with its name put in: for who does not know its alias."""
+    """Return a metric's field, key and length included, with its name put in, for a reader that does not know its
+    alias.
+    """
     (_, body, _, stop), *_ = fields(field, 0, len(field))
     rest = b"".join(field[start:end] for tag, _, start, end in fields(field, body, stop) if tag != _NAME)
     return length_field(_METRICS, length_field(_NAME, name.encode()) + rest)
@@ -171,30 +173,30 @@ def named(field: bytes, name: str) -> bytes:
 
 
 def _algorithm(payload: bytes, metrics: list[Metric]) -> str:
-    """What the payload is compressed by. Nothing else may stand around it: no policy looks there."""
+    """Return the compression algorithm. Other metrics beside the body are refused, as no policy looks there."""
     if any(metric.name != "algorithm" or metric.alias is not None for metric in metrics) or len(metrics) > 1:
         raise ContentError("beside a compressed body there is another metric than `algorithm`")
-    found = "DEFLATE"
+    algorithm = "DEFLATE"
     for metric in metrics:
         for tag, value, _, end in fields(payload, metric.body, metric.stop):
             if tag == _STRING_VALUE:
-                found = payload[value:end].decode().upper()
-    if found not in _WINDOW:
-        raise ContentError(f"compressed by `{found}`: expected GZIP or DEFLATE")
-    return found
+                algorithm = payload[value:end].decode().upper()
+    if algorithm not in _WINDOW:
+        raise ContentError(f"compressed by `{algorithm}`: expected GZIP or DEFLATE")
+    return algorithm
 
 
 def _decompress(body: bytes, algorithm: str) -> bytes:
-    made = zlib.decompressobj(_WINDOW[algorithm])
+    decompressor = zlib.decompressobj(_WINDOW[algorithm])
     try:
-        inner = made.decompress(body, MOST_BYTES + 1)
+        inner = decompressor.decompress(body, MAX_BYTES + 1)
     except zlib.error as error:
         raise ContentError(f"the body cannot be decompressed: {error}") from None
-    if len(inner) > MOST_BYTES:
-        raise BoundError(f"more than {MOST_BYTES} bytes when decompressed")
-    if not made.eof:
+    if len(inner) > MAX_BYTES:
+        raise BoundError(f"more than {MAX_BYTES} bytes when decompressed")
+    if not decompressor.eof:
         raise ContentError("the compressed body is cut short")
-    if made.unused_data:  # some readers would take it for more of the payload
+    if decompressor.unused_data:  # some readers would take it for more of the payload
         raise ContentError("there are bytes after the compressed body")
     return inner
 
@@ -203,8 +205,8 @@ _WINDOW = {"GZIP": 16 + zlib.MAX_WBITS, "DEFLATE": zlib.MAX_WBITS}
 
 
 def _compress(payload: bytes, shell: Shell, seq: int | None) -> bytes:
-    made = zlib.compressobj(wbits=_WINDOW[shell.algorithm])
-    body = made.compress(payload) + made.flush()
+    compressor = zlib.compressobj(wbits=_WINDOW[shell.algorithm])
+    body = compressor.compress(payload) + compressor.flush()
     edits: list[Edit] = [(*shell.body_place, length_field(_BODY, body))]
     if seq is not None and shell.seq_place is not None:
         edits.append((*shell.seq_place, varint_field(_SEQ, seq)))

@@ -1,7 +1,7 @@
-"""One metric as a record, for conditions: its value, type, time, properties and flags."""
+"""A metric as a record, for conditions: its value, type, time, properties and flags."""
 
 from penstock.model.errors import ContentError
-from penstock.model.sparkplug.payload import OF_METRIC, Decoder, value_keys
+from penstock.model.sparkplug.payload import OF_METRIC, PayloadDecoder, value_keys
 from penstock.model.sparkplug.protobuf import LENGTH, VARINT, fields, key
 from penstock.model.sparkplug.values import moment
 from penstock.model.values import Value, unsigned
@@ -27,15 +27,15 @@ _PROPERTY_SET, _PROPERTY_SETS = key(9, LENGTH), key(10, LENGTH)
 
 
 def type_name(number: int) -> str:
-    """The norm's name of a data type."""
+    """Return the norm's name of a data type."""
     return TYPES[number] if number < len(TYPES) else f"Type{number}"
 
 
 def read_metric(payload: bytes, body: int, stop: int, birth: Record | None = None) -> Record:
-    """The metric between two places: `value`, `type`, `timestamp`, `properties`, `historical`, `transient`.
+    """Return the metric between two places: `value`, `type`, `timestamp`, `properties`, `historical`, `transient`.
 
-    What a report leaves to the birth certificate is taken from there: the type, and properties that it does not
-    repeat. Raises `ContentError`.
+    What a report leaves to the birth certificate is taken from there: the type, and properties that it does not repeat.
+    Raises `ContentError`.
     """
     try:
         return _Metric(payload).record(body, stop, birth or {})
@@ -43,39 +43,39 @@ def read_metric(payload: bytes, body: int, stop: int, birth: Record | None = Non
         raise ContentError("not Sparkplug B: a string is not UTF-8") from None
 
 
-class _Metric(Decoder):
+class _Metric(PayloadDecoder):
     """A decoder of one metric."""
 
     __slots__ = ()
 
     def record(self, start: int, stop: int, birth: Record) -> Record:
-        """What the metric says, and what its birth said."""
-        made: Record = {"historical": False, "transient": False}
+        """Return the record of a metric, completed from its birth certificate."""
+        record: Record = {"historical": False, "transient": False}
         properties: Record = dict(birth.get("properties", {}))
         type_ = born_as = TYPES.index(birth["type"]) if birth.get("type") in TYPES else 0
         is_null = False
         place: tuple[int, int, int] | None = None
         for tag, value, _, end in fields(self._data, start, stop):
             if tag == _TIMESTAMP:
-                made["timestamp"] = moment(value)
+                record["timestamp"] = moment(value)
             elif tag == _ALIAS:
-                made["alias"] = unsigned(value)
+                record["alias"] = unsigned(value)
             elif tag == _DATATYPE:
                 type_ = value & 0xFFFF_FFFF
             elif tag == _NULL:
                 is_null = value != 0
             elif tag in _FLAGS:
-                made[_FLAGS[tag]] = value != 0
+                record[_FLAGS[tag]] = value != 0
             elif tag == _PROPERTIES:
                 properties |= self._property_set(value, end, 2)
             elif (kind := OF_METRIC.get(tag)) is not None:
-                place = self._only(place, kind, value, end)
+                place = self._single(place, kind, value, end)
         # Of another type than the birth says, some read it by one and some by the other: no condition can go by it.
         if not born_as or type_ == born_as:
-            made["value"] = None if is_null or place is None else self._value(*place, type_, 1)
-        made["type"] = type_name(type_)
-        made["properties"] = properties
-        return made
+            record["value"] = None if is_null or place is None else self._value(*place, type_, 1)
+        record["type"] = type_name(type_)
+        record["properties"] = properties
+        return record
 
     def _property_set(self, start: int, stop: int, depth: int) -> Record:
         self._count(0, depth)  # before what is inside: it may be nested without end
@@ -104,10 +104,10 @@ class _Metric(Decoder):
             elif tag == _PROPERTY_SET:
                 inside = self._property_set(value, end, depth + 1)
             elif tag == _PROPERTY_SETS:
-                sets = (one for one in fields(self._data, value, end) if one[0] == _PROPERTY_KEY)
+                sets = (field for field in fields(self._data, value, end) if field[0] == _PROPERTY_KEY)
                 inside = [self._property_set(at, to, depth + 2) for _, at, _, to in sets]
             elif (kind := _OF_PROPERTY.get(tag)) is not None:
-                place = self._only(place, kind, value, end)
+                place = self._single(place, kind, value, end)
         if is_null or place is None:
             return None if is_null else inside
         return self._value(*place, type_, depth)

@@ -6,7 +6,7 @@ certificate gives.
 
 import struct
 
-from penstock.model.content.bounds import MOST_DEPTH, MOST_NODES
+from penstock.model.content.bounds import MAX_DEPTH, MAX_NODES
 from penstock.model.errors import BoundError, ContentError
 from penstock.model.sparkplug.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields, key, varint
 from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE
@@ -16,11 +16,11 @@ from penstock.model.values import Value, unsigned
 _TYPES = OF_NODES | OF_DEVICES
 
 Places = list[tuple[int, int]]
-"""Where parts of the payload start and stop."""
+"""Positions of parts of the payload: start and stop."""
 
 
 def is_sparkplug(topic: str) -> bool:
-    """Whether the norm says that what is published to this topic is a Sparkplug B payload."""
+    """Return whether the norm says that what is published to this topic is a Sparkplug B payload."""
     if not topic.startswith(NAMESPACE):
         return False
     levels = topic.split("/")
@@ -28,13 +28,13 @@ def is_sparkplug(topic: str) -> bool:
 
 
 def read_sparkplug(payload: bytes) -> dict[str, Value]:
-    """What a Sparkplug B payload says. Raises `ContentError`.
+    """Return the attributes of a Sparkplug B payload. Raises `ContentError`.
 
     `metrics` has values by name, `aliases` those of metrics without a name; `timestamp`, `seq`, `uuid` and `body` are
     there if the payload has them.
     """
     try:
-        return Decoder(payload).read()
+        return PayloadDecoder(payload).read()
     except UnicodeDecodeError:
         raise ContentError("not Sparkplug B: a string is not UTF-8") from None
     except BoundError:
@@ -49,7 +49,7 @@ _WRITTEN = (VARINT, VARINT, FIXED32, FIXED64, VARINT, LENGTH, LENGTH, LENGTH, LE
 
 
 def value_keys(first: int, last: int) -> dict[int, int]:
-    """The ways to write a value by their keys, in a message where the first of them has this number."""
+    """Return the ways to write a value by their keys, in a message where the first of them has this number."""
     return {key(first + kind, written): kind for kind, written in enumerate(_WRITTEN[: last + 1])}
 
 
@@ -61,7 +61,7 @@ _float = struct.Struct("<f").unpack_from
 _double = struct.Struct("<d").unpack_from
 
 
-class Decoder:
+class PayloadDecoder:
     """One payload on its way to attributes; it counts what it has decoded, and stops at the bounds."""
 
     __slots__ = ("_data", "_nodes")
@@ -71,25 +71,25 @@ class Decoder:
         self._nodes = 0
 
     def read(self) -> dict[str, Value]:
-        said: dict[str, Value] = {}
+        attributes: dict[str, Value] = {}
         metrics: Places = []
         for tag, value, _, stop in fields(self._data, 0, len(self._data)):
             match tag:
                 case 0x08:
-                    said["timestamp"] = moment(value)
+                    attributes["timestamp"] = moment(value)
                 case 0x12:
                     metrics.append((value, stop))
                 case 0x18:
-                    said["seq"] = unsigned(value)
+                    attributes["seq"] = unsigned(value)
                 case 0x22:
-                    said["uuid"] = self._text(value, stop)
+                    attributes["uuid"] = self._text(value, stop)
                 case 0x2A:
-                    said["body"] = self._data[value:stop]
-        said["metrics"], said["aliases"] = self._metrics(metrics, 1)
-        return said
+                    attributes["body"] = self._data[value:stop]
+        attributes["metrics"], attributes["aliases"] = self._metrics(metrics, 1)
+        return attributes
 
     def _metrics(self, places: Places, depth: int) -> tuple[dict[str, Value], dict[int, Value]]:
-        """The values of metrics by name, and by alias of those without a name; the last of a name is its value."""
+        """Return the values of metrics by name, and by alias if they have no name. The last value of a name counts."""
         self._count(len(places), depth)
         named: dict[str, Value] = {}
         aliased: dict[int, Value] = {}
@@ -119,7 +119,7 @@ class Decoder:
             elif tag == 0x38:
                 is_null = value != 0
             elif (kind := OF_METRIC.get(tag)) is not None:
-                place = self._only(place, kind, value, end)
+                place = self._single(place, kind, value, end)
         return name, alias, None if is_null or place is None else self._value(*place, type_, depth)
 
     def _value(self, kind: int, value: int, stop: int, type_: int, depth: int) -> Value:
@@ -146,7 +146,7 @@ class Decoder:
         return value
 
     def _data_set(self, start: int, stop: int, depth: int) -> Value:
-        """`columns` has the names, `rows` a map for each row."""
+        """Return a data set: `columns` has the names, `rows` a map for each row."""
         columns: list[str] = []
         types: list[int] = []
         rows: Places = []
@@ -178,30 +178,32 @@ class Decoder:
         place: tuple[int, int, int] | None = None
         for tag, value, _, end in fields(self._data, start, stop):
             if (kind := _OF_CELL.get(tag)) is not None:
-                place = self._only(place, kind, value, end)
+                place = self._single(place, kind, value, end)
         return None if place is None else self._value(*place, type_, depth)
 
     def _template(self, start: int, stop: int, depth: int) -> Value:
-        """Like a payload, with `parameters` by name; `version`, `template_ref` and `is_definition` if they are said."""
-        said: dict[str, Value] = {}
+        """Return a template as a payload, with `parameters` by name, and `version`, `template_ref` and `is_definition`
+        if present.
+        """
+        attributes: dict[str, Value] = {}
         metrics: Places = []
         parameters: Places = []
         for tag, value, _, end in fields(self._data, start, stop):
             match tag:
                 case 0x0A:
-                    said["version"] = self._text(value, end)
+                    attributes["version"] = self._text(value, end)
                 case 0x12:
                     metrics.append((value, end))
                 case 0x1A:
                     parameters.append((value, end))
                 case 0x22:
-                    said["template_ref"] = self._text(value, end)
+                    attributes["template_ref"] = self._text(value, end)
                 case 0x28:
-                    said["is_definition"] = value != 0
+                    attributes["is_definition"] = value != 0
         self._count(len(parameters), depth + 1)
-        said["parameters"] = dict(self._parameter(*place, depth) for place in parameters)
-        said["metrics"], said["aliases"] = self._metrics(metrics, depth + 1)
-        return said
+        attributes["parameters"] = dict(self._parameter(*place, depth) for place in parameters)
+        attributes["metrics"], attributes["aliases"] = self._metrics(metrics, depth + 1)
+        return attributes
 
     def _parameter(self, start: int, stop: int, depth: int) -> tuple[str, Value]:
         name, type_ = "", 0
@@ -212,11 +214,11 @@ class Decoder:
             elif tag == 0x10:
                 type_ = value & 0xFFFF_FFFF
             elif (kind := _OF_PARAMETER.get(tag)) is not None:
-                place = self._only(place, kind, value, end)
+                place = self._single(place, kind, value, end)
         return name, None if place is None else self._value(*place, type_, depth)
 
     def _packed(self, start: int, stop: int) -> list[int]:
-        """Numbers one after the other: how newer writers may write what is repeated."""
+        """Return repeated numbers that are packed one after the other, as newer writers write them."""
         data, numbers = self._data[start:stop], []
         at = 0
         try:
@@ -232,14 +234,14 @@ class Decoder:
 
     def _count(self, nodes: int, depth: int) -> None:
         self._nodes += nodes
-        if self._nodes > MOST_NODES:
-            raise BoundError(f"more than {MOST_NODES} Sparkplug B values")
-        if depth > MOST_DEPTH:
-            raise BoundError(f"more than {MOST_DEPTH} Sparkplug B values inside each other")
+        if self._nodes > MAX_NODES:
+            raise BoundError(f"more than {MAX_NODES} Sparkplug B values")
+        if depth > MAX_DEPTH:
+            raise BoundError(f"more than {MAX_DEPTH} Sparkplug B values inside each other")
 
     @staticmethod
-    def _only(place: tuple[int, int, int] | None, kind: int, value: int, stop: int) -> tuple[int, int, int]:
-        """The place of the only value. Readers differ in what they make of two, so that two could hide one."""
+    def _single(place: tuple[int, int, int] | None, kind: int, value: int, stop: int) -> tuple[int, int, int]:
+        """Return the place of the only value. Readers differ in what they make of two, so that two could hide one."""
         if place is not None:
             raise ContentError(f"there are two values where one is expected, up to byte {stop}")
         return kind, value, stop

@@ -23,10 +23,10 @@ from penstock.model.sparkplug.protobuf import (
     varint_field,
     write_varint,
 )
-from penstock.model.values import LEAST_INT, MOST_INT, MOST_UINT, SECOND, Timestamp, Uint, Value
+from penstock.model.values import MAX_INT, MAX_UINT, MIN_INT, SECOND, Timestamp, Uint, Value
 
 KEYS = ("value", "type", "alias", "timestamp", "properties", "historical", "transient")
-"""What may be said of a metric."""
+"""The keys of a metric."""
 
 _INTEGERS = {"Int8": 8, "Int16": 16, "Int32": 32, "Int64": 64, "UInt8": 8, "UInt16": 16, "UInt32": 32, "UInt64": 64}
 _LONG = ("Int64", "UInt64", "DateTime")
@@ -34,19 +34,20 @@ _TEXTS = ("String", "Text", "UUID")
 
 
 def write_plain(metrics: Mapping[str, Any], seq: int | None = None, timestamp: int | None = None) -> bytes:
-    """The payload with these metrics, in this order; raises `ContentError` for what cannot be written."""
-    made = bytearray()
+    """Return the payload with these metrics, in this order; raises `ContentError` for what cannot be written."""
+    payload = bytearray()
     if timestamp is not None:
-        made += varint_field(key(1, VARINT), timestamp)
-    for name, said in metrics.items():
-        made += length_field(key(2, LENGTH), _metric(name, said))
+        payload += varint_field(key(1, VARINT), timestamp)
+    for name, metric in metrics.items():
+        payload += length_field(key(2, LENGTH), _metric(name, metric))
     if seq is not None:
-        made += varint_field(key(3, VARINT), seq)
-    return bytes(made)
+        payload += varint_field(key(3, VARINT), seq)
+    return bytes(payload)
 
 
 def read_plain(payload: bytes) -> dict[str, Any]:
-    """The values of a payload's metrics, by name, or as `alias 7` where only that is said; raises `ContentError`.
+    """Return the values of a payload's metrics, by name, or as `alias 7` where only that is said; raises
+    `ContentError`.
 
     Of several values of one metric it is the last.
     """
@@ -60,7 +61,7 @@ def read_plain(payload: bytes) -> dict[str, Any]:
 
 
 def plain(value: Value) -> Any:
-    """A value as JSON can have it: a time is a text, bytes are in Base64."""
+    """Return a value as JSON can have it: a time is a text, bytes are in Base64."""
     match value:
         case Timestamp(nanos):
             seconds, rest = divmod(nanos, SECOND)
@@ -77,47 +78,47 @@ def plain(value: Value) -> Any:
     return value
 
 
-def _metric(name: str, said: Any) -> bytes:
-    more: Mapping[str, Any] = said if isinstance(said, Mapping) else {"value": said}
-    unknown = [one for one in more if one not in KEYS]
+def _metric(name: str, metric: Any) -> bytes:
+    fields: Mapping[str, Any] = metric if isinstance(metric, Mapping) else {"value": metric}
+    unknown = [key_name for key_name in fields if key_name not in KEYS]
     if unknown:
         raise ContentError(f"metric `{name}`: unknown key `{unknown[0]}`: expected {', '.join(KEYS)}")
-    value = more.get("value")
-    type_ = more.get("type") or _type_of(value)
+    value = fields.get("value")
+    type_ = fields.get("type") or _type_of(value)
     if type_ not in TYPES:
         raise ContentError(f"metric `{name}`: unknown type `{type_}`")
-    made = bytearray(length_field(key(1, LENGTH), name.encode()))
+    data = bytearray(length_field(key(1, LENGTH), name.encode()))
     for number, about in ((2, "alias"), (3, "timestamp")):
-        if more.get(about) is not None:
-            made += varint_field(key(number, VARINT), _number(name, about, more[about]))
-    made += varint_field(key(4, VARINT), TYPES.index(type_))
+        if fields.get(about) is not None:
+            data += varint_field(key(number, VARINT), _number(name, about, fields[about]))
+    data += varint_field(key(4, VARINT), TYPES.index(type_))
     for number, about in ((5, "historical"), (6, "transient")):
-        if more.get(about):
-            made += varint_field(key(number, VARINT), 1)
-    if more.get("properties"):
-        made += length_field(key(9, LENGTH), _properties(name, more["properties"]))
-    return bytes(made + (varint_field(key(7, VARINT), 1) if value is None else _value(name, type_, value, 10)))
+        if fields.get(about):
+            data += varint_field(key(number, VARINT), 1)
+    if fields.get("properties"):
+        data += length_field(key(9, LENGTH), _properties(name, fields["properties"]))
+    return bytes(data + (varint_field(key(7, VARINT), 1) if value is None else _value(name, type_, value, 10)))
 
 
 def _type_of(value: Any) -> str:
-    """The type of a value that is said without one."""
+    """Return the type of a value that has none declared."""
     if isinstance(value, bool):
         return "Boolean"
     if isinstance(value, int):
-        return "Int64" if value <= MOST_INT else "UInt64"
+        return "Int64" if value <= MAX_INT else "UInt64"
     if isinstance(value, float):
         return "Double"
     return "String" if isinstance(value, str) else "Unknown"
 
 
 def _value(name: str, type_: str, value: Any, first: int) -> bytes:
-    """A value's field; `first` is the number of the first way to write one."""
+    """Return a value's field; `first` is the number of the first way to write one."""
     match value:
         case bool() if type_ == "Boolean":
             return varint_field(key(first + 4, VARINT), int(value))
         case int() if not isinstance(value, bool) and (type_ in _INTEGERS or type_ == "DateTime"):
             bits = _INTEGERS.get(type_, 64)
-            if not LEAST_INT <= value <= MOST_UINT:
+            if not MIN_INT <= value <= MAX_UINT:
                 raise ContentError(f"metric `{name}`: `{value}` has more than 64 bits")
             return varint_field(key(first + (type_ in _LONG), VARINT), value % (1 << max(bits, 32)))
         case int() | float() if not isinstance(value, bool) and type_ in ("Float", "Double"):
@@ -129,20 +130,20 @@ def _value(name: str, type_: str, value: Any, first: int) -> bytes:
     raise ContentError(f"metric `{name}`: `{value}` is no value of type {type_} that can be written here")
 
 
-def _properties(name: str, said: Any) -> bytes:
-    if not isinstance(said, Mapping):
-        raise ContentError(f"metric `{name}`: expected `properties` by name, found `{said}`")
-    keys = b"".join(length_field(key(1, LENGTH), one.encode()) for one in said)
-    return keys + b"".join(length_field(key(2, LENGTH), _property(name, value)) for value in said.values())
+def _properties(name: str, properties: Any) -> bytes:
+    if not isinstance(properties, Mapping):
+        raise ContentError(f"metric `{name}`: expected `properties` by name, found `{properties}`")
+    keys = b"".join(length_field(key(1, LENGTH), property_name.encode()) for property_name in properties)
+    return keys + b"".join(length_field(key(2, LENGTH), _property(name, value)) for value in properties.values())
 
 
 def _property(name: str, value: Any) -> bytes:
     type_ = _type_of(value)
-    made = varint_field(key(1, VARINT), TYPES.index(type_))
-    return made + (varint_field(key(2, VARINT), 1) if value is None else _value(name, type_, value, 3))
+    data = varint_field(key(1, VARINT), TYPES.index(type_))
+    return data + (varint_field(key(2, VARINT), 1) if value is None else _value(name, type_, value, 3))
 
 
 def _number(name: str, about: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_UINT:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_UINT:
         raise ContentError(f"metric `{name}`: expected a number as `{about}`, found `{value}`")
     return value

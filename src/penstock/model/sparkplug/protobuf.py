@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers: where the fields of a message begin and end, and what stands in them.
+"""The wire format of protocol buffers: the positions and values of the fields of a message.
 
 Only offsets are found; nothing is copied. What a field means is for whoever knows the message.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from penstock.model.errors import ContentError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
-"""How a field is written: the last three bits of its key."""
+"""The wire types of fields: the last three bits of a key."""
 
 Field = tuple[int, int, int, int]
 """A field: its key (number * 8 + how it is written), its value, where it starts, where it stops.
@@ -16,17 +16,17 @@ Field = tuple[int, int, int, int]
 The value of a `VARINT` is the number, without sign; of the others it is the place where their bytes start.
 """
 
-_MOST_KEY = (1 << 32) - 1
+_MAX_KEY = (1 << 32) - 1
 _64_BITS = (1 << 64) - 1
 
 
 def key(number: int, written: int) -> int:
-    """The key of a field."""
+    """Return the key of a field."""
     return number << 3 | written
 
 
 def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
-    """The fields of the message between two places, in order; raises `ContentError` where it is damaged."""
+    """Yield the fields of the message between two places, in order; raises `ContentError` where it is damaged."""
     at = start
     try:
         while at < stop:
@@ -47,18 +47,18 @@ def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
             elif written in _SIZES:
                 value, at = at, at + _SIZES[written]
             else:
-                raise ContentError(f"the field at byte {start} is written in a way that there is not: {written}")
+                raise ContentError(f"the field at byte {start} has the unknown wire type {written}")
             if at > stop:
                 raise IndexError
-            if not 8 <= tag <= _MOST_KEY:
-                raise ContentError(f"the field at byte {start} has a number that there is not: {tag >> 3}")
+            if not 8 <= tag <= _MAX_KEY:
+                raise ContentError(f"the field at byte {start} has the invalid number {tag >> 3}")
             yield tag, value, start, at
     except IndexError:
         raise ContentError(f"the field at byte {start} is cut short") from None
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of at most 64 bits, seven in a byte, the lowest first; and the place after it.
+    """Return a number of at most 64 bits, seven in a byte, the lowest first; and the place after it.
 
     Raises `IndexError` at the end of the data, and `ContentError` for a number that is too long.
     """
@@ -73,23 +73,23 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def length_field(tag: int, body: bytes) -> bytes:
-    """A field with a length, written."""
+    """Return a field with a length, written."""
     return write_varint(tag) + write_varint(len(body)) + body
 
 
 def varint_field(tag: int, number: int) -> bytes:
-    """A field with a number that has no sign, written."""
+    """Return a field with a number that has no sign, written."""
     return write_varint(tag) + write_varint(number)
 
 
 def write_varint(number: int) -> bytes:
-    """A number as `varint` reads it."""
-    made = bytearray()
+    """Return a number as `varint` reads it."""
+    encoded = bytearray()
     while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    made.append(number)
-    return bytes(made)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 _SIZES = {FIXED64: 8, FIXED32: 4}

@@ -10,12 +10,12 @@ OF_NODES = frozenset({"NBIRTH", "NDEATH", "NDATA", "NCMD"})
 OF_DEVICES = frozenset({"DBIRTH", "DDEATH", "DDATA", "DCMD"})
 BIRTHS = frozenset({"NBIRTH", "DBIRTH"})
 REPORTS = frozenset({"NDATA", "DDATA"})
-"""What reports by exception: only what has changed."""
+"""Messages that report by exception: only what has changed."""
 NUMBERED = frozenset({"NBIRTH", "DBIRTH", "NDATA", "DDATA", "DDEATH"})
-"""What has a `seq`, counted for each edge node; its will, NDEATH, has none."""
+"""Messages with a `seq`, counted for each edge node; its will, NDEATH, has none."""
 
 
-class Source(NamedTuple):
+class SparkplugSource(NamedTuple):
     """An edge node, or a device behind one."""
 
     group: str
@@ -23,9 +23,9 @@ class Source(NamedTuple):
     device: str = ""
 
     @property
-    def node(self) -> "Source":
+    def node(self) -> "SparkplugSource":
         """The edge node itself."""
-        return Source(self.group, self.edge)
+        return SparkplugSource(self.group, self.edge)
 
     def __str__(self) -> str:
         return "/".join(self if self.device else self[:2])
@@ -35,30 +35,30 @@ class MessageTopic(NamedTuple):
     """The parts of a topic: a message of (or a command to) a source; or the state of a host."""
 
     type: str
-    source: Source | None
+    source: SparkplugSource | None
     host: str = ""
 
 
 def in_namespace(topic: str) -> bool:
-    """Whether a topic belongs to Sparkplug, validly or not."""
+    """Return whether a topic belongs to Sparkplug, validly or not."""
     return topic == NAMESPACE or topic.startswith(NAMESPACE + "/")
 
 
 def is_birth(topic: str) -> bool:
-    """Whether a topic is that of birth certificates."""
+    """Return whether a topic is that of birth certificates."""
     levels = topic.split("/")
     return levels[0] == NAMESPACE and len(levels) in (4, 5) and levels[2] in BIRTHS
 
 
 def message_topic(topic: str) -> MessageTopic:
-    """The parts of a topic of the namespace; raises `ContentError` for one that the norm does not know."""
+    """Return the parts of a topic of the namespace; raises `ContentError` for one that the norm does not know."""
     match topic.split("/"):
         case [_, "STATE", host] if host:
             return MessageTopic(STATE, None, host)
         case [_, group, kind, edge] if kind in OF_NODES and group and edge:
-            return MessageTopic(kind, Source(group, edge))
+            return MessageTopic(kind, SparkplugSource(group, edge))
         case [_, group, kind, edge, device] if kind in OF_DEVICES and group and edge and device:
-            return MessageTopic(kind, Source(group, edge, device))
+            return MessageTopic(kind, SparkplugSource(group, edge, device))
     raise ContentError(
         f"`{topic}` is not a Sparkplug topic: expected `{NAMESPACE}/<group>/<N… type>/<edge node>`, "
         f"`{NAMESPACE}/<group>/<D… type>/<edge node>/<device>` or `{NAMESPACE}/STATE/<host>`"

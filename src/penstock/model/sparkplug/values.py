@@ -1,9 +1,9 @@
-"""How Sparkplug B writes numbers, times and arrays; types are named by the numbers of its norm, section 6.4."""
+"""Numbers, times and arrays as Sparkplug B writes them; types are named by the numbers of its norm, section 6.4."""
 
 import struct
 from collections.abc import Callable, Iterable
 
-from penstock.model.content.bounds import MOST_NODES
+from penstock.model.content.bounds import MAX_NODES
 from penstock.model.errors import BoundError, ContentError
 from penstock.model.values import LAST_SECOND, Timestamp, Value, unsigned
 
@@ -13,19 +13,19 @@ _DATE_TIME = 13
 
 
 def integer(number: int, type_: int) -> Value:
-    """The value that a number without sign stands for: of a signed type, of a time, or itself."""
+    """Return the value that a number without sign stands for: of a signed type, of a time, or itself."""
     if bits := _BITS.get(type_):
         return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)  # two's complement, in as many bits
     return moment(number) if type_ == _DATE_TIME else unsigned(number)
 
 
 def moment(milliseconds: int) -> Timestamp | int:
-    """A time since 1970; beyond the year 9999 there are no timestamps, so it stays a number."""
+    """Return a time since 1970; beyond the year 9999 there are no timestamps, so it stays a number."""
     return Timestamp(milliseconds * 1_000_000) if milliseconds // 1000 <= LAST_SECOND else unsigned(milliseconds)
 
 
 def array_of(data: bytes, type_: int) -> Value:
-    """The list that an array's bytes are; bytes of any other type are themselves. Raises `ContentError`."""
+    """Return the list that an array's bytes are; bytes of any other type are themselves. Raises `ContentError`."""
     read = _ARRAYS.get(type_)
     return read(data) if read else data
 
@@ -43,17 +43,17 @@ def _numbers(code: str, of_number: Callable[[int], Value] | None = None) -> Call
 
 
 def _booleans(data: bytes) -> list[Value]:
-    """Their count in four bytes, then eight to a byte, the highest bit first."""
+    """Decode booleans: their count in four bytes, then eight to a byte, the highest bit first."""
     count = int.from_bytes(data[:4], "little")
     if len(data) != 4 + (count + 7) // 8:
         raise ContentError(f"an array of {count} booleans has {len(data)} bytes")
-    if count > MOST_NODES:  # checked here, as the list would be 64 times as large as the payload
-        raise BoundError(f"more than {MOST_NODES} Sparkplug B values")
+    if count > MAX_NODES:  # checked here, as the list would be 64 times as large as the payload
+        raise BoundError(f"more than {MAX_NODES} Sparkplug B values")
     return [bool(data[4 + at // 8] & 0x80 >> at % 8) for at in range(count)]
 
 
 def _strings(data: bytes) -> list[Value]:
-    """Each ends with a zero byte."""
+    """Decode strings that each end with a zero byte."""
     *strings, rest = data.split(b"\0")
     if rest:
         raise ContentError("the last string of an array does not end")

@@ -9,11 +9,11 @@ import re
 from functools import lru_cache
 
 from penstock.model.errors import ContentError, PolicyError
-from penstock.model.quality import MOST_VALUES, Key, MetricValue
+from penstock.model.quality import MAX_VALUES, MetricKey, MetricValue
 from penstock.model.values import Timestamp
-from penstock.policy.quality.carriage import CLAIMED, MOST_PROPERTY, read_time
+from penstock.policy.quality.carriage import CLAIMED, MAX_PROPERTY, read_time
 
-Claims = dict[Key, tuple[float, Timestamp, Timestamp | None]]
+Claims = dict[MetricKey, tuple[float, Timestamp, Timestamp | None]]
 """By metric: the value, when it was measured, and when it was last changed."""
 
 _USER_PROPERTY = 0x26
@@ -35,8 +35,8 @@ _ENTRY = re.compile(
 
 
 def read_claims(properties: bytes) -> Claims | None:
-    """What the properties of an event claim, if they are nothing but claims in the form that is written."""
-    found: Claims = {}
+    """Return what the properties of an event claim, if they are nothing but claims in the form that is written."""
+    claims: Claims = {}
     at, end = 0, len(properties)
     while at < end:
         if properties[at] != _USER_PROPERTY:
@@ -46,29 +46,29 @@ def read_claims(properties: bytes) -> Claims | None:
             return None
         size = properties[name] << 8 | properties[name + 1]
         at = name + 2 + size
-        said = _ENTRY.fullmatch(properties, name + 2, at) if at <= end and size <= MOST_PROPERTY else None
-        if said is None:
+        entry = _ENTRY.fullmatch(properties, name + 2, at) if at <= end and size <= MAX_PROPERTY else None
+        if entry is None:
             return None
-        ids, number, created, modified = said.groups()
+        ids, number, created, modified = entry.groups()
         key, value, measured = _key(ids), float(number), _time(created)
-        if key is None or key in found or not math.isfinite(value) or measured is None:
+        if key is None or key in claims or not math.isfinite(value) or measured is None:
             return None
         changed = None if modified is None else _time(modified)
         if changed is None and modified is not None:
             return None
-        found[key] = value, measured, changed
-    return found if 0 < len(found) <= MOST_VALUES else None
+        claims[key] = value, measured, changed
+    return claims if 0 < len(claims) <= MAX_VALUES else None
 
 
 @lru_cache(maxsize=1024)  # there are a few, and many values
-def _key(text: bytes) -> Key | None:
+def _key(text: bytes) -> MetricKey | None:
     ids = _IDS.fullmatch(text)
-    return None if ids is None else Key(*(id.decode() for id in ids.groups()))
+    return None if ids is None else MetricKey(*(id.decode() for id in ids.groups()))
 
 
 @lru_cache(maxsize=1024)  # mostly, all values of an event are of the same time
 def _time(text: bytes) -> Timestamp | None:
-    """A time that a value can have."""
+    """Return a time that a value can have."""
     second = _second(text[:19])
     if second is None or len(text) == 19:
         return second
@@ -78,6 +78,6 @@ def _time(text: bytes) -> Timestamp | None:
 @lru_cache(maxsize=1024)
 def _second(text: bytes) -> Timestamp | None:
     try:
-        return MetricValue(Key("a", "a", "a"), 0.0, read_time(f"{text.decode()}Z")).created
+        return MetricValue(MetricKey("a", "a", "a"), 0.0, read_time(f"{text.decode()}Z")).created
     except (ContentError, PolicyError):
         return None

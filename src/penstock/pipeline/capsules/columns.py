@@ -12,39 +12,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.model.values import Value
-from penstock.policy.capsules.capsule import Capsule, Fuse, Place
-from penstock.policy.capsules.steps import MOST_KEY
+from penstock.policy.capsules.capsule import Capsule, FuseReduction, KeyPlace
+from penstock.policy.capsules.steps import MAX_KEY
 
 Objects = Sequence[Mapping[str, Value]]
 
 
 def columns_of(capsule: Capsule, topics: Sequence[str], objects: Objects) -> dict[str, Any] | None:
-    """By name, the columns for the groups, the numbers and the sources of events; None if one of these has none."""
+    """Return by name the columns for the groups, the numbers and the sources of events; None if one has none."""
     reduction = capsule.reduction
-    source = reduction.source if isinstance(reduction, Fuse) else None
+    source = reduction.source if isinstance(reduction, FuseReduction) else None
     made: dict[str, Any] = {"source": [""] * len(topics) if source is None else _keys(source, topics, objects)}
     made |= {f"k{at}": _keys(place, topics, objects) for at, (_, place) in enumerate(reduction.by)}
     made |= {f"n{at}": _numbers(path, objects) for at, path in enumerate(reduction.paths)}
     return None if any(column is None for column in made.values()) else made
 
 
-def _keys(place: Place, topics: Sequence[str], objects: Objects) -> list[str] | None:
+def _keys(place: KeyPlace, topics: Sequence[str], objects: Objects) -> list[str] | None:
     if isinstance(place, int):
-        found = [_level(topic, place) for topic in topics]
-        return None if None in found else [one for one in found if one is not None]
+        levels = [_level(topic, place) for topic in topics]
+        return None if None in levels else [level for level in levels if level is not None]
     values = _values(place, objects)
     kinds = set(map(type, values))
     if kinds == {int}:
         values = [*map(str, values)]
     elif kinds != {str}:
         return None
-    return values if max(map(len, values)) <= MOST_KEY else None
+    return values if max(map(len, values)) <= MAX_KEY else None
 
 
 @lru_cache(maxsize=10_000)
 def _level(topic: str, place: int) -> str | None:
     levels = topic.split("/")
-    return levels[place - 1] if len(levels) >= place and len(levels[place - 1]) <= MOST_KEY else None
+    return levels[place - 1] if len(levels) >= place and len(levels[place - 1]) <= MAX_KEY else None
 
 
 def _numbers(path: tuple[str, ...], objects: Objects) -> pa.Array | None:
@@ -59,8 +59,8 @@ def _numbers(path: tuple[str, ...], objects: Objects) -> pa.Array | None:
 
 
 def _values(path: tuple[str, ...], objects: Objects) -> list[Any]:
-    """What is there in each; None if nothing is."""
-    found: list[Any] = [*objects]
+    """Return the values of each column; None if it has none."""
+    values: list[Any] = [*objects]
     for name in path:
-        found = [one.get(name) if type(one) is dict else None for one in found]
-    return found
+        values = [value.get(name) if type(value) is dict else None for value in values]
+    return values

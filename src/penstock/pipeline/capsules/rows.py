@@ -21,7 +21,7 @@ from penstock.domain.compile.capsules import compiled
 from penstock.domain.schema.contents import reader
 from penstock.engine.events import user_properties
 from penstock.language.evaluators.times import timestamp_to_string
-from penstock.model.content.content import Attributes, Content, Format, Reader, Widen
+from penstock.model.content.content import Attributes, Content, ContentReader, Format, Widen
 from penstock.model.content.json_objects import read_objects
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
@@ -29,10 +29,10 @@ from penstock.model.quality import NO_QUALITY, MetricValue, Quality
 from penstock.model.values import Timestamp
 from penstock.pipeline.capsules.claims import Claims, read_claims
 from penstock.pipeline.capsules.columns import columns_of
-from penstock.pipeline.spark.policies import Policies, Standing
-from penstock.pipeline.stages.release import UNTIL
-from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, Fuse, Late, Window
-from penstock.policy.capsules.steps import Taken, take
+from penstock.pipeline.spark.policies import Policies, PolicyFiles
+from penstock.pipeline.tables.view import UNTIL
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, CapsuleWindow, FuseReduction, Late
+from penstock.policy.capsules.steps import CapsuleInput, take
 from penstock.policy.contracts.release import RETAIN_UNTIL, read_retain
 from penstock.policy.quality.carriage import ATTACHED, CLAIMED, MEMBER, read_properties, read_quality
 from penstock.wire.properties import Properties, encode_properties
@@ -57,48 +57,48 @@ _NANOSECONDS = 1_000
 
 
 @dataclass(frozen=True)
-class Reference:
+class CapsuleReference:
     """A capsule of a domain, where it is needed: it is compiled there, once."""
 
     policies: Policies
     name: str
 
     @property
-    def standing(self) -> Standing:
-        """The domain that it is of."""
+    def standing(self) -> PolicyFiles:
+        """Return the domain that the capsule is of."""
         assert self.policies.stands is not None
         return self.policies.by_digest[self.policies.stands]
 
     def capsule(self) -> Capsule:
-        """Raises `PolicyError`."""
+        """Compile the capsule; raises `PolicyError`."""
         return _compiled(self.standing, self.name)[0]
 
-    def reader(self) -> Reader:
-        """What reads the content of events."""
+    def reader(self) -> ContentReader:
+        """Return the reader of the content of events."""
         return _compiled(self.standing, self.name)[1]
 
 
 @lru_cache(maxsize=64)
-def _compiled(standing: Standing, name: str) -> tuple[Capsule, Reader]:
+def _compiled(standing: PolicyFiles, name: str) -> tuple[Capsule, ContentReader]:
     domain = standing.domain()
     return compiled(domain, name), reader(domain.content)
 
 
 def row_types(capsule: Capsule) -> pa.Schema:
-    """The columns of what is taken."""
+    """Return the types of the columns that are taken."""
     fields = [("at", pa.int64()), ("arrival", pa.int64()), ("problem", pa.string()), ("event", EVENT_TYPE)]
     fields.append((UNTIL, pa.int64()))
     fields += [(f"k{at}", pa.string()) for at in range(len(capsule.reduction.by))]
     fields += [(f"n{at}", pa.float64()) for at in range(len(capsule.reduction.paths))]
     for at in range(len(capsule.metrics)):
         fields += [(f"q{at}", pa.float64()), (f"c{at}", pa.int64()), (f"a{at}", pa.int64())]
-    if isinstance(capsule.reduction, Fuse):
+    if isinstance(capsule.reduction, FuseReduction):
         fields += [("source", pa.string()), ("seq", pa.int64()), ("place", pa.int32()), ("part", pa.int32())]
     return pa.schema(fields)
 
 
-def taken(rows: DataFrame, reference: Reference, closed: int | None) -> DataFrame:
-    """What the capsule takes of rows of a view; windows that end before `closed`, with their lateness, are over."""
+def taken(rows: DataFrame, reference: CapsuleReference, closed: int | None) -> DataFrame:
+    """Return the rows of a view that a capsule takes; windows that end before `closed` with their lateness are over."""
     types = row_types(reference.capsule())
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -111,8 +111,8 @@ def taken(rows: DataFrame, reference: Reference, closed: int | None) -> DataFram
     return read.mapInArrow(work, from_arrow_schema(types))
 
 
-def late_starts(window: Window, at: int, now: int) -> list[int]:
-    """The windows of a time that are closed by now."""
+def late_starts(window: CapsuleWindow, at: int, now: int) -> list[int]:
+    """Return the windows of a time that are closed by now."""
     if at + window.lateness >= now:  # they end after that time
         return []
     return [start for start in window.starts(at) if start + window.length + window.lateness <= now]
@@ -121,7 +121,7 @@ def late_starts(window: Window, at: int, now: int) -> list[int]:
 class _Reading:
     """The events of a task."""
 
-    def __init__(self, reference: Reference, closed: int | None) -> None:
+    def __init__(self, reference: CapsuleReference, closed: int | None) -> None:
         self._capsule = reference.capsule()
         self._types = row_types(self._capsule)
         self._reader = reference.reader()
@@ -129,7 +129,7 @@ class _Reading:
         self._kinds: dict[tuple[str, str | None], tuple[Event, bool, Widen | None]] = {}
 
     def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What is taken of a batch; then what is put aside, and how far it is."""
+        """Return the rows that are taken of a batch; then those put aside, and how far the batch is."""
         capsule, closed = self._capsule, self._closed
         keeps_late = capsule.window.late is Late.QUARANTINE
         arrival, topics = batch["arrival"].to_pylist(), batch["topic"].to_pylist()
@@ -138,36 +138,36 @@ class _Reading:
             yield quick
             yield pa.RecordBatch.from_pylist([{"arrival": max(arrival)}], schema=self._types)
             return
-        kept, said, places, aside = list[Taken](), list[Claims](), list[int](), list[dict[str, Any]]()
+        kept, claimed, places, aside = list[CapsuleInput](), list[Claims](), list[int](), list[dict[str, Any]]()
         carried = self._carried(batch)
         for at, content in enumerate(self._contents(topics, batch)):
             came = arrival[at]
             try:
                 claims = _claims(content, carried[at], came)
                 quality = _made(claims) if capsule.before else NO_QUALITY  # nobody else asks for it here
-                found = take(capsule, topics[at], content, quality, came)
+                taken = take(capsule, topics[at], content, quality, came)
             except PolicyError as error:
                 aside.append(_put_aside(batch, at, str(error)))
                 continue
-            if found is None:
+            if taken is None:
                 continue
-            late = late_starts(capsule.window, found.at, came if closed is None else max(came, closed))
+            late = late_starts(capsule.window, taken.at, came if closed is None else max(came, closed))
             if late and keeps_late:
                 aside.append(_put_aside(batch, at, f"late for {_windows(late)}"))
-            kept.append(found)
-            said.append(_unmade(found.quality) if capsule.before else claims)
+            kept.append(taken)
+            claimed.append(_unmade(taken.quality) if capsule.before else claims)
             places.append(at)
         if kept:
-            made: dict[str, Any] = {"at": [one.at for one in kept], "source": [one.source for one in kept]}
+            made: dict[str, Any] = {"at": [taken.at for taken in kept], "source": [taken.source for taken in kept]}
             groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
             made |= {f"k{at}": column for at, column in enumerate(groups)}
             made |= {f"n{at}": column for at, column in enumerate(numbers)}
-            yield self._made(made, said, batch.take(pa.array(places)))
+            yield self._made(made, claimed, batch.take(pa.array(places)))
         aside.append({"arrival": max(arrival)})
         yield pa.RecordBatch.from_pylist(aside, schema=self._types)
 
     def _by_columns(self, batch: pa.RecordBatch, arrival: list[int], topics: list[str]) -> pa.RecordBatch | None:
-        """The same, column by column, if there is nothing to ask of single events: each is a JSON object with the
+        """Return the rows column by column, if there is nothing to ask of single events: each is a JSON object with the
         numbers and the group that it must have, and none is late. None: it is not so.
         """
         capsule, lateness = self._capsule, self._capsule.window.lateness
@@ -175,36 +175,42 @@ class _Reading:
             return None
         if self._closed is not None and min(arrival) + lateness < self._closed:
             return None
-        kinds = [self._kind(*one) for one in zip(topics, batch["content_type"].to_pylist(), strict=True)]
+        kinds = [self._kind(*pair) for pair in zip(topics, batch["content_type"].to_pylist(), strict=True)]
         if any(not is_json or widen is not None for _, is_json, widen in kinds):
             return None
-        objects = [one for one in read_objects(batch["payload"].to_pylist()) if one is not None and MEMBER not in one]
-        claims = ({} if one is None else read_claims(one) for one in self._carried(batch))
-        said = [one for one in claims if one is not None]
-        if len(objects) < batch.num_rows or len(said) < batch.num_rows:
+        objects = [
+            members
+            for members in read_objects(batch["payload"].to_pylist())
+            if members is not None and MEMBER not in members
+        ]
+        claims = ({} if properties is None else read_claims(properties) for properties in self._carried(batch))
+        claimed = [claim for claim in claims if claim is not None]
+        if len(objects) < batch.num_rows or len(claimed) < batch.num_rows:
             return None
         made = columns_of(capsule, topics, objects)
-        return None if made is None else self._made({"at": batch["arrival"], **made}, said, batch)
+        return None if made is None else self._made({"at": batch["arrival"], **made}, claimed, batch)
 
-    def _made(self, made: dict[str, Any], said: list[Claims], rows: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of what is known already, the quality that events claim, and what their rows have."""
+    def _made(self, made: dict[str, Any], claimed: list[Claims], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch of what is known already, the quality that events claim, and what their rows have."""
         made |= {name: rows[name] for name in ("arrival", *_PLACE)}
         if pc.any(pc.match_substring(rows["properties"], RETAIN_UNTIL)).as_py():
-            made[UNTIL] = [_until(one) for one in rows["properties"].to_pylist()]
-        known = {key for each in said for key in each}
+            made[UNTIL] = [_until(properties) for properties in rows["properties"].to_pylist()]
+        known = {key for each in claimed for key in each}
         for at, key in enumerate(self._capsule.metrics):
             if key in known:
-                values = [one.get(key) for one in said]
-                made[f"q{at}"] = [None if one is None else one[0] for one in values]
-                made[f"c{at}"] = [None if one is None else one[1].nanos // _NANOSECONDS for one in values]
-                made[f"a{at}"] = [None if one is None else (one[2] or one[1]).nanos // _NANOSECONDS for one in values]
+                values = [claims.get(key) for claims in claimed]
+                made[f"q{at}"] = [None if value is None else value[0] for value in values]
+                made[f"c{at}"] = [None if value is None else value[1].nanos // _NANOSECONDS for value in values]
+                made[f"a{at}"] = [
+                    None if value is None else (value[2] or value[1]).nanos // _NANOSECONDS for value in values
+                ]
         columns = [_array(made.get(field.name), field.type, rows.num_rows) for field in self._types]
         return pa.RecordBatch.from_arrays(columns, schema=self._types)
 
     def _contents(self, topics: list[str], batch: pa.RecordBatch) -> Iterator[Content]:
-        """The content of events; JSON is read many at a time."""
+        """Return the content of events; JSON is read many at a time."""
         payloads = batch["payload"].to_pylist()
-        kinds = [self._kind(*one) for one in zip(topics, batch["content_type"].to_pylist(), strict=True)]
+        kinds = [self._kind(*pair) for pair in zip(topics, batch["content_type"].to_pylist(), strict=True)]
         objects = read_objects([payload for payload, kind in zip(payloads, kinds, strict=True) if kind[1]])
         for payload, (event, is_json, widen) in zip(payloads, kinds, strict=True):
             members: Attributes | None = next(objects) if is_json else None
@@ -216,36 +222,36 @@ class _Reading:
     def _kind(self, topic: str, type: str | None) -> tuple[Event, bool, Widen | None]:
         known = self._kinds.get((topic, type))
         if known is None:
-            said = encode_properties(Properties(content_type=type)) if type else b""
-            event = Event(topic, b"", properties=said)
+            properties = encode_properties(Properties(content_type=type)) if type else b""
+            event = Event(topic, b"", properties=properties)
             known = self._kinds[topic, type] = (event, *self._reader.takes_objects(event))
         return known
 
     @staticmethod
     def _carried(batch: pa.RecordBatch) -> list[bytes | None]:
-        """The properties of events that may speak of quality."""
-        said = batch["properties"]
-        speaks = pc.or_(pc.match_substring(said, ATTACHED), pc.match_substring(said, CLAIMED))
-        found: list[bytes | None] = pc.if_else(pc.fill_null(speaks, False), said, None).to_pylist()
-        return found
+        """Return the properties of events that may speak of quality."""
+        properties = batch["properties"]
+        speaks = pc.or_(pc.match_substring(properties, ATTACHED), pc.match_substring(properties, CLAIMED))
+        carried: list[bytes | None] = pc.if_else(pc.fill_null(speaks, False), properties, None).to_pylist()
+        return carried
 
 
 def _claims(content: Content, properties: bytes | None, came: int) -> Claims:
-    """The quality of an event, by metric."""
+    """Return the quality of an event, by metric."""
     quick = None if properties is None else read_claims(properties)
     return _unmade(_quality(content, properties, came)) if quick is None else quick
 
 
 def _made(claims: Claims) -> Quality:
-    return Quality(MetricValue(key, *one) for key, one in claims.items())
+    return Quality(MetricValue(key, *value) for key, value in claims.items())
 
 
 def _unmade(quality: Quality) -> Claims:
-    return {one.key: (one.value, one.created, one.modified) for one in quality}
+    return {metric.key: (metric.value, metric.created, metric.modified) for metric in quality}
 
 
 def _quality(content: Content, properties: bytes | None, came: int) -> Quality:
-    """What nodes have attached, else what the event says of itself; none if that is not in order."""
+    """Return the quality that nodes have attached, else what the event claims itself; none if that is not valid."""
     attributes = content.attributes
     is_said = isinstance(attributes, dict) and (MEMBER in attributes or content.format is Format.XML)
     if properties is None and not is_said:
@@ -255,8 +261,8 @@ def _quality(content: Content, properties: bytes | None, came: int) -> Quality:
         if properties is not None:
             pairs = user_properties.carried(properties).user_properties
             name = ATTACHED if any(name == ATTACHED for name, _ in pairs) else CLAIMED
-            if found := read_properties(pairs, received, name):
-                return found
+            if quality := read_properties(pairs, received, name):
+                return quality
         return read_quality(content, received) if is_said else NO_QUALITY
     except ContentError:
         return NO_QUALITY
@@ -269,7 +275,7 @@ def _put_aside(batch: pa.RecordBatch, at: int, problem: str) -> dict[str, Any]:
 
 
 def _until(properties: bytes | None) -> int | None:
-    """When an event with such properties is to be deleted, in microseconds; if that cannot be read, at once."""
+    """Return when an event with such properties is to be deleted, in microseconds; at once, if that cannot be read."""
     if properties is None or RETAIN_UNTIL.encode() not in properties:
         return None
     texts = [text for name, text in user_properties.carried(properties).user_properties if name == RETAIN_UNTIL]

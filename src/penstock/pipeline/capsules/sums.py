@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.model.errors import PolicyError
-from penstock.model.quality import Direction, Key, MetricValue, Quality
+from penstock.model.quality import Direction, MetricKey, MetricValue, Quality
 from penstock.model.values import Timestamp
-from penstock.pipeline.capsules.rows import Reference
-from penstock.pipeline.stages.release import UNTIL
-from penstock.policy.capsules.capsule import MICROSECONDS, Aggregate, Capsule, Function, Fuse
-from penstock.policy.capsules.steps import Made, Reduced, Taken, conclude, fused
+from penstock.pipeline.capsules.rows import CapsuleReference
+from penstock.pipeline.tables.view import UNTIL
+from penstock.policy.capsules.capsule import MICROSECONDS, AggregateFunction, AggregateReduction, Capsule, FuseReduction
+from penstock.policy.capsules.steps import CapsuleInput, CapsuleResult, ReducedGroup, conclude, fused
 from penstock.policy.quality.carriage import write_properties
 from penstock.policy.quality.summaries import Statistic, Summary, propagate_summaries, statistic_of
 from penstock.wire.properties import Properties, encode_properties
@@ -61,7 +61,7 @@ def _keys(capsule: Capsule) -> list[str]:
 
 
 def summed(rows: DataFrame, capsule: Capsule, closed: int | None) -> DataFrame:
-    """What was taken, by window and group; without windows that were over when an event came."""
+    """Return the sums by window and group; without windows that were over when an event came."""
     window = capsule.window
     last = F.col("at") - F.pmod(F.col("at"), F.lit(window.slide))
     if window.length == window.slide:
@@ -72,27 +72,27 @@ def summed(rows: DataFrame, capsule: Capsule, closed: int | None) -> DataFrame:
         placed = rows.withColumn("start", F.explode_outer(starts))
     now = F.col("arrival") if closed is None else F.greatest(F.col("arrival"), F.lit(closed))
     in_time = F.col("start").isNull() | (F.col("start") + F.lit(window.length + window.lateness) > now)
-    return _aggregated(placed.filter(in_time), capsule, {one.name: one.of for one in _sums(capsule)})
+    return _aggregated(placed.filter(in_time), capsule, {total.name: total.of for total in _sums(capsule)})
 
 
 def together(parts: DataFrame, capsule: Capsule) -> DataFrame:
     """Parts of the same windows and groups, put together."""
-    return _aggregated(parts, capsule, {one.name: F.col(one.name) for one in _sums(capsule)}, are_parts=True)
+    return _aggregated(parts, capsule, {total.name: F.col(total.name) for total in _sums(capsule)}, are_parts=True)
 
 
 def is_open(capsule: Capsule, closed: int) -> Column:
-    """Whether a window is not over yet."""
+    """Return whether a window is not over yet."""
     return F.col("start") + F.lit(capsule.window.length + capsule.window.lateness) > F.lit(closed)
 
 
 def _aggregated(rows: DataFrame, capsule: Capsule, of: Mapping[str, Column], are_parts: bool = False) -> DataFrame:
     made = []
-    for one in _sums(capsule):
-        if one.how == "list":
-            found = F.flatten(F.collect_list(of[one.name])) if are_parts else F.collect_list(of[one.name])
+    for total in _sums(capsule):
+        if total.how == "list":
+            column = F.flatten(F.collect_list(of[total.name])) if are_parts else F.collect_list(of[total.name])
         else:
-            found = getattr(F, one.how)(of[one.name])
-        made.append(found.alias(one.name))
+            column = getattr(F, total.how)(of[total.name])
+        made.append(column.alias(total.name))
     return rows.groupBy(*_keys(capsule)).agg(*made)
 
 
@@ -100,28 +100,30 @@ def _sums(capsule: Capsule) -> list[_Sum]:
     is_input = F.col("start").isNotNull()
     sums = [_Sum("seen", "max", F.col("arrival")), _Sum("inputs", "sum", is_input.cast("long"))]
     sums.append(_Sum(UNTIL, "min", F.col(UNTIL)))  # what is made of several is kept no longer than any of them
-    if isinstance(capsule.reduction, Fuse):
+    if isinstance(capsule.reduction, FuseReduction):
         return [*sums, _Sum("items", "list", F.when(is_input, _item(capsule)))]
     return [*sums, *_of_values(capsule.reduction), *_of_quality(capsule, capsule.reduction)]
 
 
-def _of_values(reduction: Aggregate) -> Iterator[_Sum]:
+def _of_values(reduction: AggregateReduction) -> Iterator[_Sum]:
     for at, path in enumerate(reduction.paths):
-        asked = {one.function for one in reduction.values if one.path == path}
-        if asked & {Function.MEAN, Function.SUM}:
+        asked = {value.function for value in reduction.values if value.path == path}
+        if asked & {AggregateFunction.MEAN, AggregateFunction.SUM}:
             yield _Sum(f"s{at}", "sum", F.col(f"n{at}"))
-        if Function.MIN in asked:
+        if AggregateFunction.MIN in asked:
             yield _Sum(f"l{at}", "min", F.col(f"n{at}"))
-        if Function.MAX in asked:
+        if AggregateFunction.MAX in asked:
             yield _Sum(f"h{at}", "max", F.col(f"n{at}"))
 
 
-def _of_quality(capsule: Capsule, reduction: Aggregate) -> Iterator[_Sum]:
+def _of_quality(capsule: Capsule, reduction: AggregateReduction) -> Iterator[_Sum]:
     for at, key in enumerate(capsule.metrics):
         value = _aged(capsule, at, key)
         yield _Sum(f"m{at}", "sum", F.col(f"q{at}").isNotNull().cast("long"))
         yield _Sum(f"f{at}", "min", F.col(f"c{at}"))
-        for statistic in dict.fromkeys(statistic_of(one, key, capsule.catalogue) for one in reduction.operations):
+        for statistic in dict.fromkeys(
+            statistic_of(operation, key, capsule.catalogue) for operation in reduction.operations
+        ):
             name = f"{_LETTERS[statistic]}{at}"
             if statistic is Statistic.WORST:
                 is_higher = capsule.catalogue.definition(key).direction is Direction.HIGHER
@@ -133,8 +135,8 @@ def _of_quality(capsule: Capsule, reduction: Aggregate) -> Iterator[_Sum]:
                 yield _Sum(name, "sum", value)
 
 
-def _aged(capsule: Capsule, at: int, key: Key) -> Column:
-    """A metric at the end of the window: ages have grown by then, as `quality_propagate.aged` has it."""
+def _aged(capsule: Capsule, at: int, key: MetricKey) -> Column:
+    """Return a metric at the end of the window: ages have grown by then, as `quality_propagate.aged` has it."""
     value = F.col(f"q{at}")
     if capsule.catalogue.kind(key) != "freshness":
         return value
@@ -145,7 +147,7 @@ def _aged(capsule: Capsule, at: int, key: Key) -> Column:
 
 
 def _item(capsule: Capsule) -> Column:
-    """All that is known of an input."""
+    """Return all that is known of an input."""
     metrics = range(len(capsule.metrics))
     return F.struct(
         *("arrival", "seq", "place", "part", "at", "source"),
@@ -157,13 +159,13 @@ def _item(capsule: Capsule) -> Column:
 # --- results
 
 
-def results(sums: DataFrame, reference: Reference) -> DataFrame:
-    """What is made of windows that are over, with the columns `RESULTS`."""
+def results(sums: DataFrame, reference: CapsuleReference) -> DataFrame:
+    """Return the results of windows that are over, with the columns `RESULTS`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         capsule = reference.capsule()
         for batch in batches:
-            made = [one for row in batch.to_pylist() if (one := _result(capsule, row)) is not None]
+            made = [result for row in batch.to_pylist() if (result := _result(capsule, row)) is not None]
             yield pa.RecordBatch.from_pylist(made, schema=RESULTS)
 
     return sums.drop("problem", "event", "seen").mapInArrow(work, from_arrow_schema(RESULTS))
@@ -189,7 +191,7 @@ def _result(capsule: Capsule, row: dict[str, Any]) -> dict[str, Any] | None:
     return None if made is None else {**known, "inputs": reduced.inputs, **_told(made)}
 
 
-def _told(made: Made) -> dict[str, Any]:
+def _told(made: CapsuleResult) -> dict[str, Any]:
     carried = Properties(content_type=_JSON, user_properties=made.properties)
     return {
         "topic": made.topic,
@@ -200,29 +202,31 @@ def _told(made: Made) -> dict[str, Any]:
     }
 
 
-def _reduced(capsule: Capsule, group: tuple[str, ...], row: dict[str, Any]) -> Reduced:
+def _reduced(capsule: Capsule, group: tuple[str, ...], row: dict[str, Any]) -> ReducedGroup:
     start, reduction = row["start"], capsule.reduction
-    if isinstance(reduction, Fuse):
-        items = sorted(row["items"], key=lambda one: (one["arrival"], one["seq"], one["place"], one["part"]))
-        return fused(capsule, start, group, [_input(capsule, group, one) for one in items])
+    if isinstance(reduction, FuseReduction):
+        items = sorted(
+            row["items"], key=lambda itemue: (itemue["arrival"], itemue["seq"], itemue["place"], itemue["part"])
+        )
+        return fused(capsule, start, group, [_input(capsule, group, itemue) for itemue in items])
     inputs, values = row["inputs"], dict[str, float | int]()
-    for one in reduction.values:
-        at = reduction.paths.index(one.path) if one.path else 0
-        match one.function:
-            case Function.COUNT:
-                values[one.name] = inputs
-            case Function.MEAN:
-                values[one.name] = row[f"s{at}"] / inputs
-            case Function.SUM:
-                values[one.name] = row[f"s{at}"]
-            case Function.MIN:
-                values[one.name] = row[f"l{at}"]
-            case Function.MAX:
-                values[one.name] = row[f"h{at}"]
-    return Reduced(start, group, inputs, values, _quality(capsule, reduction, row))
+    for value in reduction.values:
+        at = reduction.paths.index(value.path) if value.path else 0
+        match value.function:
+            case AggregateFunction.COUNT:
+                values[value.name] = inputs
+            case AggregateFunction.MEAN:
+                values[value.name] = row[f"s{at}"] / inputs
+            case AggregateFunction.SUM:
+                values[value.name] = row[f"s{at}"]
+            case AggregateFunction.MIN:
+                values[value.name] = row[f"l{at}"]
+            case AggregateFunction.MAX:
+                values[value.name] = row[f"h{at}"]
+    return ReducedGroup(start, group, inputs, values, _quality(capsule, reduction, row))
 
 
-def _quality(capsule: Capsule, reduction: Aggregate, row: dict[str, Any]) -> Quality:
+def _quality(capsule: Capsule, reduction: AggregateReduction, row: dict[str, Any]) -> Quality:
     summaries = {
         key: Summary(
             row[f"m{at}"],
@@ -237,13 +241,13 @@ def _quality(capsule: Capsule, reduction: Aggregate, row: dict[str, Any]) -> Qua
     return propagate_summaries(reduction.operations, row["inputs"], summaries, capsule.catalogue, now, expected)
 
 
-def _input(capsule: Capsule, group: tuple[str, ...], item: dict[str, Any]) -> Taken:
+def _input(capsule: Capsule, group: tuple[str, ...], item: dict[str, Any]) -> CapsuleInput:
     values = [
         MetricValue(key, value, _time(created), None if created == changed else _time(changed))
         for key, value, created, changed in zip(capsule.metrics, item["q"], item["c"], item["a"], strict=True)
         if value is not None
     ]
-    return Taken(item["at"], group, tuple(item["n"]), Quality(values), item["source"])
+    return CapsuleInput(item["at"], group, tuple(item["n"]), Quality(values), item["source"])
 
 
 def _time(micros: int) -> Timestamp:

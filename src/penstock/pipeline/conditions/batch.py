@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql.pandas.functions import arrow_udf
 
 from penstock.language.condition import Condition, condition_of
-from penstock.language.errors import Failure, Kind, Outcome
+from penstock.language.errors import Failure, FailureKind, Outcome
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.tree import Tree, reads
@@ -27,12 +27,12 @@ _MICROSECOND = 1_000
 
 
 def over_struct(tree: Tree, content: Column) -> Column:
-    """What a condition comes to over content in a struct."""
+    """Return the outcome of a condition over content in a struct."""
     return _function(show(tree), _decide_records)(content)
 
 
 def over_payload(tree: Tree, payload: Column, format: Format | None) -> Column:
-    """What a condition comes to over payloads, as bytes or as text; without a format it is found by looking."""
+    """Return the outcome of a condition over payloads, as bytes or text; `format` is else found for each payload."""
     return _function(show(tree), lambda condition, batch: _decide_payloads(condition, batch, format))(payload)
 
 
@@ -55,7 +55,7 @@ def _outcomes(outcomes: list[Outcome]) -> pa.Array:
     return pa.StructArray.from_arrays([pa.array(values, pa.bool_()), pa.array(errors, pa.string())], ["value", "error"])
 
 
-_NO_CONTENT = Failure(Kind.UNREADABLE_CONTENT, "there is no content")
+_NO_CONTENT = Failure(FailureKind.UNREADABLE_CONTENT, "there is no content")
 
 
 def _decide_records(condition: Condition, batch: pa.Array) -> list[Outcome]:
@@ -70,7 +70,7 @@ def _decide_payloads(condition: Condition, batch: pa.Array, format: Format | Non
 
 
 def _values(array: pa.Array) -> list[Value]:
-    """The elements of an array of content as values of the language; `_MISSING` where it is NULL."""
+    """Return the elements of an array of content as values of the language; `_MISSING` where it is NULL."""
     values = _of_kind(array)
     if array.null_count and not pa.types.is_null(array.type):
         return [value if valid else _MISSING for value, valid in zip(values, array.is_valid().to_pylist(), strict=True)]
@@ -78,7 +78,7 @@ def _values(array: pa.Array) -> list[Value]:
 
 
 def _of_kind(array: pa.Array) -> list[Value]:
-    """The same; where it is NULL, something that does not matter."""
+    """Return the elements of one type; where they are NULL, anything."""
     kind = array.type
     if pa.types.is_struct(kind):
         return _records(array)
@@ -116,5 +116,5 @@ def _maps(array: pa.MapArray) -> list[Value]:
 
 
 def _with_nulls(array: pa.Array) -> list[Value]:
-    """In lists and in the values of maps, NULL is null."""
+    """Return a value in which NULL, in lists and in the values of maps, is null."""
     return [None if value is _MISSING else value for value in _values(array)]

@@ -17,16 +17,16 @@ from pyspark.sql.types import StructType
 
 from penstock.language.condition import Condition
 from penstock.language.tree import Attribute, Has, Tree, XPath, walk
-from penstock.language.types import ANYTHING, Record
+from penstock.language.types import ANYTHING, RecordType
 from penstock.model.content.content import Format
 from penstock.pipeline.conditions.batch import over_payload, over_struct
 from penstock.pipeline.conditions.gaps import GAPS as GAPS
-from penstock.pipeline.conditions.gaps import Gap
-from penstock.pipeline.conditions.native.compiler import Outcome, compile_native
+from penstock.pipeline.conditions.gaps import NativeGap
+from penstock.pipeline.conditions.native.compiler import NativeOutcome, compile_native
 from penstock.pipeline.conditions.native.parts import Part
 from penstock.pipeline.conditions.native.shapes import column_type, names_collide
 
-Schema = StructType | Record | None
+Schema = StructType | RecordType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Explanation:
 
     @property
     def native(self) -> bool:
-        """Whether it is an expression of Spark's own."""
+        """Return whether it is an expression of Spark's own."""
         return not self.construct
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ def condition_column(
     payload: Column | None = None,
     format: Format | None = None,
 ) -> Column:
-    """What a condition comes to in each row: a struct of `value`, a bool, and `error`, the kind of a failure.
+    """Return the outcome of a condition in each row: a struct of `value`, a bool, and `error`, the kind of a failure.
 
     Exactly one of the two is NULL. Content that is NULL is unreadable. Beside a schema, `xpath()` asks the `payload`,
     and finds no XML without one. The `format` of payloads is found by looking if it is not given.
@@ -70,9 +70,9 @@ def explained_column(
     payload: Column | None = None,
     format: Format | None = None,
 ) -> tuple[Column, Explanation]:
-    """What `condition_column` gives, and how it is evaluated."""
+    """Return what `condition_column` gives, and how it is evaluated."""
     native = _native(_tree(condition), schema, content, payload)
-    if isinstance(native, Gap):
+    if isinstance(native, NativeGap):
         return _batch(_tree(condition), schema, content, payload, format), _explanation(native)
     return F.struct(native.value.alias("value"), native.error.alias("error")), Explanation()
 
@@ -84,7 +84,7 @@ def holds(
     payload: Column | None = None,
     format: Format | None = None,
 ) -> Column:
-    """Whether a permit's condition is true: one that fails grants nothing. Takes what `condition_column` does."""
+    """Return whether a permit's condition is true: one that fails grants nothing. Arguments as `condition_column`."""
     return F.coalesce(_value(_tree(condition), schema, content, payload, format), F.lit(False))
 
 
@@ -95,23 +95,23 @@ def applies(
     payload: Column | None = None,
     format: Format | None = None,
 ) -> Column:
-    """Whether a denial applies: also one whose condition fails does. Takes what `condition_column` does."""
+    """Return whether a denial applies: one whose condition fails does too. Arguments as `condition_column`."""
     return F.coalesce(_value(_tree(condition), schema, content, payload, format), F.lit(True))
 
 
 def native_holds(tree: Tree, schema: Schema, content: Column, given: Mapping[str, Part]) -> Column | None:
-    """Whether it is true, if that is an expression of Spark's own; XPath is not for columns. Variables are `given`."""
+    """Return whether a condition is true, if it is an expression of Spark's own. Variables are `given`."""
     native = _native(tree, schema, content, content, given)
-    return None if isinstance(native, Gap) else F.coalesce(native.value, F.lit(False))
+    return None if isinstance(native, NativeGap) else F.coalesce(native.value, F.lit(False))
 
 
 def explain_column(condition: Condition | Tree, schema: Schema, payload: Column | None = None) -> Explanation:
-    """How a condition is evaluated over content of a schema."""
+    """Return how a condition is evaluated over content of a schema."""
     native = _native(_tree(condition), schema, F.col("content"), payload)
-    return _explanation(native) if isinstance(native, Gap) else Explanation()
+    return _explanation(native) if isinstance(native, NativeGap) else Explanation()
 
 
-def _explanation(gap: Gap) -> Explanation:
+def _explanation(gap: NativeGap) -> Explanation:
     return Explanation(gap.construct, gap.at or 0)
 
 
@@ -122,9 +122,9 @@ def _tree(condition: Condition | Tree) -> Tree:
 def _struct(schema: Schema) -> StructType | None:
     if schema is None or schema == ANYTHING:
         return None
-    found = column_type(schema) if isinstance(schema, Record) else schema
-    assert isinstance(found, StructType)
-    return found
+    struct = column_type(schema) if isinstance(schema, RecordType) else schema
+    assert isinstance(struct, StructType)
+    return struct
 
 
 def _native(
@@ -133,17 +133,17 @@ def _native(
     content: Column,
     payload: Column | None,
     given: Mapping[str, Part] = MappingProxyType({}),
-) -> Outcome | Gap:
+) -> NativeOutcome | NativeGap:
     struct = _struct(schema)
     if struct is None:
-        return Gap("content without types")
-    if payload is not None and (found := _xpath(tree)) is not None:
-        return Gap("xpath", found.at)
+        return NativeGap("content without types")
+    if payload is not None and (xpath := _xpath(tree)) is not None:
+        return NativeGap("xpath", xpath.at)
     if names_collide(struct):
-        return Gap("names that differ in case")
+        return NativeGap("names that differ in case")
     try:
         return compile_native(tree, struct, content, given)
-    except Gap as gap:
+    except NativeGap as gap:
         return gap
 
 
@@ -153,7 +153,7 @@ def _xpath(tree: Tree) -> XPath | None:
 
 def _value(tree: Tree, schema: Schema, content: Column, payload: Column | None, format: Format | None) -> Column:
     native = _native(tree, schema, content, payload)
-    if isinstance(native, Gap):
+    if isinstance(native, NativeGap):
         return _batch(tree, schema, content, payload, format).getField("value")
     return native.value
 
@@ -168,7 +168,7 @@ def _batch(tree: Tree, schema: Schema, content: Column, payload: Column | None, 
 
 
 def _needed(tree: Tree, struct: StructType, content: Column) -> Column:
-    """The attributes that a condition asks for, so that no others are sent to the function."""
+    """Return the attributes that a condition asks for, so that no others are sent to the function."""
     names = {node.name for node, _ in walk(tree) if isinstance(node, Attribute | Has)} & set(struct.names)
     if names_collide(struct) or not names:
         return content

@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from penstock.language import types
 from penstock.language.parser import parse
 from penstock.language.tree import EQUALITY, ORDER, Binary, Literal, Tree, Variable, rebuilt
-from penstock.language.types import Scalar
-from penstock.pipeline.conditions.native.parts import Cell, Part
+from penstock.language.types import ScalarType
+from penstock.pipeline.conditions.native.parts import ColumnCell, Part
 
-_KINDS: dict[str, tuple[Scalar, str]] = {
+_KINDS: dict[str, tuple[ScalarType, str]] = {
     "double": (types.DOUBLE, "double"),
     "int": (types.INT, "bigint"),
     "string": (types.STRING, "string"),
@@ -24,7 +24,7 @@ _KINDS: dict[str, tuple[Scalar, str]] = {
 """Kinds of constants that are taken out, and what they are in columns."""
 _TEXT, _FORM, _GIVEN = "form_of", "form", "given_"
 ADDED = (_TEXT, _FORM, *(_GIVEN + kind for kind in _KINDS))
-"""Columns that `Forms.beside` adds."""
+"""Columns that `ConditionForms.beside` adds."""
 
 Constants = dict[str, list[object]]
 
@@ -38,20 +38,20 @@ class Form(NamedTuple):
 
     @property
     def given(self) -> dict[str, Part]:
-        """What its variables are."""
-        found: dict[str, Part] = {}
+        """Return the values of its variables."""
+        parts: dict[str, Part] = {}
 
         def note(node: Tree) -> Tree:
             if isinstance(node, Variable) and " " in node.name:
                 kind, _, place = node.name.partition(" ")
-                found[node.name] = Cell(_KINDS[kind][0], F.get(F.col(_GIVEN + kind), F.lit(int(place))))
+                parts[node.name] = ColumnCell(_KINDS[kind][0], F.get(F.col(_GIVEN + kind), F.lit(int(place))))
             return node
 
         rebuilt(self.tree, note)
-        return found
+        return parts
 
 
-class Forms:
+class ConditionForms:
     """The forms of conditions, which are given by their texts."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ class Forms:
         return [Form(tree, F.col(_FORM) == number) for tree, number in self._numbers.items()]
 
     def beside(self, table: DataFrame) -> DataFrame:
-        """The table with what the form of the condition in `where` is, and its constants, beside it."""
+        """Return the table with the form of the condition in `where`, and its constants, beside it."""
         named = F.broadcast(_table(table.sparkSession, self._rows))
         return table.join(named, table["where"] == named[_TEXT], "left")
 
@@ -81,7 +81,7 @@ def _table(spark: SparkSession, rows: list[tuple[object, ...]]) -> DataFrame:
 
 
 def taken_apart(tree: Tree) -> tuple[Tree, Constants]:
-    """The form of a condition, and its constants by kind, in the order of their variables."""
+    """Return the form of a condition, and its constants by kind, in the order of their variables."""
     constants: Constants = {kind: [] for kind in _KINDS}
 
     def change(node: Tree) -> Tree:

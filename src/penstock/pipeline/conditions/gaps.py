@@ -31,7 +31,7 @@ GAPS: Mapping[str, str] = {
 """Each construct that is evaluated by the batch function, and why."""
 
 
-class Gap(PenstockError):
+class NativeGap(PenstockError):
     """Says, to whoever asked for a native column, that there is none; `at` is the place in the condition."""
 
     def __init__(self, construct: str, at: int | None = None) -> None:

@@ -13,34 +13,34 @@ from pyspark.sql.types import AtomicType, StructType
 from penstock.language.parser import parse
 from penstock.language.tree import Attribute, Has, walk
 from penstock.pipeline.conditions.columns import native_holds
-from penstock.pipeline.conditions.forms import ADDED, Form, Forms
+from penstock.pipeline.conditions.forms import ADDED, ConditionForms, Form
 
-MOST_BRANCHES = 16
+MAX_BRANCHES = 16
 """More than so many expressions, and Spark takes longer to compile them than it saves."""
-MOST_CONDITIONS = 5_000
+MAX_CONDITIONS = 5_000
 """More than so many, and it takes longer to read them than it saves."""
 _IS_THERE = "has_"
 
 
 def narrowed(table: DataFrame, columns: Iterable[str], texts: Iterable[str]) -> list[Column]:
-    """Columns of typed content with the attributes alone that conditions ask for, so that no others are read.
+    """Return columns of typed content with the attributes alone that conditions ask for, so that no others are read.
 
     Each has a column beside it, which says whether there is typed content.
     """
     trees = [parse(text) for text in texts]
     asked = {node.name for tree in trees for node, _ in walk(tree) if isinstance(node, Attribute | Has)}
-    found = list[Column]()
+    narrow = list[Column]()
     for name in columns:
         fields = _struct(table, name).names
         kept = [field for field in fields if field in asked] or fields[:1]
         content = F.col(name)
-        found.append(F.struct(*(content.getField(field).alias(field) for field in kept)).alias(name))
-        found.append(content.isNotNull().alias(_IS_THERE + name))
-    return found
+        narrow.append(F.struct(*(content.getField(field).alias(field) for field in kept)).alias(name))
+        narrow.append(content.isNotNull().alias(_IS_THERE + name))
+    return narrow
 
 
 def without(table: DataFrame, columns: Iterable[str]) -> DataFrame:
-    """The table without columns of typed content."""
+    """Return the table without columns of typed content."""
     return table.drop(*(each for name in columns for each in (name, _IS_THERE + name)), *ADDED)
 
 
@@ -52,11 +52,11 @@ class TypedConditions:
         trees = {text: parse(text) for text in texts}
         forms = [Form(tree, F.col("where") == text) for text, tree in trees.items()]
         self._columns = columns
-        self._forms = Forms(trees) if len(forms) > MOST_BRANCHES else None
+        self._forms = ConditionForms(trees) if len(forms) > MAX_BRANCHES else None
         if self._forms is not None:
             forms = self._forms.forms
         branches = list[tuple[Column, Column]]()
-        if len(forms) * len(columns) <= MOST_BRANCHES:
+        if len(forms) * len(columns) <= MAX_BRANCHES:
             for name in columns:
                 schema = _struct(table, name)
                 for form in forms:
@@ -70,11 +70,11 @@ class TypedConditions:
         return bool(self._branches)
 
     def beside(self, table: DataFrame) -> DataFrame:
-        """The table with what `split` and `holds` ask for."""
+        """Return the table with what `split` and `holds` ask for."""
         return table if self._forms is None else self._forms.beside(table)
 
     def split(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
-        """The rows whose condition, which is in `where`, can be asked so, or that have none; and the others."""
+        """Return the rows whose condition, which is in `where`, can be asked so, or that have none; and the others."""
         if self._decides_all:  # said so that Spark can leave out whole parts of files
             others = table.filter(F.col("where").isNotNull())
             for name in self._columns:
@@ -83,17 +83,17 @@ class TypedConditions:
             for name in self._columns:
                 is_typed = is_typed | _is_there(name)
             return table.filter(F.col("where").isNull() | is_typed), others
-        found = F.col("where").isNull()
+        is_decided = F.col("where").isNull()
         for applies, _ in self._branches:
-            found = found | F.coalesce(applies, F.lit(False))
-        return table.filter(found), table.filter(~found)
+            is_decided = is_decided | F.coalesce(applies, F.lit(False))
+        return table.filter(is_decided), table.filter(~is_decided)
 
     def holds(self) -> Column:
-        """Whether it is true, of a row that it applies to."""
-        found = F.lit(False)
+        """Return whether the condition is true, of a row that it applies to."""
+        holds = F.lit(False)
         for applies, outcome in self._branches:
-            found = F.when(applies, outcome).otherwise(found)
-        return found
+            holds = F.when(applies, outcome).otherwise(holds)
+        return holds
 
 
 def _struct(table: DataFrame, name: str) -> StructType:
@@ -103,14 +103,14 @@ def _struct(table: DataFrame, name: str) -> StructType:
 
 
 def _is_there(name: str) -> Column:
-    """Whether there is typed content; what monitors made anew has none, and does not say so."""
+    """Return whether there is typed content; for what monitors made anew the column is NULL."""
     return F.coalesce(F.col(_IS_THERE + name), F.lit(False))
 
 
 def _is_missing(table: DataFrame, name: str) -> Column:
-    """Whether there is no typed content; said of its attributes too: files know how often each of these is NULL."""
-    found = ~_is_there(name)
-    for field in _struct(table, name).fields[:MOST_BRANCHES]:
+    """Return whether there is no typed content, in terms of its attributes too: files count the NULLs of each."""
+    is_missing = ~_is_there(name)
+    for field in _struct(table, name).fields[:MAX_BRANCHES]:
         if isinstance(field.dataType, AtomicType):
-            found = found & F.col(name).getField(field.name).isNull()
-    return found
+            is_missing = is_missing & F.col(name).getField(field.name).isNull()
+    return is_missing

@@ -13,21 +13,21 @@ from penstock.journal.listing import parts
 from penstock.journal.read.events import ARRIVAL
 from penstock.model.topic import is_wild
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.jobs.rule_usage import ACL, Client, Named, Nodes, line, listed_clients, rules, uses
-from penstock.pipeline.spark.policies import Policies, Policy, as_it_stands, as_it_stood
+from penstock.pipeline.jobs.rule_usage import ACL, NodeClient, PolicyNodes, RuleName, line, listed_clients, rules, uses
+from penstock.pipeline.spark.policies import CompiledDomain, Policies, as_it_stands, as_it_stood
 from penstock.pipeline.tables import tables
-from penstock.policy.access.acl import Rule
+from penstock.policy.access.acl import AclRule
 
 SEEN, DENIALS, UNUSED, RIGHTS = "seen", "denials", "unused", "rights"
 """The tables that are written."""
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Of each table, rows that a report has; the written tables have all."""
-MOST_TOPICS = 3
+MAX_TOPICS = 3
 """A right with a wildcard that was used for no more topics than these could name them instead."""
 _STEPS = 60
 
 
-class Seen(NamedTuple):
+class SentEvents(NamedTuple):
     """What a subject was sent, of what one publisher said on a topic."""
 
     subject: str
@@ -53,7 +53,7 @@ class Denial(NamedTuple):
     """Of one of the events."""
 
 
-class Right(NamedTuple):
+class UnusedRight(NamedTuple):
     """A right that a subject has by a line of an access control file, and more of it than it has used."""
 
     subject: str
@@ -66,7 +66,7 @@ class Right(NamedTuple):
     suggestion: str
 
 
-class Step(NamedTuple):
+class AuditInterval(NamedTuple):
     """A part of the time."""
 
     time: datetime
@@ -74,7 +74,7 @@ class Step(NamedTuple):
     denied: int
 
 
-class When(NamedTuple):
+class SentInterval(NamedTuple):
     """What a subject was sent in a part of the time."""
 
     subject: str
@@ -82,7 +82,7 @@ class When(NamedTuple):
     events: int
 
 
-class Kind(NamedTuple):
+class RuleCount(NamedTuple):
     """Rules of a kind, and how many of them decided nothing."""
 
     kind: str
@@ -90,20 +90,20 @@ class Kind(NamedTuple):
     unused: int
 
 
-class Audit(NamedTuple):
+class AuditReport(NamedTuple):
     """What a journal says about policies."""
 
     revision: str
     """The digest of the policies whose rules are looked at."""
     events: int
     """Events that came to nodes from clients."""
-    seen: tuple[Seen, ...]
+    seen: tuple[SentEvents, ...]
     denials: tuple[Denial, ...]
-    unused: tuple[Named, ...]
-    kinds: tuple[Kind, ...]
-    rights: tuple[Right, ...]
-    steps: tuple[Step, ...]
-    when: tuple[When, ...]
+    unused: tuple[RuleName, ...]
+    kinds: tuple[RuleCount, ...]
+    rights: tuple[UnusedRight, ...]
+    steps: tuple[AuditInterval, ...]
+    when: tuple[SentInterval, ...]
 
 
 def audit(
@@ -113,7 +113,7 @@ def audit(
     domain: Path | None = None,
     nodes: frozenset[str] | None = None,
     days: tables.Days | None = None,
-) -> Audit:
+) -> AuditReport:
     """Look through a journal; raises `PipelineError`, `DomainError`.
 
     The rules are those of `domain`, or those in force last. With `to`, the tables are written there.
@@ -128,27 +128,27 @@ def audit(
         used = uses(events, policies.by_digest[policy.digest], clients)
         used = used.groupBy("kind", "node", "rule", "subject", "access").agg(
             F.sum("events").alias("events"),
-            F.slice(F.sort_array(F.collect_set("topic")), 1, MOST_TOPICS + 1).alias("topics"),
+            F.slice(F.sort_array(F.collect_set("topic")), 1, MAX_TOPICS + 1).alias("topics"),
         )
-        found = used.collect()
+        rows = used.collect()
         named = rules(policy, recording)
-        spoke = {Named(row.kind, row.node, row.rule) for row in found}
-        unused = tuple(one for one in named if one not in spoke)
+        spoke = {RuleName(row.kind, row.node, row.rule) for row in rows}
+        unused = tuple(rule for rule in named if rule not in spoke)
         exercised = {
             (row.node, row.rule, row.subject, row.access): (row.events, tuple(row.topics))
-            for row in found
+            for row in rows
             if row.kind == ACL
         }
-        made = Nodes(policy)
+        made = PolicyNodes(policy)
         rights = tuple(right for client in clients for right in _rights(made, client, exercised))
         seen, denials, begins = _seen(events, policy), _denials(events), _begins(first, last)
         if to is not None:
             _write(spark, to, seen, denials, unused, rights)
-        return Audit(
+        return AuditReport(
             policy.digest,
             count,
-            tuple(Seen(*row) for row in seen.limit(MOST_ROWS).collect()),
-            tuple(Denial(*row) for row in denials.limit(MOST_ROWS).collect()),
+            tuple(SentEvents(*row) for row in seen.limit(MAX_ROWS).collect()),
+            tuple(Denial(*row) for row in denials.limit(MAX_ROWS).collect()),
             unused,
             _kinds(named, unused),
             rights,
@@ -176,36 +176,36 @@ def _policies(journal: Path, domain: Path | None, revision: str) -> Policies:
     return Policies(kept, revision)
 
 
-def _clients(events: DataFrame, policy: Policy) -> tuple[Client, ...]:
-    """The clients that the domain lists, and those that came."""
+def _clients(events: DataFrame, policy: CompiledDomain) -> tuple[NodeClient, ...]:
+    """Return the clients that the domain lists, and those that came."""
     sent = events.select("node", F.explode("reached").alias("to"))
     sent = sent.select("node", "to.entity", "to.client_id", "to.user", "to.neighbour")
     came = events.select("node", "entity", "client_id", "user", "neighbour").unionByName(sent)
     rows = (
         came.filter("neighbour IS NULL").drop("neighbour").distinct().orderBy("node", "entity", "client_id").collect()
     )
-    found = dict.fromkeys(Client(*row) for row in rows)
-    known = {(client.node, client.entity) for client in found}
-    found |= dict.fromkeys(one for one in listed_clients(policy) if (one.node, one.entity) not in known)
-    return tuple(found)
+    clients = dict.fromkeys(NodeClient(*row) for row in rows)
+    known = {(client.node, client.entity) for client in clients}
+    clients |= dict.fromkeys(client for client in listed_clients(policy) if (client.node, client.entity) not in known)
+    return tuple(clients)
 
 
-def _sent(events: DataFrame, policy: Policy) -> DataFrame:
-    """A row for each event and client or foreign broker that was sent it."""
+def _sent(events: DataFrame, policy: CompiledDomain) -> DataFrame:
+    """Return a row for each event and client or foreign broker that was sent it."""
     sent = events.select("topic", "time", _publisher(), F.explode("reached").alias("to"))
     sent = sent.filter(F.col("to.neighbour").isNull() | ~F.col("to.neighbour").isin(*policy.ensemble.nodes))
     return sent.withColumn("subject", F.col("to.entity"))
 
 
-def _seen(events: DataFrame, policy: Policy) -> DataFrame:
+def _seen(events: DataFrame, policy: CompiledDomain) -> DataFrame:
     counted = _sent(events, policy).groupBy("subject", "topic", "publisher")
-    told = counted.agg(F.count("*").alias("events"), F.min("time").alias("first"), F.max("time").alias("last"))
-    return told.orderBy("subject", "topic", "publisher")
+    totals = counted.agg(F.count("*").alias("events"), F.min("time").alias("first"), F.max("time").alias("last"))
+    return totals.orderBy("subject", "topic", "publisher")
 
 
-def _when(events: DataFrame, begins: Column, policy: Policy) -> tuple[When, ...]:
+def _when(events: DataFrame, begins: Column, policy: CompiledDomain) -> tuple[SentInterval, ...]:
     counted = _sent(events, policy).groupBy("subject", begins.alias("begins")).count()
-    return tuple(When(*row) for row in counted.orderBy("subject", "begins").limit(MOST_ROWS).collect())
+    return tuple(SentInterval(*row) for row in counted.orderBy("subject", "begins").limit(MAX_ROWS).collect())
 
 
 def _denials(events: DataFrame) -> DataFrame:
@@ -227,12 +227,12 @@ _Exercised = dict[tuple[str, str, str, str], tuple[int, tuple[str, ...]]]
 """By node, rule, subject and access: events, and some of their topics."""
 
 
-def _rights(nodes: Nodes, client: Client, exercised: _Exercised) -> Iterator[Right]:
-    """The client's rights that it has not used, or not all of."""
+def _rights(nodes: PolicyNodes, client: NodeClient, exercised: _Exercised) -> Iterator[UnusedRight]:
+    """Return the client's rights that it has not used, or not all of."""
     rights = nodes.rights(client)
     if rights is None:
         return
-    by_line: dict[str, list[Rule]] = defaultdict(list)
+    by_line: dict[str, list[AclRule]] = defaultdict(list)
     for rule in (*rights.topics, *rights.patterns):
         if rule.access != "deny":
             by_line[line(client.node, rule)].append(rule)
@@ -241,15 +241,15 @@ def _rights(nodes: Nodes, client: Client, exercised: _Exercised) -> Iterator[Rig
         writes, written = exercised.get((client.node, text, client.entity, "write"), (0, ()))
         suggestion = _suggestion(rule, set(read), set(written))
         if suggestion:
-            yield Right(client.entity, client.node, text, rule.access, rule.filter, reads, writes, suggestion)
+            yield UnusedRight(client.entity, client.node, text, rule.access, rule.filter, reads, writes, suggestion)
 
 
-def _suggestion(rule: Rule, read: set[str], written: set[str]) -> str:
-    """What would be enough."""
+def _suggestion(rule: AclRule, read: set[str], written: set[str]) -> str:
+    """Return the narrower right that would be enough."""
     if not read and not written:
         return "never used: remove"
     topics = sorted(read | written)
-    if is_wild(rule.filter) and len(topics) <= MOST_TOPICS:
+    if is_wild(rule.filter) and len(topics) <= MAX_TOPICS:
         return "enough: " + ", ".join(f"{_access(topic in read, topic in written)} {topic}" for topic in topics)
     access = _access(bool(read), bool(written))
     return "" if rule.access == access else f"enough: {access} {rule.filter}"
@@ -259,21 +259,21 @@ def _access(reads: bool, writes: bool) -> str:
     return ("read" if reads else "") + ("write" if writes else "")
 
 
-def _kinds(named: list[Named], unused: tuple[Named, ...]) -> tuple[Kind, ...]:
-    every, idle = Counter(one.kind for one in named), Counter(one.kind for one in unused)
-    return tuple(Kind(kind, count, idle[kind]) for kind, count in every.items())
+def _kinds(named: list[RuleName], unused: tuple[RuleName, ...]) -> tuple[RuleCount, ...]:
+    every, idle = Counter(rule.kind for rule in named), Counter(rule.kind for rule in unused)
+    return tuple(RuleCount(kind, count, idle[kind]) for kind, count in every.items())
 
 
 def _begins(first: datetime, last: datetime) -> Column:
-    """When the part of the time begins that a row belongs to."""
+    """Return the beginning of the interval that a row belongs to."""
     length = max(1, int((last - first).total_seconds() / _STEPS) + 1)
     return F.timestamp_seconds(F.floor(F.unix_timestamp("time") / length) * length)
 
 
-def _steps(events: DataFrame, begins: Column) -> tuple[Step, ...]:
+def _steps(events: DataFrame, begins: Column) -> tuple[AuditInterval, ...]:
     arrivals = events.filter(F.col("kind") == ARRIVAL).groupBy(begins.alias("begins"))
     rows = arrivals.agg(F.count("*"), F.count_if(F.col("effect") == "suppress")).orderBy("begins").collect()
-    return tuple(Step(*row) for row in rows)
+    return tuple(AuditInterval(*row) for row in rows)
 
 
 def _write(
@@ -281,8 +281,8 @@ def _write(
     folder: Path,
     seen: DataFrame,
     denials: DataFrame,
-    unused: tuple[Named, ...],
-    rights: tuple[Right, ...],
+    unused: tuple[RuleName, ...],
+    rights: tuple[UnusedRight, ...],
 ) -> None:
     given = "subject string, node string, rule string, access string, filter string"
     made = {

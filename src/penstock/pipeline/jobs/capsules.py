@@ -22,20 +22,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.pipeline.capsules import sums as capsule_sums
-from penstock.pipeline.capsules.rows import Reference, taken
+from penstock.pipeline.capsules.rows import CapsuleReference, taken
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import stream
 from penstock.pipeline.jobs.govern import check_places
-from penstock.pipeline.jobs.stream import Batch
+from penstock.pipeline.jobs.stream import StreamBatch
 from penstock.pipeline.mqtt import source
-from penstock.pipeline.mqtt.connection import Broker
+from penstock.pipeline.mqtt.connection import BrokerAddress
 from penstock.pipeline.spark.policies import Asker, Policies
-from penstock.pipeline.stages import release
-from penstock.pipeline.stages.govern import EVENT, Governing, view
+from penstock.pipeline.stages.govern import stream_view, view
+from penstock.pipeline.stages.release import check_stream
+from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables.filters import is_on
-from penstock.pipeline.tables.journal_stream import FORMAT, MOST_BYTES, JournalSource
-from penstock.pipeline.tables.stream_marks import Ledger
+from penstock.pipeline.tables.journal_stream import FORMAT, MAX_BYTES, JournalSource
+from penstock.pipeline.tables.stream_marks import StreamLedger
 from penstock.pipeline.tables.tables import EVENT_TYPES
+from penstock.pipeline.tables.view import EVENT, NOT_BEFORE, UNTIL, current
 from penstock.policy.capsules.capsule import Capsule
 
 RESULTS, QUARANTINE, LOST = "results", "quarantine", "lost"
@@ -49,11 +51,11 @@ _PROGRESS = "_progress.json"
 class Running:
     """A capsule, where its events come from, and where its tables are."""
 
-    reference: Reference
-    origin: Path | Broker
+    reference: CapsuleReference
+    origin: Path | BrokerAddress
     """A journal, or a broker that sends what the capsule's client may have."""
     folder: Path
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = MAX_BYTES
     partitions: int = 2
 
     @property
@@ -65,21 +67,21 @@ class Running:
 
 
 def given(events: DataFrame, policies: Policies, capsule: Capsule) -> DataFrame:
-    """Of recorded events, those that the capsule may have and takes."""
+    """Return the recorded events that the capsule may have and takes."""
     asker = Asker(capsule.client)
     return _had(_on_topics(view(events, policies, (asker,)), capsule))
 
 
 def _had(rows: DataFrame) -> DataFrame:
-    """Rows of a view that its subject may have now, with when it gets them as their time: a contract may give them
+    """Return rows of a view that its subject may have now; their time is when it gets them: a contract may give them
     later than they came, and what was released for a time that is over is not taken any more.
     """
-    later = F.coalesce(F.col(release.NOT_BEFORE), F.col("time"))
-    return release.current(rows).withColumn("time", later)
+    later = F.coalesce(F.col(NOT_BEFORE), F.col("time"))
+    return current(rows).withColumn("time", later)
 
 
-def process(rows: DataFrame, reference: Reference) -> DataFrame:
-    """What the capsule makes of rows of a view, as far as windows are over, with the columns `capsule_sums.RESULTS`."""
+def process(rows: DataFrame, reference: CapsuleReference) -> DataFrame:
+    """Return the capsule's results for the windows of a view that are over, with the columns `sums.RESULTS`."""
     capsule = reference.capsule()
     # Kept as rows, as they are asked twice: Spark's cache would make columns of them, which costs more than the sums.
     sums = capsule_sums.summed(taken(rows, reference, None), capsule, None).localCheckpoint()
@@ -88,7 +90,9 @@ def process(rows: DataFrame, reference: Reference) -> DataFrame:
 
 
 def _on_topics(rows: DataFrame, capsule: Capsule) -> DataFrame:
-    return rows.filter(reduce(lambda one, other: one | other, (is_on(each, F.col("topic")) for each in capsule.topics)))
+    return rows.filter(
+        reduce(lambda left, right: left | right, (is_on(each, F.col("topic")) for each in capsule.topics))
+    )
 
 
 def _is_over(capsule: Capsule, closed: int) -> Column:
@@ -104,7 +108,7 @@ def start(
     once: bool = False,
     every: float = 1.0,
     publish: Callable[[DataFrame, int], None] | None = None,
-    tell: Callable[[Batch], None] = lambda batch: None,
+    tell: Callable[[StreamBatch], None] = lambda batch: None,
 ) -> StreamingQuery:
     """Run a capsule: `once`, up to what is there now; else until it is stopped, looking `every` so many seconds.
 
@@ -114,12 +118,16 @@ def start(
     capsule = running.reference.capsule()
     if isinstance(running.origin, Path):
         check_places(running.reference.policies, (Asker(capsule.client),))
-        stream.check(Governing.of(running.reference.policies, (Asker(capsule.client),)))
-    ledger = Ledger.open(running.folder, running.checkpoint, shape(running), RESULTS)
+        check_stream(Scope.of(running.reference.policies, (Asker(capsule.client),)))
+    ledger = StreamLedger.open(running.folder, running.checkpoint, shape(running), RESULTS)
     for key, value in {**stream.SETTINGS, "spark.sql.shuffle.partitions": str(running.partitions)}.items():
         spark.conf.set(key, value)
-    rows = _sent(spark, running, capsule) if isinstance(running.origin, Broker) else _recorded(spark, running, capsule)
-    sink = _Sink(running, publish, tell)
+    rows = (
+        _sent(spark, running, capsule)
+        if isinstance(running.origin, BrokerAddress)
+        else _recorded(spark, running, capsule)
+    )
+    sink = _CapsuleSink(running, publish, tell)
     writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(running.checkpoint.resolve()))
     writer = writer.queryName(f"penstock capsule {capsule.name} {ledger.token}")
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
@@ -137,12 +145,12 @@ def _recorded(spark: SparkSession, running: Running, capsule: Capsule) -> DataFr
         .option("quarantine", str((running.folder / LOST).resolve()))
         .option("nodes", ",".join(sorted(entry.node)))
     )
-    governing = Governing.of(policies, (Asker(capsule.client),))
-    return _had(_on_topics(stream.view(events.load(str(running.origin.resolve())), governing), capsule))
+    scope = Scope.of(policies, (Asker(capsule.client),))
+    return _had(_on_topics(stream_view(events.load(str(running.origin.resolve())), scope), capsule))
 
 
 def _sent(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
-    assert isinstance(running.origin, Broker)
+    assert isinstance(running.origin, BrokerAddress)
     source.register(spark)
     options = {
         **running.origin.options(),
@@ -158,20 +166,20 @@ def _sent(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
 
 
 def shape(running: Running) -> dict[str, object]:
-    """What must stay as it is for the state to be of use: all that is done up to the windows."""
+    """Return what must not change while a state is in use: all that is done up to the windows."""
     settings = running.reference.standing.domain().capsules[running.reference.name]
-    said = settings.model_dump(mode="json", include={"client", "input", "window", "operations"})
-    return {"source": "broker" if isinstance(running.origin, Broker) else "journal", **said}
+    described = settings.model_dump(mode="json", include={"client", "input", "window", "operations"})
+    return {"source": "broker" if isinstance(running.origin, BrokerAddress) else "journal", **described}
 
 
-class _Sink:
+class _CapsuleSink:
     """Takes batches, and each of them once."""
 
     def __init__(
         self,
         running: Running,
         publish: Callable[[DataFrame, int], None] | None,
-        tell: Callable[[Batch], None],
+        tell: Callable[[StreamBatch], None],
     ) -> None:
         self._reference = running.reference
         self._capsule = running.reference.capsule()
@@ -197,10 +205,10 @@ class _Sink:
                 self._publish(written.withColumns({"time": F.col("end"), "window": micros}), number)
         while (old := self._before(number)) is not None:
             shutil.rmtree(old)
-        self._tell(Batch(number, {self._capsule.name: count} if count else {}))
+        self._tell(StreamBatch(number, {self._capsule.name: count} if count else {}))
 
     def _sum(self, rows: DataFrame, number: int) -> None:
-        """The state after a batch: windows that were open before it, and how far it is."""
+        """Return the state after a batch: windows that were open before it, and how far it is."""
         before = self._before(number)
         closed = None if before is None else _progress(before)
         sums = capsule_sums.summed(taken(rows, self._reference, closed), self._capsule, closed)
@@ -222,14 +230,14 @@ class _Sink:
             return
         rows = spark.read.parquet(str(state)).filter(F.col("problem").isNotNull())
         kept = rows.select(F.lit(self._capsule.name).alias("capsule"), "problem", "event.*")
-        micros = {name: F.timestamp_micros(name) for name in ("arrival", release.UNTIL)}
+        micros = {name: F.timestamp_micros(name) for name in ("arrival", UNTIL)}
         kept = kept.withColumns(micros).withColumnRenamed("arrival", "time")
         draft = self._folder / _DRAFTS / f"{QUARANTINE}-{number}"
         kept.write.mode("overwrite").parquet(str(draft))
         self._finish(draft, QUARANTINE, number)
 
     def _conclude(self, spark: SparkSession, number: int) -> None:
-        """What is made of the windows that the batch has closed."""
+        """Return the results of the windows that the batch has closed."""
         state = self._place(STATES, number)
         closed = _progress(state)
         if closed is None or self._place(RESULTS, number).exists():
@@ -241,21 +249,21 @@ class _Sink:
         over = spark.read.parquet(str(state)).filter(_is_over(self._capsule, closed))
         draft = self._folder / _DRAFTS / f"{RESULTS}-{number}"
         made = capsule_sums.results(over, self._reference)
-        until = F.col(release.UNTIL)
+        until = F.col(UNTIL)
         made.filter(until.isNull() | (until > F.current_timestamp())).write.mode("overwrite").parquet(str(draft))
         self._finish(draft, RESULTS, number)
 
     def _before(self, number: int) -> Path | None:
-        """The state that a batch goes on from."""
+        """Return the state that a batch goes on from."""
         states = self._folder / STATES
-        earlier = [one for one in states.iterdir() if _number(one) < number] if states.is_dir() else []
+        earlier = [state for state in states.iterdir() if _number(state) < number] if states.is_dir() else []
         return max(earlier, key=_number, default=None)
 
     def _place(self, table: str, number: int) -> Path:
         return self._folder / table / f"batch={number:09d}"
 
     def _finish(self, draft: Path, table: str, number: int) -> None:
-        """What is written becomes part of the table, in one step."""
+        """Make what is written part of the table, in one step."""
         done = self._place(table, number)
         done.parent.mkdir(parents=True, exist_ok=True)
         draft.rename(done)
@@ -267,8 +275,8 @@ def _number(folder: Path) -> int:
 
 def _progress(state: Path) -> int | None:
     """Up to when events have come, in microseconds."""
-    found: int | None = json.loads((state / _PROGRESS).read_text())["closed"]
-    return found
+    closed: int | None = json.loads((state / _PROGRESS).read_text())["closed"]
+    return closed
 
 
 def _table(folder: Path, columns: list[str], filter: ds.Expression | None = None) -> pa.Table:

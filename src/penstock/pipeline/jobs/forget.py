@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.capsules import RESULTS, STATES
 from penstock.pipeline.jobs.govern import METRICS, QUARANTINE, VIEW
-from penstock.pipeline.stages.release import UNTIL
+from penstock.pipeline.tables.view import UNTIL
 
 _TYPES = "path string, kept bigint, gone bigint"
 _DRAFT = "_forgetting-"
@@ -40,8 +40,8 @@ def forget(spark: SparkSession, folder: Path, now: datetime | None = None) -> tu
     """Delete from the tables in a folder what is to be deleted by now; raises `PipelineError`."""
     tables = [name for name in (VIEW, METRICS) if (folder / name).is_dir()]
     capsules = sorted(folder.glob(f"*/{STATES}")) if folder.is_dir() else ()
-    kept = [one.parent / name for one in capsules for name in (RESULTS, QUARANTINE)]
-    made = [str(one.relative_to(folder)) for one in kept if one.is_dir()]
+    kept = [table.parent / name for table in capsules for name in (RESULTS, QUARANTINE)]
+    made = [str(table.relative_to(folder)) for table in kept if table.is_dir()]
     if not tables and not capsules:
         made_by = "`govern`, `stream` or `capsules`"
         raise PipelineError(f"there are no tables in `{folder}`: expected what {made_by} has written")
@@ -57,7 +57,7 @@ def _forget(spark: SparkSession, folder: Path, name: str, now: datetime) -> Forg
             rows = [(path, *rewrite(Path(path), now)) for path in batch.column("path").to_pylist()]
             columns = zip(*rows, strict=True) if rows else ((), (), ())
             types = (pa.string(), pa.int64(), pa.int64())
-            arrays = [pa.array(list(one), type) for one, type in zip(columns, types, strict=True)]
+            arrays = [pa.array(list(values), type) for values, type in zip(columns, types, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, names=["path", "kept", "gone"])
 
     paths = [(str(path),) for path in _files(table)]
@@ -73,7 +73,7 @@ def _forget(spark: SparkSession, folder: Path, name: str, now: datetime) -> Forg
 
 
 def _files(table: Path) -> Iterator[Path]:
-    """The files of a table that readers look at; drafts that a killed job has left are removed."""
+    """Return the files of a table that readers look at; drafts that a killed job has left are removed."""
     for path in sorted(table.rglob("*.parquet")):
         if path.name.startswith(_DRAFT):
             path.unlink(missing_ok=True)
@@ -109,7 +109,7 @@ def rewrite(path: Path, now: datetime) -> tuple[int, int]:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """With times as Spark reads them: it writes them to the microsecond, and Arrow may take them for finer ones."""
+    """Return a table with times as Spark reads them: in microseconds, where Arrow may have finer ones."""
     for at, field in enumerate(schema):
         if pa.types.is_timestamp(field.type):
             schema = schema.set(at, field.with_type(pa.timestamp("us", "UTC")))

@@ -9,16 +9,16 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import Asker, Policies
 from penstock.pipeline.stages.admit import check_subjects
 from penstock.pipeline.stages.govern import view
-from penstock.pipeline.stages.release import current
 from penstock.pipeline.tables import tables
 from penstock.pipeline.tables.metrics import metrics
+from penstock.pipeline.tables.view import current
 
 VIEW, QUARANTINE, METRICS = "view", "quarantine", "metrics"
 _DONE = "_SUCCESS"
 """Spark leaves it in a table that is complete; one without it is what is left of a job that failed."""
 
 
-class Views(NamedTuple):
+class WrittenViews(NamedTuple):
     """What was written."""
 
     view: Path
@@ -31,7 +31,7 @@ class Views(NamedTuple):
 
 
 def every_subject(policies: Policies) -> tuple[Asker, ...]:
-    """All clients that the domains list; raises `PipelineError` if they list none."""
+    """Return all clients that the domains list; raises `PipelineError` if they list none."""
     names = dict.fromkeys(name for policy in policies.judging for name in policy.ensemble.devices)
     if not names:
         raise PipelineError("the domain lists no clients: name subjects by their client ids")
@@ -46,7 +46,7 @@ def write_views(
     askers: tuple[Asker, ...],
     nodes: frozenset[str] | None = None,
     days: tables.Days | None = None,
-) -> Views:
+) -> WrittenViews:
     """Write the views of subjects, and what of the journal cannot be read; raises `PipelineError`."""
     for name in (VIEW, QUARANTINE, METRICS):
         if (folder / name / _DONE).exists():
@@ -68,16 +68,18 @@ def write_views(
     if quarantined:
         lost.write.mode("overwrite").parquet(str(folder / QUARANTINE))
     counts = _counts(spark, folder / VIEW, askers)
-    return Views(folder / VIEW, folder / QUARANTINE, counts, quarantined, folder / METRICS if has_access else None)
+    return WrittenViews(
+        folder / VIEW, folder / QUARANTINE, counts, quarantined, folder / METRICS if has_access else None
+    )
 
 
 def read_view(spark: SparkSession, folder: Path) -> DataFrame:
-    """Views that were written."""
+    """Return views that were written."""
     return spark.read.parquet(str(folder / VIEW))
 
 
 def check_places(policies: Policies, askers: tuple[Asker, ...]) -> None:
-    """Raises `PipelineError` if a subject has no place at any node, or what its token says is not known."""
+    """Raise `PipelineError` if a subject has no place at any node, or what its token says is not known."""
     for asker in askers:
         _check_place(policies, asker)
     check_subjects(policies, askers)
@@ -94,11 +96,11 @@ def _check_place(policies: Policies, asker: Asker) -> None:
 
 
 def _is_written(folder: Path) -> bool:
-    """Whether there is anything in a table."""
+    """Return whether there is anything in a table."""
     return any(path.name.startswith("subject=") for path in folder.iterdir())
 
 
 def _counts(spark: SparkSession, folder: Path, askers: tuple[Asker, ...]) -> dict[str, int]:
     rows = spark.read.parquet(str(folder)).groupBy("subject").count().collect() if _is_written(folder) else []
-    found = {row["subject"]: row["count"] for row in rows}
-    return {asker.label: found.get(asker.label, 0) for asker in askers}
+    counts = {row["subject"]: row["count"] for row in rows}
+    return {asker.label: counts.get(asker.label, 0) for asker in askers}

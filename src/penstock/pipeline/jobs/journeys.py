@@ -18,8 +18,11 @@ from penstock.domain import Ensemble
 from penstock.engine.federation.overlay import NODE_PREFIX
 from penstock.journal.read.events import ARRIVAL, RETAINED
 from penstock.pipeline.spark.policies import Asker, Policies
-from penstock.pipeline.stages.govern import EVENT, Governing, comes, goes
+from penstock.pipeline.stages.govern import arrivals, run
+from penstock.pipeline.stages.stage import Traffic
+from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables.executor import F, Window
+from penstock.pipeline.tables.view import EVENT
 
 _FIRST_DAY = "2020-01-01"
 _PLACE_BITS, _DAY_BITS = 16, 48
@@ -38,7 +41,7 @@ class Journeys(NamedTuple):
 
 
 def origins(events: DataFrame, recording: frozenset[str]) -> DataFrame:
-    """Events where they began, numbered in the order of time, with the columns of `events`.
+    """Return events where they began, numbered in the order of time, with the columns of `events`.
 
     What came from a node that records is left out: it began elsewhere. `arrival` is the event's number from now on, and
     `id` says the same, so that an event can be told from another wherever it goes.
@@ -54,7 +57,7 @@ def origins(events: DataFrame, recording: frozenset[str]) -> DataFrame:
 
 
 def origin_of(arrival: Column) -> Column:
-    """The number of the event that something was made of."""
+    """Return the number of the event that something was made of."""
     return F.shiftleft(F.shiftright(arrival, _PLACE_BITS), _PLACE_BITS)
 
 
@@ -63,21 +66,22 @@ def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) ->
     wholes = [policy.ensemble for policy in policies.judging]
     nodes = dict.fromkeys(name for whole in wholes for name in whole.nodes)
     neighbours = tuple(Asker(name, is_neighbour=True) for name in nodes)
-    there = replace(Governing.of(policies, (*neighbours, *askers)), at_rest=True)
-    beyond = replace(Governing.of(replace(policies, are_recorded=False), there.askers), at_rest=True)
+    there = replace(Scope.of(policies, (*neighbours, *askers)), at_rest=True)
+    beyond = replace(Scope.of(replace(policies, are_recorded=False), there.askers), at_rest=True)
     # What leads to nodes has no conditions and no monitors here, and each way that there is counts.
-    onwards = replace(there, asks_subjects=False, watches=False, is_cyclic=False)
-    came = settled(comes(began, there))
+    onwards = replace(there, has_conditions=False, has_monitors_out=False, is_cyclic=False)
+    traffic = arrivals(began, there)
+    came = settled(traffic.rows)
     passed, arrived = began.select(*EVENT).limit(0), came
     for _ in range(max(map(longest_way, wholes), default=0)):
-        passed = settled(_passed(goes(_towards(arrived, neighbours), onwards)))
-        arrived = came.unionByName(comes(passed, beyond))
-    seen = goes(_towards(arrived, askers), there)
+        passed = settled(_passed(_going(traffic, onwards, arrived, neighbours)))
+        arrived = came.unionByName(arrivals(passed, beyond).rows)
+    seen = _going(traffic, there, arrived, askers)
     return Journeys(_told(seen), _told(passed.withColumn("subject", F.col("node"))))
 
 
 def settled(rows: DataFrame) -> DataFrame:
-    """Rows cut off from what they are made of: otherwise each use would work out all that was before it.
+    """Return rows cut off from what they are made of: otherwise each use would work out all that was before it.
 
     Two workers have each of them, so that one may be lost.
     """
@@ -85,19 +89,20 @@ def settled(rows: DataFrame) -> DataFrame:
     return done.coalesce(1 + done.count() // _PART_ROWS)
 
 
-def _towards(rows: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
-    """The rows with only these among their receivers."""
+def _going(traffic: Traffic, scope: Scope, arrived: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
+    """Return what goes on to these among the receivers."""
     labels = [asker.label for asker in askers]
-    return rows.withColumn("receivers", F.filter("receivers", lambda one: one["subject"].isin(*labels)))
+    rows = arrived.withColumn("receivers", F.filter("receivers", lambda receiver: receiver["subject"].isin(*labels)))
+    return run(replace(traffic, rows=rows, scope=scope), since="match").rows
 
 
 def _passed(given: DataFrame) -> DataFrame:
-    """What one node gives to another as it comes there."""
+    """Return the events that one node gives to another, as they arrive there."""
     origin = origin_of(F.col("arrival"))
-    told = F.get_json_object("facts", "$.statements")  # nodes tell each other of these, not of how they are
+    statements = F.get_json_object("facts", "$.statements")  # nodes tell each other of these, not of how they are
     ways = Window.partitionBy("subject", origin).orderBy(F.size("path"), "node", "arrival", "place", "part")
     sent = given.filter(~F.array_contains("path", F.col("subject"))).withColumn("way", F.row_number().over(ways))
-    said = {
+    columns = {
         "node": F.col("subject"),
         "arrival": origin_of(F.col("arrival")) + F.col("way"),
         "seq": F.col("seq"),
@@ -113,9 +118,9 @@ def _passed(given: DataFrame) -> DataFrame:
         "stage": F.lit(""),
         "rule": F.lit(""),
         "open": F.lit(False),
-        "facts": F.when(told.isNotNull(), F.concat(F.lit('{"statements":'), told, F.lit("}"))),
+        "facts": F.when(statements.isNotNull(), F.concat(F.lit('{"statements":'), statements, F.lit("}"))),
     }
-    return sent.select(*(said.get(name, F.col(name)).alias(name) for name in EVENT))
+    return sent.select(*(columns.get(name, F.col(name)).alias(name) for name in EVENT))
 
 
 def _told(rows: DataFrame) -> DataFrame:
@@ -124,7 +129,7 @@ def _told(rows: DataFrame) -> DataFrame:
 
 
 def longest_way(whole: Ensemble) -> int:
-    """The most links between nodes that an event goes by; it is never twice at a node."""
+    """Return the most links between nodes that an event goes by; it is never twice at a node."""
     near: dict[str, list[str]] = {name: [] for name in whole.nodes}
     for source, target in whole.links:
         if source in near and target in near:
@@ -134,9 +139,9 @@ def longest_way(whole: Ensemble) -> int:
 
 
 def _depth(near: dict[str, list[str]], start: str) -> tuple[int, int]:
-    """The most links of shortest ways from a node, and how many other nodes can be reached."""
+    """Return the most links of shortest ways from a node, and how many other nodes can be reached."""
     depth, seen, here = 0, {start}, [start]
-    while here := list(dict.fromkeys(name for one in here for name in near[one] if name not in seen)):
+    while here := list(dict.fromkeys(name for node in here for name in near[node] if name not in seen)):
         seen.update(here)
         depth += 1
     return depth, len(seen) - 1

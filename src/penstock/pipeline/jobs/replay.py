@@ -17,18 +17,18 @@ from penstock.journal.read.tables import parts, read_all
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.journeys import journeys, origins, settled
 from penstock.pipeline.jobs.replay_reasons import Reasons
-from penstock.pipeline.spark.policies import Asker, Policies, Policy, as_it_stands, as_it_stood
+from penstock.pipeline.spark.policies import Asker, CompiledDomain, Policies, as_it_stands, as_it_stood
 from penstock.pipeline.stages.admit import check_ways
-from penstock.pipeline.stages.govern import EVENT
 from penstock.pipeline.tables import tables
 from penstock.pipeline.tables.executor import F, Window, small_table, small_tables
 from penstock.pipeline.tables.filters import is_on
 from penstock.pipeline.tables.metrics import MetricChange, metric_changes
+from penstock.pipeline.tables.view import EVENT
 from penstock.policy.monitors.protocol import UNLISTED
 
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Changes that are told: those with most events. The table that is written has all."""
-MOST_EXPLAINED = 300
+MAX_EXPLAINED = 300
 """Changes for which the rule is looked for: those with most events."""
 SHOWN = 3
 """Events that are named for an assertion that does not hold."""
@@ -36,7 +36,7 @@ _STEPS = 60
 CHANGES = "changes"
 
 
-class Change(NamedTuple):
+class SubjectChange(NamedTuple):
     """What a draft changes for a subject, on a topic, of what one entity publishes: numbers of events."""
 
     subject: str
@@ -67,7 +67,7 @@ class Breach(NamedTuple):
     topic: str
 
 
-class Claim(NamedTuple):
+class AssertionResult(NamedTuple):
     """An assertion of the draft, and how many events show it."""
 
     text: str
@@ -77,12 +77,12 @@ class Claim(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether no event speaks against it; that there is none for a `can` proves nothing."""
+        """Return whether no event contradicts it; a `can` without events is not contradicted."""
         return self.kind == "can" or not self.events
 
     @property
     def told(self) -> str:
-        """In a word."""
+        """Return the result in a word."""
         if self.kind == "can":
             return "shown" if self.events else "not shown"
         return "holds" if self.holds else "fails"
@@ -109,7 +109,7 @@ class Total(NamedTuple):
     changed: int
 
 
-class Step(NamedTuple):
+class ReplayInterval(NamedTuple):
     """Changes in a part of the time."""
 
     time: datetime
@@ -117,7 +117,7 @@ class Step(NamedTuple):
     lost: int
 
 
-class Replay(NamedTuple):
+class ReplayReport(NamedTuple):
     """What a draft does to recorded traffic."""
 
     events: int
@@ -125,24 +125,24 @@ class Replay(NamedTuple):
     first: datetime | None
     last: datetime | None
     totals: tuple[Total, ...]
-    changes: tuple[Change, ...]
-    claims: tuple[Claim, ...]
-    steps: tuple[Step, ...]
+    changes: tuple[SubjectChange, ...]
+    claims: tuple[AssertionResult, ...]
+    steps: tuple[ReplayInterval, ...]
     metrics: tuple[MetricChange, ...] = ()
     """What changes of Sparkplug metrics."""
 
     @property
     def holds(self) -> bool:
-        """Whether all assertions do."""
+        """Return whether all assertions hold."""
         return all(claim.holds for claim in self.claims)
 
     @property
     def rules(self) -> tuple[ByRule, ...]:
-        """The changes by what is behind them."""
+        """Return the changes by rule."""
         sums = defaultdict[tuple[str, str], list[int]](lambda: [0, 0, 0])
-        for one in self.changes:
-            of_rule = sums[one.rule or "not looked for", one.reason]
-            of_rule[:] = [sum(pair) for pair in zip(of_rule, (one.gained, one.lost, one.changed), strict=True)]
+        for change in self.changes:
+            of_rule = sums[change.rule or "not looked for", change.reason]
+            of_rule[:] = [sum(pair) for pair in zip(of_rule, (change.gained, change.lost, change.changed), strict=True)]
         return tuple(ByRule(*rule, *counts) for rule, counts in sums.items())
 
 
@@ -155,7 +155,7 @@ def replay(
     days: tables.Days | None = None,
     subjects: tuple[str, ...] = (),
     since: datetime | None = None,
-) -> Replay:
+) -> ReplayReport:
     """Hold a draft against what was decided then, for some subjects or for all; raises `PipelineError`, `DomainError`.
 
     With `to`, each event that changes for somebody is written as a row to the table `changes` there. With `since`, only
@@ -172,8 +172,8 @@ def replay_few(
     nodes: frozenset[str] | None = None,
     subjects: tuple[str, ...] = (),
     since: datetime | None = None,
-) -> Replay:
-    """The same for few events, without Spark, which takes longer to begin than this takes."""
+) -> ReplayReport:
+    """Do the same for few events without Spark, which takes longer to start."""
     events, _ = read_all(journal, nodes)
     recording = frozenset(part.node for part in parts(journal, nodes))
     with small_tables():
@@ -188,7 +188,7 @@ def _replayed(
     to: Path | None,
     subjects: tuple[str, ...],
     since: datetime | None,
-) -> Replay:
+) -> ReplayReport:
     now, then = as_it_stands(draft, journal), as_it_stood(journal, draft.parent)
     (policy,) = now.judging
     if since is not None:
@@ -206,7 +206,7 @@ def _replayed(
     count, first, last = arrivals.agg(F.count("*"), F.min("time"), F.max("time")).collect()[0]
     if to is not None:
         _write(about, to)
-    return Replay(
+    return ReplayReport(
         count,
         first,
         last,
@@ -224,22 +224,22 @@ def _metrics(
     if not any(policy.ensemble.access is not None for each in policies for policy in each.judging):
         return ()
     about = F.col("subject").isin(*(asker.label for asker in shown))
-    return metric_changes(then.filter(about), draft.filter(about), MOST_ROWS)
+    return metric_changes(then.filter(about), draft.filter(about), MAX_ROWS)
 
 
 def _everybody(events: DataFrame, policies: tuple[Policies, ...]) -> tuple[Asker, ...]:
-    """Whom a domain lists, and clients that none lists but that published or were sent to."""
+    """Return the clients that a domain lists, and others that published or were sent something."""
     wholes = [policy.ensemble for each in policies for policy in each.judging]
-    found = {name: Asker(name) for whole in wholes for name in whole.devices}
-    found |= {name: Asker(name, is_neighbour=True) for whole in wholes for name in whole.foreign}
+    askers = {name: Asker(name) for whole in wholes for name in whole.devices}
+    askers |= {name: Asker(name, is_neighbour=True) for whole in wholes for name in whole.foreign}
     sent = events.select(F.explode("reached").alias("one")).select(
         "one.client_id", "one.user", "one.entity", "one.neighbour"
     )
     came = events.select("client_id", "user", "entity", "neighbour").unionByName(sent).filter("neighbour IS NULL")
     for row in came.distinct().collect():
-        if row.entity not in found:
-            found[f"{row.client_id} {row.user}"] = Asker(row.client_id, row.user)
-    return tuple(found.values())
+        if row.entity not in askers:
+            askers[f"{row.client_id} {row.user}"] = Asker(row.client_id, row.user)
+    return tuple(askers.values())
 
 
 def _chosen(everybody: tuple[Asker, ...], names: tuple[str, ...]) -> tuple[Asker, ...]:
@@ -250,8 +250,8 @@ def _chosen(everybody: tuple[Asker, ...], names: tuple[str, ...]) -> tuple[Asker
     return tuple(asker for asker in everybody if not names or asker.name in names)
 
 
-def _is_claimed(asker: Asker, policy: Policy) -> bool:
-    """Whether an assertion is about the subject: then it is asked for in any case."""
+def _is_claimed(asker: Asker, policy: CompiledDomain) -> bool:
+    """Return whether an assertion is about the subject: then it is asked for in any case."""
     listed = (*policy.ensemble.devices, *policy.ensemble.foreign)
     return any(
         claim.target == (asker.name if asker.name in listed else UNLISTED) for claim in policy.ensemble.assertions
@@ -259,7 +259,7 @@ def _is_claimed(asker: Asker, policy: Policy) -> bool:
 
 
 def _each(began: DataFrame, then: DataFrame, now: DataFrame) -> DataFrame:
-    """A row for each event that a subject is given on one side or both."""
+    """Return a row for each event that a subject is given on one side or both."""
     both = then.withColumn("side", F.lit(0)).unionByName(now.withColumn("side", F.lit(1)))
     then_, now_ = F.count_if(F.col("side") == 0), F.count_if(F.col("side") == 1)
     way = F.max(F.when(F.col("side") == 1, F.col("path")))
@@ -274,17 +274,17 @@ def _each(began: DataFrame, then: DataFrame, now: DataFrame) -> DataFrame:
         F.max("path").alias("path"),
     )
     changed = F.least("fewer", "more")
-    told = by_topic.select(
+    changes = by_topic.select(
         "*",
         changed.alias("changed"),
         (F.col("more") - changed).alias("gained"),
         (F.col("fewer") - changed).alias("lost"),
     ).drop("fewer", "more")
-    return told.join(_publishers(began), "origin")
+    return changes.join(_publishers(began), "origin")
 
 
 def _publishers(began: DataFrame) -> DataFrame:
-    """What is known of events where they began."""
+    """Return what is known of events where they began."""
     return began.filter(F.col("kind") == ARRIVAL).select(
         F.col("arrival").alias("origin"),
         F.col("node").alias("at"),
@@ -300,30 +300,38 @@ def _sums() -> list[Column]:
 
 
 def _totals(each: DataFrame, askers: tuple[Asker, ...]) -> tuple[Total, ...]:
-    found = {row.subject: Total(*row) for row in each.groupBy("subject").agg(*_sums()).collect()}
-    return tuple(found.get(asker.label, Total(asker.label, 0, 0, 0, 0, 0)) for asker in askers)
+    totals = {row.subject: Total(*row) for row in each.groupBy("subject").agg(*_sums()).collect()}
+    return tuple(totals.get(asker.label, Total(asker.label, 0, 0, 0, 0, 0)) for asker in askers)
 
 
 def _changes(
-    each: DataFrame, began: DataFrame, events: DataFrame, policy: Policy, then: Policies, askers: tuple[Asker, ...]
-) -> tuple[Change, ...]:
+    each: DataFrame,
+    began: DataFrame,
+    events: DataFrame,
+    policy: CompiledDomain,
+    then: Policies,
+    askers: tuple[Asker, ...],
+) -> tuple[SubjectChange, ...]:
     is_more, is_less = F.col("gained") > 0, (F.col("lost") > 0) | (F.col("changed") > 0)
-    firsts = [F.min(F.when(one, F.col("origin"))).alias(name) for one, name in ((is_more, "more"), (is_less, "less"))]
+    firsts = [
+        F.min(F.when(condition, F.col("origin"))).alias(name)
+        for condition, name in ((is_more, "more"), (is_less, "less"))
+    ]
     groups = each.groupBy("subject", "topic", "publisher").agg(*_sums(), *firsts)
     weight = F.col("gained") + F.col("lost") + F.col("changed")
     beside = groups.filter(weight > 0).join(_received(events, askers), ["subject", "topic"], "left")
-    rows = beside.orderBy(weight.desc(), "subject", "topic", "publisher").limit(MOST_ROWS).collect()
-    reasons = Reasons(began, policy, then, askers, rows[:MOST_EXPLAINED])
+    rows = beside.orderBy(weight.desc(), "subject", "topic", "publisher").limit(MAX_ROWS).collect()
+    reasons = Reasons(began, policy, then, askers, rows[:MAX_EXPLAINED])
     return tuple(_change(row, *reasons.of(row)) for row in rows)
 
 
-def _change(row: Row, rule: str, reason: str) -> Change:
-    told = (row.then, row.draft, row.gained, row.lost, row.changed)
-    return Change(row.subject, row.topic, row.publisher, *told, row.received or 0, rule, reason)
+def _change(row: Row, rule: str, reason: str) -> SubjectChange:
+    counts = (row.then, row.draft, row.gained, row.lost, row.changed)
+    return SubjectChange(row.subject, row.topic, row.publisher, *counts, row.received or 0, rule, reason)
 
 
 def _received(events: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
-    """How many events live nodes sent, by subject and topic."""
+    """Return how many events live nodes sent, by subject and topic."""
     sent = events.select("topic", F.explode("reached").alias("to")).select("topic", "to.*")
     labels = [asker.label for asker in askers]
     unlisted = F.concat_ws("@", "client_id", "user")
@@ -331,8 +339,10 @@ def _received(events: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
     return sent.groupBy(subject.alias("subject"), "topic").agg(F.count("*").alias("received"))
 
 
-def _claims(each: DataFrame, began: DataFrame, passed: DataFrame, policy: Policy) -> tuple[Claim, ...]:
-    """The assertions, and the events that are given to whom they name."""
+def _claims(
+    each: DataFrame, began: DataFrame, passed: DataFrame, policy: CompiledDomain
+) -> tuple[AssertionResult, ...]:
+    """Return the assertions, and the events that are given to whom they name."""
     whole = policy.ensemble
     if not whole.assertions:
         return ()
@@ -346,18 +356,18 @@ def _claims(each: DataFrame, began: DataFrame, passed: DataFrame, policy: Policy
     hits = seen.withColumn("claim", F.explode(speaking))
     ranked = hits.withColumn("place", F.row_number().over(Window.partitionBy("claim").orderBy("time", "at", "seq")))
     ranked = ranked.withColumn("events", F.count("*").over(Window.partitionBy("claim")))
-    found: dict[int, list[Row]] = {}
+    breaches: dict[int, list[Row]] = {}
     for row in ranked.filter(F.col("place") <= SHOWN).orderBy("claim", "place").collect():
-        found.setdefault(row.claim, []).append(row)
-    return tuple(_claim(claim, found.get(at, [])) for at, claim in enumerate(whole.assertions))
+        breaches.setdefault(row.claim, []).append(row)
+    return tuple(_claim(claim, breaches.get(at, [])) for at, claim in enumerate(whole.assertions))
 
 
-def _claim(claim: Assertion, rows: list[Row]) -> Claim:
-    first = (Breach(one.time, one.at, one.seq, one.publisher, one.said, one.subject, one.topic) for one in rows)
-    return Claim(str(claim), claim.kind, rows[0].events if rows else 0, tuple(first))
+def _claim(claim: Assertion, rows: list[Row]) -> AssertionResult:
+    first = (Breach(row.time, row.at, row.seq, row.publisher, row.said, row.subject, row.topic) for row in rows)
+    return AssertionResult(str(claim), claim.kind, rows[0].events if rows else 0, tuple(first))
 
 
-def _is_about(claim: Assertion, policy: Policy) -> Column:
+def _is_about(claim: Assertion, policy: CompiledDomain) -> Column:
     nodes, devices = policy.ensemble.nodes, policy.ensemble.devices
     target = F.col("subject") == claim.target
     if claim.target == UNLISTED:
@@ -370,20 +380,20 @@ def _is_about(claim: Assertion, policy: Policy) -> Column:
     return target & source & (F.lit(True) if claim.topics is None else is_on(claim.topics, F.col("said")))
 
 
-def _steps(each: DataFrame, first: datetime | None, last: datetime | None) -> tuple[Step, ...]:
+def _steps(each: DataFrame, first: datetime | None, last: datetime | None) -> tuple[ReplayInterval, ...]:
     """Changes over time, in equal parts of it that have any."""
     if first is None or last is None:
         return ()
     length = max(1, int((last - first).total_seconds() / _STEPS) + 1)
     begins = F.timestamp_seconds(F.floor(F.unix_timestamp("time") / length) * length)
-    told = each.filter((F.col("gained") > 0) | (F.col("lost") > 0)).groupBy(begins.alias("begins"))
-    rows = told.agg(F.sum("gained"), F.sum("lost")).orderBy("begins").collect()
-    return tuple(Step(*row) for row in rows)
+    changed = each.filter((F.col("gained") > 0) | (F.col("lost") > 0)).groupBy(begins.alias("begins"))
+    rows = changed.agg(F.sum("gained"), F.sum("lost")).orderBy("begins").collect()
+    return tuple(ReplayInterval(*row) for row in rows)
 
 
 def _write(each: DataFrame, folder: Path) -> None:
     changed = each.filter((F.col("gained") > 0) | (F.col("lost") > 0) | (F.col("changed") > 0))
-    told = changed.select(
+    rows = changed.select(
         "subject", "node", "topic", "gained", "lost", "changed", "publisher", "at", "seq", "time", "said"
     )
-    told.write.mode("overwrite").partitionBy("subject").parquet(str(folder / CHANGES))
+    rows.write.mode("overwrite").partitionBy("subject").parquet(str(folder / CHANGES))

@@ -19,10 +19,11 @@ from penstock.journal.read.events import ARRIVAL
 from penstock.language.statements.statement import Message
 from penstock.model.event import Event
 from penstock.model.topic_tree import FilterIndex, place_index
-from penstock.pipeline.spark.policies import Policy, Standing, link_into
-from penstock.pipeline.stages.edit import event_of, rows_of
-from penstock.policy.access.acl import Access, Rights, Rule
-from penstock.policy.access.brokering import Table
+from penstock.pipeline.spark.policies import CompiledDomain, PolicyFiles, link_into
+from penstock.pipeline.stages.stage import was_stopped_before
+from penstock.pipeline.state.rows import event_of, rows_of
+from penstock.policy.access.acl import Access, AclRule, Rights
+from penstock.policy.access.brokering import BrokeringTable
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.transitions import label_of
 
@@ -46,7 +47,7 @@ USE = "kind string, node string, rule string, subject string, access string, top
 Batches = Iterator[pa.RecordBatch]
 
 
-class Use(NamedTuple):
+class RuleUse(NamedTuple):
     """A row of `USE`."""
 
     kind: str
@@ -58,7 +59,7 @@ class Use(NamedTuple):
     events: int
 
 
-class Named(NamedTuple):
+class RuleName(NamedTuple):
     """A rule by its name; `node` is empty if it is not that of one node alone."""
 
     kind: str
@@ -67,7 +68,7 @@ class Named(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Client:
+class NodeClient:
     """Somebody at a node."""
 
     node: str
@@ -76,27 +77,27 @@ class Client:
     user: str | None
 
 
-class Nodes:
+class PolicyNodes:
     """The nodes of a policy, each made once."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: CompiledDomain) -> None:
         self._policy = policy
         self._made: dict[str, Node] = {}
 
     def of(self, name: str) -> Node | None:
-        """The node of this name, if the policy has one."""
+        """Return the node of this name, if the policy has one."""
         if name in self._policy.ensemble.nodes and name not in self._made:
             self._made[name] = self._policy.new_node(name)
         return self._made.get(name)
 
-    def rights(self, client: Client) -> Rights | None:
-        """What the access control file of its node gives to a client; None: there is none."""
+    def rights(self, client: NodeClient) -> Rights | None:
+        """Return the rights that the access control file of its node gives to a client; None if there is no file."""
         node = self.of(client.node)
         return None if node is None else node.rights_of(client.client_id, client.user)
 
 
-def uses(events: DataFrame, standing: Standing, clients: tuple[Client, ...]) -> DataFrame:
-    """What rules decided, with the columns `USE`; `clients` are those whom a denial of reading may be about."""
+def uses(events: DataFrame, standing: PolicyFiles, clients: tuple[NodeClient, ...]) -> DataFrame:
+    """Return what rules decided, with the columns `USE`; `clients` are those whom a denial of reading may concern."""
     went = events.select("node", "topic", "link_type", F.explode("reached").alias("to"))
     reads = went.groupBy(
         F.lit("read").alias("access"),
@@ -125,29 +126,29 @@ def uses(events: DataFrame, standing: Standing, clients: tuple[Client, ...]) -> 
     return decided.unionByName(_edges(events, standing))
 
 
-def rules(policy: Policy, recording: frozenset[str]) -> list[Named]:
-    """All rules that what these nodes recorded could have been decided by."""
+def rules(policy: CompiledDomain, recording: frozenset[str]) -> list[RuleName]:
+    """Return all rules that could have decided what these nodes recorded."""
     nodes = [name for name in policy.ensemble.nodes if name in recording]
-    found: list[Named] = []
+    named: list[RuleName] = []
     for name in nodes:
         acl = policy.acls.get(name)
         if acl is not None:
             lines = (*acl.anonymous, *(rule for several in acl.users.values() for rule in several), *acl.patterns)
-            found += [Named(ACL, name, line(name, rule)) for rule in lines]
-        found += [Named(*known.rule) for known in _by_filter(policy, name)]
+            named += [RuleName(ACL, name, line(name, rule)) for rule in lines]
+        named += [RuleName(*known.rule) for known in _by_filter(policy, name)]
         table = policy.ensemble.table(name)
-        found += [Named(BROKERING, _whose(policy, name), pair(table, *ends)) for ends in sorted(table.pairs)]
+        named += [RuleName(BROKERING, _whose(policy, name), pair(table, *ends)) for ends in sorted(table.pairs)]
     for link in policy.ensemble.links.values():
         if link.target in nodes:
             for monitor in policy.ensemble.monitors(link):
                 states = monitor.states if isinstance(monitor, Automaton) else ()
                 names = [edge_name(monitor.name, state.name, edge.label) for state in states for edge in state.edges]
-                found += [Named(MONITOR, "", name) for name in names or [monitor.name]]
-    return list(dict.fromkeys(found))
+                named += [RuleName(MONITOR, "", name) for name in names or [monitor.name]]
+    return list(dict.fromkeys(named))
 
 
-def line(node: str, rule: Rule) -> str:
-    """A line of an access control file: its number, and what it says."""
+def line(node: str, rule: AclRule) -> str:
+    """Return a line of an access control file with its number."""
     return rule.source[rule.source.rindex(f"{node}.acl:") :] if f"{node}.acl:" in rule.source else rule.source
 
 
@@ -161,50 +162,52 @@ class _ByFilter(NamedTuple):
     client: str
 
 
-def _by_filter(policy: Policy, node: str) -> list[_ByFilter]:
-    """What the domain advertises for the clients that it lists at a node, its conditions on what they are sent, and the
-    policies that it gives to either.
+def _by_filter(policy: CompiledDomain, node: str) -> list[_ByFilter]:
+    """Return what the domain advertises for clients that it lists at a node, its conditions on what they are sent, and
+    the policies that it gives to either.
     """
-    found: list[_ByFilter] = []
+    rules: list[_ByFilter] = []
     for entry in policy.ensemble.listed(node):
-        for one in entry.advertises:
-            said = f"{entry.name} advertises {label_of(one.filter, one.condition)}"
-            found.append(_ByFilter(one.filter, entry.name, (ADVERTISEMENT, node, said), entry.name))
+        for advertisement in entry.advertises:
+            text = f"{entry.name} advertises {label_of(advertisement.filter, advertisement.condition)}"
+            rules.append(_ByFilter(advertisement.filter, entry.name, (ADVERTISEMENT, node, text), entry.name))
         for filter, condition in entry.where:
-            said = f"{entry.name} where {filter}: {condition.text}"
-            found.append(_ByFilter(filter, None, (WHERE, node, said), entry.name))
-    return [*found, *_statements(policy, node)]
+            text = f"{entry.name} where {filter}: {condition.text}"
+            rules.append(_ByFilter(filter, None, (WHERE, node, text), entry.name))
+    return [*rules, *_statements(policy, node)]
 
 
-def _statements(policy: Policy, node: str) -> Iterator[_ByFilter]:
-    """The policy statements that the domain gives to what clients of a node publish, or to what they are sent."""
+def _statements(policy: CompiledDomain, node: str) -> Iterator[_ByFilter]:
+    """Return the policy statements that the domain gives to what clients of a node publish, or are sent."""
     here = {entry.name for entry in policy.ensemble.listed(node)}
     for given in policy.ensemble.statements.given:
         if given.nodes and node not in given.nodes:
             continue
         who = ", ".join(sorted(given.nodes or given.clients or {"*"}))
         where = f" where {given.condition.text}" if given.condition is not None else ""
-        said = f"{given.name} for {given.to.lower()}s of {who}: {given.filter}{where}"
+        text = f"{given.name} for {given.to.lower()}s of {who}: {given.filter}{where}"
         # Who is listed nowhere may come to any node.
-        clients = [one for one in sorted(given.clients or ()) if one in here or one not in policy.ensemble.devices]
+        clients = [
+            client for client in sorted(given.clients or ()) if client in here or client not in policy.ensemble.devices
+        ]
         is_anybody = given.clients is None or given.nodes
         for client in ("",) if is_anybody else clients:
             publisher = None if is_anybody or given.to is Message.SUBSCRIPTION else client
-            yield _ByFilter(given.filter, publisher, (STATEMENT, "", said), client)
+            yield _ByFilter(given.filter, publisher, (STATEMENT, "", text), client)
 
 
-def pair(table: Table, source: str, target: str) -> str:
-    """An entry of a brokering table."""
+def pair(table: BrokeringTable, source: str, target: str) -> str:
+    """Return the name of an entry of a brokering table."""
     return f"{'allow' if table.lists_allowed else 'deny'} from {source} to {target}"
 
 
 def edge_name(monitor: str, state: str, label: str) -> str:
-    """An edge of a monitor."""
+    """Return the name of an edge of a monitor."""
     return f"{monitor}: in {state}, {label}"
 
 
-def _whose(policy: Policy, node: str) -> str:
-    """Empty if the brokering table of a node is that of all."""
+def _whose(policy: CompiledDomain, node: str) -> str:
+    """Return the node whose brokering table it is; empty if all nodes have the same."""
     tables = {policy.ensemble.table(name) for name in policy.ensemble.nodes}
     return "" if len(tables) == 1 else node
 
@@ -212,7 +215,7 @@ def _whose(policy: Policy, node: str) -> str:
 # --- by topic and client
 
 
-def _judging(standing: Standing, clients: tuple[Client, ...]) -> Callable[[Batches], Batches]:
+def _judging(standing: PolicyFiles, clients: tuple[NodeClient, ...]) -> Callable[[Batches], Batches]:
     def work(batches: Batches) -> Batches:
         judge = _Judge(standing.compiled(), clients)
         for batch in batches:
@@ -221,16 +224,16 @@ def _judging(standing: Standing, clients: tuple[Client, ...]) -> Callable[[Batch
     return work
 
 
-def _batch(found: list[Use]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([use._asdict() for use in found], schema=_USE)
+def _batch(uses: list[RuleUse]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([use._asdict() for use in uses], schema=_USE)
 
 
 class _Judge:
     """Asks the rules of a policy about keys."""
 
-    def __init__(self, policy: Policy, clients: tuple[Client, ...]) -> None:
+    def __init__(self, policy: CompiledDomain, clients: tuple[NodeClient, ...]) -> None:
         self._policy = policy
-        self._nodes = Nodes(policy)
+        self._nodes = PolicyNodes(policy)
         self._trees: dict[str, tuple[list[_ByFilter], FilterIndex[int]]] = {}
         self._denied: dict[str, list[tuple[str, Rights]]] = {}
         for client in clients:
@@ -238,7 +241,7 @@ class _Judge:
             if rights is not None and any(rule.access == "deny" for rule in (*rights.topics, *rights.patterns)):
                 self._denied.setdefault(client.node, []).append((client.entity, rights))
 
-    def uses(self, row: dict[str, Any]) -> Iterator[Use]:
+    def uses(self, row: dict[str, Any]) -> Iterator[RuleUse]:
         node = self._nodes.of(row["node"])
         if node is None:
             return
@@ -248,21 +251,21 @@ class _Judge:
             access: Access = "read" if row["access"] == "read" else "write"
             rule = rights.deciding(topic, access) if rights is not None else None
             if rule is not None:
-                yield Use(ACL, node.name, line(node.name, rule), row["entity"], access, topic, events)
+                yield RuleUse(ACL, node.name, line(node.name, rule), row["entity"], access, topic, events)
         for ends in self._pairs(node, row):
-            yield Use(BROKERING, _whose(self._policy, node.name), pair(node.table, *ends), "", "", topic, events)
+            yield RuleUse(BROKERING, _whose(self._policy, node.name), pair(node.table, *ends), "", "", topic, events)
         if row["access"] == "write":
             for entity, rights in self._denied.get(node.name, ()):
                 rule = rights.deciding(topic, "read")
                 if rule is not None and rule.access == "deny":
-                    yield Use(ACL, node.name, line(node.name, rule), entity, "read", topic, events)
+                    yield RuleUse(ACL, node.name, line(node.name, rule), entity, "read", topic, events)
             for known in self._about(node.name, topic, row["neighbour"] or row["entity"]):
-                yield Use(*known.rule, known.client, "", topic, events)
+                yield RuleUse(*known.rule, known.client, "", topic, events)
 
     def _about(self, node: str, topic: str, publisher: str) -> Iterator[_ByFilter]:
         if node not in self._trees:
-            found = _by_filter(self._policy, node)
-            self._trees[node] = found, place_index(one.filter for one in found)
+            rules = _by_filter(self._policy, node)
+            self._trees[node] = rules, place_index(rule.filter for rule in rules)
         several, tree = self._trees[node]
         for known in (several[at] for at in sorted(tree.match(topic))):
             if known.publisher in (None, publisher):
@@ -282,9 +285,8 @@ class _Judge:
 # --- by what monitors have seen
 
 
-def _edges(events: DataFrame, standing: Standing) -> DataFrame:
-    reached = (F.col("effect") != "suppress") | ~F.col("stage").isin("admit", "conform")
-    arrivals = events.filter((F.col("kind") == ARRIVAL) & reached).drop("reached")
+def _edges(events: DataFrame, standing: PolicyFiles) -> DataFrame:
+    arrivals = events.filter((F.col("kind") == ARRIVAL) & ~was_stopped_before("edit")).drop("reached")
     policy = standing.compiled()
     watched = [name for name in policy.ensemble.nodes if _is_watched(policy, name)]
     rows = arrivals.filter(F.col("node").isin(*watched))
@@ -292,12 +294,12 @@ def _edges(events: DataFrame, standing: Standing) -> DataFrame:
     return rows.sortWithinPartitions("node", "source", "arrival").mapInArrow(_stepping(standing), USE)
 
 
-def _is_watched(policy: Policy, node: str) -> bool:
+def _is_watched(policy: CompiledDomain, node: str) -> bool:
     links = [link for link in policy.ensemble.links.values() if link.target == node]
     return any(policy.ensemble.monitors(link) for link in links) or bool(policy.monitors("", node))
 
 
-def _stepping(standing: Standing) -> Callable[[Batches], Batches]:
+def _stepping(standing: PolicyFiles) -> Callable[[Batches], Batches]:
     def work(batches: Batches) -> Batches:
         policy = standing.compiled()
         here: tuple[str, str] | None = None
@@ -312,13 +314,13 @@ def _stepping(standing: Standing) -> Callable[[Batches], Batches]:
                 for rule in _taken(policy, node, row):
                     key = (rule, row["source"], row["topic"])
                     taken[key] = taken.get(key, 0) + 1
-            yield _batch([Use(MONITOR, "", rule, who, "", topic, n) for (rule, who, topic), n in taken.items()])
+            yield _batch([RuleUse(MONITOR, "", rule, who, "", topic, n) for (rule, who, topic), n in taken.items()])
 
     return work
 
 
-def _taken(policy: Policy, node: Node, row: dict[str, Any]) -> Iterator[str]:
-    """The edges that an event takes, one monitor after the other."""
+def _taken(policy: CompiledDomain, node: Node, row: dict[str, Any]) -> Iterator[str]:
+    """Return the edges that an event takes, one monitor after the other."""
     publisher = policy.publisher(node, row["client_id"], row["user"], row["entity"], row["neighbour"])
     watch = placement.watch(node, link_into(node, publisher)) if publisher is not None else None
     if publisher is None or watch is None:
@@ -337,12 +339,12 @@ def _taken(policy: Policy, node: Node, row: dict[str, Any]) -> Iterator[str]:
     node.notices.clear()
 
 
-def listed_clients(policy: Policy) -> list[Client]:
-    """The clients that a domain lists, at their nodes, as they show themselves there."""
-    found: list[Client] = []
+def listed_clients(policy: CompiledDomain) -> list[NodeClient]:
+    """Return the clients that a domain lists, at their nodes, with their client ids and users there."""
+    clients: list[NodeClient] = []
     for name in policy.ensemble.nodes:
         for entry in policy.ensemble.listed(name):
             shown = policy.ensemble.shown(name, entry.name)
             if shown is not None:
-                found.append(Client(name, entry.name, shown.client_id, shown.user))
-    return found
+                clients.append(NodeClient(name, entry.name, shown.client_id, shown.user))
+    return clients

@@ -17,11 +17,11 @@ from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.trust.network_run import Ground, Play, Setting, lay_out
 
 _TYPES = {str: "string", int: "long", float: "double"}
-_GROUND = tuple(one.name for one in fields(Ground) if one.name != "replicate")
-_SETTING = tuple(one.name for one in fields(Setting))
+_GROUND = tuple(field.name for field in fields(Ground) if field.name != "replicate")
+_SETTING = tuple(field.name for field in fields(Setting))
 _COUNTS = ("false", "false_accepted", "good", "good_refused")
 ROWS = ", ".join(
-    [f"{one.name} {_TYPES[one.type]}" for kind in (Ground, Setting) for one in fields(kind)]  # type: ignore[index]
+    [f"{field.name} {_TYPES[field.type]}" for kind in (Ground, Setting) for field in fields(kind)]  # type: ignore[index]
     + ["round long", *(f"{name} long" for name in _COUNTS)]
 )
 """A row for each round of each setting on each network: what reached honest nodes (`playing.Round`)."""
@@ -36,7 +36,7 @@ _BEYOND = 2.12
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SimulationTrial:
     """Settings to be played on so many networks of one kind."""
 
     ground: Ground
@@ -57,7 +57,7 @@ class Trial:
                 yield json.dumps(asdict(ground)), json.dumps(some)
 
 
-def simulate(spark: SparkSession, trials: Sequence[Trial], seed: int = 1) -> DataFrame:
+def simulate(spark: SparkSession, trials: Sequence[SimulationTrial], seed: int = 1) -> DataFrame:
     """Play all of it, in one job, when the frame is asked for its rows (`ROWS`)."""
     tasks = [task for trial in trials for task in trial.tasks()]
     if not tasks:
@@ -67,7 +67,7 @@ def simulate(spark: SparkSession, trials: Sequence[Trial], seed: int = 1) -> Dat
 
 
 def summary(rows: DataFrame, since: int = 0) -> DataFrame:
-    """For each setting and kind of network, the means over replicates of the rounds from `since` on, with intervals.
+    """Return, for each setting and kind of network, means over replicates of rounds from `since` on, with intervals.
 
     Columns: those of `Ground` and `Setting`, `replicates`, and each of `MEASURES` with its `_pm`: the 95 % interval
     of the mean is that much to either side (Student's t; null for a single replicate).
@@ -76,7 +76,7 @@ def summary(rows: DataFrame, since: int = 0) -> DataFrame:
 
 
 def over_time(rows: DataFrame) -> DataFrame:
-    """The same for each round."""
+    """Return the same for each round."""
     return _means(rows, ("round",))
 
 
@@ -85,11 +85,11 @@ def _means(rows: DataFrame, more: Sequence[str]) -> DataFrame:
     sums = rows.groupBy(*by, "replicate").agg(*(F.sum(name).alias(name) for name in _COUNTS))
     false, good = _part("false_accepted", "false"), _part("good_refused", "good")
     each = sums.select(*by, false.alias("false_accepted"), good.alias("good_refused"), (false + good).alias("cost"))
-    found = each.groupBy(*by).agg(
+    means = each.groupBy(*by).agg(
         F.count(F.lit(1)).alias("replicates"),
-        *(one for name in MEASURES for one in (F.mean(name).alias(name), _half_width(name).alias(f"{name}_pm"))),
+        *(column for name in MEASURES for column in (F.mean(name).alias(name), _half_width(name).alias(f"{name}_pm"))),
     )
-    return found.orderBy(*by)
+    return means.orderBy(*by)
 
 
 def _part(some: str, all_: str) -> Column:
@@ -108,18 +108,18 @@ def _playing(seed: int) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFr
     def work(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for frame in frames:
             for ground, settings in zip(frame["ground"], frame["settings"], strict=True):
-                yield play(Ground(**json.loads(ground)), [Setting(**one) for one in json.loads(settings)], seed)
+                yield play(Ground(**json.loads(ground)), [Setting(**setting) for setting in json.loads(settings)], seed)
 
     return work
 
 
 def play(ground: Ground, settings: Sequence[Setting], seed: int) -> pd.DataFrame:
-    """One network with several settings; rows as `ROWS` says."""
+    """Play one network with several settings; return rows as `ROWS` says."""
     routes = lay_out(ground, seed)
-    found = []
+    tables = []
     for setting in settings:
-        told = pd.DataFrame(list(Play(ground, setting, routes, seed).rounds()))
+        table = pd.DataFrame(list(Play(ground, setting, routes, seed).rounds()))
         for name, value in (asdict(ground) | asdict(setting)).items():
-            told[name] = value
-        found.append(told)
-    return pd.concat(found)
+            table[name] = value
+        tables.append(table)
+    return pd.concat(tables)

@@ -19,9 +19,9 @@ from penstock.domain import Ensemble
 from penstock.domain.schema.trust import TrustSettings
 from penstock.journal.read.events import ARRIVAL
 from penstock.pipeline.errors import ArgumentError, PipelineError
-from penstock.pipeline.spark.policies import Policies, Standing
+from penstock.pipeline.spark.policies import Policies, PolicyFiles
 from penstock.pipeline.stages.admit import was_refused
-from penstock.pipeline.stages.edit import event_of, rows_of
+from penstock.pipeline.state.rows import event_of, rows_of
 from penstock.pipeline.tables import tables
 from penstock.pipeline.trust.paths import least_averages
 from penstock.policy.trust.evaluation import Interaction, evaluated, load_evaluation
@@ -48,7 +48,7 @@ _JUDGED = pa.schema(
 _JUDGED_TYPES = "node string, seq bigint, time double, neighbour string, good boolean, problem string"
 
 
-class Source(NamedTuple):
+class EvidenceSource(NamedTuple):
     """Where evidence came from, and how many events it was."""
 
     source: str
@@ -56,7 +56,7 @@ class Source(NamedTuple):
     bad: int
 
 
-class Rated(NamedTuple):
+class NeighbourRating(NamedTuple):
     """What a node would hold of a neighbour."""
 
     node: str
@@ -66,7 +66,7 @@ class Rated(NamedTuple):
     at: float | None
     """As of when, in seconds since 1970; None: nothing was seen, it is what the domain gives."""
     rating: float
-    sources: tuple[Source, ...]
+    sources: tuple[EvidenceSource, ...]
 
     @property
     def evidence(self) -> Evidence:
@@ -85,7 +85,7 @@ class Walked(NamedTuple):
 class Fleet(NamedTuple):
     """Ratings of a whole fleet."""
 
-    ratings: tuple[Rated, ...]
+    ratings: tuple[NeighbourRating, ...]
     at: float
     """The time that ratings are as of, in seconds since 1970."""
     weights: Weights
@@ -97,7 +97,7 @@ class Fleet(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrustOptions:
     """What is to be other than the domain says; None: as it says."""
 
     penalty: int | None = None
@@ -110,20 +110,20 @@ class Asked:
     """Edges of the longest path."""
 
     def weights(self, settings: TrustSettings) -> Weights:
-        """Raises `PolicyError`."""
-        said = settings.weights
-        half_life = said.half_life if self.half_life is None else self.half_life or None
-        return Weights(said.penalty if self.penalty is None else self.penalty, said.base_rate, half_life)
+        """Return the weights to rate by; raises `PolicyError`."""
+        given = settings.weights
+        half_life = given.half_life if self.half_life is None else self.half_life or None
+        return Weights(given.penalty if self.penalty is None else self.penalty, given.base_rate, half_life)
 
 
-AS_THE_DOMAIN_SAYS = Asked()
+AS_THE_DOMAIN_SAYS = TrustOptions()
 
 
 def rate(
     spark: SparkSession,
     journal: Path,
     policies: Policies,
-    asked: Asked = AS_THE_DOMAIN_SAYS,
+    asked: TrustOptions = AS_THE_DOMAIN_SAYS,
     nodes: frozenset[str] | None = None,
     days: tables.Days | None = None,
     to: Path | None = None,
@@ -145,7 +145,7 @@ def rate(
         seen = seen.filter(F.col("source") != EVALUATE).unionByName(_as_seen(judged))
     at = asked.at if asked.at is not None else _last(events)
     rated = ratings(seen, pairs(spark, policy.ensemble, settings, nodes), weights, at).persist()
-    found = tuple(_rated(row.asDict(recursive=True)) for row in rated.orderBy("node", "neighbour").collect())
+    neighbours = tuple(_rated(row.asDict(recursive=True)) for row in rated.orderBy("node", "neighbour").collect())
     paths = None
     if with_paths:
         longest = asked.longest or settings.longest or max(1, len(policy.ensemble.nodes) - 1)
@@ -156,17 +156,17 @@ def rate(
             walks.write.mode("overwrite").parquet(str(to / PATHS))
     if to is not None:
         rated.write.mode("overwrite").parquet(str(to / RATINGS))
-    return Fleet(found, at, weights, paths, failed, problem)
+    return Fleet(neighbours, at, weights, paths, failed, problem)
 
 
-def _rated(row: dict[str, object]) -> Rated:
-    sources = tuple(Source(**one) for one in row.pop("sources") or [])  # type: ignore[attr-defined]
-    return Rated(**row, sources=sources)  # type: ignore[arg-type]
+def _rated(row: dict[str, object]) -> NeighbourRating:
+    sources = tuple(EvidenceSource(**source) for source in row.pop("sources") or [])  # type: ignore[attr-defined]
+    return NeighbourRating(**row, sources=sources)  # type: ignore[arg-type]
 
 
 def _last(events: DataFrame) -> float:
-    found = events.agg(F.max(_seconds())).collect()[0][0]
-    return 0.0 if found is None else float(found)
+    last = events.agg(F.max(_seconds())).collect()[0][0]
+    return 0.0 if last is None else float(last)
 
 
 def _seconds() -> Column:
@@ -174,15 +174,15 @@ def _seconds() -> Column:
 
 
 def evidence(events: DataFrame) -> DataFrame:
-    """What was recorded as evidence, one row for each piece of it."""
+    """Return the evidence that was recorded, one row for each piece."""
     noted = events.filter((F.col("kind") == ARRIVAL) & F.contains("facts", F.lit('"evidence"')))
-    told = F.from_json("facts", _FACTS)["evidence"]
-    each = noted.select("node", "seq", _seconds().alias("time"), F.posexplode(told).alias("place", "seen"))
+    recorded = F.from_json("facts", _FACTS)["evidence"]
+    each = noted.select("node", "seq", _seconds().alias("time"), F.posexplode(recorded).alias("place", "seen"))
     return each.select("node", "seq", "place", "time", "seen.*").select(*_SEEN)
 
 
-def evaluations(events: DataFrame, standing: Standing, where: str, whole: Ensemble) -> DataFrame:
-    """What a function E says of all that nodes accepted from nodes; `problem`: why it says nothing of an event."""
+def evaluations(events: DataFrame, standing: PolicyFiles, where: str, whole: Ensemble) -> DataFrame:
+    """Return how a function E rates all that nodes accepted from nodes; `problem` is why it cannot rate an event."""
     load_evaluation(where, Path(standing.folder))  # what is wrong with it is said before the job begins
     by_nodes = F.col("neighbour").isin(*whole.nodes)
     came = events.filter((F.col("kind") == ARRIVAL) & by_nodes & ~was_refused()).select(*_EVENT)
@@ -193,9 +193,11 @@ def evaluations(events: DataFrame, standing: Standing, where: str, whole: Ensemb
             made = []
             for row in rows_of(batch):
                 event = event_of(row, row["link_type"])
-                said = evaluated(judge, Interaction(row["neighbour"], event.topic, event.payload, reader.read(event)))
-                if said is not None:
-                    good, problem = (None, said) if isinstance(said, str) else (said, None)
+                outcome = evaluated(
+                    judge, Interaction(row["neighbour"], event.topic, event.payload, reader.read(event))
+                )
+                if outcome is not None:
+                    good, problem = (None, outcome) if isinstance(outcome, str) else (outcome, None)
                     known = {name: row[name] for name in ("node", "seq", "time", "neighbour")}
                     made.append({**known, "good": good, "problem": problem})
             yield pa.RecordBatch.from_pylist(made, schema=_JUDGED)
@@ -209,19 +211,19 @@ def _as_seen(judged: DataFrame) -> DataFrame:
 
 
 def pairs(spark: SparkSession, whole: Ensemble, settings: TrustSettings, nodes: frozenset[str] | None) -> DataFrame:
-    """Who rates whom, and what the domain gives to begin with."""
+    """Return who rates whom, and what the domain gives to begin with."""
     known = [
         (by, of) for of, by in whole.links if of in whole.nodes and by in whole.nodes and (nodes is None or by in nodes)
     ]
     if not known:
         raise ArgumentError("no two of the nodes are joined: there is nobody to rate")
     begun = [settings.begins(by, of) for by, of in known]
-    rows = [(*ends, float(one.good), float(one.bad)) for ends, one in zip(known, begun, strict=True)]
+    rows = [(*ends, float(evidence.good), float(evidence.bad)) for ends, evidence in zip(known, begun, strict=True)]
     return spark.createDataFrame(rows, "node string, neighbour string, begun_good double, begun_bad double")
 
 
 def ratings(seen: DataFrame, pairs: DataFrame, weights: Weights, at: float) -> DataFrame:
-    """What the nodes hold: `node, neighbour, good, bad, at, rating, sources`, rated as of a time."""
+    """Return the evidence that nodes hold: `node, neighbour, good, bad, at, rating, sources`, rated as of a time."""
     whose = Window.partitionBy("node", "neighbour")
     order = whose.orderBy("seq", "place")
     is_set = F.col("source") == OPERATOR
@@ -253,7 +255,7 @@ def ratings(seen: DataFrame, pairs: DataFrame, weights: Weights, at: float) -> D
 
 
 def _held(beside: DataFrame, weights: Weights, at: float) -> DataFrame:
-    """What the domain gives at first begins to age with the first that is seen; an operator's setting replaces it."""
+    """Return evidence over time: what the domain gives ages from the first event on; a setting by hand resets it."""
     since = F.coalesce(_left(F.col("at") - F.col("first"), weights), F.lit(1.0))
     begun = F.when(F.col("was_set"), 0.0).otherwise(since)
     held = beside.withColumns(
@@ -271,7 +273,7 @@ def _held(beside: DataFrame, weights: Weights, at: float) -> DataFrame:
 
 
 def _left(seconds: Column, weights: Weights) -> Column:
-    """How much of evidence is left after so many seconds."""
+    """Return how much of evidence is left after so many seconds."""
     if weights.half_life is None:
         return F.when(seconds.isNotNull(), F.lit(1.0))
     return F.pow(F.lit(0.5), seconds / F.lit(weights.half_life))
@@ -284,7 +286,7 @@ def edges(rated: DataFrame) -> DataFrame:
 
 
 def moment(at: float | None) -> str:
-    """A time for whoever reads it."""
+    """Return a time as text."""
     if at is None:
         return ""
     try:

@@ -23,7 +23,7 @@ _VERSIONS = {"5": paho.MQTTv5, "3.1.1": paho.MQTTv311}
 
 
 @dataclass(frozen=True)
-class Broker:
+class BrokerAddress:
     """Where a broker is, and who connects to it."""
 
     host: str
@@ -39,14 +39,14 @@ class Broker:
         return f"{self.host}:{self.port}"
 
     def options(self) -> dict[str, str]:
-        """As options of the data source, from which `of_options` makes the same."""
-        said = {"host": self.host, "port": str(self.port), "client_id": self.client_id, "version": self.version}
+        """Return the address as options of the data source, from which `of_options` makes the same."""
+        options = {"host": self.host, "port": str(self.port), "client_id": self.client_id, "version": self.version}
         more = {"username": self.username, "password": self.password, "tls": self.tls}
-        return {**said, **{name: value for name, value in more.items() if value is not None}}
+        return {**options, **{name: value for name, value in more.items() if value is not None}}
 
     @classmethod
-    def of_options(cls, options: Mapping[str, str]) -> "Broker":
-        """From the options of a data source; raises `PipelineError`."""
+    def of_options(cls, options: Mapping[str, str]) -> "BrokerAddress":
+        """Return the address that options of a data source give; raises `PipelineError`."""
         if not options.get("host") or not options.get("client_id"):
             raise PipelineError("`mqtt` needs the options `host` and `client_id`: the session is kept under this id")
         tls = options.get("tls")
@@ -61,8 +61,8 @@ class Broker:
         return cls(options["host"], int(port), *who, tls, version)
 
     @classmethod
-    def of_url(cls, text: str, client_id: str) -> "Broker":
-        """From `mqtt://[user[:password]@]host[:port]`, or `mqtts://…`; raises `ArgumentError`."""
+    def of_url(cls, text: str, client_id: str) -> "BrokerAddress":
+        """Read `mqtt://[user[:password]@]host[:port]`, or `mqtts://…`; raises `ArgumentError`."""
         try:
             url = urlsplit(text)
             port = url.port
@@ -76,7 +76,7 @@ class Broker:
         return replace(made, username=user, password=password, tls="true" if url.scheme == "mqtts" else None)
 
     def client(self) -> paho.Client:
-        """A client that acknowledges by hand, and is not connected yet."""
+        """Return a client that acknowledges by hand, and is not connected yet."""
         made = paho.Client(
             CallbackAPIVersion.VERSION2,
             self.client_id,
@@ -97,19 +97,19 @@ class Broker:
         codes: list[ReasonCode] = []
         inner = client.on_connect
 
-        def on_connect(one: paho.Client, data: Any, flags: Any, code: ReasonCode, said: Any) -> None:
+        def on_connect(client: paho.Client, data: Any, flags: Any, code: ReasonCode, properties: Any) -> None:
             codes.append(code)
             if inner is not None and not code.is_failure:
-                inner(one, data, flags, code, said)  # type: ignore[call-arg, arg-type]
+                inner(client, data, flags, code, properties)  # type: ignore[call-arg, arg-type]
             answered.set()
 
         client.on_connect = on_connect
         more: dict[str, Any] = {}
         if self.version == "5":
-            said = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-            said.SessionExpiryInterval = _FOR_EVER if keeps_session else 0
-            said.ReceiveMaximum = WINDOW
-            more = {"clean_start": not keeps_session, "properties": said}
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties.SessionExpiryInterval = _FOR_EVER if keeps_session else 0
+            properties.ReceiveMaximum = WINDOW
+            more = {"clean_start": not keeps_session, "properties": properties}
         try:
             client.connect(self.host, self.port, **more)
         except (OSError, ValueError) as error:

@@ -17,8 +17,8 @@ from penstock.engine.events import user_properties
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
 from penstock.pipeline.errors import ArgumentError, PipelineError
-from penstock.pipeline.mqtt.connection import Broker
-from penstock.pipeline.stages.release import NOT_BEFORE
+from penstock.pipeline.mqtt.connection import BrokerAddress
+from penstock.pipeline.tables.view import NOT_BEFORE
 
 SUBJECT = "{subject}"
 ID = "governed-id"
@@ -30,7 +30,7 @@ _UNDER_WAY = 1000
 
 
 def check_prefix(prefix: str, subjects: int) -> None:
-    """Raises `ArgumentError` if topics cannot begin so, or if subjects could not be told apart."""
+    """Raise `ArgumentError` if topics cannot begin so, or if subjects could not be told apart."""
     if subjects > 1 and SUBJECT not in prefix:
         raise ArgumentError(f"with several subjects the prefix must have `{SUBJECT}` in it, as `governed/{SUBJECT}`")
     try:
@@ -40,10 +40,10 @@ def check_prefix(prefix: str, subjects: int) -> None:
 
 
 @dataclass
-class Publisher:
+class ViewPublisher:
     """Publishes batches of views to `prefix/TOPIC`, and waits until the broker has them."""
 
-    broker: Broker
+    broker: BrokerAddress
     prefix: str
     """Before the topics, with a slash after it; empty: topics are as they are."""
     now: Callable[[], float] = time.time
@@ -60,7 +60,7 @@ class Publisher:
         """Events that were left out: with the prefix, their topics are longer than MQTT allows."""
 
     def publish(self, batch: DataFrame, number: int) -> None:
-        """One batch, in the order of each node; raises `PipelineError` if the broker refuses any of it."""
+        """Publish one batch, in the order of each node; raises `PipelineError` if the broker refuses any of it."""
         client = self._connected()
         since = F.coalesce(NOT_BEFORE, "time") if NOT_BEFORE in batch.columns else F.col("time")
         ordered = batch.withColumn("at", F.unix_micros(since)).orderBy(*self.by, "subject")
@@ -109,9 +109,9 @@ class Publisher:
             if self._refused:
                 raise PipelineError(f"`{self.broker}` refuses what is published to {self._refused[0]}")
 
-    def _on_publish(self, client: paho.Client, data: Any, mid: int, code: ReasonCode, said: Any) -> None:
+    def _on_publish(self, client: paho.Client, data: Any, mid: int, code: ReasonCode, properties: Any) -> None:
         with self._changed:
-            self._answers[mid] = f"{getattr(said, 'ReasonString', '') or code}" if code.is_failure else ""
+            self._answers[mid] = f"{getattr(properties, 'ReasonString', '') or code}" if code.is_failure else ""
             self._settle()
 
     def _settle(self) -> None:
@@ -126,14 +126,14 @@ class Publisher:
 def _properties(row: Row, left: int | None, by: tuple[str, ...]) -> Properties:
     given = user_properties.carried(bytes(row["properties"] or b""))
     made = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    said = {
+    values = {
         "PayloadFormatIndicator": given.payload_format,
         "MessageExpiryInterval": left,
         "ContentType": given.content_type or row["content_type"],
         "ResponseTopic": given.response_topic,
         "CorrelationData": given.correlation_data,
     }
-    for name, value in said.items():
+    for name, value in values.items():
         if value is not None:
             setattr(made, name, value)
     place = "/".join(str(row[name]) for name in by)

@@ -25,8 +25,8 @@ from penstock.journal.read.events import EVENTS
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.mqtt.connection import PATIENCE, Broker
-from penstock.pipeline.mqtt.spool import Message, Spool
+from penstock.pipeline.mqtt.connection import PATIENCE, BrokerAddress
+from penstock.pipeline.mqtt.spool import Spool, SpooledMessage
 from penstock.wire.properties import Properties as Carried
 from penstock.wire.properties import encode_properties
 
@@ -34,7 +34,7 @@ FORMAT = "mqtt"
 COLUMNS = ("node", "seq", "time", "topic", "payload", "qos", "retain", "content_type", "properties", "expiry")
 """What a client can know of the table of events. `node` is the broker's address, `seq` the place in the spool."""
 SCHEMA = pa.schema([EVENTS.field(name) for name in COLUMNS])
-MOST_ROWS = 50_000
+MAX_ROWS = 50_000
 """For a batch."""
 _TASK_ROWS = 10_000
 _QUIET = 1.0
@@ -63,10 +63,10 @@ class MqttSource(DataSource):
         return MqttReader(schema, dict(self.options))
 
 
-class Rows(InputPartition):
+class MessagePartition(InputPartition):
     """Messages on their way to a worker, which may be on another machine than the spool."""
 
-    def __init__(self, first: int, messages: list[Message]) -> None:
+    def __init__(self, first: int, messages: list[SpooledMessage]) -> None:
         self.first, self.messages = first, messages
 
 
@@ -75,7 +75,7 @@ class MqttReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
         self._columns = schema.names
-        self._broker = Broker.of_options(options)
+        self._broker = BrokerAddress.of_options(options)
         self._topics = _topics(options.get("topics") or "")
         if not options.get("spool"):
             raise PipelineError("`mqtt` needs the option `spool`: a folder on the driver, beside the checkpoint")
@@ -83,7 +83,7 @@ class MqttReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._acknowledge = options.get("acknowledge") or _ON_COMMIT
         if self._acknowledge not in (_ON_COMMIT, _ON_SPOOL):
             raise PipelineError(f"`acknowledge` is `{_ON_COMMIT}` or `{_ON_SPOOL}`, not `{self._acknowledge}`")
-        self._most = int(options.get("max_rows") or MOST_ROWS)
+        self._most = int(options.get("max_rows") or MAX_ROWS)
         self._target: int | None = None
         self._inbox: Inbox | None = None
 
@@ -106,18 +106,21 @@ class MqttReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, begin + limit.max_rows)
         return {"next": end}
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[Rows]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[MessagePartition]:
         spool = self._open().spool
         try:
             return [
-                Rows(first, list(spool.read(first, min(first + _TASK_ROWS, end["next"]))))
+                MessagePartition(first, list(spool.read(first, min(first + _TASK_ROWS, end["next"]))))
                 for first in range(self._begin(start, spool), end["next"], _TASK_ROWS)
             ]
         except LookupError as error:
             raise PipelineError(f"the spool `{self._spool}` is not that of this checkpoint: {error}") from error
 
     def _begin(self, start: Offset, spool: Spool) -> int:
-        """Where a batch begins. The spool of the checkpoint may be lost: the broker has what it did not answer for."""
+        """Return where a batch begins.
+
+        The spool of the checkpoint may be lost: the broker has what was not acknowledged.
+        """
         if start["next"] < spool.committed and self._acknowledge == _ON_SPOOL:
             raise PipelineError(
                 f"the spool `{self._spool}` is not that of this checkpoint, and what was in that one was acknowledged:"
@@ -126,15 +129,15 @@ class MqttReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(start["next"], spool.committed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Rows)
+        assert isinstance(partition, MessagePartition)
         messages = partition.messages
-        told = {
+        columns = {
             "node": [str(self._broker)] * len(messages),
             "seq": list(range(partition.first, partition.first + len(messages))),
-            **{name: [getattr(one, name) for one in messages] for name in COLUMNS[2:]},
+            **{name: [getattr(message, name) for message in messages] for name in COLUMNS[2:]},
         }
         schema = pa.schema([SCHEMA.field(name) for name in self._columns])
-        arrays = [pa.array(told[field.name], field.type) for field in schema]
+        arrays = [pa.array(columns[field.name], field.type) for field in schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def commit(self, end: Offset) -> None:
@@ -152,11 +155,11 @@ class MqttReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _topics(text: str) -> tuple[str, ...]:
-    filters = tuple(one.strip() for one in text.split(",") if one.strip())
+    filters = tuple(filter.strip() for filter in text.split(",") if filter.strip())
     if not filters:
         raise PipelineError("`mqtt` needs the option `topics`: filters, with commas between")
     try:
-        return tuple(parse_filter(one).filter for one in filters)
+        return tuple(parse_filter(filter).filter for filter in filters)
     except TopicError as error:
         raise PipelineError(str(error)) from error
 
@@ -164,7 +167,9 @@ def _topics(text: str) -> tuple[str, ...]:
 class Inbox:
     """A client with a session, and the spool that it fills."""
 
-    def __init__(self, broker: Broker, topics: tuple[str, ...], spool: Spool, acknowledges_at_once: bool) -> None:
+    def __init__(
+        self, broker: BrokerAddress, topics: tuple[str, ...], spool: Spool, acknowledges_at_once: bool
+    ) -> None:
         self.spool = spool
         self._broker = broker
         self._topics = topics
@@ -176,7 +181,7 @@ class Inbox:
         """Messages that the broker does not know to have arrived: what it calls them, and where they are."""
         if not acknowledges_at_once:  # else the broker may know, and mean another message by the same number
             pending = enumerate(spool.read(spool.committed, spool.next), spool.committed)
-            self._unanswered = {one.mid: number for number, one in pending if one.qos}
+            self._unanswered = {message.mid: number for number, message in pending if message.qos}
         self._arrived, self._is_over = threading.Event(), False
         if acknowledges_at_once:
             threading.Thread(target=self._answer, daemon=True).start()
@@ -197,14 +202,14 @@ class Inbox:
             return self.spool.next
 
     def settled(self) -> int:
-        """The same, once nothing more comes."""
+        """Return the same, once nothing more comes."""
         self._last = time.monotonic()
         while time.monotonic() - self._last < _QUIET:
             time.sleep(0.05)
         return self.written()
 
     def commit(self, number: int) -> None:
-        """A batch is done with, up to this number."""
+        """Forget what came up to this number: a batch is done with it."""
         with self._lock:
             self.spool.commit(number)
         self._acknowledge(number)
@@ -218,7 +223,7 @@ class Inbox:
             self._client.ack(mid, 1)
 
     def _answer(self) -> None:
-        """What is on disk is acknowledged."""
+        """Acknowledge what is on disk."""
         while not self._is_over:
             self._arrived.wait()
             self._arrived.clear()
@@ -230,7 +235,7 @@ class Inbox:
                 return
 
     def _is_known(self, message: paho.MQTTMessage) -> bool:
-        """Whether the broker sends again what is in the spool: by what it calls it, and what it says."""
+        """Return whether the broker sends again what is in the spool, by packet identifier and content."""
         number = self._unanswered.get(message.mid)
         if number is None:
             return False
@@ -251,7 +256,7 @@ class Inbox:
 
     # --- on paho-mqtt's thread
 
-    def _on_connect(self, client: paho.Client, data: Any, flags: Any, code: Any, said: Any) -> None:
+    def _on_connect(self, client: paho.Client, data: Any, flags: Any, code: Any, properties: Any) -> None:
         if not flags.session_present:
             with self._lock:
                 self._unanswered.clear()  # nobody waits for an answer; all of it is in the spool
@@ -261,7 +266,7 @@ class Inbox:
         else:
             client.subscribe([(topic, 1) for topic in self._topics])
 
-    def _on_subscribe(self, client: paho.Client, data: Any, mid: int, codes: Any, said: Any) -> None:
+    def _on_subscribe(self, client: paho.Client, data: Any, mid: int, codes: Any, properties: Any) -> None:
         refused = [topic for topic, code in zip(self._topics, codes, strict=True) if code.is_failure]
         if refused:
             self._problem = f"`{self._broker}` does not let `{self._broker.client_id}` subscribe to `{refused[0]}`"
@@ -280,24 +285,24 @@ class Inbox:
             self._problem = f"the spool cannot be written: {error}"
 
 
-def _told(message: paho.MQTTMessage) -> Message:
-    said = message.properties
-    content_type = getattr(said, "ContentType", None)
+def _told(message: paho.MQTTMessage) -> SpooledMessage:
+    properties = message.properties
+    content_type = getattr(properties, "ContentType", None)
     carried = Carried(
-        payload_format=getattr(said, "PayloadFormatIndicator", None),
+        payload_format=getattr(properties, "PayloadFormatIndicator", None),
         content_type=content_type,
-        response_topic=getattr(said, "ResponseTopic", None),
-        correlation_data=getattr(said, "CorrelationData", None),
-        user_properties=tuple(getattr(said, "UserProperty", ())),
+        response_topic=getattr(properties, "ResponseTopic", None),
+        correlation_data=getattr(properties, "CorrelationData", None),
+        user_properties=tuple(getattr(properties, "UserProperty", ())),
     )
-    return Message(
+    return SpooledMessage(
         int(time.time() * 1_000_000),
         message.topic,
         bytes(message.payload),
         message.qos,
         message.retain,
         content_type,
-        encode_properties(carried) if isinstance(said, Properties) else b"",
-        getattr(said, "MessageExpiryInterval", None),
+        encode_properties(carried) if isinstance(properties, Properties) else b"",
+        getattr(properties, "MessageExpiryInterval", None),
         message.mid if message.qos else 0,
     )

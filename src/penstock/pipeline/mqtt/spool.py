@@ -14,7 +14,7 @@ _DONE = "committed"
 _ENDING = ".spool"
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True):
+class SpooledMessage(msgspec.Struct, frozen=True, array_like=True):
     """A message as it came."""
 
     time: int
@@ -31,7 +31,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Message).decode
+_decode = msgspec.msgpack.Decoder(SpooledMessage).decode
 
 
 class Spool:
@@ -62,11 +62,11 @@ class Spool:
 
     @property
     def next(self) -> int:
-        """The number that the next record gets."""
+        """Return the number of the next record."""
         first = self._firsts[-1]
         return first + len(self._places[first]) - 1
 
-    def append(self, message: Message) -> int:
+    def append(self, message: SpooledMessage) -> int:
         """Write a record; returns its number. It is sure to last after `sync`."""
         if self._places[self._firsts[-1]][-1] > _FILE:
             self.sync()
@@ -82,12 +82,12 @@ class Spool:
         return number
 
     def sync(self) -> None:
-        """The disk has all of it."""
+        """Write all of it to the disk."""
         if not self._is_synced:
             os.fsync(self._file)
             self._is_synced = True
 
-    def read(self, start: int, end: int) -> Iterator[Message]:
+    def read(self, start: int, end: int) -> Iterator[SpooledMessage]:
         """Records from one number to before another; raises `LookupError` if they are not there any more."""
         if start < end and (start < self._firsts[0] or end > self.next):
             raise LookupError(f"there are records {self._firsts[0]} to {self.next - 1}, not {start} to {end - 1}")

@@ -31,7 +31,7 @@ from penstock.policy.tokens.rights import NO_RIGHTS, TokenRights
 
 
 @dataclass(frozen=True)
-class Standing:
+class PolicyFiles:
     """A domain as files: what Spark can send to where the work is."""
 
     digest: str
@@ -39,17 +39,17 @@ class Standing:
     folder: str
     """Where Python monitors that are not among the files are looked for, before Python's own path."""
 
-    def compiled(self) -> "Policy":
-        """What the files say; made once in a process."""
+    def compiled(self) -> "CompiledDomain":
+        """Return the files compiled, once in a process."""
         return _compiled(self)
 
     def domain(self) -> Domain:
-        """The domain alone, for who asks no policies; made once in a process."""
+        """Return the domain alone, read once in a process."""
         return _domain(self)
 
     @property
     def may_have_contracts(self) -> bool:
-        """Whether contracts, quality or privacy policies are in the domain file, which is not compiled for it."""
+        """Return whether the domain file, which is not compiled for it, has contracts, quality or privacy policies."""
         return any(_CONTRACTS.search(data) is not None for name, data in self.files if name == DOMAIN)
 
 
@@ -67,7 +67,7 @@ class Asker:
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Return the name of the subject in tables."""
         return self.name if self.user is None else f"{self.name}@{self.user}"
 
 
@@ -82,7 +82,7 @@ def _new_session(node: Node, subject: Subject) -> Session:
 
 
 @lru_cache(maxsize=256)
-def _domain(standing: Standing) -> Domain:
+def _domain(standing: PolicyFiles) -> Domain:
     with tempfile.TemporaryDirectory() as made:
         path = Path(made) / DOMAIN
         path.write_bytes(dict(standing.files)[DOMAIN])
@@ -90,7 +90,7 @@ def _domain(standing: Standing) -> Domain:
 
 
 @lru_cache(maxsize=256)
-def _compiled(standing: Standing) -> "Policy":
+def _compiled(standing: PolicyFiles) -> "CompiledDomain":
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name, data in standing.files:
@@ -101,12 +101,12 @@ def _compiled(standing: Standing) -> "Policy":
         acls = {name: Acl.read(folder / file, file) for name, file in files.items()}
         kept = folder / MONITORS
         whole = ensemble(domain, kept if kept.is_dir() else Path(standing.folder))
-    return Policy(standing.digest, domain, whole, acls, _modules(standing))
+    return CompiledDomain(standing.digest, domain, whole, acls, _modules(standing))
 
 
-def _modules(standing: Standing) -> dict[str, str]:
-    """The digests of Python monitors' modules; raises `PipelineError` if one that is installed is another than then."""
-    found = {}
+def _modules(standing: PolicyFiles) -> dict[str, str]:
+    """Return the digests of Python monitors' modules; raises `PipelineError` if an installed one has changed."""
+    digests = {}
     for name, data in standing.files:
         if name == INSTALLED:
             for module, digest in json.loads(data).items():
@@ -115,13 +115,13 @@ def _modules(standing: Standing) -> dict[str, str]:
                         f"module `{module}` of a Python monitor is not the one of policies `{standing.digest}`: install"
                         " what was installed then, or name a domain with --domain"
                     )
-                found[module] = digest
+                digests[module] = digest
         elif name.startswith(f"{MONITORS}/"):
-            found[name.removeprefix(f"{MONITORS}/").removesuffix(".py").replace("/", ".")] = digest_of(data)
-    return found
+            digests[name.removeprefix(f"{MONITORS}/").removesuffix(".py").replace("/", ".")] = digest_of(data)
+    return digests
 
 
-class Publisher:
+class PublisherLink:
     """Who an event came from, under a policy: the name of its link's beginning, and what the engine asks of it."""
 
     def __init__(self, entity: str, link: LinkClass) -> None:
@@ -129,7 +129,7 @@ class Publisher:
         self.link = link
 
 
-class Policy:
+class CompiledDomain:
     """A domain, compiled, with the access control files of its nodes."""
 
     def __init__(
@@ -146,17 +146,17 @@ class Policy:
         self.acls = acls
         self._modules = modules or {}
         self._known_rights: dict[tuple[str, str, str | None], Rights | None] = {}
-        self._publishers: dict[tuple[str, str, str | None, str, str | None], Publisher | None] = {}
+        self._publishers: dict[tuple[str, str, str | None, str, str | None], PublisherLink | None] = {}
 
     def new_node(self, name: str) -> Node:
-        """A node whose monitors have seen nothing yet."""
+        """Return a node whose monitors have seen nothing yet."""
         limits = self.domain.nodes[name].limits
         return Node(name, limits, lambda: "", acl=self.acls.get(name), ensemble=self.ensemble)
 
     def publisher(
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
-    ) -> Publisher | None:
-        """Who published, under this policy; None if it would not have been let in."""
+    ) -> PublisherLink | None:
+        """Return who published, under this policy; None if it would not have been let in."""
         who = (node.name, client_id, user, entity, neighbour)
         if who not in self._publishers:
             self._publishers[who] = self._publisher(node, *who[1:])
@@ -164,23 +164,23 @@ class Policy:
 
     def _publisher(
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
-    ) -> Publisher | None:
+    ) -> PublisherLink | None:
         if neighbour is not None:
             beyond = placement.neighbour_entry(self.ensemble, node.name, neighbour)
             if beyond is None:
                 return None
             bound = claims((), beyond.advertises)
-            return Publisher(neighbour, LinkClass(None, beyond.publish, neighbour, claims=bound))
+            return PublisherLink(neighbour, LinkClass(None, beyond.publish, neighbour, claims=bound))
         entry = self._listed.get((node.name, entity))
         if entry is None:
             entry = self.ensemble.client(node.name, client_id, user)
         if entry is None:
             return None
         rights = self._rights(node, client_id, user)
-        return Publisher(entry.name, LinkClass(rights, entry.publish, claims=claims((), entry.advertises)))
+        return PublisherLink(entry.name, LinkClass(rights, entry.publish, claims=claims((), entry.advertises)))
 
     def _rights(self, node: Node, client_id: str, user: str | None) -> Rights | None:
-        """Of one who has 100,000 they take a while to make."""
+        """Return a client's rights, made once: 100,000 of them take a while."""
         who = (node.name, client_id, user)
         if who not in self._known_rights:
             self._known_rights[who] = node.rights_of(client_id, user)
@@ -188,10 +188,10 @@ class Policy:
 
     @cached_property
     def _listed(self) -> dict[tuple[str, str], ClientEntry]:
-        return {(node, one.name): one for node in self.ensemble.nodes for one in self.ensemble.listed(node)}
+        return {(node, entry.name): entry for node in self.ensemble.nodes for entry in self.ensemble.listed(node)}
 
     def session(self, node: Node, asker: Asker) -> Session | None:
-        """The subject as a session of a node; None if it has no place there."""
+        """Return the subject as a session of a node; None if it has no place there."""
         if asker.is_neighbour:
             return self._neighbour(node, asker.name)
         shown = self.ensemble.shown(node.name, asker.name, f"{asker.name}{_ANY}")
@@ -206,7 +206,7 @@ class Policy:
         return session
 
     def _reading(self, node: Node, asker: Asker, subject: Subject) -> Rights | TokenRights | None:
-        """What a subject may read: by the access list, and by the token that nodes give it."""
+        """Return what a subject may read: by the access list, and by the token that nodes give it."""
         rights, tokens = self._rights(node, subject.client_id, subject.user), self.ensemble.tokens
         if tokens is None:
             return rights
@@ -216,12 +216,12 @@ class Policy:
         return TokenRights(*granted, rights)
 
     def holder(self, name: str, user: str | None) -> str:
-        """Whom a client's token names: as the domain lists it, or, if it does not, its user."""
+        """Return whom a client's token names: as the domain lists it, or, if it does not, its user."""
         return name if name in self.ensemble.devices else user or ""
 
     @property
     def has_links(self) -> bool:
-        """Whether nodes are joined."""
+        """Return whether nodes are joined."""
         return any(
             link.source in self.ensemble.nodes
             for link in self.ensemble.links.values()
@@ -231,7 +231,7 @@ class Policy:
     def publishing(
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
     ) -> Session | None:
-        """Who published as a session of a node; None if it has no place there."""
+        """Return who published as a session of a node; None if it has no place there."""
         if neighbour is not None:
             return self._neighbour(node, neighbour)
         shown = self.ensemble.shown(node.name, entity) or Subject(client_id, user, "", f"{node.name}/0")
@@ -250,28 +250,28 @@ class Policy:
         return session
 
     def monitors(self, source: str, target: str) -> tuple[object, ...]:
-        """What the monitors of a link are made of: links with the same are edited alike."""
-        found = self._monitors.get((source, target))
-        if found is None:
+        """Return what the monitors of a link are made of: links with the same are edited alike."""
+        monitors = self._monitors.get((source, target))
+        if monitors is None:
             unlisted = (UNLISTED, target) if target in self.ensemble.nodes else (source, UNLISTED)
-            found = self._monitors.get(unlisted, ())
-        return found
+            monitors = self._monitors.get(unlisted, ())
+        return monitors
 
     @cached_property
     def _monitors(self) -> dict[tuple[str, str], tuple[object, ...]]:
         joined = graph(self.domain)
-        found: dict[tuple[str, str], tuple[object, ...]] = dict.fromkeys((*joined.links, *joined.unlisted), ())
+        by_link: dict[tuple[str, str], tuple[object, ...]] = dict.fromkeys((*joined.links, *joined.unlisted), ())
         for name, settings in self.domain.monitors.items():
             content = self.domain.content if settings.states is not None else ()
             code = self._modules.get(settings.python.partition(":")[0]) if settings.python is not None else None
             made = (name, settings.model_dump(exclude={"link", "on"}), content, code)
             for ends in dict.fromkeys(joined.monitored(settings)):
-                found[ends] = (*found[ends], made)
-        return found
+                by_link[ends] = (*by_link[ends], made)
+        return by_link
 
 
 def by_name(node: Node, session: Session, topic: str) -> Subscribed:
-    """The session's subscription to one topic by its name, with what the domain says for the client."""
+    """Return the session's subscription to one topic by its name, with what the domain says for the client."""
     filter = parse_filter(topic)
     subscribed = Subscribed(session, topic, 2)
     everything = session.where
@@ -284,7 +284,7 @@ def by_name(node: Node, session: Session, topic: str) -> Subscribed:
 
 _FEW = 32
 """Filters that are asked one after the other; among more, those that may cover a topic are found first."""
-_MOST_TREES = 1000
+_MAX_TREES = 1000
 _Where = tuple[tuple[str, Condition], ...]
 _trees: dict[int, tuple[_Where, FilterIndex[int]]] = {}
 """By identity, which is quick to ask; what is found is held, so that nothing else can have it."""
@@ -293,14 +293,14 @@ _trees: dict[int, tuple[_Where, FilterIndex[int]]] = {}
 def _tree(where: _Where) -> FilterIndex[int]:
     known = _trees.get(id(where))
     if known is None:
-        if len(_trees) >= _MOST_TREES:
+        if len(_trees) >= _MAX_TREES:
             _trees.clear()
         known = _trees[id(where)] = where, place_index(filter for filter, _ in where)
     return known[1]
 
 
-def link_into(node: Node, publisher: Publisher) -> Link:
-    """The link that an event came by."""
+def link_into(node: Node, publisher: PublisherLink) -> Link:
+    """Return the link that an event came by."""
     return Link(publisher.entity, node.name, publisher.link.link_type)
 
 
@@ -308,7 +308,7 @@ def link_into(node: Node, publisher: Publisher) -> Link:
 class Policies:
     """What to judge by: one domain for everything, or for each row the one that was in force."""
 
-    by_digest: Mapping[str, Standing]
+    by_digest: Mapping[str, PolicyFiles]
     """All domains that are known, by digest: those that rows name, and the one that stands."""
     stands: str | None
     """The digest of the domain that everything is judged by; None: each row by its own."""
@@ -317,22 +317,22 @@ class Policies:
 
     @property
     def decide_again(self) -> bool:
-        """Whether it may be of no use what was decided then."""
+        """Return whether decisions that were recorded may not hold."""
         return self.stands is not None or not self.are_recorded
 
     @property
     def may_have_contracts(self) -> bool:
-        """Whether one of the domains has contracts, so that events may have with them what these attach."""
-        return any(one.may_have_contracts for one in self.by_digest.values())
+        """Return whether one of the domains has contracts, so that events may carry what these attach."""
+        return any(files.may_have_contracts for files in self.by_digest.values())
 
     @property
-    def judging(self) -> Iterator["Policy"]:
-        """The policies that may be asked, compiled here."""
+    def judging(self) -> Iterator["CompiledDomain"]:
+        """Return the policies that may be asked, compiled here."""
         for digest in [self.stands] if self.stands is not None else self.by_digest:
             yield self.by_digest[digest].compiled()
 
-    def of(self, revision: str | None) -> "Policy":
-        """What a row with this revision is judged by; raises `PipelineError`."""
+    def of(self, revision: str | None) -> "CompiledDomain":
+        """Return the policies that judge a row with this revision; raises `PipelineError`."""
         digest = self.stands or revision
         if digest is None:
             raise PipelineError("the journal does not say which policies were in force: name a domain with --domain")
@@ -340,8 +340,8 @@ class Policies:
             raise PipelineError(f"the journal has lost the policies `{digest}` that were in force: name a domain")
         return self.by_digest[digest].compiled()
 
-    def known(self, revision: str | None) -> "Policy | None":
-        """What was in force, if that is known and can still be made: a monitor's module may not be there any more."""
+    def known(self, revision: str | None) -> "CompiledDomain | None":
+        """Return the policies that were in force, if they are known and compile: a monitor's module may be gone."""
         standing = self.by_digest.get(revision) if revision is not None else None
         try:
             return None if standing is None else standing.compiled()
@@ -350,7 +350,7 @@ class Policies:
 
 
 def as_it_stood(journal: Path, modules: Path = Path()) -> Policies:
-    """Each row is judged by the policies in force then. Python monitors are looked for in the folder `modules`."""
+    """Judge each row by the policies in force then. Python monitors are looked for in the folder `modules`."""
     return Policies(_kept(journal, modules), None)
 
 
@@ -360,26 +360,26 @@ def as_it_stands(domain: Path, journal: Path) -> Policies:
 
 
 def following(domain: Path, journal: Path) -> Policies:
-    """As `as_it_stands`, for a journal that grows: it may come to name policies that are not there yet."""
+    """Do as `as_it_stands`, for a journal that grows: it may come to name policies that are not there yet."""
     digest, files = Revision.of(load(domain), domain.parent)
-    stands = Standing(digest, files, str(domain.parent.resolve()))
+    stands = PolicyFiles(digest, files, str(domain.parent.resolve()))
     return Policies(_Growing(stands, journal.resolve()), digest)
 
 
 @dataclass(frozen=True)
-class _Growing(Mapping[str, Standing]):
+class _Growing(Mapping[str, PolicyFiles]):
     """The policies that a journal keeps, looked up when they are asked for, beside those that stand."""
 
-    stands: Standing
+    stands: PolicyFiles
     journal: Path
 
-    def __getitem__(self, digest: str) -> Standing:
+    def __getitem__(self, digest: str) -> PolicyFiles:
         if digest == self.stands.digest:
             return self.stands
         home = self.journal / FOLDER / digest
         if not digest or not home.is_dir():
             raise KeyError(digest)
-        return Standing(digest, _files(home), self.stands.folder)
+        return PolicyFiles(digest, _files(home), self.stands.folder)
 
     def __iter__(self) -> Iterator[str]:
         yield self.stands.digest
@@ -393,14 +393,14 @@ def judged_by(domain: Domain, folder: Path, journal: Path | None = None) -> Poli
     """Everything is judged by one domain, whose Python monitors are in `folder`."""
     digest, files = Revision.of(domain, folder)
     kept = _kept(journal, folder) if journal is not None else {}
-    return Policies({**kept, digest: Standing(digest, files, str(folder.resolve()))}, digest)
+    return Policies({**kept, digest: PolicyFiles(digest, files, str(folder.resolve()))}, digest)
 
 
-def _kept(journal: Path, modules: Path) -> dict[str, Standing]:
-    found = dict[str, Standing]()
+def _kept(journal: Path, modules: Path) -> dict[str, PolicyFiles]:
+    kept = dict[str, PolicyFiles]()
     for home in _homes(journal):
-        found[home.name] = Standing(home.name, _files(home), str(modules.resolve()))
-    return found
+        kept[home.name] = PolicyFiles(home.name, _files(home), str(modules.resolve()))
+    return kept
 
 
 def _homes(journal: Path) -> list[Path]:
@@ -410,5 +410,5 @@ def _homes(journal: Path) -> list[Path]:
 
 
 def _files(home: Path) -> tuple[tuple[str, bytes], ...]:
-    found = (path for path in sorted(home.rglob("*")) if path.is_file())
-    return tuple((path.relative_to(home).as_posix(), path.read_bytes()) for path in found)
+    paths = (path for path in sorted(home.rglob("*")) if path.is_file())
+    return tuple((path.relative_to(home).as_posix(), path.read_bytes()) for path in paths)

@@ -62,7 +62,7 @@ _PYTHON_ERROR = re.compile(
 def open_session(
     master: str | None = None, name: str = "penstock", settings: Mapping[str, str] = MappingProxyType({})
 ) -> SparkSession:
-    """A session on `master` (`local[*]`, `spark://…`, `yarn`, `k8s://…`, or `sc://…` for Connect).
+    """Return a session on `master` (`local[*]`, `spark://…`, `yarn`, `k8s://…`, or `sc://…` for Connect).
 
     Without one it is where SPARK_REMOTE says, else on this machine with all its cores; there, `settings` count too.
     Raises `PipelineError`.
@@ -87,7 +87,7 @@ def open_session(
 
 
 def _set(session: SparkSession) -> SparkSession:
-    """A server's session has its own settings; those that change results are ours."""
+    """Set what changes results: the session of a server has its own settings."""
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     return session
@@ -105,17 +105,17 @@ def check_place(where: str) -> None:
 
 
 def find_java() -> str:
-    """The `java` that Spark will start; raises `PipelineError`, which says how to get one."""
+    """Return the `java` that Spark will start; raises `PipelineError`, which says how to get one."""
     home = os.environ.get("JAVA_HOME")
     if home:
-        found = shutil.which("java", path=str(Path(home) / "bin"))
-        if found is None:
+        java = shutil.which("java", path=str(Path(home) / "bin"))
+        if java is None:
             raise PipelineError(f"JAVA_HOME is `{home}`, and there is no Java in it; {_JAVA}")
-        return found
-    found = shutil.which("java")
-    if found is None:
+        return java
+    java = shutil.which("java")
+    if java is None:
         raise PipelineError(_JAVA)
-    return found
+    return java
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """What Spark raises becomes a `PipelineError` of one sentence; the trace is its cause."""
+    """Turn what Spark raises into a `PipelineError` of one sentence; the trace is its cause."""
     try:
         yield
     except PySparkException as error:
@@ -146,15 +146,15 @@ def readable() -> Iterator[None]:
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """What an error says, then what the one that caused it says, and so on: Spark wraps them, and wraps say little."""
-    one: BaseException | None = error
-    while one is not None:
-        yield str(one)
-        one = getattr(one, "_cause", None)
+    """Return the text of an error, then of the one that caused it, and so on: Spark wraps them."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield str(cause)
+        cause = getattr(cause, "_cause", None)
 
 
 def sentence(*texts: str) -> str:
-    """What went wrong, out of what Spark says, and what its causes say.
+    """Return what went wrong, by the texts of Spark's error and its causes.
 
     It is the last Python error if there is one, else the last cause, without the name of its class.
     """
@@ -164,5 +164,5 @@ def sentence(*texts: str) -> str:
     text = texts[-1]
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     causes = [line.partition("Caused by: ")[2] for line in lines if line.startswith("Caused by: ")]
-    said = causes[-1] if causes else next((line for line in lines if not line.startswith("An error occurred")), text)
-    return re.sub(r"^(?:[\w$]+\.)+[\w$]+(?:Exception|Error)?: ", "", said)
+    words = causes[-1] if causes else next((line for line in lines if not line.startswith("An error occurred")), text)
+    return re.sub(r"^(?:[\w$]+\.)+[\w$]+(?:Exception|Error)?: ", "", words)

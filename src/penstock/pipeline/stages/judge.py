@@ -1,19 +1,18 @@
-"""Policy statements over tables of events: what they make of each for a subject, by the engine's own stage.
+"""Stage judge over tables: what do policy statements make of an event for a subject?
 
-Events are recorded as they came. What policies ask of a node and cannot be known any more, such as its load, is beside
-them (`facts`). If it is not, what asks for it fails: the rule's `OnException` counts, or the event is blocked. Nobody
-is a member of a trust group who was not found to be one, unless the domain vouches for it.
+The steps are the engine's own. Events are recorded as they came. What policies ask of a node and cannot be known any
+more, such as its load, is beside them (`facts`). If it is not, what asks for it fails: the rule's `OnException` counts,
+or the event is blocked. Nobody is a member of a trust group who was not found to be one, unless the domain vouches for
+it.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from penstock.engine.events import user_properties
@@ -23,15 +22,18 @@ from penstock.engine.sessions.session import Session
 from penstock.engine.stages import judge
 from penstock.engine.statements import applicability, bindings
 from penstock.engine.statements.facts import Facts, Remembered, Told
-from penstock.language.condition import Condition, condition_of
 from penstock.language.errors import ConditionError
-from penstock.language.parser import parse
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
-from penstock.pipeline.spark.policies import Asker, Policies, Policy, by_name
-from penstock.pipeline.stages.edit import event_of, rows_of
+from penstock.model.topic_tree import place_index
+from penstock.pipeline.conditions.payloads import condition
+from penstock.pipeline.spark.policies import CompiledDomain, by_name
+from penstock.pipeline.stages.stage import KeyDraft, Traffic
+from penstock.pipeline.state.actors import Actors
+from penstock.pipeline.state.rows import Fields, content_fields, event_of, stepping
+from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables.executor import F
 from penstock.policy.statements.elements.element import ElementError
 from penstock.policy.statements.elements.tracing import TRACE
@@ -40,13 +42,56 @@ from penstock.policy.statements.judging import Bound, Here
 NOTHING = Remembered()
 
 
+def plan(draft: KeyDraft) -> None:
+    """Mark the receivers for which the domain has policy statements."""
+    draft.receivers = [
+        (session, receiver._replace(judged=_is_given(draft, session))) for session, receiver in draft.receivers
+    ]
+
+
+def _is_given(draft: KeyDraft, session: Session) -> bool:
+    """Return whether the domain gives policies to what the publisher publishes, or to the session's subscriptions."""
+    topic, publisher = draft.key.topic, draft.publisher
+    at = (draft.policy.digest, draft.node.name, publisher.link.neighbour, publisher.entity)
+    if at not in draft.trees:
+        draft.trees[at] = place_index(bound.filter for bound in _bounds(draft))
+    return bool(draft.trees[at].match(topic)) or any(
+        bound.policy.concerns(Message.PUBLICATION) and matches(bound.filter, topic) for bound in session.policies
+    )
+
+
+def _bounds(draft: KeyDraft) -> list[Bound]:
+    """Return the policies that the domain may give to what comes from the publisher."""
+    neighbour = draft.publisher.link.neighbour
+    if neighbour is None:
+        return list(bindings.given_bounds(draft.node, draft.publisher.entity))
+    return [*bindings.own_bounds(draft.node), *_offered(draft.policy, draft.node.name, neighbour)]
+
+
+def on_table(traffic: Traffic) -> Traffic:
+    """Leave of events what policy statements leave; rows that they do not concern are not sent to Python and back."""
+    if not traffic.scope.has_statements:
+        return traffic
+    rows = with_ways(traffic.rows) if traffic.scope.is_cyclic else traffic.rows
+    judged = _judged(rows.filter("is_judged"), traffic.scope)
+    return traffic.with_rows(rows.filter(~F.col("is_judged")).unionByName(judged).drop("is_judged", "asks"))
+
+
+def on_stream(traffic: Traffic) -> Traffic:
+    """Do the same in one table: of two, each would have all rows planned."""
+    if not traffic.scope.has_statements:
+        return traffic
+    rows = with_ways(traffic.rows) if traffic.scope.is_cyclic else traffic.rows
+    return traffic.with_rows(_judged(rows, traffic.scope).drop("is_judged", "asks"))
+
+
 def is_judged() -> Column:
-    """Whether policies may have something to say of a row: those of its key, attached ones, those that were told."""
+    """Return whether policies may concern a row: those of its key, attached ones, those that other nodes announced."""
     return F.col("judged") | F.col("facts").isNotNull() | is_carrying()
 
 
 def is_carrying() -> Column:
-    """Whether an event has with it policies, or what policies have put there."""
+    """Return whether an event carries policies, or what policies have put there."""
     return reduce(or_, (F.contains(F.col("properties"), F.lit(name.encode())) for name in _OF_POLICIES))
 
 
@@ -54,26 +99,29 @@ _OF_POLICIES = (user_properties.POLICY, user_properties.MADE, TRACE)
 
 
 def has_reserved() -> Column:
-    """Whether an event has with it anything that is only for nodes."""
+    """Return whether an event carries anything that is only for nodes."""
     return F.contains(F.col("properties"), F.lit(user_properties.RESERVED_BYTES))
 
 
-@dataclass(frozen=True)
-class Judges:
-    """By which policies, for whom."""
+def with_ways(rows: DataFrame) -> DataFrame:
+    """Return rows with the columns `said` and `blocked`.
 
-    policies: Policies
-    askers: tuple[Asker, ...]
-    at_rest: bool = False
-    """What was not recorded is as at a node that has nothing to do, whose neighbours have proven what the domain says
-    of them, and told of all policies that it gives. It is so where the question is what could be; a view assumes
-    nothing.
+    Where events come by several ways, the first counts, as it was before policies changed it for one receiver; and it
+    counts even if they block it then.
     """
-    has_contracts: bool = False
-    """Whether contracts are asked after this: they take off what is only for nodes."""
+    return rows.withColumns({"said": F.col("payload"), "blocked": F.lit(False)})
 
 
-class Made(NamedTuple):
+def _judged(rows: DataFrame, scope: Scope) -> DataFrame:
+    """Return rows as policies leave them: `where` is asked, so that `wanted` is known.
+
+    Those that policies block are left out, unless there is a column `blocked` to say so.
+    """
+    keeps_blocked = "blocked" in rows.columns
+    return rows.mapInArrow(stepping(lambda: JudgeSteps(scope, keeps_blocked).step, "is_judged"), rows.schema)
+
+
+class Judged(NamedTuple):
     """What becomes of a row."""
 
     event: Event
@@ -84,169 +132,101 @@ class Made(NamedTuple):
     blocked: bool = False
 
 
-def with_ways(rows: DataFrame) -> DataFrame:
-    """Rows with the columns `said` and `blocked`. Where events come by several ways, the first counts, as it was before
-    policies changed it for one receiver; and it counts even if they block it then.
-    """
-    return rows.withColumns({"said": F.col("payload"), "blocked": F.lit(False)})
+class JudgeSteps:
+    """The engine's stage for one row after the other. The rows of one event come together."""
 
-
-def judged(rows: DataFrame, judges: Judges) -> DataFrame:
-    """Rows as policies leave them: `where` is asked, so that `wanted` is known. Those that they block are left out,
-    unless there is a column `blocked` to say so.
-    """
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stage = Stage(judges)
-        for batch in batches:
-            yield _applied(batch, stage)
-
-    return rows.mapInArrow(work, rows.schema)
-
-
-def _applied(batch: pa.RecordBatch, stage: "Stage") -> pa.RecordBatch:
-    """What no policy concerns is left as it is."""
-    concerned = batch.column("is_judged").to_pylist()
-    if not any(concerned):
-        return batch
-    rows = iter(rows_of(batch.filter(batch.column("is_judged"))))
-    keeps_blocked = "blocked" in batch.schema.names
-    kept: list[int] = []
-    changed: dict[int, Made] = {}
-    for at, is_concerned in enumerate(concerned):
-        made = stage.step(next(rows)) if is_concerned else None
-        if made is not None and (keeps_blocked or not made.blocked):
-            changed[at] = made
-        if at in changed or not is_concerned:
-            kept.append(at)
-    said: dict[str, dict[int, Any]] = {
-        "payload": {at: made.event.payload for at, made in changed.items()},
-        "properties": {at: made.event.properties for at, made in changed.items()},
-        "content_type": {at: made.event.content_type or None for at, made in changed.items()},
-        "wanted": {at: made.wanted for at, made in changed.items()},
-        "said": {at: made.said for at, made in changed.items()},
-        "blocked": {at: made.blocked for at, made in changed.items()},
-    }
-    taken = batch.take(pa.array(kept, pa.int64()))
-    columns = [
-        _with(taken.column(field.name), kept, said[field.name]) if field.name in said else taken.column(field.name)
-        for field in batch.schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _with(column: pa.Array, kept: list[int], made: dict[int, Any]) -> pa.Array:
-    before = column.to_pylist()
-    return pa.array([made.get(at, old) for at, old in zip(kept, before, strict=True)], column.type)
-
-
-class Stage:
-    """The stage `judge` of all nodes, for one row after the other. Of one event, rows come together."""
-
-    def __init__(self, judges: Judges) -> None:
-        self._judges = judges
-        self._askers = {asker.label: asker for asker in judges.askers}
-        self._nodes: dict[tuple[str, str], Node] = {}
-        self._receivers: dict[tuple[str, str, str], Session] = {}
-        self._senders: dict[tuple[str | None, ...], Session | None] = {}
+    def __init__(self, scope: Scope, keeps_blocked: bool = False) -> None:
+        self._scope = scope
+        self._keeps_blocked = keeps_blocked
+        self._actors = Actors(scope.policies, scope.askers)
         self._at: tuple[object, ...] = ()
         self._facts: Remembered = NOTHING
         self._judging: judge.Judging | None = None
 
-    def step(self, row: dict[str, Any]) -> Made | None:
-        """The event as it goes to the subject; None if it has nothing to do with that."""
-        policy = self._judges.policies.by_digest[row["policy"]].compiled()
-        node = self._node(policy, row["node"])
+    def step(self, row: Fields) -> Iterator[Fields]:
+        """Yield what changes in a row, if it goes on."""
+        judged = self.judged(row)
+        if judged is not None and (self._keeps_blocked or not judged.blocked):
+            changes = {**content_fields(judged.event), "wanted": judged.wanted}
+            yield {**changes, "said": judged.said, "blocked": judged.blocked} if self._keeps_blocked else changes
+
+    def judged(self, row: Fields) -> Judged | None:
+        """Return the event as it goes to the subject; None if it does not concern the subject."""
+        policy = self._actors.policy(row)
+        node = self._actors.node(policy, row["node"])
         at = (policy.digest, row["node"], row["arrival"], row["place"])
         if at != self._at:
             self._at, self._facts = at, remembered(row["facts"])
             self._judging = self._begin(policy, node, row)
         judging = self._judging
-        made = None if judging is None else self._towards(policy, node, judging, row)
+        judged = None if judging is None else self._towards(policy, node, judging, row)
         node.made.clear()
         node.notices.clear()
-        return made
+        return judged
 
-    def _begin(self, policy: Policy, node: Node, row: dict[str, Any]) -> judge.Judging | None:
-        """What policies make of the event before it is known who gets it; None if that is nothing."""
+    def _begin(self, policy: CompiledDomain, node: Node, row: Fields) -> judge.Judging | None:
+        """Return the event as policies leave it before receivers are known; None if they stop it."""
         sender = self._sender(policy, node, row)
         if sender is None:
             return None
         event = event_of(row, row["link_type_now"])
-        if sender.neighbour is None and self._judges.policies.decide_again and not _may_attach(node, sender, event):
+        if sender.neighbour is None and self._scope.policies.decide_again and not _may_attach(node, sender, event):
             return None
         statements = self._statements(policy, node, sender)
         if statements is None:
             return None
         self._prove(node, sender, self._facts.sender)
-        here = Then.of(node, policy, self._facts, self._judges.at_rest)
-        about = [one for one in statements if matches(one.filter, event.topic)]
+        here = Then.of(node, policy, self._facts, self._scope.at_rest)
+        about = [bound for bound in statements if matches(bound.filter, event.topic)]
         made = judge.Judging(node, event, sender, row["time"], about, here)
         return made if made.verdict is None else None
 
-    def _statements(self, policy: Policy, node: Node, sender: Session) -> list[Bound] | None:
-        """The policies for what somebody publishes; None if one cannot be read."""
-        found = [*bindings.bounds_of(node, sender)]
-        if sender.neighbour is not None and self._judges.at_rest:
-            known = {one.policy for one in self._facts.statements}
-            beyond = offered(policy, node.name, sender.neighbour)
-            found += [one for one in beyond if one.policy.text not in known]
-        for told in self._facts.statements:
-            bound = _bound(told)
+    def _statements(self, policy: CompiledDomain, node: Node, sender: Session) -> list[Bound] | None:
+        """Return the policies for what somebody publishes; None if one cannot be read."""
+        bounds = [*bindings.bounds_of(node, sender)]
+        if sender.neighbour is not None and self._scope.at_rest:
+            known = {announced.policy for announced in self._facts.statements}
+            beyond = _offered(policy, node.name, sender.neighbour)
+            bounds += [bound for bound in beyond if bound.policy.text not in known]
+        for announced in self._facts.statements:
+            bound = _bound(announced)
             if bound is None:
                 return None
-            bound = bound._replace(is_strange=sender.neighbour is not None and is_of_client(told.name))
+            bound = bound._replace(is_strange=sender.neighbour is not None and is_of_client(announced.name))
             own = (sender, bound.policy, Message.ADVERTISEMENT)
-            if sender.neighbour is None and self._judges.policies.decide_again and bindings.why_not(node, *own):
+            if sender.neighbour is None and self._scope.policies.decide_again and bindings.why_not(node, *own):
                 continue  # the client could not have set it
-            found.append(bound)
-        return found
+            bounds.append(bound)
+        return bounds
 
-    def _towards(self, policy: Policy, node: Node, judging: judge.Judging, row: dict[str, Any]) -> Made | None:
-        session = self._receiver(policy, node, row["subject"])
+    def _towards(self, policy: CompiledDomain, node: Node, judging: judge.Judging, row: Fields) -> Judged | None:
+        session = self._actors.receiver(policy, node, row["subject"])
         if not row["reads"] or not _holds(row["asks"], judging):
-            return Made(judging.event, False, judging.event.payload) if row["looks_on"] else None
+            return Judged(judging.event, False, judging.event.payload) if row["looks_on"] else None
         is_node = applicability.is_node(node, session)
         self._prove(node, session, self._facts.receivers.get(session.neighbour or session.entity, {}))
         forms = judging.forms(session, () if is_node else (by_name(node, session, row["topic"]),))
         if forms is None:
-            return Made(judging.event, False, judging.event.payload, blocked=True)
+            return Judged(judging.event, False, judging.event.payload, blocked=True)
         # Monitors on the link see all of it, and what they let out is cut then.
         # And what contracts have attached is needed where they are asked.
-        is_kept = is_node or row["watched"] or self._judges.has_contracts
+        is_kept = is_node or row["watched"] or self._scope.has_contracts
         shown = forms.event if is_kept else user_properties.for_clients(forms.event)
-        return Made(shown, True, judging.event.payload)
+        return Judged(shown, True, judging.event.payload)
 
     def _prove(self, node: Node, session: Session, recorded: dict[str, bool]) -> None:
         """Let a session have proven what it had then."""
         session.proven = {group: math.inf for group, is_member in recorded.items() if is_member}
-        if self._judges.at_rest and applicability.is_node(node, session):
+        if self._scope.at_rest and applicability.is_node(node, session):
             for name, group in node.ensemble.trust_groups.items():
                 if name not in recorded and {session.neighbour, node.name} <= group.nodes:
                     session.proven[name] = math.inf
 
-    def _node(self, policy: Policy, name: str) -> Node:
-        at = (policy.digest, name)
-        if at not in self._nodes:
-            self._nodes[at] = policy.new_node(name)
-        return self._nodes[at]
-
-    def _sender(self, policy: Policy, node: Node, row: dict[str, Any]) -> Session | None:
-        who = (row["client_id"], row["user"], row["entity"], row["neighbour"])
-        at = (policy.digest, node.name, *who)
-        if at not in self._senders:
-            session = self._senders[at] = policy.publishing(node, *who)
-            if session is not None and session.neighbour is None:
-                session.rights = node.rights_of(session.client_id, session.subject.user)
-        return self._senders[at]
-
-    def _receiver(self, policy: Policy, node: Node, subject: str) -> Session:
-        at = (policy.digest, node.name, subject)
-        if at not in self._receivers:
-            session = policy.session(node, self._askers[subject])
-            assert session is not None  # it is among the receivers of the row's key
-            self._receivers[at] = session
-        return self._receivers[at]
+    def _sender(self, policy: CompiledDomain, node: Node, row: Fields) -> Session | None:
+        session = self._actors.publisher(policy, node, row)
+        if session is not None and session.neighbour is None and session.rights is None:
+            session.rights = node.rights_of(session.client_id, session.subject.user)
+        return session
 
 
 class Then(Here):
@@ -255,7 +235,7 @@ class Then(Here):
     facts: Facts
 
     @classmethod
-    def of(cls, node: Node, policy: Policy, facts: Facts, at_rest: bool) -> Here:
+    def of(cls, node: Node, policy: CompiledDomain, facts: Facts, at_rest: bool) -> Here:
         settings = policy.domain.nodes[node.name]
         has_store = settings.store != "memory" if facts.has_store is None else facts.has_store
         if at_rest:
@@ -287,46 +267,43 @@ def _recorded(value: _T | None, what: str) -> _T:
 
 
 def remembered(facts: str | None) -> Remembered:
-    """What was recorded beside an event."""
+    """Return what was recorded beside an event."""
     return NOTHING if facts is None else msgspec.json.decode(facts, type=Remembered)
 
 
-def _bound(told: Told) -> Bound | None:
+def _bound(announced: Told) -> Bound | None:
     try:
-        condition = None if told.where is None else _condition(told.where)
-        policy = bindings.readable(told.policy)
+        where = None if announced.where is None else condition(announced.where)
+        policy = bindings.readable(announced.policy)
     except (ConditionError, PolicyError):
         return None
-    return Bound(policy, told.name, told.filter, condition, Message.ADVERTISEMENT)
+    return Bound(policy, announced.name, announced.filter, where, Message.ADVERTISEMENT)
 
 
 def _may_attach(node: Node, sender: Session, event: Event) -> bool:
-    """Whether a client may attach what it has attached, by the policies that count here."""
+    """Return whether a client may attach what it has attached, by the policies that count here."""
     texts = user_properties.told(event, user_properties.POLICY)
-    return all(not isinstance(bindings.settable(node, sender, one, Message.PUBLICATION), str) for one in texts)
+    return all(not isinstance(bindings.settable(node, sender, text, Message.PUBLICATION), str) for text in texts)
 
 
 def _holds(where: str | None, judging: judge.Judging) -> bool:
-    return where is None or _condition(where).holds(judging.content) is True
+    return where is None or condition(where).holds(judging.content) is True
 
 
-@lru_cache(maxsize=10_000)
-def _condition(text: str) -> Condition:
-    return condition_of(parse(text))
-
-
-def offered(policy: Policy, node: str, neighbour: str) -> list[Bound]:
-    """The policies that the domain gives to advertisements of clients beyond a neighbour: a node is told of them."""
+def _offered(policy: CompiledDomain, node: str, neighbour: str) -> list[Bound]:
+    """Return the policies that the domain gives to advertisements of clients beyond a neighbour."""
     whole = policy.ensemble
     seen, waiting = {node, neighbour}, [neighbour]
-    found: dict[Bound, None] = {}
+    bounds: dict[Bound, None] = {}
     while waiting:
         here = waiting.pop()
         beyond = [target for source, target in whole.links if source == here and target in whole.nodes]
         waiting += [name for name in beyond if name not in seen]
         seen.update(beyond)
         for entry in whole.listed(here):
-            for one in whole.statements.of(entry.name, Message.ADVERTISEMENT):
-                if one.policy.concerns(Message.PUBLICATION):
-                    found[Bound(one.policy, one.name, one.filter, one.condition, one.to, is_given=True)] = None
-    return list(found)
+            for given in whole.statements.of(entry.name, Message.ADVERTISEMENT):
+                if given.policy.concerns(Message.PUBLICATION):
+                    bounds[Bound(given.policy, given.name, given.filter, given.condition, given.to, is_given=True)] = (
+                        None
+                    )
+    return list(bounds)

@@ -1,146 +1,98 @@
-"""Conditions on the content of events, in Arrow batches, read as a policy's domain says."""
+"""Stage match over tables: which subjects may read the topic, and whose conditions does the content satisfy?
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain, repeat
-from typing import NamedTuple
+Conditions are asked by Spark itself where content is in typed columns, otherwise in Arrow batches.
+"""
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column
+from dataclasses import replace
 
-from penstock.language.condition import Condition, condition_of
-from penstock.language.evaluators.closures import Decider
-from penstock.language.parser import parse
-from penstock.model.content.content import Attributes, Content, Format, Reader, Widen
-from penstock.model.content.json_objects import read_objects
-from penstock.model.event import Event
-from penstock.pipeline.spark.policies import Policies
-from penstock.pipeline.tables.distinct import Numbers, distinct
-from penstock.pipeline.tables.executor import F, arrow_udf
+from pyspark.sql import DataFrame
 
-SEPARATOR = "\n"
-"""Between the texts of conditions: it is in none of them, as they are canonical."""
-_TELLS = ["topic", "properties"]
-"""What says how a payload is read, under a policy."""
+from penstock.engine.contracts.registry import CONSUMER, SITUATION
+from penstock.engine.sessions.session import Session
+from penstock.language.condition import Condition
+from penstock.model.topic import matches
+from penstock.pipeline.conditions.payloads import one_holds
+from penstock.pipeline.conditions.typed import TypedConditions, without
+from penstock.pipeline.spark.policies import Policies, by_name
+from penstock.pipeline.stages.judge import has_reserved, is_carrying, is_judged
+from penstock.pipeline.stages.release import asked_later
+from penstock.pipeline.stages.stage import KeyDraft, Receiver, Traffic
+from penstock.pipeline.state.scope import Scope
+from penstock.pipeline.tables.executor import F
+from penstock.pipeline.tables.tables import typed_columns_of
 
 
-def one_holds(policies: Policies, conditions: Column) -> Column:
-    """Whether one of the conditions of a row, which are a text, is true of its event; NULL if it has none.
-
-    A condition that fails is not true. The columns of the event, and `policy`, have their usual names.
-    """
-
-    names = [*_TELLS, "payload", *(["policy"] if policies.stands is None else [])]
-
-    def evaluate(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        for batch in batches:
-            yield outcomes(policies, pa.RecordBatch.from_arrays(list(batch), ["asked", *names]))
-
-    asked = conditions.isNotNull()
-    columns = (F.when(asked, F.col(name)) for name in names)
-    function = arrow_udf(evaluate, "boolean").asNondeterministic()  # type: ignore[call-overload]
-    return function(conditions, *columns)  # type: ignore[no-any-return]
+def plan(draft: KeyDraft) -> None:
+    """Find the subjects that may read the topic, or whose monitors look on; and what must hold of the content."""
+    for asker, session in draft.actors.subjects(draft.policy, draft.node):
+        receiver = _receiver(draft, asker.label, session)
+        if receiver is not None:
+            draft.receivers.append((session, receiver))
 
 
-def outcomes(policies: Policies, rows: pa.RecordBatch) -> pa.BooleanArray:
-    """What `one_holds` is for each row, of which `asked` are the conditions."""
-    is_asked = pc.is_valid(rows["asked"])
-    if not is_asked.false_count:
-        return pa.array(_outcomes(policies, rows), pa.bool_())
-    found = pa.array(_outcomes(policies, rows.filter(is_asked)), pa.bool_())
-    return pc.replace_with_mask(pa.nulls(rows.num_rows, pa.bool_()), is_asked, found)
+def _receiver(draft: KeyDraft, label: str, session: Session) -> Receiver | None:
+    node, topic, watch = draft.node, draft.key.topic, session.watch_out
+    is_listed = (node.name, session.entity) in node.ensemble.links
+    looks_on = watch is not None and is_listed and any(matches(filter, topic) for filter in watch.alphabet())
+    reads = session.rights is None or session.rights.may_read(topic)
+    sent = node.ensemble.sent.get(session.entity)
+    if sent is not None:  # to a foreign broker
+        reads = any(matches(filter, topic) for filter in sent)
+    if not reads and not looks_on:
+        return None
+    where: Condition | None = by_name(node, session, topic).condition if reads else None
+    return Receiver(label, reads, None if where is None else where.text, looks_on, watch is not None)
 
 
-def _outcomes(policies: Policies, rows: pa.RecordBatch) -> list[bool]:
-    kinds, kind_at = _kinds(policies, rows)
-    # Of an event that several subjects may get there are as many rows, one after the other: it is read once.
-    payloads = rows["payload"]
-    is_new = np.ones(len(kind_at), np.bool_)
-    is_new[1:] = kind_at[1:] != kind_at[:-1]
-    is_new[1:] |= pc.not_equal(payloads[1:], payloads[:-1]).to_numpy(zero_copy_only=False)
-    starts = np.flatnonzero(is_new)
-    events = payloads.take(pa.array(starts)).to_pylist()
-    kind_of = [kinds[kind] for kind in kind_at[starts].tolist()]
-    is_simple = all(kind.is_json and kind.widen is None for kind in kinds)
-    every = read_objects(events) if is_simple else _attributes(events, kind_of)
-    if len(starts) < len(kind_at):
-        every = chain.from_iterable(map(repeat, every, np.diff(starts, append=len(kind_at)).tolist()))
-    asked = _asked(rows["asked"])
-    contents = dict[int, Content]()
-
-    def slowly(row: int, attributes: Attributes | None) -> bool:
-        start = int(starts.searchsorted(row, "right")) - 1
-        content = contents.get(start)
-        if content is None:
-            content = contents[start] = kind_of[start].content(events[start], attributes)
-        return any(condition.holds(content) is True for condition in asked[row].conditions)
-
-    return [
-        slowly(row, attributes) if attributes is None or decide is None else decide(attributes) is True
-        for row, (attributes, (_, decide)) in enumerate(zip(every, asked, strict=True))
-    ]
+def on_table(traffic: Traffic) -> Traffic:
+    """Make a row for each subject that may read the topic and whose condition holds, or whose monitors look on."""
+    scope = traffic.scope
+    rows = _prepared(_for_each_subject(traffic.rows, scope), scope)
+    return replace(traffic, rows=_matched(rows, scope), learnt=traffic.rows)
 
 
-def _attributes(payloads: list[bytes], kinds: "list[_Kind]") -> Iterator[Attributes | None]:
-    """Those of each event, if it is a JSON object that can be read with others."""
-    objects = read_objects([payload for payload, kind in zip(payloads, kinds, strict=True) if kind.is_json])
-    return (_widened(next(objects), kind.widen) if kind.is_json else None for kind in kinds)
+on_stream = on_table
 
 
-def _widened(attributes: Attributes | None, widen: Widen | None) -> Attributes | None:
-    return attributes if attributes is None or widen is None else widen(attributes)
+def _for_each_subject(rows: DataFrame, scope: Scope) -> DataFrame:
+    if len(scope.askers) == 1:
+        rows = rows.withColumn("receiver", F.get("receivers", F.lit(0))).filter(F.col("receiver").isNotNull())
+    else:
+        rows = rows.withColumn("receiver", F.explode("receivers"))
+    return rows.drop("receivers").select("*", "receiver.*").drop("receiver")
 
 
-def _kinds(policies: Policies, rows: pa.RecordBatch) -> tuple[list["_Kind"], Numbers]:
-    """How events are read, in as many ways as there are, and for each row which it is."""
-    told = rows.select([name for name in rows.schema.names if name in (*_TELLS, "policy")])
-    firsts, at = distinct(told)
-    return [_Kind.of(policies, **values) for values in told.take(pa.array(firsts)).to_pylist()], at
+def _prepared(rows: DataFrame, scope: Scope) -> DataFrame:
+    """Return rows with their conditions sorted by who asks them: this stage, judge or release."""
+    if scope.has_statements:  # policies may come before matching: then they know what there is to match
+        rows = rows.withColumn("is_judged", is_judged())
+        rows = rows.withColumn("asks", F.when(F.col("is_judged"), F.col("where")))
+        rows = rows.withColumn("where", F.when(~F.col("is_judged"), F.col("where")))
+    else:  # what came with policies is not for a domain that has none
+        rows = rows.filter(~(is_carrying() if scope.has_contracts else has_reserved()))
+    rows = rows.drop("judged")
+    if scope.has_contracts:  # conditions are asked of what is released
+        asks = F.col("asks") if scope.has_statements else F.lit(None)
+        return rows.withColumns(asked_later(scope.policies, asks))
+    between_nodes = F.col("topic").startswith(SITUATION) | F.col("topic").startswith(CONSUMER)
+    return rows.filter(~between_nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """Events that are read alike."""
-
-    reader: Reader
-    event: Event
-    """One of them."""
-    is_json: bool
-    """Whether they are JSON if they are a JSON object."""
-    widen: Widen | None
-    """What is to be done with the members then, if anything."""
-
-    @classmethod
-    def of(cls, policies: Policies, topic: str, properties: bytes, policy: str = "") -> "_Kind":
-        reader = policies.by_digest[policies.stands or policy].compiled().ensemble.reader
-        event = Event(topic, b"", properties=properties)
-        return cls(reader, event, *reader.takes_objects(event))
-
-    def content(self, payload: bytes, attributes: Attributes | None) -> Content:
-        """The content of such an event, of which the attributes may be known."""
-        if attributes is None:
-            return self.reader.read(self.event._replace(payload=payload))
-        return Content.known(payload, Format.JSON, attributes)
+def _matched(rows: DataFrame, scope: Scope) -> DataFrame:
+    if not scope.has_conditions:
+        return rows.withColumn("wanted", F.col("reads")).filter(F.col("wanted") | F.col("looks_on"))
+    typed = typed_columns_of(rows)
+    conditions = TypedConditions(rows, typed, scope.wheres if typed else (), scope.are_all_wheres)
+    if not conditions:
+        return without(_asked(rows, scope.policies), typed)
+    # Two tables: what Spark can decide by itself is not sent to Python and back.
+    easy, hard = conditions.split(conditions.beside(rows))
+    wanted = F.col("reads") & (F.col("where").isNull() | conditions.holds())
+    easy = easy.withColumn("wanted", wanted).filter(F.col("wanted") | F.col("looks_on"))
+    return without(easy, typed).unionByName(_asked(without(hard, typed), scope.policies))
 
 
-class _Asked(NamedTuple):
-    """Conditions of which one must hold."""
-
-    conditions: tuple[Condition, ...]
-    decide: Decider | None
-    """If there is one, and all that it takes are attributes."""
-
-
-def _asked(texts: pa.StringArray) -> list[_Asked]:
-    codes = texts.dictionary_encode()
-    every = [_conditions(text) for text in codes.dictionary.to_pylist()]
-    return [every[code] for code in codes.indices.to_numpy().tolist()]
-
-
-@lru_cache(maxsize=100_000)
-def _conditions(texts: str) -> _Asked:
-    conditions = tuple(condition_of(parse(text)) for text in texts.split(SEPARATOR))
-    return _Asked(conditions, conditions[0].decide if len(conditions) == 1 and not conditions[0].is_metered else None)
+def _asked(rows: DataFrame, policies: Policies) -> DataFrame:
+    rows = rows.withColumn("holds", one_holds(policies, F.col("where")))
+    rows = rows.withColumn("wanted", F.col("reads") & F.coalesce(F.col("holds"), F.lit(True)))
+    return rows.filter(F.col("wanted") | F.col("looks_on")).drop("holds")

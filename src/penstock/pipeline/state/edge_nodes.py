@@ -1,127 +1,108 @@
-"""Sparkplug messages over a stream: what is known of edge nodes is kept by Spark from batch to batch.
+"""What is known of Sparkplug edge nodes, from row to row and, over a stream, from batch to batch."""
 
-The steps are those of `plants.py`. As in `state.py`, edge nodes are put into buckets, for Spark's cost is by key.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
-from pyspark.sql.types import StructType
+from pyspark.sql import Column, DataFrame
 
-from penstock.model.sparkplug.topic import Source
-from penstock.pipeline.spark.policies import Asker, Policies
-from penstock.pipeline.stages.project import Edge, Enter, Project, Prune, Steps, beside, edge, is_governed
-from penstock.pipeline.state.monitors import BUCKETS, unpacked
-from penstock.policy.sparkplug.edge_nodes import Numbered, Plant, Reader
-from penstock.policy.sparkplug.views import Known, Standing
+from penstock.engine.node import Node
+from penstock.engine.sparkplug.messages import CERTIFICATES
+from penstock.model.sparkplug.topic import NAMESPACE, SparkplugSource
+from penstock.pipeline.spark.policies import Asker, CompiledDomain, Policies
+from penstock.pipeline.state.actors import Actors
+from penstock.pipeline.state.buckets import Kept, StateVariable, Steps, in_order
+from penstock.pipeline.state.rows import Fields
+from penstock.pipeline.tables.executor import F
+from penstock.policy.sparkplug.edge_nodes import Numbered, Plant, PlantReader
+from penstock.policy.sparkplug.views import BirthRecord, WithheldMetrics
 
-VERSION = 1
-_STATE = "version int, edges binary"
-_BUCKET = "bucket"
-_MICROSECONDS = 1_000_000
+EDGES = StateVariable("edges", "edges", 1)
+_EDGE = "edge"
 
 
-class _Kept(msgspec.Struct):
+def is_sparkplug() -> Column:
+    """Return whether a row is a Sparkplug message, or a birth certificate that a node keeps."""
+    topic = F.col("topic")
+    return topic.startswith(f"{NAMESPACE}/") | (topic == NAMESPACE) | topic.startswith(f"{CERTIFICATES}{NAMESPACE}/")
+
+
+def edge() -> Column:
+    """Return what the messages of one edge node have in common."""
+    levels = F.split(F.regexp_replace("topic", f"^\\Q{CERTIFICATES}\\E", ""), "/")
+    return F.concat_ws("/", F.get(levels, F.lit(1)), F.get(levels, F.lit(3)))
+
+
+def by_edge_node(messages: DataFrame, make: Callable[[Kept | None], Steps], is_stream: bool) -> DataFrame:
+    """Return what becomes of Sparkplug messages that go through steps in the order of each edge node at a node."""
+    return in_order(messages.withColumn(_EDGE, edge()), ("node", _EDGE), make, (EDGES,), is_stream).drop(_EDGE)
+
+
+@dataclass
+class EdgeNode:
+    """What is known of an edge node at a node, and what subjects have had of it."""
+
+    plant: Plant = field(default_factory=Plant)
+    readers: dict[str, PlantReader] = field(default_factory=dict)
+
+
+class _KeptEdge(msgspec.Struct):
     """An edge node at a node, as Spark keeps it."""
 
     node: str
     edge: str
-    known: list[tuple[Source, Known]]
-    numbered: list[tuple[Source, Numbered]]
-    standings: list[tuple[str, Source, Standing]]
-    numbers: list[tuple[str, Source, int, int]]
+    known: list[tuple[SparkplugSource, BirthRecord]]
+    numbered: list[tuple[SparkplugSource, Numbered]]
+    standings: list[tuple[str, SparkplugSource, WithheldMetrics]]
+    numbers: list[tuple[str, SparkplugSource, int, int]]
 
 
-@dataclass
-class Memory:
-    """What is known of the edge nodes of a bucket, by node and edge node."""
+class EdgeNodes:
+    """Nodes by policy, for one edge node after the other: what is known of it goes from policy to policy."""
 
-    edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
+    def __init__(self, policies: Policies, askers: tuple[Asker, ...], kept: Kept | None) -> None:
+        self._edges: dict[tuple[str, str], EdgeNode] | None = None
+        if kept is not None:
+            stored = msgspec.json.decode(kept.get(EDGES.name, b"[]"), type=list[_KeptEdge])
+            self._edges = {(edge.node, edge.edge): _edge(edge) for edge in stored}
+        self.actors = Actors(policies, askers)
+        self._at: tuple[str, str] | None = None
+        self.edge = EdgeNode()
 
-    @classmethod
-    def of(cls, value: tuple[Any, ...] | None) -> "Memory":
-        """From the state of a bucket; raises `PipelineError` if it is one of another version."""
-        stored = msgspec.json.decode(unpacked(value, VERSION), type=list[_Kept])
-        return cls({(one.node, one.edge): _edge(one) for one in stored})
+    def enter(self, row: Fields) -> tuple[CompiledDomain, Node]:
+        """Return what a row is judged by, and the node that it came to."""
+        at = row["node"], row[_EDGE]
+        if at != self._at:
+            self._at, self.edge = at, EdgeNode() if self._edges is None else self._edges.setdefault(at, EdgeNode())
+        policy = self.actors.policy(row)
+        node = self.actors.node(policy, row["node"])
+        if node.sparkplug is not None:
+            node.sparkplug.plant = self.edge.plant
+        return policy, node
 
-    def enter(self, node: str, edge: str) -> Edge:
-        """What is known of one of them."""
-        return self.edges.setdefault((node, edge), Edge())
-
-    def value(self) -> tuple[int, bytes]:
-        """The state of the bucket."""
-        return VERSION, msgspec.json.encode([_kept(*ends, edge) for ends, edge in self.edges.items()])
+    def keep(self) -> Kept:
+        """Return what is known of all edge nodes."""
+        stored = [_kept_edge(*ends, edge) for ends, edge in (self._edges or {}).items()]
+        return {EDGES.name: msgspec.json.encode(stored)}
 
 
-def _edge(kept: _Kept) -> Edge:
-    made = Edge(Plant(dict(kept.known), dict(kept.numbered)))
+def _edge(kept: _KeptEdge) -> EdgeNode:
+    made = EdgeNode(Plant(dict(kept.known), dict(kept.numbered)))
     for subject, source, standing in kept.standings:
-        made.readers.setdefault(subject, Reader()).standings[source] = standing
+        made.readers.setdefault(subject, PlantReader()).standings[source] = standing
     for subject, source, seq, lost in kept.numbers:
-        made.readers.setdefault(subject, Reader()).numbers[source] = seq, lost
+        made.readers.setdefault(subject, PlantReader()).numbers[source] = seq, lost
     return made
 
 
-def _kept(node: str, name: str, edge: Edge) -> _Kept:
+def _kept_edge(node: str, name: str, edge: EdgeNode) -> _KeptEdge:
     known, numbered = edge.plant.memory()
     readers = edge.readers.items()
-    return _Kept(
+    return _KeptEdge(
         node,
         name,
         list(known.items()),
         list(numbered.items()),
-        [(subject, source, one) for subject, reader in readers for source, one in reader.standings.items()],
-        [(subject, source, *one) for subject, reader in readers for source, one in reader.numbers.items()],
+        [(subject, source, standing) for subject, reader in readers for source, standing in reader.standings.items()],
+        [(subject, source, *number) for subject, reader in readers for source, number in reader.numbers.items()],
     )
-
-
-class _Planted(StatefulProcessor):
-    """The rows of a bucket, in the order of each edge node."""
-
-    def __init__(self, make: Callable[[Enter], Steps], columns: list[str]) -> None:
-        self._make = make
-        self._columns = columns
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getValueState("edges", _STATE)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        memory = Memory.of(self._state.get() if self._state.exists() else None)
-        steps = self._make(memory.enter)
-        for row in sorted((row.asDict() for row in rows), key=_place):
-            made = steps.step({**row, "time": row["time"] / _MICROSECONDS})
-            if made is not None:
-                said = {**row, **made}
-                yield Row(**{name: said[name] for name in self._columns})
-        self._state.update(memory.value())
-
-
-def _place(row: dict[str, Any]) -> tuple[object, ...]:
-    return row["node"], row["edge"], row["arrival"], row["place"], row.get("part", 0), row.get("subject") or ""
-
-
-def pruned(rows: DataFrame, policies: Policies) -> DataFrame:
-    """As `plants.pruned`, on a stream."""
-    asked = F.col("passes") & is_governed()
-    made = _through(rows.filter(asked).withColumn("edge", edge()), lambda enter: Prune(policies, enter))
-    return rows.filter(~asked).unionByName(made.drop("edge"))
-
-
-def projected(views: DataFrame, learnt: DataFrame, policies: Policies, askers: tuple[Asker, ...]) -> DataFrame:
-    """As `plants.projected`, on a stream."""
-    made = _through(beside(views, learnt), lambda enter: Project(policies, askers, enter))
-    return views.filter(~is_governed()).unionByName(made.drop("edge"))
-
-
-def _through(rows: DataFrame, make: Callable[[Enter], Steps]) -> DataFrame:
-    numbered = rows.withColumn("time", F.unix_micros("time"))
-    columns = numbered.columns
-    types = StructType(list(numbered.schema.fields))
-    keyed = numbered.withColumn(_BUCKET, F.pmod(F.hash("node", "edge"), F.lit(BUCKETS)))
-    made = keyed.groupBy(_BUCKET).transformWithState(_Planted(make, columns), types, "Append", "None")
-    return made.withColumn("time", F.timestamp_micros("time"))

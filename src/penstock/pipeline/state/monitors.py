@@ -1,170 +1,95 @@
-"""Monitors over a stream: what a link's monitors remember is kept by Spark from batch to batch.
-
-Links are put into buckets, for Spark's cost is by key: a bucket has one value, with the states of all its links, as
-JSON under a version. The steps are the engine's, as in `monitors.py`.
-"""
+"""What the monitors of links remember, from row to row and, over a stream, from batch to batch."""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
-from pyspark.sql.types import StructType
 
 from penstock.engine.events.dedup import MOST_REMEMBERED
 from penstock.engine.node import Node
-from penstock.pipeline.errors import PipelineError
-from penstock.pipeline.spark.policies import Asker, Policies, Policy
-from penstock.pipeline.stages.edit import Edit, Emit, Made, left
+from penstock.pipeline.spark.policies import CompiledDomain, Policies
+from penstock.pipeline.state.buckets import Kept, StateVariable
+from penstock.pipeline.state.rows import Fields
 
-VERSION = 1
-BUCKETS = 32
-_STATE = "version int, links binary"
-_BUCKET = "bucket"
+LINKS = StateVariable("links", "links", 1)
 _DIGEST = 12
-_MICROSECONDS = 1_000_000
+
+Ends = tuple[str, str]
+"""A link at a node: the node, and the other end."""
 
 
-class Link(msgspec.Struct):
+class LinkMemory(msgspec.Struct):
     """What is remembered of a link."""
 
     states: list[tuple[str, str, str, Any]] = msgspec.field(default_factory=list)
     """Of its monitors: source, target and name, with the state."""
     seen: dict[str, int] = msgspec.field(default_factory=dict)
-    """What came lately and by which arrival, where it may come by several ways."""
+    """Which events came lately, and by which arrival, where they may come by several ways."""
+
+    def is_first(self, row: Fields) -> bool:
+        """Return whether an event has not come to the link by an earlier arrival."""
+        if row["id"] is None:
+            return True
+        described = msgspec.json.encode((row["id"], row["topic"], bytes(row["said"])))
+        digest = hashlib.blake2b(described, digest_size=_DIGEST).hexdigest()
+        if digest not in self.seen and len(self.seen) >= MOST_REMEMBERED:
+            del self.seen[next(iter(self.seen))]
+        arrival: int = row["arrival"]
+        return self.seen.setdefault(digest, arrival) == arrival
 
 
-def unpacked(value: tuple[Any, ...] | None, expected: int) -> bytes:
-    """What the state of a bucket holds, an empty list if there is none; raises `PipelineError` for another version."""
-    version, data = (expected, b"[]") if value is None else value
-    if version != expected:
-        raise PipelineError(f"the checkpoint has states of version {version}, not {expected}: begin a new stream")
-    return bytes(data)
+class LinkMonitors:
+    """The nodes at one end of links, one link after the other, with the states of the links' monitors."""
 
+    def __init__(self, policies: Policies, end: str, kept: Kept | None) -> None:
+        """`end` is the column that names the other end of a link."""
+        self._policies = policies
+        self._end = end
+        self._links: dict[Ends, LinkMemory] | None = None
+        if kept is not None:
+            stored = msgspec.json.decode(kept.get(LINKS.name, b"[]"), type=list[tuple[str, str, LinkMemory]])
+            self._links = {(node, other): link for node, other, link in stored}
+        self._ends: Ends | None = None
+        self._policy: CompiledDomain | None = None
+        self._node: Node | None = None
 
-@dataclass
-class Memory:
-    """What is remembered of the links of a bucket, by node and other end."""
+    def link(self, row: Fields) -> LinkMemory:
+        """Return what is remembered of a row's link."""
+        return self._link((row["node"], row[self._end]))
 
-    links: dict[tuple[str, str], Link] = field(default_factory=dict)
-    _open: dict[tuple[str, str], Node] = field(default_factory=dict)
+    def enter(self, row: Fields) -> tuple[CompiledDomain, Node, bool]:
+        """Return the policy and the node that a row came to, and whether it is the first of its link here.
 
-    @classmethod
-    def of(cls, value: tuple[Any, ...] | None) -> "Memory":
-        """From the state of a bucket; raises `PipelineError` if it is one of another version."""
-        stored = msgspec.json.decode(unpacked(value, VERSION), type=list[tuple[str, str, Link]])
-        return cls({(node, end): link for node, end, link in stored})
+        The monitors go on in their states when other policies come into force.
+        """
+        policy = self._policies.by_digest[row["policy"]].compiled()
+        ends = row["node"], row[self._end]
+        if self._node is None or ends != self._ends:
+            self._leave()
+            node = policy.new_node(row["node"])
+            node.stored_states = {
+                (source, target, name): state for source, target, name, state in self._link(ends).states
+            }
+            self._ends, self._policy, self._node = ends, policy, node
+            return policy, node, True
+        if policy is not self._policy:
+            self._policy = policy
+            self._node.govern(self._node.limits, None, policy.acls.get(row["node"]), policy.ensemble)
+        return policy, self._node, False
 
-    def link(self, node: str, end: str) -> Link:
-        return self.links.setdefault((node, end), Link())
-
-    def enter(self, policy: Policy, node: str, end: str) -> Node:
-        """A node whose monitors go on in the states of a link."""
-        made = policy.new_node(node)
-        made.stored_states = {
-            (source, target, name): state for source, target, name, state in self.link(node, end).states
-        }
+    def keep(self) -> Kept:
+        """Return the states of all links."""
         self._leave()
-        self._open = {(node, end): made}
-        return made
+        links = [(*ends, link) for ends, link in (self._links or {}).items() if link.states or link.seen]
+        return {LINKS.name: msgspec.json.encode(links)}
+
+    def _link(self, ends: Ends) -> LinkMemory:
+        return LinkMemory() if self._links is None else self._links.setdefault(ends, LinkMemory())
 
     def _leave(self) -> None:
-        for ends, node in self._open.items():
-            self.link(*ends).states = [
+        if self._ends is not None and self._node is not None:
+            self._link(self._ends).states = [
                 (watch.link.source, watch.link.target, monitor.name, state)
-                for watch in node.watches.values()
+                for watch in self._node.watches.values()
                 for monitor, state in zip(watch.monitors, watch.states, strict=True)
             ]
-
-    def value(self) -> tuple[int, bytes]:
-        """The state of the bucket."""
-        self._leave()
-        kept = [(*ends, link) for ends, link in self.links.items() if link.states or link.seen]
-        return VERSION, msgspec.json.encode(kept)
-
-
-def is_first(link: Link, row: dict[str, Any]) -> bool:
-    """Whether an event has not come to the link by an earlier arrival."""
-    if row["id"] is None:
-        return True
-    said = msgspec.json.encode((row["id"], row["topic"], bytes(row["said"])))
-    digest = hashlib.blake2b(said, digest_size=_DIGEST).hexdigest()
-    if digest not in link.seen and len(link.seen) >= MOST_REMEMBERED:
-        del link.seen[next(iter(link.seen))]
-    arrival: int = row["arrival"]
-    return link.seen.setdefault(digest, arrival) == arrival
-
-
-class _Monitored(StatefulProcessor):
-    """The rows of a bucket through the monitors of its links."""
-
-    def __init__(self, end: str, make: Callable[[Memory], Edit | Emit], once: bool, columns: list[str]) -> None:
-        self._end = end
-        self._make = make
-        self._once = once
-        self._columns = columns
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getValueState("links", _STATE)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        memory = Memory.of(self._state.get() if self._state.exists() else None)
-        monitors = self._make(memory)
-        ordered = sorted((row.asDict() for row in rows), key=self._place)
-        for at, row in enumerate(ordered):
-            if self._once and not is_first(memory.link(row["node"], row[self._end]), row):
-                continue
-            if row.get("blocked"):
-                continue
-            row["time"] /= _MICROSECONDS
-            for made in monitors.step(at, row):
-                yield self._row(row, made, monitors.numbered)
-        self._state.update(memory.value())
-
-    def _place(self, row: dict[str, Any]) -> tuple[str, str, int, int]:
-        return row["node"], row[self._end], row["arrival"], row["place"]
-
-    def _row(self, row: dict[str, Any], made: Made, numbered: str) -> Row:
-        _, number, event = made
-        said = {
-            **row,
-            numbered: number,
-            "time": round(row["time"] * _MICROSECONDS),
-            "topic": event.topic,
-            "payload": event.payload,
-            "qos": event.qos,
-            "retain": event.retain,
-            "properties": event.properties,
-            "content_type": event.content_type or None,
-            "expiry": left(event, row["time"]),
-            "id": event.id or None,
-        }
-        return Row(**{name: said[name] for name in self._columns})
-
-
-def edited(rows: DataFrame, policies: Policies) -> DataFrame:
-    """What the monitors on the links into nodes make of arrivals, with `place`."""
-    return _through(rows, "source", lambda memory: Edit(policies, memory.enter), False)
-
-
-def emitted(rows: DataFrame, policies: Policies, askers: tuple[Asker, ...], once: bool) -> DataFrame:
-    """What goes out to subjects by their links, with `part`: through monitors; and `once`, if it came several times.
-
-    A row that is not `wanted` is only seen by the monitors. `said` and `blocked` are those of `judged.with_ways`.
-    """
-    return _through(rows, "subject", lambda memory: Emit(policies, askers, memory.enter), once)
-
-
-def _through(rows: DataFrame, end: str, make: Callable[[Memory], Edit | Emit], once: bool) -> DataFrame:
-    # Times as numbers: Python's own are slow to make, and of another zone.
-    numbered = rows.withColumn("time", F.unix_micros("time"))
-    columns = numbered.columns
-    types = StructType(list(numbered.schema.fields))
-    keyed = numbered.withColumn(_BUCKET, F.pmod(F.hash("node", end), F.lit(BUCKETS)))
-    processor = _Monitored(end, make, once, columns)
-    made = keyed.groupBy(_BUCKET).transformWithState(processor, types, "Append", "None")
-    return made.withColumn("time", F.timestamp_micros("time"))

@@ -8,7 +8,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def distinct(rows: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-    """Where each combination of values is for the first time, and for each row which of these it is."""
+    """Return where each combination of values is for the first time, and for each row which of these it is."""
     at: Numbers = np.zeros(rows.num_rows, np.int64)
     count = min(1, rows.num_rows)
     for column in rows.columns:

@@ -23,7 +23,7 @@ _is_small = ContextVar("_is_small", default=False)
 
 @contextmanager
 def small_tables() -> Iterator[None]:
-    """Columns are of small tables, in here."""
+    """Make columns of small tables within the context."""
     token = _is_small.set(True)
     try:
         yield
@@ -32,8 +32,8 @@ def small_tables() -> Iterator[None]:
 
 
 def small_table(rows: pa.Table) -> "DataFrame":
-    """A small table, which is asked as one of Spark's."""
-    return cast("DataFrame", table.Table(rows))
+    """Return a small table, which is asked as one of Spark's."""
+    return cast("DataFrame", table.SmallTable(rows))
 
 
 class _Chosen:
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from pyspark.sql.pandas.functions import arrow_udf
 else:
     F = _Chosen(functions, small)
-    Window = _Chosen(spark_window.Window, grouped.Window)
+    Window = _Chosen(spark_window.Window, grouped.SmallWindow)
 
     def arrow_udf(work, kind):
-        """A function over Arrow batches as one of columns."""
+        """Return a function over Arrow batches as one of columns."""
         return (udf.arrow_udf if _is_small.get() else spark_arrow.arrow_udf)(work, kind)

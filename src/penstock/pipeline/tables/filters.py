@@ -6,7 +6,7 @@ from pyspark.sql import Column
 
 
 def is_on(filter: str, topic: Column) -> Column:
-    """Whether a topic matches a plain filter."""
+    """Return whether a topic matches a plain filter."""
     return topic.rlike(_pattern(filter))
 
 
@@ -20,4 +20,4 @@ def _pattern(filter: str) -> str:
 
 
 def _level(level: str) -> str:
-    return "[^/]*" if level == "+" else re.sub(r"[^\w\s]", lambda found: "\\" + found[0], level, flags=re.ASCII)
+    return "[^/]*" if level == "+" else re.sub(r"[^\w\s]", lambda match: "\\" + match[0], level, flags=re.ASCII)

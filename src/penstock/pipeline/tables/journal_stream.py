@@ -28,7 +28,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.tables.tables import EVENT_TYPES
 
 FORMAT = "penstock-journal"
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """Of files, for one batch; a file that is larger is a batch by itself."""
 _TASK_BYTES = 8 * 2**20
 _BATCH_ROWS = 20_000
@@ -52,7 +52,7 @@ class JournalSource(DataSource):
         return JournalReader(schema, self.options)
 
 
-class Span(NamedTuple):
+class JournalSpan(NamedTuple):
     """Rows of one node: from `start` to before `end`, which are in this file, if it has not been compacted."""
 
     node: str
@@ -64,7 +64,7 @@ class Span(NamedTuple):
 class Spans(InputPartition):
     """What one task reads."""
 
-    def __init__(self, spans: tuple[Span, ...]) -> None:
+    def __init__(self, spans: tuple[JournalSpan, ...]) -> None:
         self.spans = spans
 
 
@@ -78,7 +78,7 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._folder = Path(path)
         self._columns = schema.names
         self._nodes = frozenset(options["nodes"].split(",")) if options.get("nodes") else None
-        self._limit = int(options.get("max_bytes") or MOST_BYTES)
+        self._limit = int(options.get("max_bytes") or MAX_BYTES)
         self._quarantine = Path(options["quarantine"]) if options.get("quarantine") else None
         self._target: Offset | None = None
 
@@ -100,7 +100,7 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest({}, None)
 
     def _latest(self, start: Offset, most: int | None) -> Offset:
-        """How far a batch goes: one file of each node after the other in turn, so that none is left behind."""
+        """Return how far a batch goes: one file of each node after the other in turn, so that none is left behind."""
         waiting = {node: iter(some) for node, some in self._sealed(start).items()}
         end, size = dict(start), 0
         while waiting:
@@ -116,8 +116,8 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _sealed(self, start: Offset) -> dict[str, list[tuple[Part, int]]]:
-        """By node the files that are new, each with the number after its last row."""
-        found: dict[str, list[tuple[Part, int]]] = {}
+        """Return by node the files that are new, each with the number after its last row."""
+        sealed: dict[str, list[tuple[Part, int]]] = {}
         for node, of_node in groupby(self._parts(), lambda part: part.node):
             for part, following in pairwise([*of_node, None]):
                 assert part is not None
@@ -127,8 +127,8 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._target is not None:
                     end = min(end, self._target.get(node, 0))
                 if end > start.get(node, 0):
-                    found.setdefault(node, []).append((part, end))
-        return found
+                    sealed.setdefault(node, []).append((part, end))
+        return sealed
 
     def _parts(self, nodes: frozenset[str] | None = None) -> list[Part]:
         if not self._folder.is_dir():
@@ -138,7 +138,7 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- what there is
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[Spans]:
-        tasks, some, size = list[Spans](), list[Span](), 0
+        tasks, some, size = list[Spans](), list[JournalSpan](), 0
         for span in self._spans(start, end):
             some.append(span)
             size += _size(span.part)
@@ -147,23 +147,23 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 some, size = [], 0
         return [*tasks, Spans(tuple(some))] if some else tasks
 
-    def _spans(self, start: Offset, end: Offset) -> Iterator[Span]:
+    def _spans(self, start: Offset, end: Offset) -> Iterator[JournalSpan]:
         """File by file, without holes."""
         for node in sorted(end):
             first, last = start.get(node, 0), end[node]
             if first >= last:
                 continue
-            found = self._between(node, first, last)
-            if not found:
+            files = self._between(node, first, last)
+            if not files:
                 raise PipelineError(f"rows {first} to {last - 1} of node `{node}` are gone from `{self._folder}`")
-            for part, following in pairwise([*found, None]):
+            for part, following in pairwise([*files, None]):
                 assert part is not None
                 until = last if following is None else following.first
-                yield Span(node, first, until, part)
+                yield JournalSpan(node, first, until, part)
                 first = until
 
     def _between(self, node: str, start: int, end: int) -> list[Part]:
-        """The files of a node that may have rows with these numbers."""
+        """Return the files of a node that may have rows with these numbers."""
         of_node = [part for part in self._parts(frozenset({node})) if not part.is_open]
         ends = [following.first for following in of_node[1:]] + [end]
         return [part for part, last in zip(of_node, ends, strict=True) if part.first < end and last > start]
@@ -173,23 +173,23 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for span in partition.spans:
             yield from self._read(span)
 
-    def _read(self, span: Span) -> Iterator[pa.RecordBatch]:
-        node, start, found = span.node, span.start, [span.part]
+    def _read(self, span: JournalSpan) -> Iterator[pa.RecordBatch]:
+        node, start, files = span.node, span.start, [span.part]
         attempts = 0
-        while found:
-            part = found.pop(0)
+        while files:
+            part = files.pop(0)
             try:
                 whole = read_part(part)
             except FileNotFoundError:  # it was compacted meanwhile
                 attempts += 1
                 if attempts > _ATTEMPTS:
                     raise PipelineError(f"`{part.path}` is gone, and nothing has its rows") from None
-                found = self._between(node, start, span.end)
+                files = self._between(node, start, span.end)
                 continue
             rows = _within(whole.events, start, span.end)
             self._set_aside(_within(whole.lost, start, span.end))
             start = max(start, whole.last + 1)
-            following = found[0].first if found else span.end
+            following = files[0].first if files else span.end
             if start < following and not whole.is_damaged:
                 self._set_aside(_hole(node, start, following))
             yield from rows.select(self._columns).to_batches(max_chunksize=_BATCH_ROWS)
@@ -207,13 +207,13 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _hole(node: str, start: int, end: int) -> pa.Table:
-    """Rows that are in no file. If a file with them comes later, the stream is past it."""
+    """Return the rows that are in no file. If a file with them comes later, the stream is past it."""
     file, what = f"{start:016d}-missing", f"rows {start} to {end - 1} are in no file: it is lost, or comes too late"
     return pa.Table.from_pylist([{"node": node, "file": file, "seq": start, "problem": what}], schema=QUARANTINE)
 
 
 def _within(table: pa.Table, start: int, end: int) -> pa.Table:
-    """The rows with these numbers; one without a number is about its file, which is read once."""
+    """Return the rows with these numbers; one without a number is about its file, which is read once."""
     seq = table["seq"]
     inside = pc.and_(pc.greater_equal(seq, start), pc.less(seq, end))
     return table.filter(pc.fill_null(inside, True))
@@ -232,7 +232,7 @@ def _end(part: Part) -> int:
 
 @lru_cache(maxsize=10_000)
 def _end_of_segment(path: str, first: int) -> int:
-    """A segment does not say which row is its last."""
+    """Return the number after the last row: a segment does not say which it is."""
     try:
         return max(read_intact(Path(path)).last, first) + 1
     except FileNotFoundError:

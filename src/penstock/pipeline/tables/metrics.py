@@ -18,9 +18,9 @@ from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.metric import Record, read_metric
 from penstock.model.sparkplug.topic import STATE, message_topic
 from penstock.model.values import Timestamp, Uint, Value
-from penstock.pipeline.stages.project import edge, is_governed
-from penstock.pipeline.stages.release import UNTIL
+from penstock.pipeline.state.edge_nodes import edge, is_sparkplug
 from penstock.pipeline.tables.executor import F
+from penstock.pipeline.tables.view import UNTIL
 from penstock.policy.sparkplug.edge_nodes import Plant
 
 _SAME = ("subject", "node", "seq", "place", "part", "time", "topic", UNTIL)
@@ -68,7 +68,8 @@ class MetricChange(NamedTuple):
 
 
 def metric_changes(then: DataFrame, draft: DataFrame, most: int) -> tuple[MetricChange, ...]:
-    """The metrics that subjects gain or lose, of what they are given: `subject`, `node`, `origin`, `topic`, `payload`.
+    """Return the metrics that subjects gain or lose, by what they are given: `subject`, `node`, `origin`, `topic`,
+    `payload`.
 
     A value that is given back later than by the other policies is lost with one message and gained with another.
     """
@@ -76,15 +77,15 @@ def metric_changes(then: DataFrame, draft: DataFrame, most: int) -> tuple[Metric
     alike = both.groupBy("subject", "topic", F.coalesce("metric", F.lit("")).alias("metric"), "seq")
     counted = alike.agg(F.count_if(F.col("draft") == 0).alias("was"), F.count_if(F.col("draft") == 1).alias("is"))
     more, less = F.greatest(F.lit(0), F.col("is") - F.col("was")), F.greatest(F.lit(0), F.col("was") - F.col("is"))
-    told = counted.groupBy("subject", "topic", "metric").agg(F.sum("was"), F.sum("is"), F.sum(more), F.sum(less))
-    named = told.toDF("subject", "topic", "metric", "then", "draft", "gained", "lost")
+    totals = counted.groupBy("subject", "topic", "metric").agg(F.sum("was"), F.sum("is"), F.sum(more), F.sum(less))
+    named = totals.toDF("subject", "topic", "metric", "then", "draft", "gained", "lost")
     weight = F.col("gained") + F.col("lost")
     rows = named.filter(weight > 0).orderBy(weight.desc(), "subject", "topic", "metric").limit(most).collect()
     return tuple(MetricChange(*row) for row in rows)
 
 
 def _ordered(given: DataFrame) -> DataFrame:
-    """What subjects are given, as metrics, in the order in which it began."""
+    """Return the metrics that subjects are given, in the order of their events' origins."""
     nothing, never = F.lit(0), F.lit(None).cast("timestamp")
     placed = (F.col("origin").alias("seq"), nothing.alias("place"), nothing.alias("part"))
     return metrics(
@@ -93,8 +94,8 @@ def _ordered(given: DataFrame) -> DataFrame:
 
 
 def metrics(view: DataFrame) -> DataFrame:
-    """The metrics of views, one row each, with the columns `METRICS`."""
-    rows = view.filter(is_governed()).select(*_SAME, "payload").withColumn("of", edge())
+    """Return the metrics of views, one row each, with the columns `METRICS`."""
+    rows = view.filter(is_sparkplug()).select(*_SAME, "payload").withColumn("of", edge())
     ordered = rows.repartition("subject", "node", "of").sortWithinPartitions(
         "subject", "node", "of", "seq", "place", "part"
     )
@@ -152,19 +153,19 @@ def _said(record: Record) -> dict[str, Any]:
 
 
 def _within(number: Value) -> int | None:
-    """A number of 64 bits with sign; others are in `number` and `json`."""
+    """Return a number if it has 64 bits with sign; others are in `number` and `json`."""
     return int(number) if number is not None and int(number) < 1 << 63 else None
 
 
 def _plain(value: Value) -> Any:
-    """A value as JSON has it: times as texts."""
+    """Return a value as JSON has it: times as texts."""
     match value:
         case Timestamp():
             return timestamp_to_string(value)
         case dict():
-            return {str(name): _plain(one) for name, one in value.items()}
+            return {str(name): _plain(member) for name, member in value.items()}
         case list():
-            return [_plain(one) for one in value]
+            return [_plain(element) for element in value]
         case Uint():
             return int(value)
     return value

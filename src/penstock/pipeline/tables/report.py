@@ -7,12 +7,12 @@ from html import escape
 from itertools import accumulate, pairwise
 from unicodedata import east_asian_width
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 """Rows of a table that are shown."""
-MOST_BARS = 30
+MAX_BARS = 30
 _LONGEST = 48
 """Letters of a label. They are as wide as each other, 0.6 of their height: so none is cut off at the edge."""
-_MOST_LETTERS = 300
+_MAX_LETTERS = 300
 """Letters of a cell; all of them are shown to who points at it."""
 
 _WIDTH, _LABEL, _BAR, _HEIGHT = 900, 330, 20, 180
@@ -40,7 +40,7 @@ Series = tuple[str, ...]
 
 
 def page(title: str, lead: str, *sections: str) -> str:
-    """A whole page."""
+    """Return a whole page."""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -50,24 +50,24 @@ def page(title: str, lead: str, *sections: str) -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """A part of a page."""
+    """Return a part of a page."""
     return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
 
 
 def text(words: str, is_bad: bool = False) -> str:
-    """A paragraph."""
+    """Return a paragraph."""
     kind = "bad" if is_bad else "good"
     return f'<p class="{kind}">{escape(words)}</p>'
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table; numbers stand to the right."""
+    """Return a table; numbers stand to the right."""
     if not rows:
         return '<p class="faint">None.</p>'
     kinds = [' class="number"' if isinstance(value, int) else "" for value in rows[0]]
     head = "".join(f"<th{kind}>{escape(title)}</th>" for kind, title in zip(kinds, titles, strict=True))
-    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
-    more = f'<p class="faint">and {len(rows) - MOST_ROWS} more</p>' if len(rows) > MOST_ROWS else ""
+    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MAX_ROWS])
+    more = f'<p class="faint">and {len(rows) - MAX_ROWS} more</p>' if len(rows) > MAX_ROWS else ""
     return f'<div class="wide"><table>\n<tr>{head}</tr>\n{body}\n</table></div>{more}'
 
 
@@ -79,24 +79,24 @@ def _cell(value: object) -> str:
     words = told(value)
     if len(words) <= _LONGEST:
         return f"<td>{escape(words)}</td>"
-    if len(words) <= _MOST_LETTERS:
+    if len(words) <= _MAX_LETTERS:
         return f'<td class="long">{escape(words)}</td>'
-    return f'<td class="long" title="{escape(words)}">{escape(_short(words, _MOST_LETTERS))}</td>'
+    return f'<td class="long" title="{escape(words)}">{escape(_short(words, _MAX_LETTERS))}</td>'
 
 
 def told(value: object) -> str:
-    """A value of a table, in words."""
+    """Return a value of a table as text."""
     return moment(value) if isinstance(value, datetime) else str(value)
 
 
 def moment(time: datetime) -> str:
-    """A time to the second, UTC; Spark gives those of the machine."""
+    """Return a time to the second, UTC; Spark gives those of the machine."""
     return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def bars(series: Series, rows: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """A bar for each row, with a piece for each of the series; the longest bars first."""
-    shown = sorted((row for row in rows if any(row[1])), key=lambda row: -sum(row[1]))[:MOST_BARS]
+    """Return a bar for each row, with a piece for each of the series; the longest bars first."""
+    shown = sorted((row for row in rows if any(row[1])), key=lambda row: -sum(row[1]))[:MAX_BARS]
     if not shown:
         return '<p class="faint">Nothing to draw.</p>'
     scale = (_WIDTH - _LABEL - 60) / max(sum(values) for _, values in shown)
@@ -135,8 +135,8 @@ def timeline(series: Series, steps: Sequence[tuple[datetime, Sequence[int]]]) ->
 
 
 def strips(rows: Mapping[str, Sequence[tuple[datetime, int]]]) -> str:
-    """A line for each row, with a mark for each time at which it has something: the more, the darker."""
-    shown = sorted(rows.items(), key=lambda row: -sum(count for _, count in row[1]))[:MOST_BARS]
+    """Return a line for each row, with a mark for each time at which it has something: the more, the darker."""
+    shown = sorted(rows.items(), key=lambda row: -sum(count for _, count in row[1]))[:MAX_BARS]
     times = sorted({time for _, marks in shown for time, _ in marks})
     if not times:
         return '<p class="faint">Nothing to draw.</p>'
@@ -190,7 +190,7 @@ def _drawing(height: int, drawn: Sequence[str]) -> str:
 
 
 def _short(label: str, most: int = _LONGEST) -> str:
-    """What is in the middle of a long one is left out: both ends of a topic tell it from others."""
+    """Return a text without its middle if it is long: both ends of a topic tell it from others."""
     widths = [2 if east_asian_width(letter) in "WF" else 1 for letter in label]
     if sum(widths) <= most:
         return label

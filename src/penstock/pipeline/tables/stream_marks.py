@@ -15,14 +15,14 @@ _NAME = "_stream.json"
 
 
 @dataclass(frozen=True)
-class Ledger:
+class StreamLedger:
     """A stream that is open here, and nowhere else as long as the process lives."""
 
     token: str
     _lock: int
 
     @classmethod
-    def open(cls, folder: Path, checkpoint: Path, shape: dict[str, object], table: str = VIEW) -> "Ledger":
+    def open(cls, folder: Path, checkpoint: Path, shape: dict[str, object], table: str = VIEW) -> "StreamLedger":
         """Begin a stream to a table, or go on with it; raises `PipelineError` if these two cannot go on together."""
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.mkdir(parents=True, exist_ok=True)

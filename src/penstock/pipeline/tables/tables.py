@@ -31,14 +31,14 @@ Days = tuple[date, date]
 def events(
     spark: SparkSession, journal: Path, nodes: frozenset[str] | None = None, days: Days | None = None
 ) -> DataFrame:
-    """The events of a journal; of some nodes only, or of some days, both included: other files are not opened.
+    """Return the events of a journal; of some nodes only, or of some days, both included: other files are not opened.
 
     Compacted files are read by Spark itself; segments in Arrow batches. A column of typed content is there if it means
     the same in all compacted files; it is NULL where the payload has to be asked.
     """
-    found = _parts(journal, nodes, days)
-    segments = [part.path for part in found if part.last is None]
-    compacted = [part.path for part in found if part.last is not None]
+    journal_parts = _parts(journal, nodes, days)
+    segments = [part.path for part in journal_parts if part.last is None]
+    compacted = [part.path for part in journal_parts if part.last is not None]
     if compacted:
         files = [pq.read_metadata(path) for path in compacted]
         types = StructType([*EVENT_TYPES.fields, *_typed(files)])
@@ -53,22 +53,25 @@ def events(
 def quarantine(
     spark: SparkSession, journal: Path, nodes: frozenset[str] | None = None, days: Days | None = None
 ) -> DataFrame:
-    """What of a journal cannot be read, or is not there, and why."""
-    found = _parts(journal, nodes, days)
+    """Return the parts of a journal that cannot be read, or are missing, and why."""
+    journal_parts = _parts(journal, nodes, days)
     fresh = _segments(
-        spark, [part.path for part in found if part.last is None], QUARANTINE_TYPES, lambda path: read_segment(path)[1]
+        spark,
+        [part.path for part in journal_parts if part.last is None],
+        QUARANTINE_TYPES,
+        lambda path: read_segment(path)[1],
     )
-    settled = [str(part.quarantine) for part in found if part.last is not None and part.quarantine.exists()]
+    settled = [str(part.quarantine) for part in journal_parts if part.last is not None and part.quarantine.exists()]
     return fresh.unionByName(spark.read.schema(QUARANTINE_TYPES).parquet(*settled)) if settled else fresh
 
 
 def typed_columns_of(events: DataFrame) -> tuple[str, ...]:
-    """The columns of typed content that a table of events has."""
+    """Return the columns of typed content that a table of events has."""
     return tuple(name for name in events.columns if _is_typed(name))
 
 
 def _typed(files: list[pq.FileMetaData]) -> list[StructField]:
-    """The columns of typed content of compacted files, unless they differ."""
+    """Return the columns of typed content of compacted files, unless they differ."""
     schemas = [[field for field in file.schema.to_arrow_schema() if _is_typed(field.name)] for file in files]
     if any(schema != schemas[0] for schema in schemas):
         return []
@@ -103,7 +106,7 @@ def _segments(spark: SparkSession, paths: list[Path], types: StructType, read: C
 
 
 def _tasks(spark: SparkSession) -> int:
-    """How many tasks are worth while: some for each core, so that none waits for one that is slow."""
+    """Return how many tasks are worth while: some for each core, so that none waits for one that is slow."""
     return 4 * int(spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or _cores(spark))
 
 

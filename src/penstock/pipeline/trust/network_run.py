@@ -91,7 +91,7 @@ class Round(NamedTuple):
     good_refused: int
 
 
-class Flow(NamedTuple):
+class RoundFlow(NamedTuple):
     """What became of one round's messages."""
 
     has: Bools
@@ -103,7 +103,7 @@ class Flow(NamedTuple):
 
 
 def lay_out(ground: Ground, seed: int) -> Routes:
-    """The network of a ground."""
+    """Return the network of a ground."""
     draw = np.random.default_rng([seed, ground.size, ground.replicate])
     links = make_links(ground.topology, ground.size, draw)
     origins = draw.choice(ground.size, ground.publishers, replace=False)
@@ -135,19 +135,19 @@ class Play:
                 self._whitewash()
 
     def falsehood(self, number: int) -> Floats:
-        """How likely the message of each publisher is false in this round."""
+        """Return how likely the message of each publisher is false in this round."""
         profile = self.profile[self.routes.origins]
-        found = np.array(FALSE)[profile]
+        likelihood = np.array(FALSE)[profile]
         if self.setting.attack in ("on-off", "collusion") and number % _PERIOD < _PERIOD // 2:
-            found[profile == BAD] = FALSE[HONEST]
-        return found
+            likelihood[profile == BAD] = FALSE[HONEST]
+        return likelihood
 
     def ratings(self) -> Floats:
-        """Of each edge, as the node that rates it has it (`Evidence.rating`)."""
+        """Return for each edge the rating that the node which rates it has (`Evidence.rating`)."""
         return (self.good + 2 * self.setting.base_rate) / (self.good + self.bad + 2)
 
     def told(self) -> Floats:
-        """Of each edge, as the node that rates it tells others."""
+        """Return for each edge the rating that the node which rates it announces."""
         ratings, links = self.ratings(), self.routes.links
         is_liar, is_friend = self.profile[links.rater] == BAD, self.profile[links.rated] == BAD
         match self.setting.attack:
@@ -159,13 +159,13 @@ class Play:
                 ratings[is_liar] = is_friend[is_liar]
         return ratings
 
-    def flow(self) -> Flow:
+    def flow(self) -> RoundFlow:
         """Let every publisher's message go its way."""
         setting, routes = self.setting, self.routes
         is_trusted = self.ratings()[routes.edge] >= setting.sign - _NEARLY
         rater_is_lax = self.is_lax[routes.links.rater[routes.edge]]
         places = len(routes.node)
-        flow = Flow(np.ones(places, np.bool_), np.ones(places, np.bool_), np.full(places, _NOBODY))
+        flow = RoundFlow(np.ones(places, np.bool_), np.ones(places, np.bool_), np.full(places, _NOBODY))
         paths = _Paths(routes, self.told(), setting) if setting.rule == "path" else None
         for layer in range(1, len(routes.bounds) - 1):
             here = slice(*routes.bounds[layer : layer + 2])
@@ -187,7 +187,7 @@ class Play:
                 paths.keep(layer, copies, flow)
         return flow
 
-    def _told(self, number: int, is_false: Bools, flow: Flow) -> Round:
+    def _told(self, number: int, is_false: Bools, flow: RoundFlow) -> Round:
         routes = self.routes
         counts = ~self.is_lax[routes.node]
         counts[: routes.bounds[1]] = False
@@ -197,7 +197,7 @@ class Play:
             number, int(false.sum()), int((false & flow.has).sum()), int(good.sum()), int((good & ~flow.has).sum())
         )
 
-    def _learn(self, is_false: Bools, flow: Flow, draw: np.random.Generator) -> None:
+    def _learn(self, is_false: Bools, flow: RoundFlow, draw: np.random.Generator) -> None:
         routes, setting = self.routes, self.setting
         if setting.half_life:
             left = 0.5 ** (1 / setting.half_life)
@@ -232,18 +232,18 @@ class Play:
 class _Paths:
     """Which signatures are on the tokens that nodes have, and from which of them every path is trusted."""
 
-    def __init__(self, routes: Routes, told: Floats, setting: Setting) -> None:
+    def __init__(self, routes: Routes, announced: Floats, setting: Setting) -> None:
         self._routes, self._least = routes, setting.signers
-        sums = told[routes.edge]
+        sums = announced[routes.edge]
         self.sums = [sums]
         for level in routes.levels:
             sums = np.minimum.reduceat(self.sums[0][level.copy] + sums[level.before], level.starts)
             self.sums.append(sums)
-        self._is_good = [one >= setting.accept * edges - _NEARLY for edges, one in enumerate(self.sums, 1)]
-        self._is_on = [np.zeros(len(one), np.bool_) for one in self.sums]
+        self._is_good = [total >= setting.accept * edges - _NEARLY for edges, total in enumerate(self.sums, 1)]
+        self._is_on = [np.zeros(len(total), np.bool_) for total in self.sums]
 
     def enough(self, layer: int, copies: slice, source_signed: Bools) -> Bools:
-        """Of the copies to a layer, whether enough of those who signed have trusted paths only."""
+        """Return of the copies to a layer whether enough of those who signed have trusted paths only."""
         count = (self._is_good[0][copies] & source_signed).astype(np.int64)
         for at, level in enumerate(self._routes.levels):
             terms = _slice(level.term_bounds, layer)
@@ -251,8 +251,8 @@ class _Paths:
             count += np.bincount(level.copy[terms][counts] - copies.start, minlength=len(count))
         return count >= self._least
 
-    def keep(self, layer: int, copies: slice, flow: Flow) -> None:
-        """What is on the tokens that this layer has accepted."""
+    def keep(self, layer: int, copies: slice, flow: RoundFlow) -> None:
+        """Keep the signatures on the tokens that this layer has accepted."""
         routes = self._routes
         is_chosen = np.zeros(copies.stop - copies.start, np.bool_)
         chosen = flow.chosen[slice(*routes.bounds[layer : layer + 2])]
@@ -274,7 +274,7 @@ def _slice(bounds: Ints, layer: int) -> slice:
 
 
 def _profiles(setting: Setting, routes: Routes, draw: np.random.Generator) -> Ints:
-    """As many bad and careless nodes as asked for, among publishers' nodes as among the others."""
+    """Draw as many bad and careless nodes as asked for, among publishers' nodes as among the others."""
     size, origins = routes.links.size, routes.origins
     others = np.setdiff1d(np.arange(size), origins)
     profile = np.full(size, HONEST, np.int64)

@@ -76,7 +76,7 @@ class Routes:
 
 
 def make_links(topology: str, size: int, draw: np.random.Generator) -> Links:
-    """A random network of so many nodes, all of them joined."""
+    """Return a random network of so many nodes, all of them joined."""
     if size < 3:
         raise ArgumentError(f"a network has at least 3 nodes, not `{size}`")
     if topology == "tree":
@@ -92,14 +92,14 @@ def make_links(topology: str, size: int, draw: np.random.Generator) -> Links:
 
 
 def _tree(size: int, draw: np.random.Generator) -> Ints:
-    """Each newcomer joins a random one before it; then some more links."""
+    """Join each newcomer to a random node before it; then add some more links."""
     later = np.arange(1, size)
     tree = np.stack((draw.integers(0, later), later), axis=1)
     return np.concatenate((tree, draw.integers(0, size, (round(_EXTRA * size), 2))))
 
 
 def _scale_free(size: int, draw: np.random.Generator) -> Ints:
-    """Each newcomer joins two, the likelier the more links they have (Barabási and Albert)."""
+    """Join each newcomer to two nodes, the likelier the more links they have (Barabási and Albert)."""
     ends = [0, 1]
     for later in range(2, size):
         for pick in draw.integers(0, len(ends), _ATTACHED).tolist():
@@ -108,7 +108,7 @@ def _scale_free(size: int, draw: np.random.Generator) -> Ints:
 
 
 def make_routes(links: Links, origins: Ints, reach: int) -> Routes:
-    """The ways from these nodes, and the walks of at most `reach` edges along them."""
+    """Return the ways from these nodes, and the walks of at most `reach` edges along them."""
     size, count = links.size, len(origins)
     layer = _layers(links, origins)
     order = np.argsort(layer, axis=None, kind="stable")
@@ -139,7 +139,7 @@ def make_routes(links: Links, origins: Ints, reach: int) -> Routes:
 
 
 def _layers(links: Links, origins: Ints) -> Ints:
-    """How far each node is from each origin."""
+    """Return how far each node is from each origin."""
     far = np.full((len(origins), links.size), -1, np.int64)
     far[np.arange(len(origins)), origins] = 0
     for distance in range(links.size):
@@ -151,7 +151,7 @@ def _layers(links: Links, origins: Ints) -> Ints:
 
 
 def _levels(node: Ints, bounds: Ints, source: Ints, target: Ints, reach: int, size: int) -> tuple[Level, ...]:
-    found: list[Level] = []
+    levels: list[Level] = []
     origin, place = node[source], target
     for _ in range(2, reach + 1):
         first = np.searchsorted(place, source)
@@ -163,7 +163,7 @@ def _levels(node: Ints, bounds: Ints, source: Ints, target: Ints, reach: int, si
         copy, before, key = copy[by_key], before[by_key], key[by_key]
         keys, starts, pair = np.unique(key, return_index=True, return_inverse=True)
         origin, place = keys % size, keys // size
-        found.append(
+        levels.append(
             Level(
                 starts,
                 pair,
@@ -175,4 +175,4 @@ def _levels(node: Ints, bounds: Ints, source: Ints, target: Ints, reach: int, si
                 np.searchsorted(target[copy], bounds),
             )
         )
-    return tuple(found)
+    return tuple(levels)

@@ -26,7 +26,7 @@ _WAYS = 2
 
 
 def least_sums(spark: SparkSession, edges: DataFrame, origins: Sequence[str], longest: int) -> DataFrame:
-    """The least sums of walks from these origins: `origin, node, edges, total`.
+    """Return the least sums of walks from these origins: `origin, node, edges, total`.
 
     Walks have at most `longest` edges; with one less than there are nodes, every path is among them.
     Raises `ArgumentError` if a rating is not between 0 and 1.
@@ -40,18 +40,18 @@ def least_sums(spark: SparkSession, edges: DataFrame, origins: Sequence[str], lo
         .where(F.col("rater") != F.col("origin"))
         .select("origin", "rated", F.col("rater").alias("node"), F.col("rating").alias("total"))
     ).localCheckpoint()
-    found = _sums(last, 1)
+    sums = _sums(last, 1)
     for length in range(2, longest + 1):
         last = _continued(last, graph).localCheckpoint()
         if last.isEmpty():
             break
-        found = found.unionByName(_sums(last, length))
+        sums = sums.unionByName(_sums(last, length))
     graph.unpersist()
-    return found
+    return sums
 
 
 def least_averages(spark: SparkSession, edges: DataFrame, origins: Sequence[str], longest: int) -> DataFrame:
-    """The least-trustworthy path from each origin to each node it reaches: `origin, node, edges, total, rating`."""
+    """Return the least-trustworthy path from each origin to each node: `origin, node, edges, total, rating`."""
     sums = least_sums(spark, edges, origins, longest)
     # A double tells any two such fractions apart, and equal ones are equal doubles.
     average = F.col("total") / F.col("edges")
@@ -84,7 +84,7 @@ def _checked(edges: DataFrame) -> DataFrame:
 
 
 def _continued(last: DataFrame, graph: DataFrame) -> DataFrame:
-    """Every walk, over one edge more."""
+    """Return every walk, over one edge more."""
     ways = F.array_sort(F.collect_list(F.struct("total", "rated")))
     ended = last.groupBy("origin", "node").agg(F.slice(ways, 1, _WAYS).alias("ways"))
     edge = graph.select(F.col("rated").alias("from"), F.col("rater").alias("to"), "rating")
@@ -99,7 +99,7 @@ def _continued(last: DataFrame, graph: DataFrame) -> DataFrame:
 
 
 def _first_not_from(node: Column) -> Column:
-    """The least sum of the walks that do not come from this node; null if there are none."""
+    """Return the least sum of the walks that do not come from this node; null if there are none."""
     first, second = F.get("ways", F.lit(0)), F.get("ways", F.lit(1))
     return F.when(first["rated"] != node, first["total"]).otherwise(second["total"])
 

@@ -33,11 +33,11 @@ Access = Literal["read", "write", "readwrite", "deny"]
 
 _PLACEHOLDER = re.compile("%[cu]")
 _FEW = 32
-"""Rules that are asked one after the other; among more, those that may speak are found first."""
+"""Rules that are tried one after the other; among more, a tree finds those that may match."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class AclRule:
     """One line of the file, with the placeholders of a pattern filled in.
 
     Where it stands does not take part in equality: two rules are equal if they do the same.
@@ -48,21 +48,21 @@ class Rule:
     source: str = field(compare=False)
 
     def grants(self, access: Access) -> bool:
-        """Whether this rule grants `access`, to the topics its filter matches."""
+        """Return whether this rule grants `access`, to the topics its filter matches."""
         return self.access in (access, "readwrite")
 
 
 @dataclass(frozen=True)
 class Rights:
-    """What one client may do. Clients with the same rights have equal Rights, whatever lines gave them.
+    """The rights of one client. Clients with the same rights have equal Rights, whatever lines gave them.
 
     An explanation cites the lines of the client that these Rights were made for: keep them with the client.
     """
 
-    topics: tuple[Rule, ...]
-    patterns: tuple[Rule, ...]
+    topics: tuple[AclRule, ...]
+    patterns: tuple[AclRule, ...]
     otherwise: str = field(compare=False)
-    """Why a topic that no rule speaks of is denied."""
+    """The reason why a topic without a matching rule is denied."""
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -74,38 +74,38 @@ class Rights:
         return self._hash
 
     def may_write(self, topic: str) -> bool:
-        """Whether the client may publish to `topic`."""
-        return _permits(self._speaking(topic, "write"))
+        """Return whether the client may publish to `topic`."""
+        return _permits(self._deciding_rule(topic, "write"))
 
     def may_read(self, topic: str) -> bool:
-        """Whether a message of `topic` may be delivered to the client."""
-        return _permits(self._speaking(topic, "read"))
+        """Return whether a message of `topic` may be delivered to the client."""
+        return _permits(self._deciding_rule(topic, "read"))
 
     def may_subscribe(self, filter: str) -> bool:
-        """Whether the client may subscribe: always, unless a `deny` leaves nothing of it to read."""
-        return self._closing(filter) is None
+        """Return whether the client may subscribe: always, unless a `deny` leaves nothing of it to read."""
+        return self._closing_deny(filter) is None
 
     def why_write(self, topic: str) -> str:
-        """The line and the reason of what `may_write` answers."""
-        return self._explain(self._speaking(topic, "write"), f"write to `{topic}`")
+        """Return the line and the reason of what `may_write` answers."""
+        return self._explain(self._deciding_rule(topic, "write"), f"write to `{topic}`")
 
     def why_read(self, topic: str) -> str:
-        """The line and the reason of what `may_read` answers."""
-        return self._explain(self._speaking(topic, "read"), f"read `{topic}`")
+        """Return the line and the reason of what `may_read` answers."""
+        return self._explain(self._deciding_rule(topic, "read"), f"read `{topic}`")
 
     def why_subscribe(self, filter: str) -> str:
-        """The line and the reason of what `may_subscribe` answers."""
-        rule = self._closing(filter)
+        """Return the line and the reason of what `may_subscribe` answers."""
+        rule = self._closing_deny(filter)
         if rule is None:
             return f"may subscribe to `{filter}`: what may be read is decided for each message"
         return f"may not subscribe to `{filter}`: nothing of it may be read, by {rule.source}"
 
-    def deciding(self, topic: str, access: Access) -> Rule | None:
-        """The rule that decides; None if none speaks of it, so that it is denied."""
-        return self._speaking(topic, access)
+    def deciding(self, topic: str, access: Access) -> AclRule | None:
+        """Return the rule that decides; None if no rule matches, so that it is denied."""
+        return self._deciding_rule(topic, access)
 
-    def _speaking(self, topic: str, access: Access) -> Rule | None:
-        """The rule that decides."""
+    def _deciding_rule(self, topic: str, access: Access) -> AclRule | None:
+        """Return the rule that decides."""
         for rules, tree in ((self.topics, self._trees[0]), (self.patterns, self._trees[1])):
             for rule in rules if tree is None else (rules[place] for place in sorted(tree.match(topic))):
                 if (rule.access == "deny" or rule.grants(access)) and matches(rule.filter, topic):
@@ -114,25 +114,25 @@ class Rights:
 
     @cached_property
     def _trees(self) -> tuple[FilterIndex[int] | None, FilterIndex[int] | None]:
-        """Where there are many rules, which of them may speak of a topic."""
+        """If there are many rules, the trees that find the rules for a topic."""
         topics, patterns = (
             place_index(rule.filter for rule in rules) if len(rules) > _FEW else None
             for rules in (self.topics, self.patterns)
         )
         return topics, patterns
 
-    def _closing(self, filter: str) -> Rule | None:
-        """The `deny` that leaves nothing to read of a subscription to `filter`, if there is one."""
-        wanted = parse_filter(filter).filter
+    def _closing_deny(self, filter: str) -> AclRule | None:
+        """Return the `deny` that leaves nothing to read of a subscription to `filter`, if there is one."""
+        subscribed = parse_filter(filter).filter
         for rules in (self.topics, self.patterns):
             for rule in rules:
-                if rule.access == "deny" and covers(rule.filter, wanted):
+                if rule.access == "deny" and covers(rule.filter, subscribed):
                     return rule
-                if rule.grants("read") and overlaps(rule.filter, wanted):
+                if rule.grants("read") and overlaps(rule.filter, subscribed):
                     return None
         return None
 
-    def _explain(self, rule: Rule | None, deed: str) -> str:
+    def _explain(self, rule: AclRule | None, deed: str) -> str:
         if rule is None:
             return f"may not {deed}: {self.otherwise}"
         return f"{'may' if _permits(rule) else 'may not'} {deed}: by {rule.source}"
@@ -143,16 +143,16 @@ class Acl:
     """A whole access control file."""
 
     path: str
-    anonymous: tuple[Rule, ...]
-    users: Mapping[str, tuple[Rule, ...]]
-    patterns: tuple[Rule, ...]
+    anonymous: tuple[AclRule, ...]
+    users: Mapping[str, tuple[AclRule, ...]]
+    patterns: tuple[AclRule, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", MappingProxyType(dict(self.users)))
 
     @property
     def counts_on_users(self) -> bool:
-        """Whether it gives something to some user names."""
+        """True if it grants something to some user names."""
         return bool(self.users) or any("%u" in rule.filter for rule in self.patterns)
 
     @classmethod
@@ -162,14 +162,14 @@ class Acl:
         `called`: what explanations call the file, if not by its name; clients are told them, so not by its path.
         """
         name = os.path.basename(path) if called is None else called
-        sections: dict[str | None, list[Rule]] = {None: []}
-        patterns: list[Rule] = []
+        sections: dict[str | None, list[AclRule]] = {None: []}
+        patterns: list[AclRule] = []
         user: str | None = None
         for number, line in enumerate(read_lines(path), start=1):
             with located(path, number):
                 match _words(line):
-                    case ["user", said]:
-                        user = said
+                    case ["user", user_name]:
+                        user = user_name
                         sections.setdefault(user, [])
                     case ["topic" | "pattern" as kind, right]:
                         rule = _rule(right, f"{name}:{number} `{line.strip()}`")
@@ -181,7 +181,7 @@ class Acl:
         return cls(name, anonymous, users, tuple(patterns))
 
     def rights(self, client_id: str, user: str | None) -> Rights:
-        """What the client may do; `user` is None, or empty as Mosquitto has it, if it gave no user name."""
+        """Return the rights of a client; `user` is None, or empty as Mosquitto has it, if it gave no user name."""
         user = user or None
         topics = self.anonymous if user is None else self.users.get(user, ())
         who = "a client without a user name" if user is None else f"user `{user}`"
@@ -193,25 +193,25 @@ class Acl:
         return Rights(topics, tuple(patterns), otherwise)
 
 
-def _ordered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """`deny` first, and then an order that makes equal sets of rules equal."""
+def _ordered(rules: Iterable[AclRule]) -> tuple[AclRule, ...]:
+    """Return the rules with `deny` first, then in an order that makes equal sets of rules equal."""
     return tuple(sorted(dict.fromkeys(rules), key=lambda rule: (rule.access != "deny", rule.filter, rule.access)))
 
 
-def _permits(rule: Rule | None) -> bool:
+def _permits(rule: AclRule | None) -> bool:
     return rule is not None and rule.access != "deny"
 
 
 def _words(line: str) -> list[str]:
-    """The keyword and the rest of a line, if it has them. Only spaces divide them, as in Mosquitto."""
+    """Return the keyword and the rest of a line, if it has them. Only spaces divide them, as in Mosquitto."""
     if line.startswith("#"):
         return []
     keyword, _, rest = line.rstrip().lstrip(" ").partition(" ")
     return [word for word in (keyword, rest.strip()) if word]
 
 
-def _rule(right: str, source: str) -> Rule:
-    """The rule of `[read|write|readwrite|deny] FILTER`; a filter with a space in it needs the first word."""
+def _rule(right: str, source: str) -> AclRule:
+    """Return the rule of `[read|write|readwrite|deny] FILTER`; a filter with a space in it needs the first word."""
     access, space, filter = right.partition(" ")
     if not space:
         access, filter = "readwrite", right
@@ -222,7 +222,7 @@ def _rule(right: str, source: str) -> Rule:
         parse_filter(filter)
     except TopicError as error:
         raise PolicyError(str(error)) from error
-    return Rule(access, filter, source)  # type: ignore[arg-type]  # checked above
+    return AclRule(access, filter, source)  # type: ignore[arg-type]  # checked above
 
 
 def _expected(keyword: str) -> str:
@@ -233,15 +233,15 @@ def _expected(keyword: str) -> str:
     return f"unknown keyword `{keyword}`: expected user, topic or pattern"
 
 
-def _fill(rule: Rule, client_id: str, user: str | None) -> Rule | None:
-    """The pattern with the client's names in it; None if it does not apply to the client."""
+def _fill(rule: AclRule, client_id: str, user: str | None) -> AclRule | None:
+    """Return the rule with the client's names filled in; None if it does not apply to the client."""
     names = {"%c": client_id, "%u": user}
     used = [names[placeholder] for placeholder in _PLACEHOLDER.findall(rule.filter)]
     if None in used or (rule.access != "deny" and any("/" in (name or "") for name in used)):
         return None
-    filled = _PLACEHOLDER.sub(lambda found: names[found[0]] or "", rule.filter)
+    filled = _PLACEHOLDER.sub(lambda placeholder: names[placeholder[0]] or "", rule.filter)
     try:
         parse_filter(filled)
     except TopicError:  # an empty name, where it is all of the filter
         return None
-    return Rule(rule.access, filled, rule.source)
+    return AclRule(rule.access, filled, rule.source)

@@ -1,4 +1,4 @@
-"""The brokering table: may a node pass an event from a link of this type on to a link of that type? (brokering §4.1)"""
+"""The brokering table: which link types a node may pass an event between (brokering §4.1)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """The relation `allow` over link types. Made by `Table.open`, `Table.of_allow` or `Table.of_deny`.
+class BrokeringTable:
+    """The relation `allow` over link types. Made by `open`, `of_allow` or `of_deny`.
 
     Unlisted pairs follow the one list that is given: `allow` lists everything that is allowed, `deny` everything
     that is denied. A type that the table does not know gets nothing and gives nothing.
@@ -24,7 +24,7 @@ class Table:
     pairs: frozenset[Pair]
     """The listed pairs, (type the event comes from, type it goes to)."""
     lists_allowed: bool
-    """Whether `pairs` are the allowed ones; else they are the denied ones."""
+    """True if `pairs` are the allowed ones; else they are the denied ones."""
 
     def __post_init__(self) -> None:
         word = "allow" if self.lists_allowed else "deny"
@@ -34,33 +34,33 @@ class Table:
                     raise PolicyError(f"`{word}` from `{source}` to `{target}`: {_unknown(type, self.types)}")
 
     @classmethod
-    def open(cls) -> "Table":
-        """One type, everything allowed: the most liberal policy (§6.1)."""
+    def open(cls) -> "BrokeringTable":
+        """Return the most liberal table (§6.1): one type, everything allowed."""
         return cls(frozenset({DEFAULT_TYPE}), frozenset(), lists_allowed=False)
 
     @classmethod
-    def of_allow(cls, pairs: Iterable[Pair], types: Iterable[str]) -> "Table":
-        """Only the listed pairs are allowed."""
+    def of_allow(cls, pairs: Iterable[Pair], types: Iterable[str]) -> "BrokeringTable":
+        """Return the table that allows only the listed pairs."""
         return cls(frozenset(types), frozenset(pairs), lists_allowed=True)
 
     @classmethod
-    def of_deny(cls, pairs: Iterable[Pair], types: Iterable[str]) -> "Table":
-        """All but the listed pairs are allowed."""
+    def of_deny(cls, pairs: Iterable[Pair], types: Iterable[str]) -> "BrokeringTable":
+        """Return the table that allows all but the listed pairs."""
         return cls(frozenset(types), frozenset(pairs), lists_allowed=False)
 
     @property
     def is_open(self) -> bool:
-        """Whether everything is allowed between the types it knows."""
+        """True if everything is allowed between the types it knows."""
         return not self.pairs if not self.lists_allowed else len(self.pairs) == len(self.types) ** 2
 
     def allows(self, source: str, target: str) -> bool:
-        """Whether an event from a link of type `source` may go on to a link of type `target`."""
+        """Return whether an event from a link of type `source` may go on to a link of type `target`."""
         if source not in self.types or target not in self.types:
             return False
         return ((source, target) in self.pairs) is self.lists_allowed
 
     def why(self, source: str, target: str) -> str:
-        """The rule that decides for this pair, in words."""
+        """Return the rule that decides for this pair, in words."""
         for type in (source, target):
             if type not in self.types:
                 return f"denied: {_unknown(type, self.types)}"
@@ -76,5 +76,5 @@ class Table:
 def _unknown(type: str, types: frozenset[str]) -> str:
     known = sorted(types)
     near = get_close_matches(type, known, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(f'`{one}`' for one in known) or 'none'}"
+    hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(f'`{name}`' for name in known) or 'none'}"
     return f"`{type}` is not a link type ({hint})"

@@ -1,4 +1,4 @@
-"""Topic filters taken together: which of them are needed, and what they cover between them."""
+"""Sets of topic filters: which of them are needed, and what they cover together."""
 
 from collections.abc import Iterable
 
@@ -9,18 +9,18 @@ _ANY = "\0"
 
 
 def widest(filters: Iterable[str]) -> tuple[str, ...]:
-    """Those of the filters that no other one covers, sorted."""
+    """Return the filters that no other one covers, sorted."""
     distinct = sorted(set(filters))
     wild: list[str] = []
-    for one in filter(is_wild, distinct):
-        if not any(covers(other, one) for other in wild):
-            wild = [other for other in wild if not covers(one, other)] + [one]
-    exact = [one for one in distinct if not is_wild(one) and not any(matches(other, one) for other in wild)]
+    for candidate in filter(is_wild, distinct):
+        if not any(covers(other, candidate) for other in wild):
+            wild = [other for other in wild if not covers(candidate, other)] + [candidate]
+    exact = [topic for topic in distinct if not is_wild(topic) and not any(matches(other, topic) for other in wild)]
     return tuple(sorted(exact + wild))
 
 
 def is_covered(filter: str, others: list[str]) -> bool:
-    """Whether every topic that the filter matches is matched by one of the others.
+    """Return whether every topic that the filter matches is matched by one of the others.
 
     A topic with names that nobody mentions in place of the filter's wildcards is matched only by what matches there
     whatever stands; so one such topic of each length says it for all, up to the length after which nothing changes.

@@ -21,7 +21,7 @@ from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import located, read_lines, replace_file
 
 DEFAULT_ITERATIONS = 101
-"""What `mosquitto_passwd` takes when it is not told."""
+"""The default of `mosquitto_passwd`."""
 
 _SALT_BYTES = 12
 _HASH_BYTES = hashlib.sha512().digest_size
@@ -67,13 +67,13 @@ class PasswordHash:
         return f"$7${self.iterations}${salt}${digest}" if self.iterations else f"$6${salt}${digest}"
 
     def matches(self, password: bytes) -> bool:
-        """Whether this is the hash of `password`, compared in constant time."""
+        """Return whether this is the hash of `password`, compared in constant time."""
         return hmac.compare_digest(_digest(password, self.salt, self.iterations), self.digest)
 
 
 @dataclass(frozen=True)
 class Passwords:
-    """Who may connect with which password."""
+    """The password hashes of the users who may connect."""
 
     hashes: Mapping[str, PasswordHash]
     _decoy: PasswordHash = field(init=False, repr=False, compare=False)
@@ -98,21 +98,21 @@ class Passwords:
         return cls(hashes)
 
     def check(self, user: str, password: bytes) -> bool:
-        """Whether `password` is `user`'s; an unknown user costs a hash too."""
+        """Return whether `password` is `user`'s; an unknown user costs a hash too."""
         known = self.hashes.get(user)
         matched = (known or self._decoy).matches(password)
         return matched and known is not None and password != b""  # a user without a password cannot log in
 
 
 def hash_password(password: bytes, iterations: int = DEFAULT_ITERATIONS) -> str:
-    """`password` as Mosquitto 2 writes it: `$7$iterations$salt$hash`."""
+    """Hash a password as Mosquitto 2 writes it: `$7$iterations$salt$hash`."""
     if iterations < 1:
         raise PolicyError(f"`{iterations}` iterations: expected 1 or more")
     return str(PasswordHash.of(password, iterations))
 
 
 def hash_password_sha512(password: bytes) -> str:
-    """`password` as Mosquitto 1.6 wrote it: `$6$salt$hash`. Weaker; only for brokers that old."""
+    """Hash a password as Mosquitto 1.6 wrote it: `$6$salt$hash`. Weaker; only for brokers that old."""
     return str(PasswordHash.of(password, 0))
 
 
@@ -185,7 +185,7 @@ def _entry(user: str, hashed: str) -> str:
 
 
 def _split(line: str) -> tuple[str, str] | None:
-    """The user and the rest of one line; None for a comment or a blank line."""
+    """Return the user and the rest of one line; None for a comment or a blank line."""
     if not line.strip() or line.startswith("#"):
         return None
     user, colon, rest = line.partition(":")

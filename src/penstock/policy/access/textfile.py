@@ -10,7 +10,7 @@ from penstock.model.errors import PolicyError
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """The file's lines without their ends; raises PolicyError if it cannot be read as UTF-8 text."""
+    """Return the file's lines without their ends; raises PolicyError if it cannot be read as UTF-8 text."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

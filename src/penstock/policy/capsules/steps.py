@@ -1,4 +1,4 @@
-"""What a capsule does with one event, and with one result: pure, so that every executor does the same.
+"""The steps of a capsule on one event, and on one result: pure, so that every executor gets the same result.
 
 What has no value raises `PolicyError`: the event, or the window, is then put aside with this reason. A condition that
 cannot be evaluated is not true; an indicator whose new value cannot be found is taken away, as it is not known.
@@ -15,7 +15,7 @@ from penstock.language.evaluators.times import timestamp_from_string, timestamp_
 from penstock.language.expression import Expression
 from penstock.model.content.content import Content, Format, Unreadable
 from penstock.model.errors import PolicyError
-from penstock.model.quality import Catalogue, Key, MetricValue, Quality, moment
+from penstock.model.quality import Catalogue, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import Timestamp, Value
 from penstock.policy.capsules.capsule import (
     END,
@@ -24,39 +24,39 @@ from penstock.policy.capsules.capsule import (
     QUALITY,
     START,
     Capsule,
-    Fuse,
-    Infer,
-    Keep,
-    Place,
-    Put,
-    Remove,
-    Step,
-    Where,
+    CapsuleStep,
+    FuseReduction,
+    InferStep,
+    KeepStep,
+    KeyPlace,
+    PutStep,
+    RemoveStep,
+    WhereStep,
 )
 from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
 from penstock.policy.quality.needs import why_not
 from penstock.policy.quality.propagation import Operation, aged, fuse, precision_weights, propagate, quality_weights
 
 DIGITS = 12
-"""Of results: sums depend on their order by less than that."""
-MOST_KEY = 256
-"""Characters of what makes a group."""
+"""Significant digits of results: sums depend on their order by less than that."""
+MAX_KEY = 256
+"""Characters of a key of a group."""
 _NANOSECONDS = 1_000
 
 
-class Taken(NamedTuple):
-    """What a capsule takes of an event."""
+class CapsuleInput(NamedTuple):
+    """The part of an event that a capsule uses."""
 
     at: int
-    """When it happened, in microseconds."""
+    """The time of the event, in microseconds."""
     group: tuple[str, ...]
     numbers: tuple[float, ...]
     quality: Quality
     source: str = ""
 
 
-class Reduced(NamedTuple):
-    """What is made of all events of a group in a window."""
+class ReducedGroup(NamedTuple):
+    """The reduction of all events of a group in a window."""
 
     start: int
     group: tuple[str, ...]
@@ -65,8 +65,8 @@ class Reduced(NamedTuple):
     quality: Quality
 
 
-class Made(NamedTuple):
-    """A result that goes out."""
+class CapsuleResult(NamedTuple):
+    """A result that is published."""
 
     topic: str
     payload: bytes
@@ -77,8 +77,10 @@ class Made(NamedTuple):
 # --- events
 
 
-def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> Taken | None:
-    """What is taken of an event that came at a time in microseconds; None if it is left out. Raises `PolicyError`."""
+def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> CapsuleInput | None:
+    """Return the input of a capsule from an event that arrived at a time in microseconds; None if it is dropped. Raises
+    `PolicyError`.
+    """
     if capsule.where is not None and capsule.where.holds(content) is not True:
         return None
     for step in capsule.before:
@@ -91,8 +93,8 @@ def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arriv
         raise PolicyError(attributes.reason)
     reduction = capsule.reduction
     at = arrival if capsule.window.time is None else _happened(capsule, capsule.window.time, content, arrival)
-    source = reduction.source if isinstance(reduction, Fuse) else None
-    return Taken(
+    source = reduction.source if isinstance(reduction, FuseReduction) else None
+    return CapsuleInput(
         at,
         tuple([_key(name, place, topic, attributes) for name, place in reduction.by]),
         tuple([_number(attributes, path) for path in reduction.paths]),
@@ -119,61 +121,60 @@ def _happened(capsule: Capsule, time: Expression, content: Content, arrival: int
     return at
 
 
-def _key(name: str, place: Place, topic: str, attributes: Mapping[str, Value]) -> str:
+def _key(name: str, place: KeyPlace, topic: str, attributes: Mapping[str, Value]) -> str:
     if isinstance(place, int):
         levels = topic.split("/")
         if len(levels) < place:
             raise PolicyError(f"`{name}` is level {place} of the topic, which has {len(levels)}")
-        found: Value = levels[place - 1]
+        value: Value = levels[place - 1]
     else:
-        found = _at(attributes, place)
-    if isinstance(found, bool):
-        return str(found).lower()
-    if not isinstance(found, str | int) or len(text := str(found)) > MOST_KEY:
+        value = _at(attributes, place)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int) or len(text := str(value)) > MAX_KEY:
         where = f"level {place}" if isinstance(place, int) else f"`{'.'.join(place)}`"
-        raise PolicyError(f"`{name}`: {where} is no text, number or bool of at most {MOST_KEY} characters")
+        raise PolicyError(f"`{name}`: {where} is no text, number or bool of at most {MAX_KEY} characters")
     return text
 
 
 def _number(attributes: Mapping[str, Value], path: tuple[str, ...]) -> float:
-    found = _at(attributes, path)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+    value = _at(attributes, path)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise PolicyError(f"`{'.'.join(path)}` is no number")
-    return float(found)
+    return float(value)
 
 
 def _at(attributes: Mapping[str, Value], path: tuple[str, ...]) -> Value:
-    at: Any = attributes
+    value: Value = attributes
     for name in path:
-        at = at.get(name) if isinstance(at, dict) else None
-    found: Value = at
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 # --- results
 
 
-def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence[Taken]) -> Reduced:
-    """What several sources say together; the inputs are in the order in which they came. Raises `PolicyError`."""
+def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence[CapsuleInput]) -> ReducedGroup:
+    """Fuse the inputs of several sources, given in the order of their arrival. Raises `PolicyError`."""
     reduction, catalogue = capsule.reduction, capsule.catalogue
-    assert isinstance(reduction, Fuse)
+    assert isinstance(reduction, FuseReduction)
     if reduction.source is not None:
-        inputs = list({one.source: one for one in inputs}.values())
+        inputs = list({taken.source: taken for taken in inputs}.values())
     now = (start + capsule.window.length) / MICROSECONDS
-    qualities = [aged(one.quality, catalogue, now) for one in inputs]
+    qualities = [aged(taken.quality, catalogue, now) for taken in inputs]
     if catalogue.kind(reduction.weight) == "precision":
         weights = precision_weights(qualities, reduction.weight)
     else:
         weights = quality_weights(qualities, reduction.weight, catalogue)
-    numbers = zip(*(one.numbers for one in inputs), strict=True)
-    values = {name: fuse(several, weights) for (name, _), several in zip(reduction.values, numbers, strict=True)}
+    numbers = zip(*(taken.numbers for taken in inputs), strict=True)
+    values = {name: fuse(column, weights) for (name, _), column in zip(reduction.values, numbers, strict=True)}
     expected = capsule.window.expected
     quality = propagate(Operation.FUSE, qualities, catalogue, now, weights, expected)
-    return Reduced(start, group, len(inputs), values, quality)
+    return ReducedGroup(start, group, len(inputs), values, quality)
 
 
-def conclude(capsule: Capsule, reduced: Reduced) -> Made | None:
-    """What goes out of a result; None if a step leaves it out. Raises `PolicyError`."""
+def conclude(capsule: Capsule, reduced: ReducedGroup) -> CapsuleResult | None:
+    """Return the result to publish for a group; None if a step drops it. Raises `PolicyError`."""
     end = reduced.start + capsule.window.length
     group = dict(zip((name for name, _ in capsule.reduction.by), reduced.group, strict=True))
     times = {START: _text(reduced.start), END: _text(end)}
@@ -181,9 +182,8 @@ def conclude(capsule: Capsule, reduced: Reduced) -> Made | None:
     own: dict[str, Any] = {**group, **times, **values}
     quality, content = reduced.quality, _content({**own, INPUTS: reduced.inputs})
     for step in capsule.after:
-        if isinstance(step, Infer):
-            found = _inferred(step, content, quality)
-            own |= found
+        if isinstance(step, InferStep):
+            own |= _inferred(step, content, quality)
             content = _content({**own, INPUTS: reduced.inputs})
             quality = propagate(Operation.INFER, [quality], capsule.catalogue, end / MICROSECONDS)
             continue
@@ -191,30 +191,29 @@ def conclude(capsule: Capsule, reduced: Reduced) -> Made | None:
         if left is None:
             return None
         quality, content = left
-    said = _payload(capsule, own, content, quality)
-    payload = msgspec.json.encode(said)
+    payload = msgspec.json.encode(_payload(capsule, own, content, quality))
     topic = capsule.output.filled(group)
     if capsule.output.in_content:
-        return Made(topic, write_quality(Content(payload, Format.JSON), quality), quality, ())
-    return Made(topic, payload, quality, write_properties(quality, CLAIMED))
+        return CapsuleResult(topic, write_quality(Content(payload, Format.JSON), quality), quality, ())
+    return CapsuleResult(topic, payload, quality, write_properties(quality, CLAIMED))
 
 
 def _payload(capsule: Capsule, own: dict[str, Any], content: Content, quality: Quality) -> dict[str, Any]:
     if not capsule.output.payload:
         return own
-    made: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for name, expression in capsule.output.payload:
         value = expression.value(_with_quality(content, quality))
         if isinstance(value, Failure):
             raise PolicyError(f"`{name}`: `{expression.text}` fails: {value}")
-        made[name] = timestamp_to_string(value) if isinstance(value, Timestamp) else value
-    return made
+        attributes[name] = timestamp_to_string(value) if isinstance(value, Timestamp) else value
+    return attributes
 
 
-def _inferred(step: Infer, content: Content, quality: Quality) -> dict[str, Any]:
-    known = _with_quality(content, quality)
+def _inferred(step: InferStep, content: Content, quality: Quality) -> dict[str, Any]:
+    context = _with_quality(content, quality)
     for rule in step.rules:
-        if rule.when is None or rule.when.holds(known) is True:
+        if rule.when is None or rule.when.holds(context) is True:
             return dict(rule.set)
     return {}
 
@@ -223,50 +222,50 @@ def _inferred(step: Infer, content: Content, quality: Quality) -> dict[str, Any]
 
 
 def _stepped(
-    step: Step, content: Content, quality: Quality, catalogue: Catalogue, now: float
+    step: CapsuleStep, content: Content, quality: Quality, catalogue: Catalogue, now: float
 ) -> tuple[Quality, Content] | None:
     match step:
-        case Keep(needs):
+        case KeepStep(needs):
             return None if why_not(needs, aged(quality, catalogue, now), content) else (quality, content)
-        case Where(condition):
+        case WhereStep(condition):
             return (quality, content) if condition.holds(_with_quality(content, quality)) is True else None
-        case Remove(keys):
+        case RemoveStep(keys):
             return quality.without(keys), content
-        case Put(values):
+        case PutStep(values):
             return _put(values, content, quality, catalogue, now), content
     raise AssertionError(step)
 
 
 def _put(
-    values: Sequence[tuple[Key, float | Expression]],
+    values: Sequence[tuple[MetricKey, float | Expression]],
     content: Content,
     quality: Quality,
     catalogue: Catalogue,
     now: float,
 ) -> Quality:
-    time, known = moment(now), None
-    for key, said in values:
-        value: Any = said
-        if isinstance(said, Expression):
-            known = known or _with_quality(content, quality)
-            value = said.value(known)
+    time, context = moment(now), None
+    for key, setting in values:
+        value: Any = setting
+        if isinstance(setting, Expression):
+            context = context or _with_quality(content, quality)
+            value = setting.value(context)
         definition = catalogue.definition(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not definition.admits(float(value)):
             quality = quality.without((key,))
             continue
         before, rounded = quality.get(key), definition.rounded(float(value))
-        made = MetricValue(key, rounded, time) if before is None else before.changed(rounded, time)
-        quality = quality.with_((made,))
+        metric = MetricValue(key, rounded, time) if before is None else before.changed(rounded, time)
+        quality = quality.with_((metric,))
     return quality
 
 
 def _with_quality(content: Content, quality: Quality) -> Content:
-    """The content with the values of indicators as `quality`."""
+    """Return the content with the values of indicators as `quality`."""
     attributes = content.attributes
     if isinstance(attributes, Unreadable):
         return content
-    known = {one.key.indicator: one.value for one in reversed(quality)}
-    return Content.known(content.payload, content.format, {**attributes, QUALITY: known})
+    values = {metric.key.indicator: metric.value for metric in reversed(quality)}
+    return Content.known(content.payload, content.format, {**attributes, QUALITY: values})
 
 
 def _content(attributes: dict[str, Any]) -> Content:

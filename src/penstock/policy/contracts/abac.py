@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Category(StrEnum):
+class AttributeCategory(StrEnum):
     """Whose attribute it is, as XACML has it."""
 
     SUBJECT = "subject"
@@ -18,10 +18,10 @@ class Category(StrEnum):
     ENVIRONMENT = "environment"
 
 
-class Name(NamedTuple):
-    """Which attribute is meant: `Name(Category.SUBJECT, "purpose")`."""
+class AttributeName(NamedTuple):
+    """Which attribute is meant: `AttributeName(Category.SUBJECT, "purpose")`."""
 
-    category: Category
+    category: AttributeCategory
     attribute: str
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class Name(NamedTuple):
 
 
 Texts = frozenset[str]
-Attributes = Mapping[Name, Texts | float]
+Attributes = Mapping[AttributeName, Texts | float]
 """What is known for a request: texts, of which there may be none, or one number."""
 
 
@@ -71,7 +71,7 @@ _OF_NUMBERS: Mapping[Relation, Callable[[float, float], bool]] = {
 class Compare:
     """One condition on one attribute."""
 
-    name: Name
+    name: AttributeName
     relation: Relation
     texts: Texts = frozenset()
     number: float = 0.0
@@ -82,7 +82,7 @@ class Compare:
         return f"{self.name} {self.relation}" + ("" if self.relation is Relation.KNOWN else f" {self.number:g}")
 
     def why_not(self, attributes: Attributes) -> str:
-        """Why it does not hold; empty if it does."""
+        """Return why it does not hold; empty if it does."""
         found = attributes.get(self.name)
         if found is None:
             return f"{self.name} is not known"

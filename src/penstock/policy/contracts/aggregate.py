@@ -12,11 +12,11 @@ import msgspec
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError
 from penstock.model.quality import Catalogue, Quality
-from penstock.policy.contracts.degrade import MOST_INPUTS, Aggregate, number_at, path_of
+from penstock.policy.contracts.degrade import MAX_INPUTS, Aggregate, number_at, path_of
 from penstock.policy.quality.propagation import Operation, propagate
 
 
-class Window(NamedTuple):
+class MeanWindow(NamedTuple):
     """What has come in one time."""
 
     number: int
@@ -42,20 +42,20 @@ class Mean(NamedTuple):
 
 
 class Absorbed(NamedTuple):
-    window: Window
+    window: MeanWindow
     released: Mean | None = None
 
 
 def absorb(
     aggregate: Aggregate,
-    window: Window | None,
+    window: MeanWindow | None,
     content: Content,
     quality: Quality,
     catalogue: Catalogue,
     now: float,
     expires: float | None = None,
 ) -> Absorbed:
-    """The window with one more event, and what is released of the one before if it is over.
+    """Return the window with one more event, and what is released of the one before if it is over.
 
     Raises `ContentError` for content that is no JSON, or has no such numbers; then nothing has changed.
     """
@@ -63,8 +63,8 @@ def absorb(
         raise ContentError(f"content that is {content.format} cannot be aggregated")
     numbers = tuple(number_at(content, path_of(name)) for name in aggregate.attributes)
     left, released = due(aggregate, window, catalogue, now)
-    current = left or Window(_number(aggregate, now))
-    if len(current.inputs) >= MOST_INPUTS:
+    current = left or MeanWindow(_number(aggregate, now))
+    if len(current.inputs) >= MAX_INPUTS:
         return Absorbed(current._replace(left_out=current.left_out + 1), released)
     first = min((at for at in (current.expires, expires) if at is not None), default=None)
     return Absorbed(current._replace(inputs=(*current.inputs, (numbers, quality)), expires=first), released)
@@ -81,12 +81,12 @@ def end_of(aggregate: Aggregate, now: float) -> float:
 
 
 class Due(NamedTuple):
-    window: Window | None
+    window: MeanWindow | None
     """None: it is over."""
     released: Mean | None
 
 
-def due(aggregate: Aggregate, window: Window | None, catalogue: Catalogue, now: float) -> Due:
+def due(aggregate: Aggregate, window: MeanWindow | None, catalogue: Catalogue, now: float) -> Due:
     """What is released of a window by now."""
     if window is None or window.number >= _number(aggregate, now):
         return Due(window, None)

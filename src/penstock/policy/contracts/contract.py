@@ -8,7 +8,7 @@
 
 | of a consumer | becomes |
 | --- | --- |
-| filter, condition of a want | the subscription; the condition is asked of what is released: `Want.unmet` |
+| filter, condition of a want | the subscription; the condition is asked of what is released: `ContextWant.unmet` |
 | quality needs of a want | a check of each event at release: `quality_need.why_not` |
 | privacy guarantees (purpose, retention, situations, attributes) | attributes of requests: `request_attributes` |
 """
@@ -24,27 +24,27 @@ from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import check_id
 from penstock.model.topic import parse_filter
 from penstock.policy.contracts.abac import (
+    AttributeCategory,
+    AttributeName,
     Attributes,
-    Category,
     Compare,
-    Name,
     Relation,
     Texts,
 )
 from penstock.policy.contracts.degrade import Degradation
 from penstock.policy.quality.needs import Constraint, Need
-from penstock.policy.statements.advertisement import Advertisement, Scope
+from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 
-MOST_RULES = 64
+MAX_RULES = 64
 """Of a producer's contract; and wants of a consumer's."""
 
-_subject = partial(Name, Category.SUBJECT)
+_subject = partial(AttributeName, AttributeCategory.SUBJECT)
 PURPOSE = _subject("purpose")
 PROMISED = _subject("situation")
 """The situations that a consumer commits itself to act in."""
 RETENTION = _subject("retention")
 """Seconds that a consumer keeps what it gets."""
-ACTION = Name(Category.ACTION, "action")
+ACTION = AttributeName(AttributeCategory.ACTION, "action")
 ACCESS = "access"
 RETAIN = "retain"
 """The obligation to delete after so many seconds."""
@@ -109,8 +109,8 @@ class ProducerContract:
         _check_bound(self.name, self.producers)
         _check_filter(self.filter)
         ids = [rule.id for rule in self.rules]
-        if len(ids) > MOST_RULES or len(set(ids)) < len(ids):
-            raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} rules, or two of one id")
+        if len(ids) > MAX_RULES or len(set(ids)) < len(ids):
+            raise PolicyError(f"contract `{self.name}` has more than {MAX_RULES} rules, or two of one id")
 
     @property
     def is_private(self) -> bool:
@@ -119,7 +119,7 @@ class ProducerContract:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class ContextWant:
     """Context that a consumer wants, and the quality that it needs."""
 
     name: str
@@ -134,7 +134,7 @@ class Want:
 
     @property
     def asks(self) -> bool:
-        """Whether it asks more of events than that they are on its topics."""
+        """True if it asks more of events than that they are on its topics."""
         return self.condition is not None or bool(self.needs)
 
     def unmet(self, content: Content) -> str:
@@ -151,7 +151,7 @@ class ConsumerContract:
 
     name: str
     consumers: Texts
-    wants: tuple[Want, ...]
+    wants: tuple[ContextWant, ...]
     purposes: Texts = frozenset()
     """All that it uses context for; one that says none gets nothing that is private."""
     situations: Texts = frozenset()
@@ -165,8 +165,8 @@ class ConsumerContract:
         check_id(self.name)
         _check_bound(self.name, self.consumers)
         names = [want.name for want in self.wants]
-        if len(names) > MOST_RULES or len(set(names)) < len(names):
-            raise PolicyError(f"contract `{self.name}` has more than {MOST_RULES} wants, or two of one name")
+        if len(names) > MAX_RULES or len(set(names)) < len(names):
+            raise PolicyError(f"contract `{self.name}` has more than {MAX_RULES} wants, or two of one name")
         _check_retention(f"contract `{self.name}`", self.retention)
         if taken := RESERVED & {name for name, _ in self.attributes}:
             raise PolicyError(f"contract `{self.name}`: `{min(taken)}` is not an attribute that can be given")
@@ -175,14 +175,14 @@ class ConsumerContract:
 # --- what they compile to
 
 
-def advertisement(contract: ProducerContract) -> Advertisement:
-    """The advertisement that a producer's contract makes for it."""
-    return Advertisement(f"contract {contract.name}", contract.filter, contract.condition, contract.scope)
+def advertisement(contract: ProducerContract) -> ProducerAdvertisement:
+    """Return the advertisement that a producer's contract makes for it."""
+    return ProducerAdvertisement(f"contract {contract.name}", contract.filter, contract.condition, contract.scope)
 
 
 def request_attributes(contract: ConsumerContract) -> Attributes:
     """What a consumer's contract says when it asks for events, whatever the event and the time."""
-    given: dict[Name, Texts | float] = {_subject(name): values for name, values in contract.attributes}
+    given: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in contract.attributes}
     given |= {PURPOSE: contract.purposes, PROMISED: contract.situations, ACTION: frozenset({ACCESS})}
     if contract.retention is not None:
         given[RETENTION] = contract.retention

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from penstock.model.content.content import Content, Unreadable
 from penstock.model.errors import ContentError, PolicyError
-from penstock.model.quality import Catalogue, Direction, Key, MetricDefinition, Quality, moment
+from penstock.model.quality import Catalogue, Direction, MetricDefinition, MetricKey, Quality, moment
 from penstock.model.values import Value
 from penstock.policy.quality.carriage import read_quality, write_quality
 from penstock.policy.quality.needs import Need
@@ -24,7 +24,7 @@ from penstock.policy.statements.substitute import keep_attributes, put_numbers
 
 METRES_OF_A_DEGREE = 111_320.0
 """Of latitude; of longitude at the equator."""
-MOST_INPUTS = 1_000
+MAX_INPUTS = 1_000
 """Events of one time that an aggregate is made of; more are left out."""
 _DIGITS = 6
 """Of a degree: a tenth of a metre."""
@@ -114,7 +114,7 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         _check("aggregate", "seconds", self.seconds, 1.0, 365 * 86_400.0)
-        _check("aggregate", "least", self.least, 1, MOST_INPUTS)
+        _check("aggregate", "least", self.least, 1, MAX_INPUTS)
         if not self.attributes:
             raise PolicyError("`aggregate` names no attribute")
 
@@ -123,7 +123,7 @@ Degradation = Grid | Step | Keep | Delay | Aggregate
 
 
 def leaves_only(degradations: Iterable[Degradation]) -> bool:
-    """Whether only what is named is left: then nothing else that comes with an event passes either."""
+    """Return whether only what is named is left: then nothing else that comes with an event passes either."""
     return any(isinstance(one, Keep | Aggregate) for one in degradations)
 
 
@@ -139,7 +139,7 @@ class Degraded(NamedTuple):
 def degrade(
     degradations: Sequence[Degradation], content: Content, quality: Quality, catalogue: Catalogue, now: float
 ) -> Degraded:
-    """An event of this content and quality, degraded; if the content carries quality, then as it is now.
+    """Return an event of this content and quality, degraded; if the content carries quality, then as it is now.
 
     What is to be aggregated is not yet so: `absorb` does that. Raises `ContentError` if it cannot be done.
     """
@@ -157,7 +157,7 @@ def degrade(
 def degraded_once(
     degradations: Sequence[Degradation], content: Content, quality: Quality, catalogue: Catalogue, now: float
 ) -> Degraded:
-    """The same, done once for all who get this content so."""
+    """Return the same, done once for all who get this content so."""
 
     def done() -> Degraded | ContentError:
         try:
@@ -167,7 +167,7 @@ def degraded_once(
 
     if not degradations:
         return degrade(degradations, content, quality, catalogue, now)
-    found = content.once(("degraded", tuple(degradations), quality, catalogue, now), done)
+    found = content.cached(("degraded", tuple(degradations), quality, catalogue, now), done)
     if isinstance(found, ContentError):
         raise ContentError(str(found))
     return found
@@ -193,7 +193,7 @@ def _content(one: Degradation, content: Content) -> bytes:
 
 
 def on_grid(latitude: float, longitude: float, metres: float) -> tuple[float, float]:
-    """The centre of the cell of a grid that a location is in; raises `ContentError` for what is no location.
+    """Return the centre of the cell of a grid that a location is in; raises `ContentError` for what is no location.
 
     Rows have one height. Cells of a row have one width, by the latitude of its middle, so that they are about square.
     """
@@ -210,7 +210,7 @@ def on_grid(latitude: float, longitude: float, metres: float) -> tuple[float, fl
 
 
 def in_steps(number: float, size: float) -> float:
-    """The middle of the step that a number is in."""
+    """Return the middle of the step that a number is in."""
     return (math.floor(number / size) + 0.5) * size
 
 
@@ -236,9 +236,9 @@ def lower(degradations: Sequence[Degradation], quality: Quality, catalogue: Cata
     return quality
 
 
-def caps(degradations: Sequence[Degradation], catalogue: Catalogue) -> dict[Key, Need | None]:
-    """The best that quality can still be after the degradations, by metric; None if nothing of it is left."""
-    found: dict[Key, Need | None] = {}
+def caps(degradations: Sequence[Degradation], catalogue: Catalogue) -> dict[MetricKey, Need | None]:
+    """Return the best that quality can still be after the degradations, by metric; None if nothing of it is left."""
+    found: dict[MetricKey, Need | None] = {}
     for key in catalogue:
         definition, kind = catalogue.definition(key), catalogue.kind(key)
         is_higher = definition.direction is Direction.HIGHER
@@ -278,7 +278,7 @@ def _less_precise(one: Grid | Step, value: float) -> float | None:
 
 
 def _less_accurate(one: Grid | Step, value: float) -> float | None:
-    """The greatest error is added."""
+    """Return the greatest error is added."""
     return None if one.span is None else _percent(value / 100.0 - one.error / one.span)
 
 

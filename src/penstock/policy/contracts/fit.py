@@ -9,14 +9,14 @@ import msgspec
 
 from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import intersects
-from penstock.model.quality import Catalogue, Key
+from penstock.model.quality import Catalogue, MetricKey
 from penstock.model.topic import intersection, overlaps
 from penstock.policy.contracts.contract import (
     SHOWN,
     ConsumerContract,
+    ContextWant,
     PrivacyRule,
     ProducerContract,
-    Want,
     commitments,
     request_attributes,
 )
@@ -27,7 +27,7 @@ from penstock.policy.contracts.release import PRIVACY
 from penstock.policy.quality.needs import Constraint, Need, excludes, implies, range_of
 
 
-class Standing(IntEnum):
+class FitLevel(IntEnum):
     """How far a pair fits; the better, the greater."""
 
     UNRELATED = 0
@@ -45,13 +45,13 @@ class RuleFit:
     """How far one way fits: a privacy rule, or none where none is asked for."""
 
     rule: str
-    standing: Standing
+    standing: FitLevel
     reasons: tuple[str, ...] = ()
     during: frozenset[str] = frozenset()
     outside: frozenset[str] = frozenset()
 
     def is_on(self, open_situations: Collection[str]) -> bool:
-        """Whether the rule counts while just these situations are open."""
+        """Return whether the rule counts while just these situations are open."""
         return self.during <= set(open_situations) and not self.outside & set(open_situations)
 
     @property
@@ -71,9 +71,9 @@ class WantFit:
     rules: tuple[RuleFit, ...]
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> FitLevel:
         """In the situations that are best for it."""
-        return max((rule.standing for rule in self.rules), default=Standing.UNRELATED)
+        return max((rule.standing for rule in self.rules), default=FitLevel.UNRELATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class Fit:
     wants: tuple[WantFit, ...]
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> FitLevel:
         """That of the want that is met best."""
-        return max((want.standing for want in self.wants), default=Standing.UNRELATED)
+        return max((want.standing for want in self.wants), default=FitLevel.UNRELATED)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Fit:
         ) or ("they have no topic in common",)
 
 
-class Way(msgspec.Struct, frozen=True):
+class FitReport(msgspec.Struct, frozen=True):
     """One way from a producer's contract to a client's want, by one rule, and what it comes to: as people are told."""
 
     producer: str
@@ -114,39 +114,39 @@ class Way(msgspec.Struct, frozen=True):
     why: tuple[str, ...]
 
 
-class Pair(NamedTuple):
+class ClientFit(NamedTuple):
     """How far a client, as a consumer by one of its contracts, fits a producer's contract."""
 
     client: str
     fit: Fit
 
 
-def way(client: str, fit: Fit, want: WantFit, rule: RuleFit) -> Way:
+def way(client: str, fit: Fit, want: WantFit, rule: RuleFit) -> FitReport:
     """One of the ways of a pair."""
     comes_to = rule.standing.name.lower()
     names = fit.producer, fit.consumer, client, want.want, want.topics, rule.rule
-    return Way(*names, comes_to, rule.when, rule.reasons)
+    return FitReport(*names, comes_to, rule.when, rule.reasons)
 
 
-def match_all(contracts: Contracts) -> Iterator[Pair]:
-    """All pairs of a domain. What is known of a client counts, so its attributes may tell it from others. Policies in
-    XACML are producers' contracts here, which decide event by event.
+def match_all(contracts: Contracts) -> Iterator[ClientFit]:
+    """Yield all pairs of a domain. What is known of a client counts, so its attributes may tell it from others.
+    Policies in XACML are producers' contracts here, which decide event by event.
     """
     for producer in contracts.producers:
         for consumer in contracts.consumers:
             for client in sorted(consumer.consumers):
                 fit = match(producer, contracts.of(client, consumer), contracts.catalogue)
-                yield Pair(client, _with_policies(fit, contracts.privacy))
+                yield ClientFit(client, _with_policies(fit, contracts.privacy))
     for policy in contracts.privacy:
         for consumer in contracts.consumers:
             wants = tuple(_asked(policy, want) for want in said_wants(consumer))
             for client in sorted(consumer.consumers):
-                yield Pair(client, Fit(f"{PRIVACY}{policy.name}", consumer.name, wants))
+                yield ClientFit(client, Fit(f"{PRIVACY}{policy.name}", consumer.name, wants))
 
 
-def _asked(policy: PrivacyPolicy, want: Want) -> WantFit:
+def _asked(policy: PrivacyPolicy, want: ContextWant) -> WantFit:
     topics = intersection(policy.filter, want.filter)
-    rules = (RuleFit(policy.name, Standing.DEPENDS, ("its policies are asked about each event",)),)
+    rules = (RuleFit(policy.name, FitLevel.DEPENDS, ("its policies are asked about each event",)),)
     return WantFit(want.name, topics, rules if topics else ())
 
 
@@ -157,7 +157,7 @@ def _with_policies(fit: Fit, policies: tuple[PrivacyPolicy, ...]) -> Fit:
         both = [one.name for one in policies if any(overlaps(one.filter, topic) for topic in want.topics)]
         reason = tuple(f"privacy policy `{name}` is asked too" for name in both)
         rules = tuple(
-            replace(one, standing=min(one.standing, Standing.DEPENDS), reasons=(*reason, *one.reasons)) if both else one
+            replace(one, standing=min(one.standing, FitLevel.DEPENDS), reasons=(*reason, *one.reasons)) if both else one
             for one in want.rules
         )
         wants.append(replace(want, rules=rules))
@@ -171,12 +171,12 @@ def match(producer: ProducerContract, consumer: ConsumerContract, catalogue: Cat
     )
 
 
-def _want(producer: ProducerContract, consumer: ConsumerContract, want: Want, catalogue: Catalogue) -> WantFit:
+def _want(producer: ProducerContract, consumer: ConsumerContract, want: ContextWant, catalogue: Catalogue) -> WantFit:
     topics = intersection(producer.filter, want.filter)
     if not topics:
         return WantFit(want.name, (), ())
     if not _may_meet(producer.condition, want.condition) and not any(rule.degrade for rule in producer.rules):
-        return WantFit(want.name, topics, (RuleFit("", Standing.FAILS, ("no content is as both ask",)),))
+        return WantFit(want.name, topics, (RuleFit("", FitLevel.FAILS, ("no content is as both ask",)),))
     if not producer.rules:
         standing, reasons = _quality(producer.guarantees, want.needs)
         return WantFit(want.name, topics, (RuleFit("", standing, ("no privacy requirement", *reasons)),))
@@ -189,7 +189,7 @@ def _may_meet(one: Condition | None, other: Condition | None) -> bool:
 
 
 def _rule(
-    producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: Want, catalogue: Catalogue
+    producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: ContextWant, catalogue: Catalogue
 ) -> RuleFit:
     asked = request_attributes(consumer)
     wrong = [(one, reason) for one, reason in ((one, one.why_not(asked)) for one in commitments(rule)) if reason]
@@ -212,21 +212,23 @@ def _rule(
         f"only if it shows such a `{name}` here: other nodes than its own do not know it" for name in may_show
     )
     if refused or lost:
-        standing, reasons = Standing.FAILS, (*refused, *lost, *(reasons if standing is Standing.FAILS else ()))
-    elif standing is not Standing.FAILS and only:
-        standing, reasons = Standing.DEPENDS, (*only, *reasons)
-    elif standing is Standing.FITS:
+        standing, reasons = FitLevel.FAILS, (*refused, *lost, *(reasons if standing is FitLevel.FAILS else ()))
+    elif standing is not FitLevel.FAILS and only:
+        standing, reasons = FitLevel.DEPENDS, (*only, *reasons)
+    elif standing is FitLevel.FITS:
         reasons = ("all that is asked is promised",)
     return RuleFit(rule.id, standing, reasons, rule.during, rule.outside)
 
 
-def _is_lost(need: Need, rule: PrivacyRule, left: Mapping[Key, Need | None], catalogue: Catalogue) -> bool:
-    """Whether nothing is left of a metric; of one that nobody defines nothing is, once anything is degraded."""
+def _is_lost(need: Need, rule: PrivacyRule, left: Mapping[MetricKey, Need | None], catalogue: Catalogue) -> bool:
+    """Return whether nothing is left of a metric; of one that nobody defines nothing is, once anything is degraded."""
     return bool(rule.degrade) and (catalogue.find(need.key) is None or left.get(need.key, need) is None)
 
 
-def _survives(guarantee: Constraint, rule: PrivacyRule, left: Mapping[Key, Need | None], catalogue: Catalogue) -> bool:
-    """Whether what is guaranteed of events as they come holds of what a rule makes of them."""
+def _survives(
+    guarantee: Constraint, rule: PrivacyRule, left: Mapping[MetricKey, Need | None], catalogue: Catalogue
+) -> bool:
+    """Return whether what is guaranteed of events as they come holds of what a rule makes of them."""
     if not rule.degrade:
         return True
     if any(isinstance(one, Aggregate) for one in rule.degrade) or not isinstance(guarantee, Need):
@@ -234,24 +236,24 @@ def _survives(guarantee: Constraint, rule: PrivacyRule, left: Mapping[Key, Need 
     return catalogue.find(guarantee.key) is not None and guarantee.key not in left
 
 
-def _quality(given: tuple[Constraint, ...], needs: tuple[Constraint, ...]) -> tuple[Standing, tuple[str, ...]]:
+def _quality(given: tuple[Constraint, ...], needs: tuple[Constraint, ...]) -> tuple[FitLevel, tuple[str, ...]]:
     reasons = [f"nothing is as all that is said of `{key}`" for key in _contradictions(given)]
-    standing = Standing.FAILS if reasons else Standing.FITS
+    standing = FitLevel.FAILS if reasons else FitLevel.FITS
     for need in needs:
         if implies(given, need):
             continue
         about = [one for one in given if isinstance(one, Need) and isinstance(need, Need) and one.key == need.key]
         said = " and ".join(f"`{one}`" for one in about) or "nothing about it"
         if excludes(given, need):
-            standing = Standing.FAILS
+            standing = FitLevel.FAILS
             reasons.append(f"`{need}` is needed, and there is at best {said}")
         else:
-            standing = min(standing, Standing.DEPENDS)
+            standing = min(standing, FitLevel.DEPENDS)
             reasons.append(f"`{need}` is needed, and promised is {said}: each event is judged by itself")
     return standing, tuple(reasons)
 
 
-def _contradictions(given: tuple[Constraint, ...]) -> list[Key]:
+def _contradictions(given: tuple[Constraint, ...]) -> list[MetricKey]:
     keys = dict.fromkeys(one.key for one in given if isinstance(one, Need))
     found = ((key, range_of(given, key)) for key in keys)
     return [key for key, left in found if left is not None and left.is_empty]

@@ -6,7 +6,7 @@ guarantees.
 
 from typing import Any
 
-from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, Subject, Want
+from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.quality.needs import Constraint, Need
 
@@ -14,7 +14,7 @@ Plain = dict[str, Any]
 
 
 def plain_producer(contract: ProducerContract) -> Plain:
-    """A producer's contract, without its name; JSON can say it."""
+    """Return a producer's contract, without its name; JSON can say it."""
     return _said(
         producer=sorted(contract.producers),
         filter=contract.filter,
@@ -26,7 +26,7 @@ def plain_producer(contract: ProducerContract) -> Plain:
 
 
 def plain_consumer(contract: ConsumerContract) -> Plain:
-    """A consumer's contract, without its name; JSON can say it."""
+    """Return a consumer's contract, without its name; JSON can say it."""
     return _said(
         consumer=sorted(contract.consumers),
         purpose=sorted(contract.purposes),
@@ -37,7 +37,7 @@ def plain_consumer(contract: ConsumerContract) -> Plain:
 
 
 def plain_rule(rule: PrivacyRule) -> Plain:
-    """A privacy rule, without its id."""
+    """Return a privacy rule, without its id."""
     outside = [{"not": sorted(rule.outside)}] if rule.outside else []
     return _said(
         purpose=None if rule.purposes is None else sorted(rule.purposes),
@@ -51,7 +51,7 @@ def plain_rule(rule: PrivacyRule) -> Plain:
 
 
 def plain_degradation(one: Degradation) -> Plain:
-    """A degradation, by its name."""
+    """Return a degradation, by its name."""
     match one:
         case Grid():
             place = {"metres": one.metres, "latitude": one.latitude, "longitude": one.longitude}
@@ -66,7 +66,7 @@ def plain_degradation(one: Degradation) -> Plain:
             return {"aggregate": {"seconds": one.seconds, "attributes": list(one.attributes), "least": one.least}}
 
 
-def _want(want: Want) -> Plain:
+def _want(want: ContextWant) -> Plain:
     condition = None if want.condition is None else want.condition.text
     return _said(filter=want.filter, where=condition, needs=_constraints(want.needs), scope=want.scope)
 
@@ -80,5 +80,5 @@ def _subject(subject: Subject) -> dict[str, list[str]]:
 
 
 def _said(**parts: Any) -> Plain:
-    """Those parts that say something."""
+    """Return those parts that say something."""
     return {name: part for name, part in parts.items() if part is not None and part not in ([], {})}

@@ -12,24 +12,24 @@ from penstock.model.content.content import Content, Format
 from penstock.model.errors import PolicyError
 from penstock.policy.contracts.contract import RETAIN, SHOWN, ConsumerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
-from penstock.policy.contracts.privacy_types import Given, Plain, Values, text_of, typed, types_of
+from penstock.policy.contracts.privacy_types import GivenTypes, Plain, Values, text_of, typed, types_of
 from penstock.policy.xacml import Pdp
 from penstock.policy.xacml.evaluation.decision import Duty
 from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, STRING, SUBJECT
-from penstock.policy.xacml.request import Attribute, Category, Request, Single
-from penstock.policy.xacml.tree import DutyExpression, Literal, Policy, Root, inside
-from penstock.policy.xacml.xpath import Content as Document
+from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Single, XacmlRequest
+from penstock.policy.xacml.tree import DutyExpression, LiteralValue, Root, XacmlPolicy, inside
+from penstock.policy.xacml.xpath import RequestContent as Document
 
 SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
 RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
 ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
 ACCESS = "access"
 _CATEGORIES = {"subject": SUBJECT, "resource": RESOURCE, "action": ACTION, "environment": ENVIRONMENT}
-_MOST_OBLIGATIONS = 64
-_MOST_KNOWN = 10_000
+_MAX_OBLIGATIONS = 64
+_MAX_KNOWN = 10_000
 
 
-class Asked(NamedTuple):
+class ReleaseRequest(NamedTuple):
     """What a decision is asked for."""
 
     client: str
@@ -66,13 +66,15 @@ class PrivacyPolicy:
     """What is said of these events, as attributes of the resource."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """By name of an attribute of a category (`subject.group`), the identifier that the policies know it by."""
-    _known: dict[tuple[str, str], tuple[Asked, Single]] = field(default_factory=dict, compare=False, repr=False)
+    _known: dict[tuple[str, str], tuple[ReleaseRequest, Single]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     """By client and topic, what was asked last, as a request without a document: mostly it is asked again."""
 
-    def decide(self, asked: Asked, content: Content, now: float) -> Permitted | str:
+    def decide(self, asked: ReleaseRequest, content: Content, now: float) -> Permitted | str:
         """On which conditions the event is released, or why it is not."""
         subject, resource, *others = self._categories(asked)
-        request = Request((subject, resource._replace(content=_document(content)), *others))
+        request = XacmlRequest((subject, resource._replace(content=_document(content)), *others))
         (result,) = self.pdp.decide(request, int(now * 1e9))
         if result.decision != "Permit":
             said = f": {result.status.message}" if result.status.message else ""
@@ -82,18 +84,18 @@ class PrivacyPolicy:
         except PolicyError as error:
             return f"privacy policy `{self.name}`: it obliges to what cannot be done: {error}"
 
-    def _categories(self, asked: Asked) -> Single:
+    def _categories(self, asked: ReleaseRequest) -> Single:
         key = (asked.client, asked.topic)
         known = self._known.get(key)
         if known is not None and known[0] == asked:
             return known[1]
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         made = self._request(asked)
         self._known[key] = asked, made
         return made
 
-    def _request(self, asked: Asked) -> Single:
+    def _request(self, asked: ReleaseRequest) -> Single:
         subject: list[tuple[str, str, tuple[str, ...]]] = [("id", SUBJECT_ID, (asked.client,))]
         given: dict[str, set[str]] = {}
         for name, values in asked.known:
@@ -112,24 +114,28 @@ class PrivacyPolicy:
         numbers = tuple((name, typed(value)) for name, value in said.items())
         moment = [("situation", "situation", tuple(sorted(asked.situations)))]
         retention = [one.retention for one in asked.consumers if one.retention is not None]
-        longest = tuple(Literal(DOUBLE, seconds) for seconds in sorted(retention)[-1:])
-        promised = (Attribute(self._id("subject", "retention", "retention"), longest),) if longest else ()
+        longest = tuple(LiteralValue(DOUBLE, seconds) for seconds in sorted(retention)[-1:])
+        promised = (RequestAttribute(self._id("subject", "retention", "retention"), longest),) if longest else ()
         return (
-            Category(SUBJECT, (*self._texts("subject", subject), *promised, *self._values("subject", asked.values))),
-            Category(RESOURCE, (*self._texts("resource", resource), *self._values("resource", numbers))),
-            Category(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
-            Category(ENVIRONMENT, self._texts("environment", moment)),
+            RequestCategory(
+                SUBJECT, (*self._texts("subject", subject), *promised, *self._values("subject", asked.values))
+            ),
+            RequestCategory(RESOURCE, (*self._texts("resource", resource), *self._values("resource", numbers))),
+            RequestCategory(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
+            RequestCategory(ENVIRONMENT, self._texts("environment", moment)),
         )
 
-    def _texts(self, category: str, named: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Attribute, ...]:
+    def _texts(self, category: str, named: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[RequestAttribute, ...]:
         return tuple(
-            Attribute(self._id(category, name, otherwise), tuple(Literal(STRING, value) for value in values))
+            RequestAttribute(
+                self._id(category, name, otherwise), tuple(LiteralValue(STRING, value) for value in values)
+            )
             for name, otherwise, values in named
             if values
         )
 
-    def _values(self, category: str, named: Values) -> tuple[Attribute, ...]:
-        return tuple(Attribute(self._id(category, name, name), values) for name, values in named if values)
+    def _values(self, category: str, named: Values) -> tuple[RequestAttribute, ...]:
+        return tuple(RequestAttribute(self._id(category, name, name), values) for name, values in named if values)
 
     def _id(self, category: str, name: str, otherwise: str) -> str:
         return self.ids.get(f"{category}.{name}", otherwise)
@@ -137,9 +143,9 @@ class PrivacyPolicy:
 
 def given_types(
     resource: Mapping[str, Plain], ids: Mapping[str, str], subjects: Iterable[tuple[str, str, frozenset[str]]]
-) -> Given:
-    """The types of what policies are given: with what is said of events, identifiers that attributes have by name, and
-    what is known of subjects (name, whose it is, and types of it).
+) -> GivenTypes:
+    """Return the types of what policies are given: with what is said of events, identifiers that attributes have by
+    name, and what is known of subjects (name, whose it is, and types of it).
     """
     text = frozenset({STRING})
     by_category = {
@@ -173,8 +179,8 @@ def _permitted(obligations: Iterable[Duty]) -> Permitted:
     degrade: list[Degradation] = []
     retain: list[float] = []
     for count, duty in enumerate(obligations):
-        if count == _MOST_OBLIGATIONS:
-            raise PolicyError(f"more than {_MOST_OBLIGATIONS} obligations")
+        if count == _MAX_OBLIGATIONS:
+            raise PolicyError(f"more than {_MAX_OBLIGATIONS} obligations")
         said: dict[str, list[object]] = {}
         for one in duty.assigned:
             said.setdefault(one.id, []).append(one.value)
@@ -240,7 +246,7 @@ PARAMETERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 def wrong_duties(roots: Iterable[Root]) -> Iterator[str]:
     """Obligations with a permit that no node can do, so that it releases nothing."""
     for policy in (one for root in roots for one in inside(root)):
-        rules = policy.rules if isinstance(policy, Policy) else ()
+        rules = policy.rules if isinstance(policy, XacmlPolicy) else ()
         for where, duties in (
             (f"policy `{policy.id}`", policy.obligations),
             *((f"rule `{one.id}`", one.obligations) for one in rules),
@@ -257,13 +263,13 @@ def _wrong(duty: DutyExpression) -> str:
     must, may = PARAMETERS[duty.id]
     said: dict[str, list[object]] = {}
     for one in duty.assignments:
-        value = one.expression.value if isinstance(one.expression, Literal) else None
+        value = one.expression.value if isinstance(one.expression, LiteralValue) else None
         said.setdefault(one.id, []).append(value)
     if missing := must - said.keys():
         return f"`{min(missing)}` is missing"
     if unknown := said.keys() - must - may:
         return f"`{min(unknown)}` is not a parameter of it"
-    if any(not isinstance(one.expression, Literal) for one in duty.assignments):
+    if any(not isinstance(one.expression, LiteralValue) for one in duty.assignments):
         return ""  # what it comes to is known when it is asked
     try:
         if duty.id == RETAIN:

@@ -21,9 +21,9 @@ from penstock.model.values import SECOND
 from penstock.policy.contracts.aggregate import Mean
 from penstock.policy.contracts.contract import (
     ConsumerContract,
+    ContextWant,
     PrivacyRule,
     ProducerContract,
-    Want,
     commitments,
     request_attributes,
 )
@@ -59,7 +59,7 @@ class Release(NamedTuple):
     retain_until: float | None = None
     """When it is to be deleted; None: never."""
     is_bare: bool = False
-    """Whether nothing but the content goes out: no properties of the producer's."""
+    """True if nothing but the content goes out: no properties of the producer's."""
     aggregate: Aggregate | None = None
     """If there is one, the event does not go out, but into the window of the rule and the consumer."""
     reasons: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Releaser:
         self,
         producer: ProducerContract,
         consumer: ConsumerContract,
-        want: Want,
+        want: ContextWant,
         catalogue: Catalogue,
         situations: Collection[str],
     ) -> None:
@@ -97,7 +97,7 @@ class Releaser:
                 self._candidates.append(rule)
 
     def permits(self, rule: str) -> bool:
-        """Whether contracts let this rule release anything to the consumer."""
+        """Return whether contracts let this rule release anything to the consumer."""
         return any(one is not None and one.id == rule for one in self._candidates)
 
     def decide(
@@ -141,7 +141,7 @@ class Releaser:
         return Release(False, reasons=(f"rule `{rule}` does not permit it",))
 
     def why_not(self, rule: str, mean: Mean) -> tuple[str, ...]:
-        """Why the mean of several events that a rule has aggregated does not go out; nothing if it does."""
+        """Return why the mean of several events that a rule has aggregated does not go out; nothing if it does."""
         guarantees = next((one.guarantees for one in self._candidates if one is not None and one.id == rule), None)
         if guarantees is None:
             return (f"rule `{rule}` does not permit it",)
@@ -196,7 +196,7 @@ def keep_until(retention: float, not_before: float, now: float, since: float | N
     return not_before + retention - (now - min(now, since) if since is not None else 0.0)
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class ReleaseMark(msgspec.Struct, frozen=True, array_like=True):
     """By which rule an event was released that waits for its consumer, and in which situations it may go out."""
 
     contract: str
@@ -219,32 +219,32 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 @lru_cache(maxsize=4096)
-def mark_of(producer: ProducerContract, rule: str) -> Mark:
-    """The mark of what a rule of a contract releases."""
+def mark_of(producer: ProducerContract, rule: str) -> ReleaseMark:
+    """Return the mark of what a rule of a contract releases."""
     found = next(one for one in producer.rules if one.id == rule)
     said = blake2b(msgspec.json.encode(plain_rule(found)), digest_size=8).hexdigest()
-    return Mark(producer.name, rule, said, tuple(sorted(found.during)), tuple(sorted(found.outside)))
+    return ReleaseMark(producer.name, rule, said, tuple(sorted(found.during)), tuple(sorted(found.outside)))
 
 
-def mark_of_policy(name: str, topic: str, permitted: Permitted) -> Mark:
-    """The mark of what a policy in XACML releases on these conditions."""
-    return Mark(PRIVACY, name, blake2b(repr(permitted).encode(), digest_size=8).hexdigest(), topic=topic)
+def mark_of_policy(name: str, topic: str, permitted: Permitted) -> ReleaseMark:
+    """Return the mark of what a policy in XACML releases on these conditions."""
+    return ReleaseMark(PRIVACY, name, blake2b(repr(permitted).encode(), digest_size=8).hexdigest(), topic=topic)
 
 
-def write_marks(marks: Iterable[Mark]) -> str:
+def write_marks(marks: Iterable[ReleaseMark]) -> str:
     return msgspec.json.encode(tuple(marks)).decode()
 
 
-def read_marks(text: str) -> list[Mark]:
-    """The marks of a text; raises `ContentError`."""
+def read_marks(text: str) -> list[ReleaseMark]:
+    """Return the marks of a text; raises `ContentError`."""
     try:
-        return msgspec.json.decode(text, type=list[Mark])
+        return msgspec.json.decode(text, type=list[ReleaseMark])
     except msgspec.MsgspecError as error:
         raise ContentError(str(error)) from None
 
 
 def retain_property(until: float) -> tuple[str, str]:
-    """The user property that says when a released event is to be deleted."""
+    """Return the user property that says when a released event is to be deleted."""
     return RETAIN_UNTIL, timestamp_to_string(moment(until))
 
 

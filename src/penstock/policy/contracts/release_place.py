@@ -34,7 +34,7 @@ class Circumstance(NamedTuple):
     """s1: the publication's path has one node, this one."""
 
 
-class Place(StrEnum):
+class FilterPlace(StrEnum):
     """What a node does about the privacy filter of one subscription."""
 
     SKIP = "skip"
@@ -48,21 +48,21 @@ class Place(StrEnum):
 
 
 def must_evaluate(at: Circumstance) -> bool:
-    """The predicate of §2.2: p and [s1 and (la or not ls) or (not la and ls)]."""
+    """Return the predicate of §2.2: p and [s1 and (la or not ls) or (not la and ls)]."""
     is_private, la, ls, s1 = at
     return is_private and ((s1 and (la or not ls)) or (not la and ls))
 
 
-def place(at: Circumstance) -> Place:
+def place(at: Circumstance) -> FilterPlace:
     """What a node does about the privacy filter of a subscription."""
     if not at.is_private:
-        return Place.SKIP
+        return FilterPlace.SKIP
     if must_evaluate(at):
-        return Place.EVALUATE
-    return Place.REFUSE if at.is_subscribed_locally else Place.ENABLED
+        return FilterPlace.EVALUATE
+    return FilterPlace.REFUSE if at.is_subscribed_locally else FilterPlace.ENABLED
 
 
-class Filter(NamedTuple):
+class SimpleFilter(NamedTuple):
     """A simple filter of a subscription, which is the conjunction of such."""
 
     id: str
@@ -70,18 +70,18 @@ class Filter(NamedTuple):
     holds: Callable[[], bool]
 
 
-def evaluate(filters: Sequence[Filter], at: Circumstance, ace: Collection[str]) -> tuple[bool, str]:
-    """Whether a publication satisfies a subscription (Algorithm 1), and why not."""
+def evaluate(filters: Sequence[SimpleFilter], at: Circumstance, ace: Collection[str]) -> tuple[bool, str]:
+    """Return whether a publication satisfies a subscription (Algorithm 1), and why not."""
     found = not at.is_private
     for one in filters:
         if one.is_privacy:
             found = True
             match place(at):
-                case Place.SKIP:
+                case FilterPlace.SKIP:
                     continue
-                case Place.REFUSE:
+                case FilterPlace.REFUSE:
                     return False, "no node knows both the advertisement and the subscription: both are local"
-                case Place.ENABLED:
+                case FilterPlace.ENABLED:
                     if one.id not in ace:
                         return False, "the producer's node has not enabled access for this subscription"
                     continue
@@ -100,12 +100,12 @@ LATE = "*"
 that knows both is the subscriber's own, if the advertisement is global.
 """
 
-MOST_ACE = 3_000
+MAX_ACE = 3_000
 """Subscriptions of one set: a user property has 65,535 bytes. What is not in the set is refused where it is asked."""
 
 _BYTES = 12
 _LETTERS = _BYTES * 4 // 3
-_MOST_TEXT = 65_535
+_MAX_TEXT = 65_535
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -115,20 +115,20 @@ def ace_digest(subscription: str) -> str:
 
 
 def write_ace(enabled: Mapping[str, str]) -> str:
-    """The set as text: digests of subscriptions, each with the id of the rule that permits; of too many, some.
+    """Return the set as text: digests of subscriptions, each with the id of the rule that permits; of too many, some.
 
     Other nodes must know the rule, as it may be one that degrades.
     """
     rules: dict[str, str] = {}
-    for digest in sorted(enabled)[:MOST_ACE]:
+    for digest in sorted(enabled)[:MAX_ACE]:
         rules[enabled[digest]] = rules.get(enabled[digest], "") + digest
     return msgspec.json.encode(rules).decode()
 
 
 def read_ace(text: str) -> dict[str, str]:
-    """The set of a text: the rules by the digests of subscriptions; raises `ContentError`."""
+    """Return the set of a text: the rules by the digests of subscriptions; raises `ContentError`."""
     try:
-        rules = _decode(text) if len(text) <= _MOST_TEXT else None
+        rules = _decode(text) if len(text) <= _MAX_TEXT else None
     except (msgspec.MsgspecError, UnicodeEncodeError):
         rules = None
     if rules is None or not all(len(several) % _LETTERS == 0 and several.isascii() for several in rules.values()):

@@ -15,10 +15,10 @@ from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import check_id
 from penstock.model.topic import matches, parse_filter
 
-MOST_LASTING = 30 * 86_400.0
+MAX_LASTING = 30 * 86_400.0
 """Seconds that a situation may last without being opened again."""
 
-MOST_AHEAD = 60.0
+MAX_AHEAD = 60.0
 """Seconds by which another node's clock may be ahead of this one's."""
 
 
@@ -52,13 +52,13 @@ class Situation:
         check_id(self.name)
         if not self.sources:
             raise PolicyError(f"situation `{self.name}` has no source that may open it")
-        if not 0 < self.lasts <= MOST_LASTING:
+        if not 0 < self.lasts <= MAX_LASTING:
             raise PolicyError(
-                f"situation `{self.name}` lasts above 0 and at most {MOST_LASTING:g} s, not `{self.lasts}`"
+                f"situation `{self.name}` lasts above 0 and at most {MAX_LASTING:g} s, not `{self.lasts}`"
             )
 
 
-class Opened(NamedTuple):
+class OpenSituation(NamedTuple):
     """A situation that is open."""
 
     since: float
@@ -66,11 +66,11 @@ class Opened(NamedTuple):
     by: str
 
 
-OpenSituations = Mapping[str, Opened]
+OpenSituations = Mapping[str, OpenSituation]
 NONE_OPEN: OpenSituations = {}
 
 
-class Change(StrEnum):
+class SituationChange(StrEnum):
     OPENED = "opened"
     PROLONGED = "prolonged"
     CLOSED = "closed"
@@ -78,44 +78,44 @@ class Change(StrEnum):
     REFUSED = "refused"
 
 
-class Notice(NamedTuple):
+class SituationNotice(NamedTuple):
     """What is told of a situation, for the audit."""
 
     situation: str
-    change: Change
+    change: SituationChange
     by: str
     at: float
     reason: str = ""
 
 
-class Stepped(NamedTuple):
+class SituationStep(NamedTuple):
     """What is open now, and what has changed."""
 
     open: OpenSituations
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[SituationNotice, ...] = ()
 
 
-def counts(situation: Situation, told: Opened, now: float) -> Opened | str:
+def counts(situation: Situation, told: OpenSituation, now: float) -> OpenSituation | str:
     """What counts of what another node tells of a situation, or why it does not: that node may go by another domain."""
     if told.by not in situation.sources:
         return f"`{told.by}` is none of its sources here"
-    if told.until > now + situation.lasts + MOST_AHEAD:
+    if told.until > now + situation.lasts + MAX_AHEAD:
         return f"it is to last {told.until - now:.0f} s, and lasts {situation.lasts:g} s at most here"
     return told._replace(until=min(told.until, now + situation.lasts))
 
 
-def current(open: OpenSituations, now: float) -> Stepped:
+def current(open: OpenSituations, now: float) -> SituationStep:
     """What is still open now. What has come to its end is no longer, whether or not anybody has noticed."""
     ended = [name for name, one in open.items() if one.until <= now]
     if not ended:
-        return Stepped(open)
-    notices = tuple(Notice(name, Change.EXPIRED, "", open[name].until) for name in ended)
-    return Stepped({name: one for name, one in open.items() if one.until > now}, notices)
+        return SituationStep(open)
+    notices = tuple(SituationNotice(name, SituationChange.EXPIRED, "", open[name].until) for name in ended)
+    return SituationStep({name: one for name, one in open.items() if one.until > now}, notices)
 
 
 def step(
     situations: Iterable[Situation], open: OpenSituations, topic: str, source: str, content: Content, now: float
-) -> Stepped:
+) -> SituationStep:
     """What an event of a source, by its authenticated client id, does to the situations.
 
     An opening condition that fails does not open; a closing condition that fails closes. What says both closes.
@@ -128,24 +128,28 @@ def step(
         if change is None:
             continue
         if source not in one.sources:
-            told.append(Notice(one.name, Change.REFUSED, source, now, f"`{source}` may not say that it is {change}"))
-        elif change is Change.CLOSED:
+            told.append(
+                SituationNotice(
+                    one.name, SituationChange.REFUSED, source, now, f"`{source}` may not say that it is {change}"
+                )
+            )
+        elif change is SituationChange.CLOSED:
             del after[one.name]
-            told.append(Notice(one.name, change, source, now))
+            told.append(SituationNotice(one.name, change, source, now))
         else:
             before = after.get(one.name)
-            after[one.name] = Opened(now if before is None else before.since, now + one.lasts, source)
-            told.append(Notice(one.name, change, source, now))
-    return Stepped(after, tuple(told))
+            after[one.name] = OpenSituation(now if before is None else before.since, now + one.lasts, source)
+            told.append(SituationNotice(one.name, change, source, now))
+    return SituationStep(after, tuple(told))
 
 
-def _said(situation: Situation, is_open: bool, topic: str, content: Content) -> Change | None:
+def _said(situation: Situation, is_open: bool, topic: str, content: Content) -> SituationChange | None:
     closes = situation.closes
     if closes is not None and matches(closes.filter, topic):
         outcome = True if closes.condition is None else closes.condition.holds(content)
         if outcome is not False:
-            return Change.CLOSED if is_open else None
+            return SituationChange.CLOSED if is_open else None
     opens = situation.opens
     if matches(opens.filter, topic) and (opens.condition is None or opens.condition.holds(content) is True):
-        return Change.PROLONGED if is_open else Change.OPENED
+        return SituationChange.PROLONGED if is_open else SituationChange.OPENED
     return None

@@ -13,19 +13,19 @@ from penstock.model.durations import check_seconds
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import Catalogue, Criterion, Direction, Indicator, MetricDefinition
 from penstock.policy.contracts.abac import Texts
-from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, Subject, Want
+from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.contracts.situation import Signal, Situation
-from penstock.policy.quality.collectors import Collector, make_collector
+from penstock.policy.quality.collectors import QualityCollector, make_collector
 from penstock.policy.quality.needs import Need, parse_constraints
 from penstock.policy.statements.advertisement import Scope
 
-Said = Mapping[str, Any]
+PlainMapping = Mapping[str, Any]
 T = TypeVar("T")
 
-MOST_BROUGHT = 20_000
+MAX_BROUGHT = 20_000
 """Characters of a contract that a client brings."""
-_MOST_NAMES = 256
+_MAX_NAMES = 256
 
 
 class KeyMistake(PolicyError):
@@ -43,22 +43,22 @@ def mistake_at(error: PolicyError) -> tuple[tuple[str | int, ...], str]:
 
 
 def read_producer(name: str, said: object, catalogue: Catalogue) -> ProducerContract:
-    """A producer's contract of a name, as the domain has it; raises `PolicyError`."""
+    """Return a producer's contract of a name, as the domain has it; raises `PolicyError`."""
     return _producer(name, _mapping(said, _OFFERED | {"producer"}, {"producer", "filter"}), catalogue)
 
 
 def read_consumer(name: str, said: object, catalogue: Catalogue) -> ConsumerContract:
-    """A consumer's contract of a name, as the domain has it; raises `PolicyError`."""
+    """Return a consumer's contract of a name, as the domain has it; raises `PolicyError`."""
     return _consumer(name, _mapping(said, _WANTED | {"consumer", "attributes"}, {"consumer", "wants"}), catalogue)
 
 
 def bring_producer(name: str, client: str, text: str, catalogue: Catalogue) -> ProducerContract:
-    """The contract that a client brings for what it produces, as JSON; raises `PolicyError`."""
+    """Return the contract that a client brings for what it produces, as JSON; raises `PolicyError`."""
     return _producer(name, {**_mapping(_brought(text), _OFFERED, {"filter"}), "producer": [client]}, catalogue)
 
 
 def bring_consumer(name: str, client: str, text: str, catalogue: Catalogue) -> ConsumerContract:
-    """The contract that a client brings for what it consumes, as JSON; raises `PolicyError`.
+    """Return the contract that a client brings for what it consumes, as JSON; raises `PolicyError`.
 
     What the client is, in attributes, others must say.
     """
@@ -77,7 +77,7 @@ def bring_wanting(
 
 
 def read_situation(name: str, said: object) -> Situation:
-    """A situation of a name; raises `PolicyError`."""
+    """Return a situation of a name; raises `PolicyError`."""
     found = _mapping(said, {"sources", "opens", "closes", "lasts"}, {"sources", "opens", "lasts"})
     closes = found.get("closes")
     return Situation(
@@ -90,11 +90,11 @@ def read_situation(name: str, said: object) -> Situation:
 
 
 def read_indicator(id: str, said: object) -> Indicator:
-    """An indicator of an id: its criterion, and the metrics of that; raises `PolicyError`.
+    """Return an indicator of an id: its criterion, and the metrics of that; raises `PolicyError`.
 
-    {criterion: "10.1", like: precision, definitions: {"10.1": {unit: "%", range: [0, 100], better: higher,
-    resolution: 1, levels: {medium: 50, high: 80}}}}. Without `criterion` and `definitions` there is one of each, with
-    the indicator's id.
+    {criterion: "10.1", like: precision, definitions: {"10.1": {unit: "%", range: [0, 100], better: higher, resolution:
+    1, levels: {medium: 50, high: 80}}}}. Without `criterion` and `definitions` there is one of each, with the
+    indicator's id.
     """
     own = {"criterion", "like", "definitions"}
     found = _mapping(said, own | _METRIC)
@@ -105,8 +105,8 @@ def read_indicator(id: str, said: object) -> Indicator:
     return Indicator(id, Criterion(str(found.get("criterion", id)), definitions, str(found.get("like", ""))))
 
 
-def read_collector(said: object, catalogue: Catalogue, sensor: Said | None = None) -> Collector:
-    """A collector; raises `PolicyError`: {indicator: precision, formula: precision, spread: hdop * 5.0}."""
+def read_collector(said: object, catalogue: Catalogue, sensor: PlainMapping | None = None) -> QualityCollector:
+    """Return a collector; raises `PolicyError`: {indicator: precision, formula: precision, spread: hdop * 5.0}."""
     found = dict(_mapping(said, None, {"indicator"}))
     (need,) = parse_constraints(str(found.pop("indicator")), catalogue)
     if not isinstance(need, Need) or need.relation is not None:
@@ -124,15 +124,15 @@ _RULE = frozenset({"purpose", "visible_to", "retention", "situation", "quality",
 
 
 def _brought(text: str) -> object:
-    if len(text) > MOST_BROUGHT:
-        raise PolicyError(f"a contract has at most {MOST_BROUGHT} characters, this has {len(text)}")
+    if len(text) > MAX_BROUGHT:
+        raise PolicyError(f"a contract has at most {MAX_BROUGHT} characters, this has {len(text)}")
     try:
         return read_json(text.encode())
     except (ContentError, UnicodeEncodeError) as error:
         raise PolicyError(str(error)) from None
 
 
-def _producer(name: str, found: Said, catalogue: Catalogue) -> ProducerContract:
+def _producer(name: str, found: PlainMapping, catalogue: Catalogue) -> ProducerContract:
     rules = _in("rules", _mapping, found.get("rules", {}))
     return ProducerContract(
         name,
@@ -145,7 +145,7 @@ def _producer(name: str, found: Said, catalogue: Catalogue) -> ProducerContract:
     )
 
 
-def _consumer(name: str, found: Said, catalogue: Catalogue) -> ConsumerContract:
+def _consumer(name: str, found: PlainMapping, catalogue: Catalogue) -> ConsumerContract:
     wants = _in("wants", _mapping, found["wants"])
     return ConsumerContract(
         name,
@@ -158,10 +158,10 @@ def _consumer(name: str, found: Said, catalogue: Catalogue) -> ConsumerContract:
     )
 
 
-def _want(name: str, said: object, catalogue: Catalogue) -> Want:
+def _want(name: str, said: object, catalogue: Catalogue) -> ContextWant:
     found = _mapping(said, {"filter", "where", "needs", "scope"}, {"filter"})
     needs = _in("needs", parse_constraints, found.get("needs", ()), catalogue)
-    return Want(name, str(found["filter"]), _in("where", _condition, found.get("where")), needs, _scope(found))
+    return ContextWant(name, str(found["filter"]), _in("where", _condition, found.get("where")), needs, _scope(found))
 
 
 def _rule(id: str, said: object, catalogue: Catalogue) -> PrivacyRule:
@@ -189,7 +189,7 @@ def _needs(said: object, catalogue: Catalogue) -> tuple[Need, ...]:
 
 
 def _situations(said: object) -> tuple[Texts, Texts]:
-    """Those during which, and those outside of which: `life-hazard`, `{not: life-hazard}`, or a list of such."""
+    """Return those during which, and those outside of which: `life-hazard`, `{not: life-hazard}`, or a list of such."""
     during, outside = set[str](), set[str]()
     for one in _list(said):
         if isinstance(one, Mapping):
@@ -263,7 +263,7 @@ def _definition(id: str, said: object) -> MetricDefinition:
 
 
 def _range(said: object) -> tuple[float, float]:
-    """Two numbers; null: without an end."""
+    """Return two numbers; null: without an end."""
     if not isinstance(said, Sequence) or isinstance(said, str) or len(said) != 2:
         raise PolicyError(f"expected two numbers, found `{said!r:.80}`")
     least, most = said
@@ -292,7 +292,7 @@ def _retention(said: object) -> float | None:
     return None if said is None else check_seconds(said)
 
 
-def _scope(found: Said) -> Any:
+def _scope(found: PlainMapping) -> Any:
     scope = found.get("scope", "global")
     if scope not in ("global", "local"):
         what = f"`scope` is `global` or `local`, not `{scope!r:.80}`"
@@ -306,14 +306,14 @@ def _list(said: object) -> Sequence[Any]:
 
 def _texts(said: object) -> Texts:
     several = _list(said)
-    if len(several) > _MOST_NAMES:
-        raise PolicyError(f"{len(several)} names are too many, {_MOST_NAMES} are the most")
+    if len(several) > _MAX_NAMES:
+        raise PolicyError(f"{len(several)} names are too many, {_MAX_NAMES} are the most")
     if not all(isinstance(one, str) and one for one in several):
         raise PolicyError(f"expected a name or a list of names, found `{said!r:.80}`")
     return frozenset(several)
 
 
-def _mapping(said: object, known: Any = None, needed: Any = ()) -> Said:
+def _mapping(said: object, known: Any = None, needed: Any = ()) -> PlainMapping:
     if not isinstance(said, Mapping):
         raise PolicyError(f"expected a mapping, found `{said!r:.80}`")
     for key in said:

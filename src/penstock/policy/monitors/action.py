@@ -1,4 +1,4 @@
-"""What an edge of an edit automaton does, and how the domain file writes it.
+"""The actions of the edges of an edit automaton, and their form in the domain file.
 
 pass                                      the event goes on as it is
 suppress                                  it does not
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from penstock.language.condition import Condition
 from penstock.model.errors import PolicyError
-from penstock.policy.monitors.monitor import MOST_OUTPUTS
+from penstock.policy.monitors.monitor import MAX_OUTPUTS
 
 _FORMS = ("pass", "suppress", "rename", "emit")
 _KEYS = (*_FORMS, "next")
@@ -23,8 +23,8 @@ _EXPECTED = "`pass`, `suppress`, or a mapping with one of `pass`, `suppress`, `r
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """One event that comes out. None is: as the event that went in has it."""
+class MonitorOutput:
+    """One output event. None means: as in the input event."""
 
     topic: str | None = None
     """A topic template."""
@@ -39,25 +39,25 @@ class Output:
 
     @property
     def is_same(self) -> bool:
-        """Whether it is the event that went in, as it is."""
+        """True if it is the input event, unchanged."""
         return self == SAME
 
 
-SAME = Output()
+SAME = MonitorOutput()
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What comes out, in order, and the state to go to (None: it stays). No output suppresses the event."""
+    """The outputs in order, and the next state (None: it stays). No output suppresses the event."""
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[MonitorOutput, ...]
     next: str | None = None
     when: Condition | None = None
-    """The condition on the event's content; None: whatever that is."""
+    """The condition on the event's content; None: always."""
 
     def __post_init__(self) -> None:
-        if len(self.outputs) > MOST_OUTPUTS:
-            raise PolicyError(f"{len(self.outputs)} events at one step, more than {MOST_OUTPUTS}")
+        if len(self.outputs) > MAX_OUTPUTS:
+            raise PolicyError(f"{len(self.outputs)} events at one step, more than {MAX_OUTPUTS}")
 
 
 PASS = Action((SAME,))
@@ -65,7 +65,7 @@ SUPPRESS = Action(())
 
 
 def parse_action(edge: str, value: object, when: Condition | None = None) -> Action:
-    """The action that the domain file writes thus on the edge of this name, without `when`; raises `PolicyError`."""
+    """Parse the action of an edge as the domain file writes it, without `when`; raises `PolicyError`."""
     if value in ("pass", "suppress"):
         value = {value: True}
     if not isinstance(value, Mapping):
@@ -80,7 +80,7 @@ def parse_action(edge: str, value: object, when: Condition | None = None) -> Act
     return Action(_outputs(edge, forms[0], value[forms[0]]), following, when)
 
 
-def _outputs(edge: str, form: str, value: object) -> tuple[Output, ...]:
+def _outputs(edge: str, form: str, value: object) -> tuple[MonitorOutput, ...]:
     if form in ("pass", "suppress"):
         if value is not True:
             raise PolicyError(f"`{form}`: expected `true`, found `{value!r:.80}`")
@@ -88,13 +88,13 @@ def _outputs(edge: str, form: str, value: object) -> tuple[Output, ...]:
     if form == "rename":
         if not isinstance(value, str):
             raise PolicyError(f"`rename`: expected a topic template, found `{value!r:.80}`")
-        return (Output(topic=_other(edge, value)),)
+        return (MonitorOutput(topic=_other(edge, value)),)
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise PolicyError(f"`emit`: expected a list of topics, found `{value!r:.80}`")
-    return tuple(_output(edge, one) for one in value)
+    return tuple(_output(edge, output) for output in value)
 
 
-def _output(edge: str, value: object) -> Output:
+def _output(edge: str, value: object) -> MonitorOutput:
     if isinstance(value, str):
         value = {"topic": value}
     if not isinstance(value, Mapping):
@@ -112,11 +112,11 @@ def _output(edge: str, value: object) -> Output:
     topic = _other(edge, topic)
     if retain is None and topic is not None:
         retain = False  # a new event; the event itself, listed among others, stays as it is
-    return Output(topic, None if payload == "{payload}" else payload, qos, retain)
+    return MonitorOutput(topic, None if payload == "{payload}" else payload, qos, retain)
 
 
 def _other(edge: str, topic: str) -> str | None:
-    """The topic template; None if it is the event's own topic."""
+    """Return the topic template; None if it is the event's own topic."""
     return None if topic == "{topic}" or (topic == edge != "*") else topic
 
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.language.errors import Failure, Outcome
-from penstock.model.content.content import Reader
+from penstock.model.content.content import ContentReader
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import covers, is_wild
 from penstock.policy.access.covering import is_covered, widest
-from penstock.policy.monitors.action import PASS, SUPPRESS, Action, Output
+from penstock.policy.monitors.action import PASS, SUPPRESS, Action, MonitorOutput
 from penstock.policy.monitors.monitor import MonitorError, State
 from penstock.policy.monitors.template import check_edge
-from penstock.policy.monitors.transitions import Edge, Guard, Table
+from penstock.policy.monitors.transitions import AutomatonEdge, GuardedMove, StateTable
 
 INITIAL = "q0"
 """The one state of a filter or a mapper."""
@@ -27,11 +27,11 @@ Edges = Mapping[str, Action | tuple[Action, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class AutomatonState:
     """One state with its edges, in the order in which they are tried; those of `*` are the last."""
 
     name: str
-    edges: tuple[Edge, ...]
+    edges: tuple[AutomatonEdge, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,50 +39,50 @@ class Automaton:
     """An edit automaton; a `Monitor`. Made by `of_states`, `of_filter` or `of_mapper`. It starts in its first state."""
 
     name: str
-    states: tuple[Node, ...]
-    reader: Reader = field(default_factory=Reader, repr=False, compare=False)
+    states: tuple[AutomatonState, ...]
+    reader: ContentReader = field(default_factory=ContentReader, repr=False, compare=False)
     """Finds the content that conditions are about."""
     warnings: tuple[str, ...] = field(init=False, compare=False)
-    """What is odd but does no harm: states that cannot be reached."""
-    _tables: dict[object, Table] = field(init=False, repr=False, compare=False)
+    """Harmless oddities: states that cannot be reached."""
+    _tables: dict[object, StateTable] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_states(self.states)
         object.__setattr__(self, "warnings", _unreachable(self.states))
-        object.__setattr__(self, "_tables", {state.name: Table(state.name, state.edges) for state in self.states})
+        object.__setattr__(self, "_tables", {state.name: StateTable(state.name, state.edges) for state in self.states})
 
     @classmethod
-    def of_states(cls, name: str, states: Mapping[str, Edges], reader: Reader | None = None) -> "Automaton":
-        """From states, the initial one first, each with its edges in order; raises `PolicyError`."""
-        nodes = tuple(Node(state, _ordered(state, edges)) for state, edges in states.items())
-        return cls(name, nodes, reader or Reader())
+    def of_states(cls, name: str, states: Mapping[str, Edges], reader: ContentReader | None = None) -> "Automaton":
+        """Make an automaton from states, the initial one first, each with its edges in order; raises `PolicyError`."""
+        nodes = tuple(AutomatonState(state, _ordered(state, edges)) for state, edges in states.items())
+        return cls(name, nodes, reader or ContentReader())
 
     @classmethod
     def of_filter(cls, name: str, filters: Iterable[str]) -> "Automaton":
-        """What matches one of the filters passes, nothing else does (§6.2.1)."""
-        given = sorted({check_edge(one) for one in filters}, key=lambda one: (not is_wild(one), one))
-        if "*" in given:
+        """Make an automaton that passes what matches one of the filters, and nothing else (§6.2.1)."""
+        edges = sorted({check_edge(edge) for edge in filters}, key=lambda edge: (not is_wild(edge), edge))
+        if "*" in edges:
             return cls.of_states(name, {INITIAL: {"*": PASS}})
         wide: list[str] = []
         kept: list[str] = []
-        for one in given:  # the wild ones first
-            if not is_covered(one, wide):
-                kept.append(one)
-                if is_wild(one):
-                    wide.append(one)
+        for edge in edges:  # the wild ones first
+            if not is_covered(edge, wide):
+                kept.append(edge)
+                if is_wild(edge):
+                    wide.append(edge)
         return cls.of_states(name, {INITIAL: dict.fromkeys(kept, PASS)})
 
     @classmethod
     def of_mapper(cls, name: str, pairs: Mapping[str, str]) -> "Automaton":
-        """What matches a filter is renamed by its topic template; all else passes (§6.2.2)."""
-        edges = {edge: Action((Output(None if topic == "{topic}" else topic),)) for edge, topic in pairs.items()}
+        """Make an automaton that renames what matches a filter by its topic template, and passes the rest (§6.2.2)."""
+        edges = {edge: Action((MonitorOutput(None if topic == "{topic}" else topic),)) for edge, topic in pairs.items()}
         return cls.of_states(name, {INITIAL: {"*": PASS, **edges}})
 
     def start(self) -> str:
         return self.states[0].name
 
     def resume(self, stored: State) -> State:
-        """The stored state if it still is one of the automaton's, else the initial one."""
+        """Return the stored state if it still is one of the automaton's, else the initial one."""
         return stored if isinstance(stored, str) and stored in self._tables else self.start()
 
     def step(self, state: State, event: Event, now: float) -> tuple[State, tuple[Event, ...]]:
@@ -98,7 +98,7 @@ class Automaton:
         return move.next, tuple([output.event(event) for output in move.outputs])
 
     def edge(self, state: State, event: Event) -> str:
-        """The label of the edge that an event takes; `*` also where there is none."""
+        """Return the label of the edge that an event takes; `*` also where there is none."""
         move = self._table(state).move(event.topic)
         return move.chosen(self.reader.read(event)).edge if move.guards else move.edge
 
@@ -106,7 +106,7 @@ class Automaton:
         return self._table(state).move(topic).steady
 
     def alphabet(self) -> tuple[str, ...]:
-        """The edges that do more than pass or suppress: what can change the state, or comes out as something else."""
+        """Return the filters of edges that do more than pass or suppress: they can change the state or the event."""
         needed = {
             "#" if edge.filter == "*" else edge.filter
             for state in self.states
@@ -116,65 +116,67 @@ class Automaton:
         return widest(needed)
 
     def outputs(self, topic_filter: str) -> tuple[str, ...]:
-        return widest(made for table in self._tables.values() for made in table.outputs(topic_filter))
+        return widest(output for table in self._tables.values() for output in table.outputs(topic_filter))
 
     def why(self, state: State, events: tuple[Event, ...]) -> str:
-        said: list[str] = []
+        reasons: list[str] = []
         for event in events:
             move = self._table(state).move(event.topic)
             if move.guards:
-                said += [_told(guard, outcome) for guard, outcome in move.tried(self.reader.read(event))]
+                reasons += [
+                    _condition_outcome(guard, outcome) for guard, outcome in move.tried(self.reader.read(event))
+                ]
             try:
                 state, _ = self.step(state, event, 0.0)
             except MonitorError:
                 break
-        return ", ".join(said)
+        return ", ".join(reasons)
 
     def close(self, state: State) -> None:
-        """Nothing to do: an automaton holds nothing for a link."""
+        """Do nothing: an automaton holds nothing for a link."""
 
-    def _table(self, state: State) -> Table:
+    def _table(self, state: State) -> StateTable:
         try:
             return self._tables[state]
         except (KeyError, TypeError):
             raise MonitorError(f"monitor `{self.name}` has no state `{state!r:.80}`") from None
 
 
-def _told(guard: Guard, outcome: Outcome) -> str:
-    """What a condition came to, in words."""
+def _condition_outcome(guard: GuardedMove, outcome: Outcome) -> str:
+    """Return the outcome of a condition, in words."""
     if isinstance(outcome, Failure):
         return f"`{guard.when.text}` fails: {outcome.reason}"
     return f"`{guard.when.text}` {'holds' if outcome else 'is false'}"
 
 
-def _ordered(state: str, edges: Edges) -> tuple[Edge, ...]:
-    """The edges, checked, with those of `*` last."""
+def _ordered(state: str, edges: Edges) -> tuple[AutomatonEdge, ...]:
+    """Check the edges, and return them with those of `*` last."""
     sure: list[str] = []  # what stands before and has no condition
     wild: list[str] = []
-    made: list[Edge] = []
-    last: list[Edge] = []
-    for filter, given in edges.items():
-        actions = given if isinstance(given, tuple) else (given,)
+    ordered: list[AutomatonEdge] = []
+    last: list[AutomatonEdge] = []
+    for filter, value in edges.items():
+        actions = value if isinstance(value, tuple) else (value,)
         try:
             check_edge(filter)
             _check_guards(actions)
         except PolicyError as error:
             raise PolicyError(f"state `{state}`, edge `{filter}`: {error}") from None
         if filter == "*":
-            last = [Edge(filter, action) for action in actions]
+            last = [AutomatonEdge(filter, action) for action in actions]
             continue
         if is_covered(filter, sure if is_wild(filter) else wild):
-            by = next((f"`{one}`" for one in sure if covers(one, filter)), "what stands before it")
+            by = next((f"`{covering}`" for covering in sure if covers(covering, filter)), "what stands before it")
             raise PolicyError(f"state `{state}`, edge `{filter}` is never taken: {by} matches all that it matches")
-        made += [Edge(filter, action) for action in actions]
+        ordered += [AutomatonEdge(filter, action) for action in actions]
         if actions[-1].when is None:
             sure.append(filter)
             wild += [filter] if is_wild(filter) else []
-    return (*made, *last)
+    return (*ordered, *last)
 
 
 def _check_guards(actions: tuple[Action, ...]) -> None:
-    """Refuse an edge that those before it on the same filter leave nothing for."""
+    """Refuse an edge that is never taken because of those before it on the same filter."""
     if not actions:
         raise PolicyError("expected what it does, found nothing")
     for at, action in enumerate(actions):
@@ -190,7 +192,7 @@ def _nth(at: int) -> str:
     return ("first", "second", "third")[at] if at < 3 else f"{at + 1}th"
 
 
-def _check_states(states: tuple[Node, ...]) -> None:
+def _check_states(states: tuple[AutomatonState, ...]) -> None:
     if not states:
         raise PolicyError("no states: the first one is the initial state")
     names = [state.name for state in states]
@@ -204,7 +206,7 @@ def _check_states(states: tuple[Node, ...]) -> None:
                 raise PolicyError(f"{where}: there is no state `{edge.action.next}` (states: {known})")
 
 
-def _unreachable(states: tuple[Node, ...]) -> tuple[str, ...]:
+def _unreachable(states: tuple[AutomatonState, ...]) -> tuple[str, ...]:
     edges = {state.name: [edge.action.next for edge in state.edges] for state in states}
     reached: set[str] = set()
     waiting = [states[0].name]
@@ -217,5 +219,5 @@ def _unreachable(states: tuple[Node, ...]) -> tuple[str, ...]:
 
 
 def _is_idle(action: Action, state: str) -> bool:
-    """Whether it does no more than pass the event on or suppress it."""
+    """Return whether it does no more than pass the event on or suppress it."""
     return action.next in (None, state) and action.outputs in (PASS.outputs, SUPPRESS.outputs)

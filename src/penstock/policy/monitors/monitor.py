@@ -1,4 +1,4 @@
-"""What an execution monitor is to the engine (brokering §4.2, §7.3), and monitors written in Python."""
+"""The interface of execution monitors (brokering §4.2, §7.3), and monitors written in Python."""
 
 import importlib
 import importlib.util
@@ -19,12 +19,12 @@ from penstock.model.topic import check_topic, parse_filter
 State = object
 """A monitor's state on one link: text for an automaton, anything that msgspec can encode for a Python monitor."""
 
-MOST_OUTPUTS = 100
+MAX_OUTPUTS = 100
 """The most events that one step may yield."""
 
 
-_SAID = ("topic", "payload", "qos", "properties", "expires")
-"""What a monitor says of an event that it makes, besides whether it is retained."""
+_SETTABLE = ("topic", "payload", "qos", "properties", "expires")
+"""The fields of an event that a monitor sets, besides the retain flag."""
 
 
 class MonitorError(PenstockError):
@@ -32,46 +32,46 @@ class MonitorError(PenstockError):
 
 
 class Monitor(Protocol):
-    """What transforms the events of a link. It holds no state itself: one monitor serves many links."""
+    """A transformer of the events of a link. It holds no state itself: one monitor serves many links."""
 
     @property
     def name(self) -> str: ...
 
     def start(self) -> State:
-        """The state of a link on which nothing has passed yet."""
+        """Return the initial state of a link."""
 
     def resume(self, stored: State) -> State:
-        """The state to go on with, given one that was stored by an earlier run, or under an earlier policy."""
+        """Return the state to continue with, from one that was stored by an earlier run or under an earlier policy."""
 
     def step(self, state: State, event: Event, now: float) -> tuple[State, tuple[Event, ...]]:
-        """The next state, and what becomes of the event: `()` suppresses it, `(event,)` with the same object passes
-        it as it is, anything else replaces it or injects. Raises `MonitorError`.
+        """Return the next state and the output events: `()` suppresses the event, `(event,)` with the same object
+        passes it, anything else replaces it or injects. Raises `MonitorError`.
         """
 
     def steady(self, state: State, topic: str) -> bool | None:
-        """What needs no step: True if in this state every event on this topic passes as it is and the state stays,
-        False if it is suppressed and the state stays, None if `step` must be asked.
+        """Return what happens without a step: True if in this state every event on this topic passes unchanged and the
+        state stays, False if it is suppressed and the state stays, None if `step` must be called.
         """
 
     def alphabet(self) -> tuple[str, ...]:
-        """Filters of the events that it must see to do its work, whether or not anybody subscribes to them."""
+        """Return filters of the events that it must see, even without subscribers."""
 
     def outputs(self, topic_filter: str) -> tuple[str, ...]:
-        """Filters that cover all that may come out, in any state, when an event that matches the filter goes in.
-        `()` says that it is suppressed in every state.
+        """Return filters that cover all possible outputs, in any state, for an event that matches the filter; `()` if
+        it is suppressed in every state.
         """
 
     def why(self, state: State, events: tuple[Event, ...]) -> str:
-        """What conditions on content have to do with what becomes of these events, one after the other, in words."""
+        """Return the outcomes of conditions on the content of these events, in words."""
 
     def close(self, state: State) -> None:
-        """The link is gone for good; nothing will be asked with this state any more."""
+        """Release the state of a link that is gone for good."""
 
 
 def derive(
     cause: Event, topic: str, payload: bytes | None = None, *, qos: int | None = None, retain: bool = False
 ) -> Event:
-    """A new event because of another: of its QoS unless said otherwise, and not retained unless said.
+    """Return a new event caused by another: with its QoS by default, and not retained by default.
 
     Without a payload it has that of its cause, with the properties that describe it; with one it has no properties.
     """
@@ -88,7 +88,7 @@ class PythonMonitor:
     """A monitor around an object of the user's own class; whatever that raises becomes a `MonitorError`."""
 
     def __init__(self, name: str, inner: object) -> None:
-        """Raises `PolicyError` if the object is not a monitor."""
+        """Wrap an object; raises `PolicyError` if it is not a monitor."""
         self.name = name
         self._inner = inner
         for method, needed in (("start", True), ("step", True), ("close", False), ("resume", False)):
@@ -113,17 +113,15 @@ class PythonMonitor:
             following, events = result
             if events is None or isinstance(events, Event):
                 raise TypeError("the second of what `step` returns is not a sequence of events")
-            outputs = tuple(islice(events, MOST_OUTPUTS + 1))
+            outputs = tuple(islice(events, MAX_OUTPUTS + 1))
             if following is not state:
                 msgspec.json.encode(following)  # here the monitor is at fault; in the store it would be the node
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # `sys.exit` too: it would end the connection, or the node
-            raise MonitorError(f"monitor `{self.name}`: {_said(error)}") from error
-        if len(outputs) > MOST_OUTPUTS:
-            raise MonitorError(
-                f"monitor `{self.name}`: more than {MOST_OUTPUTS} events at one step, on `{event.topic}`"
-            )
+            raise MonitorError(f"monitor `{self.name}`: {_described(error)}") from error
+        if len(outputs) > MAX_OUTPUTS:
+            raise MonitorError(f"monitor `{self.name}`: more than {MAX_OUTPUTS} events at one step, on `{event.topic}`")
         if outputs and not (len(outputs) == 1 and outputs[0] is event):
             outputs = tuple(self._checked(event, output) for output in outputs)
         return following, outputs
@@ -152,7 +150,7 @@ class PythonMonitor:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise MonitorError(f"monitor `{self.name}`: {_said(error)}") from error
+            raise MonitorError(f"monitor `{self.name}`: {_described(error)}") from error
 
     def _read_alphabet(self) -> tuple[str, ...]:
         alphabet = getattr(self._inner, "alphabet", ("#",))
@@ -161,16 +159,16 @@ class PythonMonitor:
         except MonitorError as error:
             raise PolicyError(str(error)) from error
 
-    def _filters(self, what: str, given: object) -> tuple[str, ...]:
+    def _filters(self, what: str, filters: object) -> tuple[str, ...]:
         try:
-            if isinstance(given, str) or not isinstance(given, Iterable):
+            if isinstance(filters, str) or not isinstance(filters, Iterable):
                 raise TypeError(f"`{what}` is not a sequence of topic filters")
-            return tuple(parse_filter(one).filter for one in given)
+            return tuple(parse_filter(filter).filter for filter in filters)
         except (TypeError, AttributeError, TopicError) as error:
             raise MonitorError(f"monitor `{self.name}`: {what}: {error}") from error
 
     def _checked(self, cause: Event, output: object) -> Event:
-        """The output if it is a good event; what a monitor cannot change, origin and path among it, is its cause's."""
+        """Check an output event, and return it with the fields of its cause that a monitor cannot change."""
         if output is cause:
             return cause
         where = f"monitor `{self.name}`: output"
@@ -188,34 +186,34 @@ class PythonMonitor:
             raise MonitorError(f"{where}: bad QoS or properties: `{output.qos!r:.80}`")
         if not isinstance(output.expires, float | int | None):
             raise MonitorError(f"{where}: `expires` is not a time: `{output.expires!r:.80}`")
-        said = {key: getattr(output, key) for key in _SAID}
-        return cause._replace(**said, retain=bool(output.retain))
+        fields = {key: getattr(output, key) for key in _SETTABLE}
+        return cause._replace(**fields, retain=bool(output.retain))
 
 
 def python_monitor(
     name: str, where: str, arguments: Mapping[str, object] | None = None, folder: Path | None = None
 ) -> PythonMonitor:
-    """The monitor that `module:Class` names, made with the arguments; raises `PolicyError`.
+    """Make the monitor of `module:Class` with the arguments; raises `PolicyError`.
 
     A module is first looked for as a file in the folder (that of the domain file), then as Python imports it.
     """
     module_name, colon, class_name = where.partition(":")
     if not colon or not class_name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
         raise PolicyError(f"monitor `{name}`: expected `module:Class`, found `{where}`")
-    made = import_named(where, folder, f"monitor `{name}`", "class")
-    if not inspect.isclass(made):
+    monitor_class = import_named(where, folder, f"monitor `{name}`", "class")
+    if not inspect.isclass(monitor_class):
         raise PolicyError(f"monitor `{name}`: `{where}` is not a class")
     try:
-        inner = made(**(arguments or {}))
+        inner = monitor_class(**(arguments or {}))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise PolicyError(f"monitor `{name}`: cannot make `{where}`: {_said(error)}") from error
+        raise PolicyError(f"monitor `{name}`: cannot make `{where}`: {_described(error)}") from error
     return PythonMonitor(name, inner)
 
 
 def module_file(module_name: str, folder: Path | None) -> Path | None:
-    """The file of a module in the folder; None if there is none, and it is imported as Python does."""
+    """Return the file of a module in the folder; None if there is none, so that Python imports it as usual."""
     file = folder.joinpath(*module_name.split(".")).with_suffix(".py") if folder is not None else None
     return file if file is not None and file.is_file() else None
 
@@ -230,7 +228,7 @@ def import_named(where: str, folder: Path | None, user: str, kind: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the module is the user's: anything may happen while it runs, `sys.exit` too
-        raise PolicyError(f"{user}: cannot import `{module_name}`: {_said(error)}") from error
+        raise PolicyError(f"{user}: cannot import `{module_name}`: {_described(error)}") from error
 
 
 def _import_from(module_name: str, folder: Path | None) -> ModuleType:
@@ -251,5 +249,5 @@ def _kind(inner: object) -> str:
     return type(inner).__name__
 
 
-def _said(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.action import parse_action
 from penstock.policy.monitors.automaton import Automaton
-from penstock.policy.monitors.protocol_machine import Kind, edges_of, kinds_of, order_states
+from penstock.policy.monitors.protocol_machine import TopicKind, edges_of, kinds_of, order_states
 from penstock.policy.monitors.protocol_text import Tree, events_of, parse_protocol
 
 UNLISTED = "?"
@@ -24,14 +24,14 @@ Ends = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What a domain says of one protocol. Raises `PolicyError` if its parts do not fit each other."""
+    """A protocol of a domain. Raises `PolicyError` if its parts do not fit each other."""
 
     name: str
     text: str
     protects: tuple[str, ...]
     """The entities that must see the events in order."""
     senders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Who may send an event; one that is not here may come from anybody."""
+    """The entities that may send an event; an event that is not here may come from anybody."""
     guard: tuple[str, ...] | None = None
     """The events that are suppressed when they are out of order; None: all of the protocol."""
     tree: Tree = field(init=False, repr=False, compare=False)
@@ -77,13 +77,13 @@ class MonitorDefinition:
     states: Mapping[str, Mapping[str, object]]
 
     def plain(self) -> dict[str, object]:
-        """The entry under `monitors`."""
+        """Return the entry under `monitors`."""
         links = [f"{source} -> {target}" for source, target in self.links]
         states = {state: dict(edges) for state, edges in self.states.items()}
         return {"link": links[0] if len(links) == 1 else links, "states": states}
 
     def automaton(self) -> Automaton:
-        """The monitor itself."""
+        """Return the monitor itself."""
         states = self.states.items()
         return Automaton.of_states(
             self.name,
@@ -92,7 +92,7 @@ class MonitorDefinition:
 
 
 def compile_protocol(protocol: Protocol, around: Surroundings) -> tuple[MonitorDefinition, ...]:
-    """The monitors that enforce a protocol; raises `PolicyError` if no links are there on which they could."""
+    """Return the monitors that enforce a protocol; raises `PolicyError` if no links are there on which they could."""
     _check_entities(protocol, around)
     links = tuple(dict.fromkeys(link for entity in protocol.protects for link in _last_links(protocol, around, entity)))
     guard = protocol.events if protocol.guard is None else protocol.guard
@@ -117,34 +117,36 @@ def _check_entities(protocol: Protocol, around: Surroundings) -> None:
 
 
 def _last_links(protocol: Protocol, around: Surroundings, entity: str) -> list[Ends]:
-    """The links, one for each of the entity's nodes, on which all that it gets of the protocol comes by.
+    """Return the links, one for each of the entity's nodes, on which all of the protocol's events for it arrive.
 
     That is the link into its node if all senders are beyond that one link, else the link to the entity itself.
     """
-    found = []
+    links = []
     for node in (entity,) if entity in around.nodes else around.homes[entity]:
         ways = {way for sender in _origins(protocol, around, entity) for way in _ways(around, sender, node)}
         if len(ways) == 1 and None not in ways:
-            found.append((next(iter(ways - {None})) or "", node))
+            links.append((next(iter(ways - {None})) or "", node))
         elif entity in around.nodes:
             raise PolicyError(
                 f"`protects`: the events come to node `{entity}` by more than one link, so that none has all of them; "
                 "name the clients there instead"
             )
         else:
-            found.append((node, entity))
-    return found
+            links.append((node, entity))
+    return links
 
 
 def _origins(protocol: Protocol, around: Surroundings, entity: str) -> set[str]:
-    """Where events of the protocol may come from: clients, foreign brokers, and nodes with clients not listed."""
+    """Return the possible origins of the protocol's events: clients, foreign brokers, and nodes with unlisted
+    clients.
+    """
     if all(event in protocol.senders for event in protocol.events):
         return {sender for senders in protocol.senders.values() for sender in senders}
     return {*around.homes, *around.open_nodes} - {entity}
 
 
 def _ways(around: Surroundings, sender: str, node: str) -> set[str | None]:
-    """The neighbours by which events of a sender come to a node; None is the sender's own link."""
+    """Return the neighbours by which events of a sender come to a node; None is the sender's own link."""
     homes = (sender,) if sender in around.nodes else around.homes[sender]
     if node in homes:
         return {None}
@@ -155,17 +157,17 @@ def _reaches(around: Surroundings, homes: Iterable[str], target: str, *, without
     seen = {without}
     waiting = list(homes)
     while waiting:
-        here = waiting.pop()
-        if here == target:
+        node = waiting.pop()
+        if node == target:
             return True
-        if here not in seen:
-            seen.add(here)
-            waiting += [far for near, far in around.joined if near == here]
+        if node not in seen:
+            seen.add(node)
+            waiting += [far for near, far in around.joined if near == node]
     return False
 
 
 def _sender_filters(protocol: Protocol, around: Surroundings) -> list[MonitorDefinition]:
-    """Filters that keep an event from coming from others than its senders, one for each set of such events."""
+    """Return filters that keep events from other origins than their senders, one for each set of such events."""
     kinds = kinds_of(protocol.events)
     sources = [(name, node) for name, nodes in around.homes.items() for node in nodes]
     sources += [(UNLISTED, node) for node in sorted(around.open_nodes)]
@@ -183,12 +185,14 @@ def _sender_filters(protocol: Protocol, around: Surroundings) -> list[MonitorDef
     return definitions
 
 
-def _without(kinds: Collection[Kind], refused: frozenset[str]) -> dict[str, object]:
+def _without(kinds: Collection[TopicKind], refused: frozenset[str]) -> dict[str, object]:
     return edges_of(kinds, lambda kind: "suppress" if kind.events <= refused else "pass")
 
 
 def _hint(name: str, known: Collection[str]) -> str:
     near = get_close_matches(name, sorted(known), n=1)
     return (
-        f"did you mean `{near[0]}`?" if near else f"known: {', '.join(f'`{one}`' for one in sorted(known)) or 'none'}"
+        f"did you mean `{near[0]}`?"
+        if near
+        else f"known: {', '.join(f'`{other}`' for other in sorted(known)) or 'none'}"
     )

@@ -1,9 +1,9 @@
-"""From the tree of a protocol to the smallest automaton that keeps its order.
+"""The smallest automaton that keeps the order of a protocol.
 
 A run of the protocol is one sequence that its tree allows; runs follow one another. An event that can come next moves
 the run on. One that cannot is out of order: it is suppressed if it is guarded, else it passes and changes nothing. An
-unguarded event that can only begin a new run does so once the present run has nothing left that could follow; a
-guarded one, which would be suppressed otherwise, does so as soon as the present run may be over.
+unguarded event that can only begin a new run does so once the present run has nothing left that could follow; a guarded
+one, which would be suppressed otherwise, does so as soon as the present run may be over.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,80 +12,91 @@ from dataclasses import dataclass
 from penstock.model.errors import PolicyError
 from penstock.model.topic import covers, intersection, overlaps
 from penstock.policy.access.covering import is_covered
-from penstock.policy.monitors.protocol_text import Choice, Event, Repeat, Sequence, Tree, events_of
+from penstock.policy.monitors.protocol_text import (
+    EventChoice,
+    EventRepeat,
+    EventSequence,
+    ProtocolEvent,
+    Tree,
+    events_of,
+)
 
-MOST_STATES = 500
-MOST_KINDS = 200
+MAX_STATES = 500
+MAX_KINDS = 200
 
 Places = frozenset[int]
 """Places in the tree: the events that may have been the last one. 0 is the place before the first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Topics that the same events of a protocol match; `filter` matches them once those of earlier kinds are gone."""
+class TopicKind:
+    """A kind of topics that the same events of a protocol match; `filter` matches them once those of earlier kinds are
+    gone.
+    """
 
     filter: str
     events: frozenset[str]
 
 
-def kinds_of(events: Iterable[str]) -> tuple[Kind, ...]:
-    """The kinds of topic that events, as topic filters, tell apart; the narrower before the wider."""
+def kinds_of(events: Iterable[str]) -> tuple[TopicKind, ...]:
+    """Return the kinds of topics that events, as topic filters, distinguish; the narrower before the wider."""
     filters: dict[str, None] = {}
     for event in events:
-        met = {both for other in filters for both in intersection(event, other)}
+        met = {meet for other in filters for meet in intersection(event, other)}
         filters.update(dict.fromkeys([event, *sorted(met)]))
-        if len(filters) > MOST_KINDS:
-            raise PolicyError(f"the events overlap in more than {MOST_KINDS} ways")
-    distinct = [one for one in filters if not any(covers(one, x) and covers(x, one) for x in _before(filters, one))]
-    found: list[str] = []
+        if len(filters) > MAX_KINDS:
+            raise PolicyError(f"the events overlap in more than {MAX_KINDS} ways")
+    distinct = [a for a in filters if not any(covers(a, b) and covers(b, a) for b in _before(filters, a))]
+    ordered: list[str] = []
     while distinct:
-        narrowest = next(one for one in distinct if not any(one != x and covers(one, x) for x in distinct))
+        narrowest = next(a for a in distinct if not any(a != b and covers(a, b) for b in distinct))
         distinct.remove(narrowest)
-        if not is_covered(narrowest, found):
-            found.append(narrowest)
-    return tuple(Kind(one, frozenset(event for event in events if covers(event, one))) for one in found)
+        if not is_covered(narrowest, ordered):
+            ordered.append(narrowest)
+    return tuple(TopicKind(kind, frozenset(event for event in events if covers(event, kind))) for kind in ordered)
 
 
 def edges_of(
-    kinds: Collection[Kind], action: Callable[[Kind], object], otherwise: object = "pass"
+    kinds: Collection[TopicKind], action: Callable[[TopicKind], object], otherwise: object = "pass"
 ) -> dict[str, object]:
-    """The edges of a state that does this on each kind of topic; those that `*` does as well are left out."""
-    wanted = [(kind.filter, action(kind)) for kind in kinds]
+    """Return the edges of a state that does this on each kind of topic, without those that `*` does as well."""
+    actions = [(kind.filter, action(kind)) for kind in kinds]
     kept: list[tuple[str, object]] = []
-    for filter, does in reversed(wanted):
+    for filter, does in reversed(actions):
         if does != otherwise or any(overlaps(filter, other) for other, _ in kept):
             kept.append((filter, does))
     return {**dict(reversed(kept)), "*": otherwise}
 
 
 def order_states(tree: Tree, guard: Collection[str]) -> dict[str, dict[str, object]]:
-    """The states, as a domain file writes them, of the smallest automaton that keeps the protocol's order."""
+    """Return the states, as a domain file writes them, of the smallest automaton that keeps the protocol's order."""
     kinds = kinds_of(events_of(tree))
     moves = _smallest(_determined(_Follow(tree), kinds, frozenset(guard)))
     return {f"q{number}": edges_of(kinds, _Does(number, row)) for number, row in enumerate(moves)}
 
 
 Move = tuple[bool, int]
-"""Whether the event passes, and the number of the next state."""
-Row = dict[Kind, Move]
+"""A move: whether the event passes, and the number of the next state."""
+Row = dict[TopicKind, Move]
 
 
 @dataclass(frozen=True, slots=True)
 class _Does:
-    """What a state does on a kind of topic, as a domain file writes it."""
+    """The action of a state on a kind of topic, as a domain file writes it."""
 
     number: int
     row: Row
 
-    def __call__(self, kind: Kind) -> object:
+    def __call__(self, kind: TopicKind) -> object:
         passes, following = self.row[kind]
         word = "pass" if passes else "suppress"
         return word if following == self.number else {word: True, "next": f"q{following}"}
 
 
 class _Follow:
-    """Which places of the tree can follow which (Glushkov's construction: a place for each event in the text)."""
+    """The places of the tree that can follow each other (Glushkov's construction: a place for each event in
+    the text).
+    """
 
     def __init__(self, tree: Tree) -> None:
         self.event: dict[int, str] = {}
@@ -94,23 +105,23 @@ class _Follow:
         self.after[0] |= first
 
     def _add(self, tree: Tree) -> tuple[set[int], set[int], bool]:
-        """First places, last places, and whether it may be left out."""
+        """Return the first places, the last places, and whether it may be left out."""
         match tree:
-            case Event(filter):
+            case ProtocolEvent(filter):
                 place = len(self.event) + 1
                 self.event[place] = filter
                 self.after[place] = set()
                 return {place}, {place}, False
-            case Choice(items):
+            case EventChoice(items):
                 parts = [self._add(item) for item in items]
                 firsts, lasts, empties = zip(*parts, strict=True)
                 return set().union(*firsts), set().union(*lasts), any(empties)
-            case Repeat(item, operator):
+            case EventRepeat(item, operator):
                 first, last, empty = self._add(item)
                 if operator in "*+":
                     self._join(last, first)
                 return first, last, empty or operator in "?*"
-            case Sequence(items):
+            case EventSequence(items):
                 return self._add_sequence(items)
 
     def _add_sequence(self, items: tuple[Tree, ...]) -> tuple[set[int], set[int], bool]:
@@ -128,8 +139,8 @@ class _Follow:
             self.after[place] |= first
 
 
-def _determined(follow: _Follow, kinds: tuple[Kind, ...], guard: frozenset[str]) -> list[Row]:
-    """The subset construction: a row for each set of places that can be reached, the initial one first."""
+def _determined(follow: _Follow, kinds: tuple[TopicKind, ...], guard: frozenset[str]) -> list[Row]:
+    """Return the subset construction: a row for each set of places that can be reached, the initial one first."""
     numbers: dict[Places, int] = {frozenset({0}): 0}
     rows: list[Row] = []
     waiting = [frozenset({0})]
@@ -142,12 +153,12 @@ def _determined(follow: _Follow, kinds: tuple[Kind, ...], guard: frozenset[str])
                 waiting.append(following)
             row[kind] = passes, numbers[following]
         rows.append(row)
-        if len(numbers) > MOST_STATES:
-            raise PolicyError(f"the protocol needs more than {MOST_STATES} states")
+        if len(numbers) > MAX_STATES:
+            raise PolicyError(f"the protocol needs more than {MAX_STATES} states")
     return rows
 
 
-def _move(follow: _Follow, places: Places, kind: Kind, *, is_guarded: bool) -> tuple[bool, Places]:
+def _move(follow: _Follow, places: Places, kind: TopicKind, *, is_guarded: bool) -> tuple[bool, Places]:
     goes_on = {place for before in places for place in follow.after[before]}
     may_begin = follow.after[0] if places & follow.last else set()
     onward = {place for place in goes_on if follow.event[place] in kind.events}
@@ -159,7 +170,7 @@ def _move(follow: _Follow, places: Places, kind: Kind, *, is_guarded: bool) -> t
 
 
 def _smallest(rows: list[Row]) -> list[Row]:
-    """The same automaton with states that behave alike made one (Moore's refinement), numbered as they are met."""
+    """Merge states that behave alike (Moore's refinement), numbered in the order in which they are met."""
     block = [0] * len(rows)
     while True:
         ids: dict[object, int] = {}
@@ -174,6 +185,6 @@ def _smallest(rows: list[Row]) -> list[Row]:
     return [{kind: (passes, block[to]) for kind, (passes, to) in rows_of[at].items()} for at in range(len(rows_of))]
 
 
-def _before(filters: Iterable[str], one: str) -> list[str]:
-    found = list(filters)
-    return found[: found.index(one)]
+def _before(filters: Iterable[str], filter: str) -> list[str]:
+    ordered = list(filters)
+    return ordered[: ordered.index(filter)]

@@ -15,37 +15,37 @@ from penstock.policy.monitors.template import check_edge
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ProtocolEvent:
     """One event, by topic filter."""
 
     filter: str
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
-    """One after the other."""
+class EventSequence:
+    """Parts one after the other."""
 
     items: "tuple[Tree, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One of several."""
+class EventChoice:
+    """One of several parts."""
 
     items: "tuple[Tree, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
-    """`?`, `*` or `+`."""
+class EventRepeat:
+    """A part with `?`, `*` or `+`."""
 
     item: "Tree"
     operator: str
 
 
-Tree = Event | Sequence | Choice | Repeat
+Tree = ProtocolEvent | EventSequence | EventChoice | EventRepeat
 
-MOST_DEPTH = 50
+MAX_DEPTH = 50
 """Parentheses inside parentheses."""
 
 _TOKEN = re.compile(
@@ -68,25 +68,25 @@ class _Token:
 
 
 def parse_protocol(text: str) -> Tree:
-    """The tree of a protocol; raises `PolicyError`, which shows the place with a caret."""
-    parser = _Parser(text)
+    """Return the tree of a protocol; raises `PolicyError`, which shows the place with a caret."""
+    parser = _ProtocolParser(text)
     tree = parser.choice(0)
     parser.expect_end()
     return tree
 
 
 def events_of(tree: Tree) -> tuple[str, ...]:
-    """The events of a protocol, each once, in the order in which they stand."""
+    """Return the events of a protocol, each once, in the order in which they stand."""
     match tree:
-        case Event(filter):
+        case ProtocolEvent(filter):
             return (filter,)
-        case Repeat(item, _):
+        case EventRepeat(item, _):
             return events_of(item)
         case _:
             return tuple(dict.fromkeys(event for item in tree.items for event in events_of(item)))
 
 
-class _Parser:
+class _ProtocolParser:
     """Recursive descent, one method for each level of the grammar."""
 
     def __init__(self, text: str) -> None:
@@ -98,7 +98,7 @@ class _Parser:
         items = [self._sequence(depth)]
         while self._take("|"):
             items.append(self._sequence(depth))
-        return items[0] if len(items) == 1 else Choice(tuple(items))
+        return items[0] if len(items) == 1 else EventChoice(tuple(items))
 
     def expect_end(self) -> None:
         token = self._peek()
@@ -111,21 +111,21 @@ class _Parser:
             items.append(self._repeated(depth))
         if not items:
             raise _problem(self._text, self._at(), "expected an event here")
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
+        return items[0] if len(items) == 1 else EventSequence(tuple(items))
 
     def _repeated(self, depth: int) -> Tree:
         item = self._single(depth)
         while (token := self._peek()) is not None and token.kind == "mark" and token.text in "?*+":
             self._next += 1
-            item = Repeat(item, token.text)
+            item = EventRepeat(item, token.text)
         return item
 
     def _single(self, depth: int) -> Tree:
         token = self._tokens[self._next]
         self._next += 1
         if token.text == "(":
-            if depth == MOST_DEPTH:
-                raise _problem(self._text, token.at, f"more than {MOST_DEPTH} parentheses inside each other")
+            if depth == MAX_DEPTH:
+                raise _problem(self._text, token.at, f"more than {MAX_DEPTH} parentheses inside each other")
             inner = self.choice(depth + 1)
             if not self._take(")"):
                 raise _problem(self._text, token.at, "this is not closed")
@@ -136,7 +136,7 @@ class _Parser:
         if text == "*":
             raise _problem(self._text, token.at, "`*` is not an event; write `#` for any topic")
         try:
-            return Event(check_edge(text))
+            return ProtocolEvent(check_edge(text))
         except PolicyError as error:
             raise _problem(self._text, token.at, str(error)) from None
 
@@ -157,9 +157,9 @@ class _Parser:
 
 def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
-    for found in _TOKEN.finditer(text):
-        kind = str(found.lastgroup)
-        token = _Token(kind, found[kind], found.start(kind), found.end(kind))
+    for match in _TOKEN.finditer(text):
+        kind = str(match.lastgroup)
+        token = _Token(kind, match[kind], match.start(kind), match.end(kind))
         if kind == "bad":
             raise _problem(text, token.at, "this quotation does not end")
         if tokens and token.at == tokens[-1].end and _is_unquoted_filter(tokens[-1], token):
@@ -169,7 +169,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _is_unquoted_filter(before: _Token, token: _Token) -> bool:
-    """Whether two tokens without a space look like a filter (`home/+/x`), which would be read as something else."""
+    """Return whether two adjacent tokens look like a filter (`home/+/x`), which would be parsed differently."""
     if before.kind == "word":
         return token.text == "+" and before.text.endswith("/")
     return before.kind == "mark" and before.text in "?*+" and token.kind in ("word", "quoted")

@@ -1,4 +1,4 @@
-"""Templates of a monitor's outputs: text with holes that the triggering event fills.
+"""Templates of a monitor's outputs: text with holes that are filled from the triggering event.
 
 `{topic}` is the event's topic, `{payload}` its payload (in payloads only), `{1}`, `{2}` ... what the wildcards of the
 edge's filter matched, first one first; `{{` and `}}` are braces.
@@ -16,7 +16,7 @@ PAYLOAD = -1
 Part = str | int
 """Literal text, or a hole: TOPIC, PAYLOAD, or the number of a wildcard."""
 Captures = tuple[str | None, ...]
-"""What each wildcard matched: None for a `#` that matched nothing, the parent level."""
+"""The match of each wildcard: None for a `#` that matched nothing, the parent level."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{(topic|payload|[1-9][0-9]?)\}|([{}])")
 _NAMES = {"topic": TOPIC, "payload": PAYLOAD}
@@ -30,29 +30,29 @@ class Template:
     parts: tuple[Part, ...]
 
     def topic(self, topic: str, captures: Captures) -> str:
-        """The topic that the event's topic makes of it; raises `TopicError` if that is not a topic.
+        """Return the topic that the event's topic makes of it; raises `TopicError` if that is not a topic.
 
         Where `#` matched nothing, its hole goes away with the slash before it (or after it, at the start): `b/{1}`
         makes `b` of `a` on an edge `a/#`.
         """
-        made = self._fill(topic, captures)
-        check_topic(made)
-        if made.startswith("$") and first_level(made) != self._said_first(topic):
-            raise TopicError(f"`{made}` is a `$` topic, which `{self.text}` does not say")
-        return made
+        topic_made = self._fill(topic, captures)
+        check_topic(topic_made)
+        if topic_made.startswith("$") and first_level(topic_made) != self._own_first_level(topic):
+            raise TopicError(f"`{topic_made}` is a `$` topic, which `{self.text}` does not say")
+        return topic_made
 
     def payload(self, topic: str, payload: bytes, captures: Captures) -> bytes:
-        """The payload that an event makes of it."""
-        made = bytearray()
+        """Return the payload that an event makes of it."""
+        payload_made = bytearray()
         for part in self.parts:
             if part == PAYLOAD:
-                made += payload
+                payload_made += payload
             else:
-                made += self._text_of(part, topic, captures).encode()
-        return bytes(made)
+                payload_made += self._text_of(part, topic, captures).encode()
+        return bytes(payload_made)
 
     def covering(self, topic_filter: str, captures: Captures) -> str | None:
-        """A filter that covers what `topic` makes of the topics that match the filter; None if it makes none.
+        """Return a filter that covers what `topic` makes of the topics that match the filter; None if it makes none.
 
         The captures are those of the filter itself: what stands at the places of the edge's wildcards.
         """
@@ -66,7 +66,7 @@ class Template:
                 levels[-1 if joins_before else len(levels) :] = ["+", "#"]
                 break
             levels.append("+" if "+" in level else level)
-        if levels[0].startswith("$") and levels[0] != self._said_first(topic_filter):
+        if levels[0].startswith("$") and levels[0] != self._own_first_level(topic_filter):
             return None
         return "/".join(levels) or None
 
@@ -80,8 +80,10 @@ class Template:
             return part
         return topic if part == TOPIC else captures[part - 1] or ""
 
-    def _said_first(self, topic: str) -> str | None:
-        """The first level that it says itself, as literal text or as `{topic}`; None if a wildcard has a part in it."""
+    def _own_first_level(self, topic: str) -> str | None:
+        """Return the first level that it gives itself, as literal text or as `{topic}`; None if a wildcard is part of
+        it.
+        """
         head = self.parts[0] if self.parts else ""
         if isinstance(head, int):
             return first_level(topic) if head == TOPIC else None
@@ -89,7 +91,9 @@ class Template:
 
 
 def _without_nothing(parts: tuple[Part, ...], captures: Captures) -> list[Part]:
-    """The parts without the holes of what matched nothing, each gone with the slash before it, or after it."""
+    """Return the parts without the holes of wildcards that matched nothing, each removed with the slash before or after
+    it.
+    """
     kept: list[Part] = []
     drops_next = False
     for part in parts:
@@ -107,14 +111,14 @@ def _without_nothing(parts: tuple[Part, ...], captures: Captures) -> list[Part]:
 
 
 def topic_template(text: str, edge: str) -> Template:
-    """The template of a topic on an edge of this filter (`*` for all others); raises `PolicyError`."""
+    """Return the template of a topic on an edge of this filter (`*` for all others); raises `PolicyError`."""
     template = Template(text, _parse(text, edge))
     if PAYLOAD in template.parts:
         raise PolicyError(f"template `{text}`: a payload cannot be part of a topic")
     literal = "".join(part for part in template.parts if isinstance(part, str))
     if is_wild(literal):
         raise PolicyError(f"template `{text}`: a wildcard cannot be part of a topic; write `{{1}}` for what it matched")
-    if literal.startswith("$") and template.parts[0] != TOPIC and template._said_first("") is None:
+    if literal.startswith("$") and template.parts[0] != TOPIC and template._own_first_level("") is None:
         raise PolicyError(f"template `{text}`: the first level of a `$` topic must be literal text")
     try:
         if literal or not template.parts:
@@ -127,25 +131,25 @@ def topic_template(text: str, edge: str) -> Template:
 
 
 def payload_template(text: str, edge: str) -> Template:
-    """The template of a payload on an edge of this filter (`*` for all others); raises `PolicyError`."""
+    """Return the template of a payload on an edge of this filter (`*` for all others); raises `PolicyError`."""
     return Template(text, _parse(text, edge))
 
 
 def captures_of(edge: str, topic: str) -> Captures:
-    """What the wildcards of an edge's filter match in a topic that it matches.
+    """Return what the wildcards of an edge's filter match in a topic that it matches.
 
     The topic may be a filter that the edge covers; then it is what stands at the places of the wildcards.
     """
     if topic in ("#", "/#"):
         topic = topic.replace("#", "+/#")  # the same topics, with a level for each that they must have
     levels = topic.split("/")
-    found: list[str | None] = []
+    captures: list[str | None] = []
     for at, level in enumerate(edge.split("/")):
         if level == "+":
-            found.append(levels[at])
+            captures.append(levels[at])
         elif level == "#":
-            found.append("/".join(levels[at:]) if len(levels) > at else None)
-    return tuple(found)
+            captures.append("/".join(levels[at:]) if len(levels) > at else None)
+    return tuple(captures)
 
 
 def first_level(topic: str) -> str:
@@ -153,7 +157,7 @@ def first_level(topic: str) -> str:
 
 
 def check_edge(text: str) -> str:
-    """The name of an edge: `*`, or a plain topic filter; raises `PolicyError`."""
+    """Return the name of an edge: `*`, or a plain topic filter; raises `PolicyError`."""
     if text == "*":
         return text
     try:

@@ -1,4 +1,4 @@
-"""What an automaton does in one of its states, worked out once for each topic."""
+"""The transitions of one state of an automaton, computed once for each topic."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from penstock.model.errors import PolicyError, TopicError
 from penstock.model.event import Event
 from penstock.model.topic import intersection, is_wild, matches
 from penstock.policy.access.covering import is_covered
-from penstock.policy.monitors.action import PASS, SUPPRESS, Action, Output
+from penstock.policy.monitors.action import PASS, SUPPRESS, Action, MonitorOutput
 from penstock.policy.monitors.template import Template, captures_of, payload_template, topic_template
 
 CACHED_TOPICS = 2048
@@ -19,15 +19,15 @@ CACHED_TOPICS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """One edge, named by a topic filter, or `*` for all that the state's other edges do not take."""
+class AutomatonEdge:
+    """One edge, named by a topic filter, or `*` for all topics that no other edge of the state takes."""
 
     filter: str
     action: Action
 
     @property
     def label(self) -> str:
-        """How it is told from the others of its state."""
+        """Its label, unique among the edges of its state."""
         return label_of(self.filter, self.action.when)
 
 
@@ -35,8 +35,8 @@ def label_of(filter: str, when: Condition | None) -> str:
     return filter if when is None else f"{filter} when {when.text}"
 
 
-class Made(NamedTuple):
-    """An output for one topic: its own topic is known, only the payload is still to be made."""
+class TopicOutput(NamedTuple):
+    """An output for one topic: its own topic is known, only the payload depends on the event."""
 
     topic: str
     payload: Template | None
@@ -61,20 +61,20 @@ class Made(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What happens in one state on one topic."""
+    """The move of one state on one topic."""
 
     next: str
-    outputs: tuple[Made, ...]
+    outputs: tuple[TopicOutput, ...]
     steady: bool | None
     is_pass: bool = False
     error: str = ""
-    guards: "tuple[Guard, ...]" = ()
-    """What is tried first, by the event's content."""
+    guards: "tuple[GuardedMove, ...]" = ()
+    """Moves with conditions on content that are tried first."""
     edge: str = ""
     """The label of the edge."""
 
-    def tried(self, content: Content) -> "Iterator[tuple[Guard, Outcome]]":
-        """The guards with what each comes to, until one is taken."""
+    def tried(self, content: Content) -> "Iterator[tuple[GuardedMove, Outcome]]":
+        """Yield the guards with their outcomes, until one is taken."""
         for guard in self.guards:
             outcome = guard.when.holds(content)
             yield guard, outcome
@@ -82,14 +82,14 @@ class Move(NamedTuple):
                 return
 
     def chosen(self, content: Content) -> "Move":
-        """The move of the guard that is taken, else this one."""
+        """Return the move of the guard that is taken, else this one."""
         for guard, outcome in self.tried(content):
             if guard.is_taken(outcome):
                 return guard.move
         return self
 
 
-class Guard(NamedTuple):
+class GuardedMove(NamedTuple):
     """A move with a condition on content."""
 
     when: Condition
@@ -97,7 +97,7 @@ class Guard(NamedTuple):
     suppresses: bool
 
     def is_taken(self, outcome: Outcome) -> bool:
-        """A condition that fails lets nothing out: an edge that suppresses is taken then, others are not."""
+        """Return whether it is taken. If the condition fails, an edge that suppresses is taken, others are not."""
         return outcome is True or (outcome is not False and self.suppresses)
 
 
@@ -106,7 +106,7 @@ class _Compiled(NamedTuple):
 
     filter: str
     next: str
-    outputs: tuple[tuple[Template | None, Template | None, Output], ...]
+    outputs: tuple[tuple[Template | None, Template | None, MonitorOutput], ...]
     when: Condition | None
 
     @property
@@ -119,28 +119,30 @@ class _Compiled(NamedTuple):
     def move(self, state: str, topic: str) -> Move:
         captures = captures_of(self.filter, topic)
         try:
-            made = tuple(
-                Made(topic if name is None else name.topic(topic, captures), payload, out.qos, out.retain, captures)
+            outputs = tuple(
+                TopicOutput(
+                    topic if name is None else name.topic(topic, captures), payload, out.qos, out.retain, captures
+                )
                 for name, payload, out in self.outputs
             )
         except TopicError as error:
             return Move(self.next, (), None, error=str(error), edge=label_of(self.filter, self.when))
-        is_pass = len(made) == 1 and made[0].is_same(topic)
-        is_idle = self.next == state and (is_pass or not made)
-        return Move(self.next, made, is_pass if is_idle else None, is_pass, edge=label_of(self.filter, self.when))
+        is_pass = len(outputs) == 1 and outputs[0].is_same(topic)
+        is_idle = self.next == state and (is_pass or not outputs)
+        return Move(self.next, outputs, is_pass if is_idle else None, is_pass, edge=label_of(self.filter, self.when))
 
 
-class Table:
-    """One state: exact topics in a dictionary, the rest by its wildcards, remembered within a bound."""
+class StateTable:
+    """The moves of one state: exact topics in a dictionary, others by wildcards, cached within a bound."""
 
     __slots__ = ("_edges", "_known", "_moves", "_name", "_rest", "_wild")
 
-    def __init__(self, name: str, given: Iterable[Edge]) -> None:
-        """The edges come in the order in which they are tried, those of `*` last; raises `PolicyError`."""
+    def __init__(self, name: str, edges_in_order: Iterable[AutomatonEdge]) -> None:
+        """Compile the edges, given in the order in which they are tried, those of `*` last; raises `PolicyError`."""
         self._name = name
-        edges = [_compiled(name, edge) for edge in given]
+        edges = [_compiled(name, edge) for edge in edges_in_order]
         if not edges or edges[-1].filter != "*" or edges[-1].when is not None:
-            edges.append(_compiled(name, Edge("*", SUPPRESS)))  # Convention 1, rule 6
+            edges.append(_compiled(name, AutomatonEdge("*", SUPPRESS)))  # Convention 1, rule 6
         self._edges = edges
         self._wild = [edge for edge in edges if edge.is_wild]
         self._known = self._exact()
@@ -148,28 +150,30 @@ class Table:
         self._rest = self._same_for_all()
 
     def move(self, topic: str) -> Move:
-        found = self._moves.get(topic)
-        if found is not None:
-            return found
+        move = self._moves.get(topic)
+        if move is not None:
+            return move
         return self._rest or self._remember(topic)
 
     def outputs(self, topic_filter: str) -> list[str]:
-        """Filters of what may come out of this state. What has a condition may be taken, or not."""
-        found: list[str] = []
+        """Return filters of the possible outputs of this state. An edge with a condition may be taken, or not."""
+        filters: list[str] = []
         earlier: list[str] = []
         for edge in self._edges:
-            taken = (topic_filter,) if edge.filter == "*" else intersection(edge.filter, topic_filter)
-            for one in taken:
-                if one == edge.filter or not is_covered(one, earlier):
-                    captures = captures_of(edge.filter, one)
-                    made = [one if name is None else name.covering(one, captures) for name, _, _ in edge.outputs]
-                    found += [output for output in made if output is not None]
+            meets = (topic_filter,) if edge.filter == "*" else intersection(edge.filter, topic_filter)
+            for covered in meets:
+                if covered == edge.filter or not is_covered(covered, earlier):
+                    captures = captures_of(edge.filter, covered)
+                    outputs = [
+                        covered if name is None else name.covering(covered, captures) for name, _, _ in edge.outputs
+                    ]
+                    filters += [output for output in outputs if output is not None]
             if edge.when is None:
                 earlier.append(edge.filter)
-        return found
+        return filters
 
     def _exact(self) -> dict[str, Move]:
-        """The moves on topics that are named."""
+        """Return the moves on topics that are named."""
         places: dict[str, list[int]] = {}
         for at, edge in enumerate(self._edges):
             if not edge.is_wild:
@@ -184,14 +188,14 @@ class Table:
         return known
 
     def _first(self, topic: str, edges: list[_Compiled]) -> Move:
-        """The move of the first edge that takes the topic; those with conditions before it are its guards."""
-        guards: list[Guard] = []
+        """Return the move of the first edge that takes the topic; those with conditions before it are its guards."""
+        guards: list[GuardedMove] = []
         for edge in edges:
             if edge.matches(topic):
                 move = edge.move(self._name, topic)
                 if edge.when is None:
                     return move._replace(steady=None, guards=tuple(guards)) if guards else move
-                guards.append(Guard(edge.when, move, not edge.outputs))
+                guards.append(GuardedMove(edge.when, move, not edge.outputs))
         raise AssertionError("the last edge takes every topic")
 
     def _remember(self, topic: str) -> Move:
@@ -201,7 +205,7 @@ class Table:
         return move
 
     def _same_for_all(self) -> Move | None:
-        """The move on every topic that is not named, if that is plainly one: then no topic need be remembered."""
+        """Return the move on every topic that is not named, if it is the same for all; then no topic is cached."""
         if len(self._wild) > 1 or self._wild[0].outputs not in ((), ((None, None, PASS.outputs[0]),)):
             return None
         edge = self._wild[0]
@@ -210,7 +214,7 @@ class Table:
         return None if edge.outputs else edge.move(self._name, "")
 
 
-def _compiled(state: str, edge: Edge) -> _Compiled:
+def _compiled(state: str, edge: AutomatonEdge) -> _Compiled:
     action = edge.action
     try:
         outputs = tuple(

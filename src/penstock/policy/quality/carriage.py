@@ -29,7 +29,7 @@ from penstock.language.evaluators.times import timestamp_from_string, timestamp_
 from penstock.model.content.content import Content, Format, Unreadable
 from penstock.model.content.json import read_json
 from penstock.model.errors import ContentError, PolicyError
-from penstock.model.quality import MOST_VALUES, NO_QUALITY, Key, MetricValue, Quality
+from penstock.model.quality import MAX_VALUES, NO_QUALITY, MetricKey, MetricValue, Quality
 from penstock.model.values import Timestamp, Value
 from penstock.policy.quality.xml import find_indicators, read_indicator, with_indicators
 from penstock.policy.statements.elements.element import ElementError
@@ -42,9 +42,9 @@ CLAIMED = "qoc"
 ATTACHED = "penstock-quality"
 """The user property of what nodes have attached; from a client it is removed."""
 
-MOST_PROPERTY = 1_000
-_MOST_ATTACHED = 400 * MOST_VALUES
-_MOST_TIME = 40
+MAX_PROPERTY = 1_000
+_MAX_ATTACHED = 400 * MAX_VALUES
+_MAX_TIME = 40
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -65,7 +65,7 @@ def read_quality(content: Content, received: Timestamp) -> Quality:
 
 
 def write_quality(content: Content, quality: Quality) -> bytes:
-    """The payload with this quality, in place of what it said of it; else as it was. Raises `ContentError`.
+    """Return the payload with this quality, in place of what it said of it; else as it was. Raises `ContentError`.
 
     JSON that is no object, and other formats, cannot carry it: use properties.
     """
@@ -85,14 +85,16 @@ def read_properties(pairs: Iterable[tuple[str, str]], received: Timestamp, name:
     if not texts:
         return NO_QUALITY
     if name == ATTACHED:
-        if len(texts) > 1 or len(texts[0]) > _MOST_ATTACHED:
-            raise ContentError(f"quality is attached once, with at most {_MOST_ATTACHED} characters")
+        if len(texts) > 1 or len(texts[0]) > _MAX_ATTACHED:
+            raise ContentError(f"quality is attached once, with at most {_MAX_ATTACHED} characters")
         return _of_rows(texts[0])
     return _made(_of_property(text, received) for text in _bounded(texts))
 
 
 def write_properties(quality: Quality, name: str = CLAIMED) -> tuple[tuple[str, str], ...]:
-    """The quality as user properties: one for each value, but if they are attached by a node, for all of them."""
+    """Return the quality as user properties: one for each value, but if they are attached by a node, for all
+    of them.
+    """
     if name == ATTACHED:
         return ((name, _to_rows(quality)),) if quality else ()
     return tuple((name, _ENCODE(_entry(one)).decode()) for one in quality)
@@ -112,7 +114,7 @@ class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False
     modified: int | None = None
 
 
-_ROWS = msgspec.json.Decoder(Annotated[list[_Row], msgspec.Meta(max_length=MOST_VALUES)])
+_ROWS = msgspec.json.Decoder(Annotated[list[_Row], msgspec.Meta(max_length=MAX_VALUES)])
 
 
 @lru_cache(maxsize=16)  # several may ask for that of one event
@@ -128,7 +130,7 @@ def _of_rows(text: str) -> Quality:
 def _of_row(row: _Row, times: dict[int, Timestamp]) -> MetricValue:
     created = times.get(row.created) or times.setdefault(row.created, Timestamp(row.created))
     modified = None if row.modified is None else Timestamp(row.modified)
-    return MetricValue(Key(row.indicator, row.criterion, row.definition), row.value, created, modified)
+    return MetricValue(MetricKey(row.indicator, row.criterion, row.definition), row.value, created, modified)
 
 
 def _to_rows(quality: Quality) -> str:
@@ -156,11 +158,11 @@ def _of_entry(entry: Value, received: Timestamp) -> MetricValue:
     value = entry.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ContentError(f"a quality value has the `value` `{str(value)[:80]}`, which is no number")
-    ids = (entry.get(name) for name in Key._fields)
+    ids = (entry.get(name) for name in MetricKey._fields)
     return _value(ids, value, entry.get("created"), entry.get("modified"), received)
 
 
-class _Entry(msgspec.Struct, omit_defaults=True, gc=False):
+class _QualityEntry(msgspec.Struct, omit_defaults=True, gc=False):
     """A value, as JSON has it."""
 
     indicator: str
@@ -171,14 +173,14 @@ class _Entry(msgspec.Struct, omit_defaults=True, gc=False):
     modified: str | None = None
 
 
-def _entry(value: MetricValue) -> _Entry:
+def _entry(value: MetricValue) -> _QualityEntry:
     modified = None if value.modified is None else timestamp_to_string(value.modified)
-    return _Entry(*value.key, value.value, timestamp_to_string(value.created), modified)
+    return _QualityEntry(*value.key, value.value, timestamp_to_string(value.created), modified)
 
 
 def _of_property(text: str, received: Timestamp) -> MetricValue:
-    if len(text) > MOST_PROPERTY:
-        raise ContentError(f"a quality property has at most {MOST_PROPERTY} characters, this has {len(text)}")
+    if len(text) > MAX_PROPERTY:
+        raise ContentError(f"a quality property has at most {MAX_PROPERTY} characters, this has {len(text)}")
     return _of_entry(read_json(text.encode()), received)
 
 
@@ -198,8 +200,8 @@ def _into_json(payload: bytes, quality: Quality) -> bytes:
 
 def _bounded(entries: Iterable[Any]) -> Iterator[Any]:
     for count, one in enumerate(entries):
-        if count == MOST_VALUES:
-            raise ContentError(f"more than {MOST_VALUES} quality values")
+        if count == MAX_VALUES:
+            raise ContentError(f"more than {MAX_VALUES} quality values")
         yield one
 
 
@@ -212,11 +214,11 @@ def _made(values: Iterator[MetricValue]) -> Quality:
 
 def _value(ids: Iterable[Any], value: float, created: Any, modified: Any, received: Timestamp) -> MetricValue:
     changed = None if modified is None else _time(modified)
-    return MetricValue(Key(*ids), value, received if created is None else _time(created), changed)
+    return MetricValue(MetricKey(*ids), value, received if created is None else _time(created), changed)
 
 
 def _time(text: Any) -> Timestamp:
-    if not isinstance(text, str) or len(text) > _MOST_TIME:
+    if not isinstance(text, str) or len(text) > _MAX_TIME:
         raise ContentError("a quality value has a time that is no text like `2009-02-13T23:31:30Z`")
     return read_time(text)
 

@@ -21,7 +21,7 @@ from penstock.language.expression import Expression, make_expression
 from penstock.model.content.content import Content, Unreadable
 from penstock.model.durations import check_seconds
 from penstock.model.errors import PolicyError
-from penstock.model.quality import NO_QUALITY, Catalogue, Key, MetricDefinition, MetricValue, Quality, moment
+from penstock.model.quality import NO_QUALITY, Catalogue, MetricDefinition, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import Timestamp
 from penstock.policy.quality.criteria import FORMULAS
 
@@ -38,7 +38,7 @@ _SPAN = re.compile(r"[\d.]+[a-zµμ]+[\d.a-zµμ]*", re.ASCII)
 """One that is written with units, and not as an expression."""
 
 
-class Source(StrEnum):
+class ArgumentSource(StrEnum):
     """Where a collector finds what it measures from."""
 
     PAYLOAD = "payload"
@@ -47,26 +47,26 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Collector:
+class QualityCollector:
     """One metric of the quality of some events, and how it is measured. Made by `make_collector`."""
 
-    key: Key
+    key: MetricKey
     formula: str
     arguments: tuple[tuple[str, Argument], ...]
 
     @property
-    def sources(self) -> frozenset[Source]:
+    def sources(self) -> frozenset[ArgumentSource]:
         """All that it is measured from."""
-        clock = {Source.CLOCK} if _NOW in _parameters(self.formula) else set()
+        clock = {ArgumentSource.CLOCK} if _NOW in _parameters(self.formula) else set()
         return frozenset(clock | {_source(argument) for _, argument in self.arguments})
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedQuality:
     """What collectors have measured of one event, and why the others have not."""
 
     quality: Quality
-    missing: tuple[tuple[Key, str], ...] = ()
+    missing: tuple[tuple[MetricKey, str], ...] = ()
 
     def beside(self, carried: Quality, catalogue: Catalogue) -> Quality:
         """With what the event says of itself on metrics that no collector is for, if these can have such values.
@@ -84,13 +84,13 @@ def _admits(catalogue: Catalogue, value: MetricValue) -> bool:
 
 
 def make_collector(
-    key: Key,
+    key: MetricKey,
     formula: str,
     arguments: Mapping[str, object],
     catalogue: Catalogue,
     sensor: Mapping[str, object] | None = None,
-) -> Collector:
-    """The collector of a metric, with arguments as the domain file writes them; raises `PolicyError`.
+) -> QualityCollector:
+    """Return the collector of a metric, with arguments as the domain file writes them; raises `PolicyError`.
 
     What it does not say itself is taken from what is declared of the sensor, by the same names.
     """
@@ -107,23 +107,25 @@ def make_collector(
     for name, parameter in parameters.items():
         if name not in said and name not in _OURS and parameter.default is inspect.Parameter.empty:
             raise PolicyError(f"formula `{formula}` needs `{name}`: give it, or declare it for the sensor")
-    return Collector(key, formula, tuple(taken))
+    return QualityCollector(key, formula, tuple(taken))
 
 
-def collect(collectors: Iterable[Collector], catalogue: Catalogue, content: Content, now: float) -> Collected:
-    """The quality of an event of this content that conforms now, in seconds since the epoch."""
+def collect(
+    collectors: Iterable[QualityCollector], catalogue: Catalogue, content: Content, now: float
+) -> CollectedQuality:
+    """Return the quality of an event of this content that conforms now, in seconds since the epoch."""
     time = moment(now)
     found: list[MetricValue] = []
-    missing: list[tuple[Key, str]] = []
+    missing: list[tuple[MetricKey, str]] = []
     for one in collectors:
         try:
             found.append(MetricValue(one.key, _measured(one, catalogue.definition(one.key), content, time), time))
         except PolicyError as error:
             missing.append((one.key, str(error)))
-    return Collected(NO_QUALITY.with_(found), tuple(missing))
+    return CollectedQuality(NO_QUALITY.with_(found), tuple(missing))
 
 
-def _measured(collector: Collector, definition: MetricDefinition, content: Content, now: Timestamp) -> float:
+def _measured(collector: QualityCollector, definition: MetricDefinition, content: Content, now: Timestamp) -> float:
     given: dict[str, object] = {name: _value(name, one, content) for name, one in collector.arguments}
     if _NOW in _parameters(collector.formula):
         given[_NOW] = now
@@ -139,8 +141,8 @@ def _parameters(formula: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(FORMULAS[formula]).parameters
 
 
-def _source(argument: Argument) -> Source:
-    return Source.DECLARED if isinstance(argument, float) else Source.PAYLOAD
+def _source(argument: Argument) -> ArgumentSource:
+    return ArgumentSource.DECLARED if isinstance(argument, float) else ArgumentSource.PAYLOAD
 
 
 def _argument(name: str, said: object) -> Argument:
@@ -176,7 +178,7 @@ def _value(name: str, argument: Argument, content: Content) -> object:
 
 
 def _time(value: object) -> Timestamp:
-    """A time as payloads have it: a timestamp, a text as RFC 3339 writes it, or seconds since the epoch."""
+    """Return a time as payloads have it: a timestamp, a text as RFC 3339 writes it, or seconds since the epoch."""
     if isinstance(value, Timestamp):
         return value
     if isinstance(value, str):
@@ -188,7 +190,7 @@ def _time(value: object) -> Timestamp:
 
 
 def _is_there(content: Content, path: str) -> bool:
-    """Whether there is an attribute, and not null. A name with dots leads into maps."""
+    """Return whether there is an attribute, and not null. A name with dots leads into maps."""
     at = content.attributes
     if isinstance(at, Unreadable):
         raise PolicyError(at.reason)

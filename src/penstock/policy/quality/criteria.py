@@ -20,7 +20,7 @@ _LEVELS = (("low", 0.0), ("medium", 50.0), ("high", 80.0))
 
 
 def freshness(now: Timestamp, measured: Timestamp, skew: float = SKEW) -> float:
-    """The age in seconds. What was measured later than now, by more than clocks differ, has none."""
+    """Return the age in seconds. What was measured later than now, by more than clocks differ, has none."""
     age = (now.nanos - measured.nanos) / SECOND
     if age < -_at_least(0, "skew", skew):
         raise PolicyError(f"measured {-age:g} s from now, in the future")
@@ -43,14 +43,14 @@ def accuracy(error: float, span: float) -> float:
 
 
 def completeness(present: Mapping[str, bool], weights: Mapping[str, float]) -> float:
-    """The weights of the attributes that are there, of all (Manzoor et al. 2008)."""
+    """Return the weights of the attributes that are there, of all (Manzoor et al. 2008)."""
     whole = math.fsum(_at_least(0, f"weight of {name}", weight) for name, weight in weights.items())
     there = math.fsum(weight for name, weight in weights.items() if present.get(name) is True)
     return _percent(there / _above_zero("sum of the weights", whole))
 
 
 def resolution(step: float) -> float:
-    """The smallest difference that can be told, in the unit of what is measured (Buchholz et al. 2003)."""
+    """Return the smallest difference that can be told, in the unit of what is measured (Buchholz et al. 2003)."""
     return _at_least(0, "step", step)
 
 
@@ -109,7 +109,7 @@ _AMOUNTS = frozenset({"freshness", "resolution"})
 
 
 def make_catalogue(indicators: Iterable[Indicator] = ()) -> Catalogue:
-    """The library, with what a domain defines besides or instead; raises `PolicyError`.
+    """Return the library, with what a domain defines besides or instead; raises `PolicyError`.
 
     A criterion that is like one of the library is measured like it: what is done with quality goes by that.
     """

@@ -6,7 +6,7 @@ satisfied.
 """
 
 from penstock.language.condition import XPATH_STEPS
-from penstock.language.limits import MOST_EVENT_WORK
+from penstock.language.limits import MAX_EVENT_WORK
 from penstock.model.content.content import Content, Format
 from penstock.model.content.xpath import Document, compile_sought
 from penstock.model.errors import BoundError, ContentError
@@ -18,7 +18,7 @@ _SIZE_OF_A_VALUE = 24
 """What a value adds to the size of a document, at most: elements, attributes and characters."""
 _MAKING = 2
 """Steps that making a document takes, for each one of its size."""
-_LEAST = 50
+_MIN_STEPS = 50
 """Steps that an expression takes on the smallest of documents."""
 
 
@@ -35,7 +35,7 @@ class QualityDocument:
         self._answers: dict[str, str] = {}
 
     def why_not(self, expression: str) -> str:
-        """Why an expression finds nothing in it; empty if it finds something."""
+        """Return why an expression finds nothing in it; empty if it finds something."""
         known = self._answers.get(expression)
         if known is None:
             try:
@@ -69,15 +69,15 @@ class QualityDocument:
         return document
 
     def _pay(self, steps: int) -> None:
-        self._content.spent += max(steps // XPATH_STEPS, _LEAST)
+        self._content.spent += max(steps // XPATH_STEPS, _MIN_STEPS)
 
     def _check(self) -> None:
-        if self._content.spent > MOST_EVENT_WORK:
-            raise BoundError(f"what is asked of this event takes more than {MOST_EVENT_WORK} steps")
+        if self._content.spent > MAX_EVENT_WORK:
+            raise BoundError(f"what is asked of this event takes more than {MAX_EVENT_WORK} steps")
 
 
 def document_of(content: Content | None, quality: Quality) -> QualityDocument:
-    """The document of a content, if there is one, and a quality: the same for all who ask."""
+    """Return the document of a content, if there is one, and a quality: the same for all who ask."""
     if content is None:
         return QualityDocument(Content(_NO_XML, Format.XML), quality)
-    return content.once(("quality", quality), lambda: QualityDocument(content, quality))
+    return content.cached(("quality", quality), lambda: QualityDocument(content, quality))

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from penstock.language.limits import MOST_XPATH
+from penstock.language.limits import MAX_XPATH
 from penstock.language.printer import show
 from penstock.language.tree import XPath
 from penstock.model.content.content import Content, Format
 from penstock.model.content.xpath import compile_xpath
 from penstock.model.errors import ContentError, PolicyError
-from penstock.model.quality import Catalogue, Direction, Key, Quality, check_id
+from penstock.model.quality import Catalogue, Direction, MetricKey, Quality, check_id
 from penstock.policy.quality.carriage import MEMBER
 from penstock.policy.quality.document import QualityDocument, document_of
 
@@ -44,8 +44,8 @@ _LISTING = re.compile(
     r"//qocindicator\[@id='([^']+)' and qocriterion\[@id='([^']+)'\]/qocmetricdefinition\[@id='([^']+)'\]"
     rf"(?: and qocmetricvalue\[@value(>=|<=|>|<)'?({_NUMBER})'?\])?\]"
 )
-_MOST_TEXT = 1_000
-MOST_CONSTRAINTS = 64
+_MAX_TEXT = 1_000
+MAX_CONSTRAINTS = 64
 """In one list: clients write them too."""
 
 
@@ -53,7 +53,7 @@ MOST_CONSTRAINTS = 64
 class Need:
     """That an event has a metric and, if there is a relation, that its value stands so to the bound."""
 
-    key: Key
+    key: MetricKey
     relation: str | None = None
     bound: float = 0.0
 
@@ -71,7 +71,7 @@ class Need:
         return f"{self.key}" if self.relation is None else f"{self.key} {self.relation} {_shown(self.bound)}"
 
     def why_not(self, quality: Quality) -> str:
-        """Why an event of this quality does not satisfy it; empty if it does."""
+        """Return why an event of this quality does not satisfy it; empty if it does."""
         found = quality.get(self.key)
         if found is None:
             return f"it has no quality `{self.key}`"
@@ -80,7 +80,7 @@ class Need:
         return f"its quality `{self.key}` is {_shown(found.value)}, not {self.relation} {_shown(self.bound)}"
 
     def xpath(self) -> str:
-        """The same as Listing 3 has it, over XML."""
+        """Return the same as Listing 3 has it, over XML."""
         value = f" and qocmetricvalue[@value{self.relation}'{_shown(self.bound)}']" if self.relation else ""
         indicator, criterion, definition = self.key
         return (
@@ -89,7 +89,7 @@ class Need:
         )
 
     def condition(self, format: Format) -> str:
-        """The same in our language, over content that carries its quality itself; raises `PolicyError`."""
+        """Return the same in our language, over content that carries its quality itself; raises `PolicyError`."""
         if format is Format.XML:
             return _finds_something(self.xpath())
         if format is not Format.JSON:
@@ -106,8 +106,8 @@ class XPathNeed:
     expression: str
 
     def __post_init__(self) -> None:
-        if len(self.expression) > MOST_XPATH:
-            raise PolicyError(f"an XPath expression has at most {MOST_XPATH} characters, this {len(self.expression)}")
+        if len(self.expression) > MAX_XPATH:
+            raise PolicyError(f"an XPath expression has at most {MAX_XPATH} characters, this {len(self.expression)}")
         try:
             compile_xpath(self.expression)
         except ContentError as error:
@@ -117,11 +117,13 @@ class XPathNeed:
         return self.expression
 
     def why_not(self, quality: Quality, content: Content | None = None) -> str:
-        """Why an event does not satisfy it; empty if it does. Content that is not XML counts as an empty document."""
+        """Return why an event does not satisfy it; empty if it does. Content that is not XML counts as an empty
+        document.
+        """
         return document_of(content, quality).why_not(self.expression)
 
     def condition(self, format: Format) -> str:
-        """The same in our language, over content that carries its quality itself; raises `PolicyError`."""
+        """Return the same in our language, over content that carries its quality itself; raises `PolicyError`."""
         if format is not Format.XML:
             raise PolicyError(f"`{self.expression}` is for XML, not for content that is {format}")
         return _finds_something(self.expression)
@@ -135,7 +137,7 @@ Constraint = Need | XPathNeed
 
 
 def why_not(constraints: Sequence[Constraint], quality: Quality, content: Content | None = None) -> tuple[str, ...]:
-    """Why an event does not satisfy all of the constraints; nothing if it does."""
+    """Return why an event does not satisfy all of the constraints; nothing if it does."""
     document: QualityDocument | None = None
     reasons: list[str] = []
     for one in constraints:
@@ -148,14 +150,14 @@ def why_not(constraints: Sequence[Constraint], quality: Quality, content: Conten
 
 
 def parse_constraint(said: object, catalogue: Catalogue) -> Constraint:
-    """A constraint as it is written, as text or as a mapping; raises `PolicyError`."""
+    """Return a constraint as it is written, as text or as a mapping; raises `PolicyError`."""
     if isinstance(said, Mapping):
         return _of_mapping(said, catalogue)
     if not isinstance(said, str):
         raise PolicyError(f"`{said!r:.80}` is not a quality constraint such as `precision >= 40`")
     if said.lstrip().startswith("/"):
         return _of_xpath(said.strip())
-    match = _TEXT.fullmatch(said) if len(said) <= _MOST_TEXT else None
+    match = _TEXT.fullmatch(said) if len(said) <= _MAX_TEXT else None
     if match is None:
         raise PolicyError(f"`{said[:80]}` is not a quality constraint such as `precision >= 40`")
     name, relation, bound = match.groups()
@@ -165,13 +167,13 @@ def parse_constraint(said: object, catalogue: Catalogue) -> Constraint:
 def parse_constraints(said: object, catalogue: Catalogue) -> tuple[Constraint, ...]:
     """Constraints as they are written: a list, or one; raises `PolicyError`."""
     several = said if isinstance(said, Sequence) and not isinstance(said, str) else [said]
-    if len(several) > MOST_CONSTRAINTS:
-        raise PolicyError(f"{len(several)} quality constraints are too many, {MOST_CONSTRAINTS} are the most")
+    if len(several) > MAX_CONSTRAINTS:
+        raise PolicyError(f"{len(several)} quality constraints are too many, {MAX_CONSTRAINTS} are the most")
     return tuple(parse_constraint(one, catalogue) for one in several)
 
 
 def _of_mapping(said: Mapping[object, object], catalogue: Catalogue) -> Constraint:
-    known = {*Key._fields, *_WORDS, "level", "xpath"}
+    known = {*MetricKey._fields, *_WORDS, "level", "xpath"}
     for name in said:
         if name not in known:
             raise PolicyError(f"unknown key `{name}` of a quality constraint (known: {', '.join(sorted(known))})")
@@ -179,7 +181,7 @@ def _of_mapping(said: Mapping[object, object], catalogue: Catalogue) -> Constrai
         if len(said) > 1:
             raise PolicyError("a quality constraint in XPath has no other keys")
         return _of_xpath(str(said["xpath"]).strip())
-    ids = [str(said[name]) for name in Key._fields if name in said]
+    ids = [str(said[name]) for name in MetricKey._fields if name in said]
     if "indicator" not in said or ("definition" in said and "criterion" not in said):
         raise PolicyError("a quality constraint names an `indicator`, and a `criterion` if it names a `definition`")
     bounds = [name for name in said if name in _WORDS or name == "level"]
@@ -198,13 +200,13 @@ def _of_xpath(text: str) -> Constraint:
     if listed is None:
         return XPathNeed(text)
     indicator, criterion, definition, relation, bound = listed.groups()
-    return Need(Key(indicator, criterion, definition), relation, float(bound or 0))
+    return Need(MetricKey(indicator, criterion, definition), relation, float(bound or 0))
 
 
-def _key(name: str, catalogue: Catalogue) -> Key:
+def _key(name: str, catalogue: Catalogue) -> MetricKey:
     ids = [check_id(id) for id in name.split("/")]
     if len(ids) == 3:
-        return Key(*ids)
+        return MetricKey(*ids)
     if len(ids) == 1:
         return catalogue.key(ids[0])
     found = [key for key in catalogue.keys_of(ids[0]) if key.criterion == ids[1]]
@@ -213,7 +215,7 @@ def _key(name: str, catalogue: Catalogue) -> Key:
     return found[0]
 
 
-def _need(key: Key, relation: str | None, bound: str | None, catalogue: Catalogue) -> Need:
+def _need(key: MetricKey, relation: str | None, bound: str | None, catalogue: Catalogue) -> Need:
     if relation is None or bound is None:
         return Need(key)
     if re.fullmatch(_NUMBER, bound):
@@ -232,7 +234,7 @@ class Range(NamedTuple):
     low: float = -math.inf
     high: float = math.inf
     is_above: bool = False
-    """Whether `low` itself is not among them; so `is_below` of `high`."""
+    """True if `low` itself is not among them; so `is_below` of `high`."""
     is_below: bool = False
 
     @property
@@ -240,17 +242,17 @@ class Range(NamedTuple):
         return self.low > self.high or (self.low == self.high and (self.is_above or self.is_below))
 
     def meet(self, other: "Range") -> "Range":
-        """The values that are in both."""
+        """Return the values that are in both."""
         low, is_above = max((self.low, self.is_above), (other.low, other.is_above))
         high, is_at = min((self.high, not self.is_below), (other.high, not other.is_below))
         return Range(low, high, is_above, not is_at)
 
     def is_within(self, other: "Range") -> bool:
-        """Whether all its values are in the other."""
+        """Return whether all its values are in the other."""
         return self.is_empty or self.meet(other) == self
 
 
-def range_of(needs: Sequence[Constraint], key: Key) -> Range | None:
+def range_of(needs: Sequence[Constraint], key: MetricKey) -> Range | None:
     """What constraints leave to a metric; None if they do not ask for it."""
     found = [_range(one) for one in needs if isinstance(one, Need) and one.key == key]
     left = Range()
@@ -260,7 +262,7 @@ def range_of(needs: Sequence[Constraint], key: Key) -> Range | None:
 
 
 def implies(given: Sequence[Constraint], wanted: Constraint) -> bool:
-    """Whether what satisfies all the given constraints satisfies the wanted one; XPath says nothing but itself.
+    """Return whether what satisfies all the given constraints satisfies the wanted one; XPath says nothing but itself.
 
     Constraints that nothing satisfies imply nothing.
     """
@@ -271,7 +273,7 @@ def implies(given: Sequence[Constraint], wanted: Constraint) -> bool:
 
 
 def excludes(given: Sequence[Constraint], wanted: Constraint) -> bool:
-    """Whether nothing satisfies both the given constraints and the wanted one."""
+    """Return whether nothing satisfies both the given constraints and the wanted one."""
     if isinstance(wanted, XPathNeed):
         return False
     left = range_of(given, wanted.key)
@@ -289,7 +291,7 @@ def _range(need: Need) -> Range:
 
 
 def _shown(number: float) -> str:
-    """A number as texts and XPath have it: without an exponent."""
+    """Return a number as texts and XPath have it: without an exponent."""
     return f"{Decimal(repr(number)):f}".removesuffix(".0")
 
 

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from penstock.model.errors import PolicyError
-from penstock.model.quality import Catalogue, Direction, Key, MetricDefinition, MetricValue, Quality, moment
+from penstock.model.quality import Catalogue, Direction, MetricDefinition, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import SECOND, Timestamp
 
 
@@ -46,11 +46,11 @@ class Inputs(NamedTuple):
     definition: MetricDefinition
 
 
-Rule = Callable[[Inputs], float]
+PropagationRule = Callable[[Inputs], float]
 
 
 def worst(given: Inputs) -> float:
-    """The worst of the inputs."""
+    """Return the worst of the inputs."""
     return given.definition.worst(given.values)
 
 
@@ -91,8 +91,8 @@ def product(given: Inputs) -> float:
     return 100.0 * math.prod(value / 100.0 for value in given.values)
 
 
-_WINDOWED: Mapping[str, Rule] = {"completeness": of_window}
-RULES: Mapping[Operation, Mapping[str, Rule]] = {
+_WINDOWED: Mapping[str, PropagationRule] = {"completeness": of_window}
+RULES: Mapping[Operation, Mapping[str, PropagationRule]] = {
     Operation.MEAN: {**_WINDOWED, "precision": of_mean, "accuracy": mean},
     Operation.FUSE: {
         **_WINDOWED,
@@ -115,7 +115,7 @@ def propagate(
     weights: Sequence[float] | None = None,
     expected: int = 0,
 ) -> Quality:
-    """The quality of what an operation makes of inputs of these qualities; of none, none.
+    """Return the quality of what an operation makes of inputs of these qualities; of none, none.
 
     `weights`: how much each input counts, equally without; `expected`: how many inputs there should be, if more than
     there are. Metrics that the catalogue does not know are dropped: which of two values is worse is not known.
@@ -135,7 +135,7 @@ def propagate(
     return Quality(made)
 
 
-def quality_weights(inputs: Sequence[Quality], key: Key, catalogue: Catalogue) -> list[float]:
+def quality_weights(inputs: Sequence[Quality], key: MetricKey, catalogue: Catalogue) -> list[float]:
     """Weights for a fusion, by one metric: from 0 for the worst value of its range to 1 for the best.
 
     An input without the metric weighs nothing. Raises `PolicyError` if the range has no end, or all weigh nothing.
@@ -151,7 +151,7 @@ def quality_weights(inputs: Sequence[Quality], key: Key, catalogue: Catalogue) -
     return weights
 
 
-def precision_weights(inputs: Sequence[Quality], key: Key) -> list[float]:
+def precision_weights(inputs: Sequence[Quality], key: MetricKey) -> list[float]:
     """Weights that give the fused value the least spread: the inverse of each spread's square.
 
     An input without the metric weighs nothing; where some have no spread at all, only these count. Raises `PolicyError`
@@ -169,7 +169,7 @@ def precision_weights(inputs: Sequence[Quality], key: Key) -> list[float]:
 
 
 def fuse(values: Sequence[float], weights: Sequence[float]) -> float:
-    """The weighted mean of values; raises `PolicyError` if the weights are none."""
+    """Return the weighted mean of values; raises `PolicyError` if the weights are none."""
     shares = _shares(weights, len(values))
     return math.fsum(value * share for value, share in zip(values, shares, strict=True))
 
@@ -190,7 +190,7 @@ def _aged(value: MetricValue, catalogue: Catalogue, now: Timestamp) -> MetricVal
     return value.changed(catalogue.definition(value.key).clamped(value.value + gone), now)
 
 
-def _common(inputs: Sequence[Quality], catalogue: Catalogue) -> list[Key]:
+def _common(inputs: Sequence[Quality], catalogue: Catalogue) -> list[MetricKey]:
     return [one.key for one in inputs[0] if catalogue.find(one.key) and all(other.get(one.key) for other in inputs)]
 
 
@@ -211,7 +211,7 @@ def _goodness(value: float, definition: MetricDefinition) -> float:
 
 
 def _spread(precision: float) -> float:
-    """The spread of a precision in percent, as a part of the span."""
+    """Return the spread of a precision in percent, as a part of the span."""
     return 1.0 - min(max(precision, 0.0), 100.0) / 100.0
 
 

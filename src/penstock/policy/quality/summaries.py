@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from penstock.model.quality import Catalogue, Key, MetricValue, Quality, moment
+from penstock.model.quality import Catalogue, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import Timestamp
-from penstock.policy.quality.propagation import RULES, Operation, Rule, mean, of_mean, of_window, worst
+from penstock.policy.quality.propagation import RULES, Operation, PropagationRule, mean, of_mean, of_window, worst
 
 
 class Statistic(StrEnum):
@@ -25,7 +25,7 @@ class Statistic(StrEnum):
     """By the metric's direction; of ages, as they are when the inputs are put together."""
 
 
-_STATISTICS: Mapping[Rule, Statistic] = {
+_STATISTICS: Mapping[PropagationRule, Statistic] = {
     worst: Statistic.WORST,
     mean: Statistic.SUM,
     of_window: Statistic.SUM,
@@ -43,15 +43,15 @@ class Summary(NamedTuple):
     numbers: Mapping[Statistic, float]
 
 
-def statistic_of(operation: Operation, key: Key, catalogue: Catalogue) -> Statistic:
-    """The number that an operation needs of a metric; there is one for means, sums and selections."""
+def statistic_of(operation: Operation, key: MetricKey, catalogue: Catalogue) -> Statistic:
+    """Return the number that an operation needs of a metric; there is one for means, sums and selections."""
     return _STATISTICS[_rule(operation, key, catalogue)]
 
 
 def propagate_summaries(
     operations: Iterable[Operation],
     inputs: int,
-    summaries: Mapping[Key, Summary],
+    summaries: Mapping[MetricKey, Summary],
     catalogue: Catalogue,
     now: float,
     expected: int = 0,
@@ -68,11 +68,11 @@ def propagate_summaries(
     return Quality(made)
 
 
-def _rule(operation: Operation, key: Key, catalogue: Catalogue) -> Rule:
+def _rule(operation: Operation, key: MetricKey, catalogue: Catalogue) -> PropagationRule:
     return RULES[operation].get(catalogue.kind(key), worst)
 
 
-def _value(rule: Rule, summary: Summary, expected: int) -> float:
+def _value(rule: PropagationRule, summary: Summary, expected: int) -> float:
     number, count = summary.numbers[_STATISTICS[rule]], summary.having
     if rule is of_window:
         return number / expected

@@ -27,7 +27,7 @@ _NOTHING_ELSE = f"the root of the content is a `{INDICATOR}`"
 _UTF8 = frozenset({None, "utf-8", "us-ascii"})
 
 
-class Found(NamedTuple):
+class XmlIndicator(NamedTuple):
     """One quality indicator of a document, not checked but for its number."""
 
     ids: tuple[Value, Value, Value]
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 def find_indicators(value: Value) -> Iterator[Value]:
-    """The quality indicators among the attributes of XML content, wherever they are."""
+    """Yield the quality indicators among the attributes of XML content, wherever they are."""
     waiting = [value]
     while waiting:
         at = waiting.pop()
@@ -51,7 +51,7 @@ def find_indicators(value: Value) -> Iterator[Value]:
                     waiting.append(inside)
 
 
-def read_indicator(indicator: Value) -> Found:
+def read_indicator(indicator: Value) -> XmlIndicator:
     """What an indicator says; raises `ContentError`."""
     criterion = _only(indicator, CRITERION)
     definition = _only(criterion, DEFINITION)
@@ -60,11 +60,13 @@ def read_indicator(indicator: Value) -> Found:
     if not _NUMBER.fullmatch(text):
         raise ContentError(f"a `{VALUE}` has the value `{text[:80]}`, which is no number")
     ids = (indicator.get("@id"), criterion.get("@id"), definition.get("@id"))
-    return Found(ids, float(text), value.get(f"@{CREATED}"), value.get(f"@{MODIFIED}"))
+    return XmlIndicator(ids, float(text), value.get(f"@{CREATED}"), value.get(f"@{MODIFIED}"))
 
 
 def _only(around: Value, name: str) -> dict[str, Value]:
-    """The element of a name, of which there must be one: with more, which value is of which metric is not clear."""
+    """Return the element of a name, of which there must be one: with more, which value is of which metric is
+    not clear.
+    """
     found = around.get(name) if isinstance(around, dict) else None
     if not isinstance(found, dict):
         raise ContentError(f"a quality indicator has {'several' if isinstance(found, list) else 'no'} `{name}`")
@@ -72,7 +74,7 @@ def _only(around: Value, name: str) -> dict[str, Value]:
 
 
 def with_indicators(payload: bytes, quality: Quality) -> bytes:
-    """A document that was read before, with these indicators at its end in place of those that it has.
+    """Return a document that was read before, with these indicators at its end in place of those that it has.
 
     Raises `ContentError` if it is not in UTF-8, or is nothing but an indicator.
     """
@@ -136,7 +138,7 @@ class _Places(XmlReader):
         self.indicators: list[tuple[int, int]] = []
         self.root = (0, 0)
         self.has_namespace = False
-        """Whether names without a prefix are in one, so that it must be said that ours are not."""
+        """True if names without a prefix are in one, so that it must be said that ours are not."""
         self._payload = payload
         self._depth = 0
         self._began = 0

@@ -33,7 +33,7 @@ _PRIVILEGES = get_args(Privilege)
 
 
 def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
-    """The policies of a file, by its suffix; raises `PolicyError` naming the file and the line."""
+    """Read the policies of a file, by its suffix; raises `PolicyError` naming the file and the line."""
     if Path(path).suffix.lower() not in _READERS:
         raise PolicyError(f"`{os.fspath(path)}`: expected a file that ends in .csv or .jsonl")
     return _policies(os.fspath(path), tuple(read_lines(path)))
@@ -41,18 +41,18 @@ def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
 
 @lru_cache(maxsize=4)
 def _policies(path: str, lines: tuple[str, ...]) -> tuple[AccessPolicy, ...]:
-    """Kept by what the file says: a domain is checked, warned of and compiled, and reloaded where little changed."""
-    found: list[AccessPolicy] = []
+    """Return the policies of these lines, cached: a domain is checked and compiled several times."""
+    policies: list[AccessPolicy] = []
     with uncollected():
         for number, row in _READERS[Path(path).suffix.lower()](path, lines):
             with located(path, number):
-                found += make_policies(row, f"{path}:{number}")
-    return tuple(found)
+                policies += make_policies(row, f"{path}:{number}")
+    return tuple(policies)
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the collector of cycles: it would look through all policies, again and again, and find none."""
+    """Disable the collector of cycles, which would scan all policies repeatedly and find none."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -63,7 +63,7 @@ def uncollected() -> Iterator[None]:
 
 
 def make_policies(row: dict[str, Any], id: str) -> list[AccessPolicy]:
-    """The policies of one row: one for each subject, topic filter and privilege; raises `PolicyError`."""
+    """Make the policies of one row: one for each subject, topic filter and privilege; raises `PolicyError`."""
     unknown = [name for name in row if name not in (*COLUMNS, "id")]
     if unknown:
         raise PolicyError(f"unknown column `{unknown[0]}`: expected {', '.join(COLUMNS)}")
@@ -102,7 +102,7 @@ def _csv(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]
                 if len(cells) != len(header):
                     raise PolicyError(f"expected {len(header)} columns, found {len(cells)}")
             row: dict[str, Any] = dict(zip(header, cells, strict=True))
-            row["except"] = [one.strip() for one in row.get("except", "").split(";") if one.strip()]
+            row["except"] = [name.strip() for name in row.get("except", "").split(";") if name.strip()]
             row["may"] = row.get("may", "").split()
             yield reader.line_num, row
     except csv.Error as error:
@@ -129,11 +129,11 @@ _READERS = {".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines}
 
 def _several(row: dict[str, Any], name: str) -> list[str]:
     value = row.get(name)
-    several = value if isinstance(value, list) else [] if value in (None, "") else [value]
-    for one in several:
-        if not isinstance(one, str):
-            raise PolicyError(f"`{name}`: expected a text or a list of texts, found `{one}`")
-    return several
+    texts = value if isinstance(value, list) else [] if value in (None, "") else [value]
+    for text in texts:
+        if not isinstance(text, str):
+            raise PolicyError(f"`{name}`: expected a text or a list of texts, found `{text}`")
+    return texts
 
 
 def _text(row: dict[str, Any], name: str) -> str:

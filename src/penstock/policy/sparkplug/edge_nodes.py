@@ -1,23 +1,23 @@
-"""What is known of edge nodes and devices, and what each reader has had of them: views in the order of messages.
+"""The state of edge nodes and devices, and of what each reader has received of them: views in the order of messages.
 
 A node keeps one plant, and Spark makes one for each edge node that it looks back on: both go through `Plant.take` once
 for each message and through `Plant.show` once for each message and reader.
 
-A reader's `seq` has no gaps but those that are real. What is withheld as a whole is not counted, so that a host asks
-for no rebirth; what was lost on its way here leaves the gap that it would leave without policies.
+A reader's `seq` has only the gaps of lost messages. A message that is withheld as a whole is not counted, so that a
+host asks for no rebirth; a message that was lost on its way here leaves the same gap as without policies.
 """
 
 from dataclasses import dataclass, field, replace
 
 from penstock.model.errors import ContentError
-from penstock.model.sparkplug.message import Message
+from penstock.model.sparkplug.message import SparkplugMessage
 from penstock.model.sparkplug.metric import Record
-from penstock.model.sparkplug.topic import BIRTHS, REPORTS, MessageTopic, Source
+from penstock.model.sparkplug.topic import BIRTHS, REPORTS, MessageTopic, SparkplugSource
 from penstock.model.values import Value
 from penstock.policy.sparkplug.policies import Grants
-from penstock.policy.sparkplug.views import START, UNKNOWN, Known, Request, Standing, View, seen
+from penstock.policy.sparkplug.views import START, UNKNOWN, BirthRecord, View, ViewRequest, WithheldMetrics, seen
 
-MOST_SOURCES = 100_000
+MAX_SOURCES = 100_000
 """Edge nodes and devices that are known at a time."""
 
 _CYCLE = 256
@@ -30,59 +30,61 @@ class Numbered:
 
     last: int
     lost: int = 0
-    """How many did not come since the birth."""
+    """The number of messages lost since the birth."""
 
 
 @dataclass(slots=True)
-class Reader:
-    """What one reader has had."""
+class PlantReader:
+    """The state of one reader."""
 
-    standings: dict[Source, Standing] = field(default_factory=dict)
-    numbers: dict[Source, tuple[int, int]] = field(default_factory=dict)
-    """By edge node, the last `seq` that it was shown, and how many were lost before."""
+    standings: dict[SparkplugSource, WithheldMetrics] = field(default_factory=dict)
+    numbers: dict[SparkplugSource, tuple[int, int]] = field(default_factory=dict)
+    """By edge node, the last `seq` that it received, and the number of messages lost before."""
 
-    def copy(self) -> "Reader":
-        return Reader(dict(self.standings), dict(self.numbers))
+    def copy(self) -> "PlantReader":
+        return PlantReader(dict(self.standings), dict(self.numbers))
 
 
 class Plant:
-    """Edge nodes and devices by what they have said."""
+    """The edge nodes and devices of a plant, by their births and reports."""
 
     def __init__(
-        self, known: dict[Source, Known] | None = None, numbered: dict[Source, Numbered] | None = None
+        self,
+        known: dict[SparkplugSource, BirthRecord] | None = None,
+        numbered: dict[SparkplugSource, Numbered] | None = None,
     ) -> None:
         self._known = known or {}
         self._numbered = numbered or {}
-        self._devices: dict[Source, set[Source]] = {}
-        """By edge node, those that a birth was seen of since its own."""
+        self._devices: dict[SparkplugSource, set[SparkplugSource]] = {}
+        """By edge node, the devices with a birth since its own."""
         for source in self._known:
             self._note(source)
-        self._message: Message | None = None
-        self._made: dict[tuple[Grants, Standing, int, Value], _Made] = {}
-        """Views of this one message, so that readers of whom the same is said share them."""
+        self._message: SparkplugMessage | None = None
+        self._made: dict[tuple[Grants, WithheldMetrics, int, Value], _CachedView] = {}
+        """Views of this one message, shared by readers with the same grants."""
 
-    def known(self, source: Source) -> Known:
-        """What is known of an edge node or device."""
+    def known(self, source: SparkplugSource) -> BirthRecord:
+        """Return the birth record of an edge node or device."""
         return self._known.get(source, UNKNOWN)
 
-    def sources(self) -> tuple[Source, ...]:
-        """All that a birth was seen of."""
+    def sources(self) -> tuple[SparkplugSource, ...]:
+        """Return all edge nodes and devices with a birth."""
         return tuple(self._known)
 
-    def memory(self) -> tuple[dict[Source, Known], dict[Source, Numbered]]:
-        """All that it knows, of which another can be made."""
+    def memory(self) -> tuple[dict[SparkplugSource, BirthRecord], dict[SparkplugSource, Numbered]]:
+        """Return all its state, from which another plant can be made."""
         return self._known, self._numbered
 
-    def part(self, edge: Source) -> "Plant":
-        """A copy of what is known of one edge node and its devices, to try things on."""
-        part = {source: known for source, known in self._known.items() if source.node == edge}
-        made = Plant({source: replace(known, values=dict(known.values)) for source, known in part.items()})
+    def part(self, edge: SparkplugSource) -> "Plant":
+        """Return a copy of the state of one edge node and its devices, for trials."""
+        part = {source: record for source, record in self._known.items() if source.node == edge}
+        plant = Plant({source: replace(record, values=dict(record.values)) for source, record in part.items()})
         if edge in self._numbered:
-            made._numbered[edge] = replace(self._numbered[edge])
-        return made
+            plant._numbered[edge] = replace(self._numbered[edge])
+        return plant
 
-    def take(self, topic: MessageTopic, message: Message) -> None:
-        """Take in a message that was admitted; raises `ContentError` for a birth that is none."""
+    def take(self, topic: MessageTopic, message: SparkplugMessage) -> None:
+        """Take in an admitted message; raises `ContentError` for an invalid birth."""
         source = topic.source
         if source is None:
             return
@@ -95,26 +97,26 @@ class Plant:
             self._known[source].reported(message)
         self._number(topic, source.node, message.seq)
 
-    def learn(self, source: Source, message: Message, time: int | None = None) -> None:
-        """Take in a birth certificate, which need not be of now if it is said of which time; raises `ContentError`."""
-        known = Known()
-        known.born(message)
-        if source not in self._known and len(self._known) >= MOST_SOURCES:
-            raise ContentError(f"more than {MOST_SOURCES} edge nodes and devices")
+    def learn(self, source: SparkplugSource, message: SparkplugMessage, time: int | None = None) -> None:
+        """Take in a birth certificate, with its time if it is not of now; raises `ContentError`."""
+        record = BirthRecord()
+        record.born(message)
+        if source not in self._known and len(self._known) >= MAX_SOURCES:
+            raise ContentError(f"more than {MAX_SOURCES} edge nodes and devices")
         before = self._known.get(source)
-        known.is_steady = before is None or (before.is_steady and before.names.items() <= known.names.items())
+        record.is_steady = before is None or (before.is_steady and before.names.items() <= record.names.items())
         if time is not None:
-            known.time = time
+            record.time = time
         elif before is not None and before.time is not None:
-            known.time = max(known.time or 0, before.time + 1)
-        self._known[source] = known
+            record.time = max(record.time or 0, before.time + 1)
+        self._known[source] = record
         self._note(source)
 
-    def _note(self, source: Source) -> None:
+    def _note(self, source: SparkplugSource) -> None:
         if source.device:
             self._devices.setdefault(source.node, set()).add(source)
 
-    def _number(self, topic: MessageTopic, edge: Source, seq: int | None) -> None:
+    def _number(self, topic: MessageTopic, edge: SparkplugSource, seq: int | None) -> None:
         if seq is None:
             return
         numbered = self._numbered.get(edge)
@@ -128,39 +130,41 @@ class Plant:
         numbered.last = seq
 
     def show(
-        self, reader: Reader, grants: Grants, request: Request, edge: Source | None, subject: Record
-    ) -> "Shown | None":
-        """What a reader is shown of a message that was taken in; None if nothing. `edge` is its edge node."""
+        self, reader: PlantReader, grants: Grants, request: ViewRequest, edge: SparkplugSource | None, subject: Record
+    ) -> "ShownView | None":
+        """Return the view of a reader of a message that was taken in; None if there is none. `edge` is its
+        edge node.
+        """
         source = request.topic.source
         before = START if source is None else reader.standings.get(source, START)
-        made = self._view(grants, request, subject, before)
-        if source is not None and made.after is not before:
-            _keep(reader.standings, source, made.after)
-        if made.view is None:
+        cached = self._view(grants, request, subject, before)
+        if source is not None and cached.after is not before:
+            _keep(reader.standings, source, cached.after)
+        if cached.view is None:
             return None
-        return Shown(made, None if edge is None else self._next(reader, request, edge))
+        return ShownView(cached, None if edge is None else self._next(reader, request, edge))
 
-    def request(self, topic: MessageTopic, message: Message, now: Value, state: Record) -> Request:
-        """A message as all its readers ask for it."""
-        return Request(topic, message, UNKNOWN if topic.source is None else self.known(topic.source), now, state)
+    def request(self, topic: MessageTopic, message: SparkplugMessage, now: Value, state: Record) -> ViewRequest:
+        """Return the request for a message that all its readers share."""
+        return ViewRequest(topic, message, UNKNOWN if topic.source is None else self.known(topic.source), now, state)
 
-    def preview(self, reader: Reader, grants: Grants, request: Request, subject: Record) -> View | None:
-        """What `show` would show, but for its `seq`."""
+    def preview(self, reader: PlantReader, grants: Grants, request: ViewRequest, subject: Record) -> View | None:
+        """Return the view that `show` would return, except for its `seq`."""
         source = request.topic.source
         before = START if source is None else reader.standings.get(source, START)
         return self._view(grants, request, subject, before).view
 
-    def _view(self, grants: Grants, request: Request, subject: Record, before: Standing) -> "_Made":
+    def _view(self, grants: Grants, request: ViewRequest, subject: Record, before: WithheldMetrics) -> "_CachedView":
         if request.message is not self._message:
             self._message, self._made = request.message, {}
         key = grants, before, id(subject) if grants.reads_subject else 0, request.now if grants.reads_now else None
-        made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = _Made(*seen(grants, request, subject, before), subject)
-        return made
+        cached = self._made.get(key)
+        if cached is None:
+            cached = self._made[key] = _CachedView(*seen(grants, request, subject, before), subject)
+        return cached
 
-    def _next(self, reader: Reader, request: Request, edge: Source) -> int | None:
-        """The `seq` for a reader; that of the message itself if it begins here."""
+    def _next(self, reader: PlantReader, request: ViewRequest, edge: SparkplugSource) -> int | None:
+        """Return the next `seq` of a reader; the message's own if the reader begins here."""
         seq, numbered = request.message.seq, self._numbered.get(edge)
         if seq is None or numbered is None:
             return None
@@ -171,7 +175,9 @@ class Plant:
         return seq
 
 
-def _keep(standings: dict[Source, Standing], source: Source, standing: Standing) -> None:
+def _keep(
+    standings: dict[SparkplugSource, WithheldMetrics], source: SparkplugSource, standing: WithheldMetrics
+) -> None:
     if standing == START:
         standings.pop(source, None)
     else:
@@ -179,37 +185,37 @@ def _keep(standings: dict[Source, Standing], source: Source, standing: Standing)
 
 
 @dataclass(slots=True)
-class _Made:
-    """A view, the standing after it, and its bytes by `seq`."""
+class _CachedView:
+    """A view, the withheld metrics after it, and its bytes by `seq`."""
 
     view: View | None
-    after: Standing
+    after: WithheldMetrics
     subject: Record
-    """Of the first reader: it is kept, so that no other can have its identity."""
+    """The first reader: it is kept, so that no other object can have its identity."""
     payloads: dict[int | None, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What a reader is shown of a message."""
+class ShownView:
+    """The view of a message that a reader receives."""
 
-    _made: _Made
+    _made: _CachedView
     seq: int | None
     """None: as in the message."""
 
     @property
     def view(self) -> View:
-        """What is taken out and what is given back."""
+        """The metrics that are removed and given back."""
         assert self._made.view is not None
         return self._made.view
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the message as it is."""
+        """True if it is the message unchanged."""
         return self.view.is_whole and self.seq in (None, self.view.message.seq)
 
     def payload(self) -> bytes:
-        """Its bytes: the same object for all who are shown the same."""
+        """Return its bytes: the same object for all readers of the same view."""
         payloads = self._made.payloads
         if self.seq not in payloads:
             payloads[self.seq] = self.view.payload(self.seq)

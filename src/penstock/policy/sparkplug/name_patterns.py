@@ -1,4 +1,4 @@
-"""Names, and patterns of names: `*` stands for anything, `?` for one character, a backslash takes such meaning away."""
+"""Names and patterns of names: `*` stands for anything, `?` for one character, a backslash removes such meaning."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -10,15 +10,15 @@ _PARTS = re.compile(r"\\.|\*|\?|[^\\*?]+|\\", re.DOTALL)
 _MEANING = {"*": "(?s:.*)", "?": "(?s:.)"}
 
 
-class Names:
+class NamePatterns:
     """Names, some of them by pattern."""
 
     __slots__ = ("_exact", "_patterns")
 
     def __init__(self, written: Iterable[str]) -> None:
-        several = dict.fromkeys(written)
-        self._exact = frozenset(_literal(one) for one in several if not is_pattern(one))
-        self._patterns = tuple(_matcher(one) for one in several if is_pattern(one))
+        names = dict.fromkeys(written)
+        self._exact = frozenset(_literal(name) for name in names if not is_pattern(name))
+        self._patterns = tuple(_matcher(name) for name in names if is_pattern(name))
 
     def __bool__(self) -> bool:
         return bool(self._exact or self._patterns)
@@ -28,7 +28,7 @@ class Names:
 
 
 def is_pattern(written: str) -> bool:
-    """Whether this stands for more than one name."""
+    """Return whether a text stands for more than one name."""
     return any(part in _MEANING for part in _PARTS.findall(written))
 
 

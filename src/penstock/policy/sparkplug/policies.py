@@ -1,4 +1,4 @@
-"""Access policies on Sparkplug messages: who may read or write which messages, and which metrics of them not.
+"""Access policies on Sparkplug messages: who may read or write which messages, and which metrics are excepted.
 
 sparkplug Definition 1: a policy is ⟨subject, topic filter, exceptions, privilege, condition⟩. A policy applies if its
 condition is true (Definition 2); without one that applies there is no access, and the exceptions of all that apply are
@@ -16,7 +16,7 @@ from penstock.language.tree import Attribute, Has, walk
 from penstock.language.values import Value
 from penstock.model.errors import PolicyError
 from penstock.model.topic_tree import FilterIndex, place_index
-from penstock.policy.sparkplug.name_patterns import Names
+from penstock.policy.sparkplug.name_patterns import NamePatterns
 
 Privilege = Literal["read", "write"]
 
@@ -25,7 +25,7 @@ EVERYBODY = "*"
 
 METRICS, MESSAGE, SUBJECT, NOW = "metrics", "message", "subject", "now"
 RESERVED = frozenset({METRICS, MESSAGE, SUBJECT, NOW})
-"""What a condition's attributes are beside metrics by name; a metric of such a name is found in `metrics`."""
+"""Attributes of conditions beside metrics by name; a metric of such a name is found in `metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class AccessPolicy:
     subject: str
     filter: str
     exceptions: tuple[str, ...]
-    """Names of metrics, or patterns with `*` (anything) and `?` (one character); a backslash takes that meaning."""
+    """Names of metrics, or patterns with `*` (anything) and `?` (one character); a backslash removes that meaning."""
     privilege: Privilege
     condition: Condition | None = None
     """None: always."""
     id: str = field(default="", compare=False)
-    """What explanations call it: a name, or where it stands."""
+    """The name of the policy in explanations: its name, or its position in a file."""
 
 
 _KINDS = ("client", "user", "group", "edge")
 
 
 def parse_subject(written: str) -> str:
-    """The subject of a policy as it is written: `a1` is a client id, `G1/E1` an edge node; raises `PolicyError`."""
+    """Parse the subject of a policy: `a1` is a client id, `G1/E1` an edge node; raises `PolicyError`."""
     if written == EVERYBODY:
         return written
     kind, colon, name = written.partition(":")
@@ -62,11 +62,11 @@ def parse_subject(written: str) -> str:
 
 
 class Granted(NamedTuple):
-    """What policies that apply say of one message."""
+    """The result of the policies that apply to one message."""
 
     policies: tuple[str, ...]
-    """The ids of those that grant."""
-    exceptions: Names
+    """The ids of the policies that grant."""
+    exceptions: NamePatterns
     failures: tuple[tuple[str, str], ...]
     """The ids of policies whose condition could not be evaluated, and why: only their exceptions count."""
 
@@ -80,21 +80,21 @@ class Grants:
     __slots__ = ("_always", "_conditional", "_fixed", "reads", "reads_now", "reads_subject")
 
     def __init__(self, policies: Sequence[AccessPolicy]) -> None:
-        fixed = [one for one in policies if one.condition is None]
-        self._always = tuple(name for one in fixed for name in one.exceptions)
-        self._fixed = Granted(tuple(one.id for one in fixed), Names(self._always), ())
-        self._conditional = tuple((one, one.condition) for one in policies if one.condition is not None)
+        fixed = [policy for policy in policies if policy.condition is None]
+        self._always = tuple(name for policy in fixed for name in policy.exceptions)
+        self._fixed = Granted(tuple(policy.id for policy in fixed), NamePatterns(self._always), ())
+        self._conditional = tuple((policy, policy.condition) for policy in policies if policy.condition is not None)
         self.reads = frozenset(name for _, condition in self._conditional for name in attributes_of(condition))
-        """The attributes that conditions ask for."""
+        """The attributes that conditions read."""
         self.reads_subject = SUBJECT in self.reads
         self.reads_now = NOW in self.reads
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is any."""
         return bool(self._fixed.policies or self._conditional)
 
     def decide(self, contexts: Sequence[Context], doubt: str = "") -> Granted | None:
-        """What is granted; None: no policy applies.
+        """Return what is granted; None: no policy applies.
 
         Of several contexts, for the several values that a message may have of one metric, a policy grants if it does so
         in all, and its exceptions count if they do in one. `doubt` says why conditions on metrics cannot be evaluated,
@@ -121,15 +121,17 @@ class Grants:
 
 
 @lru_cache(maxsize=10_000)
-def _names_of(written: tuple[str, ...]) -> Names:
-    return Names(written)
+def _names_of(written: tuple[str, ...]) -> NamePatterns:
+    return NamePatterns(written)
 
 
 _BESIDE_METRICS = RESERVED - {METRICS}
 
 
 def judged(condition: Condition, contexts: Sequence[Context], doubt: str = "") -> tuple[bool, bool, str]:
-    """Whether a policy on this condition grants, whether its exceptions count, and why it could not be evaluated."""
+    """Return whether a policy with this condition grants, whether its exceptions count, and why it could not be
+    evaluated.
+    """
     if doubt and not attributes_of(condition) <= _BESIDE_METRICS:
         return False, True, doubt
     outcomes = [condition.decide(context) for context in contexts]
@@ -139,10 +141,10 @@ def judged(condition: Condition, contexts: Sequence[Context], doubt: str = "") -
 
 @lru_cache(maxsize=100_000)
 def attributes_of(condition: Condition) -> frozenset[str]:
-    """The attributes that a condition asks for."""
-    found = [node.name for node, _ in walk(condition.tree) if isinstance(node, Attribute)]
-    found += [node.name for node, _ in walk(condition.tree) if isinstance(node, Has) and node.operand is None]
-    return frozenset(found)
+    """Return the attributes that a condition reads."""
+    names = [node.name for node, _ in walk(condition.tree) if isinstance(node, Attribute)]
+    names += [node.name for node, _ in walk(condition.tree) if isinstance(node, Has) and node.operand is None]
+    return frozenset(names)
 
 
 class Access:
@@ -157,24 +159,23 @@ class Access:
         self._alike: dict[frozenset[tuple[tuple[str, ...], str]], Grants] = {}
 
     def candidates(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> list[AccessPolicy]:
-        """The policies for one of these subjects that are about this topic and privilege."""
-        found: list[AccessPolicy] = []
+        """Return the policies for one of these subjects that are about this topic and privilege."""
+        candidates: list[AccessPolicy] = []
         for subject in dict.fromkeys((*subjects, EVERYBODY)):
             policies = self._of.get((subject, privilege))
             if policies:
-                found += [policies[place] for place in sorted(self._tree(subject, privilege).match(topic))]
-        return found
+                candidates += [policies[place] for place in sorted(self._tree(subject, privilege).match(topic))]
+        return candidates
 
     def grants(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> Grants:
-        """The candidates compiled: one object for all subjects of whom the same is said, so that they share views.
-
-        So the ids in it may be those of another's policies; who explains asks for the candidates.
+        """Return the compiled candidates: one object for all subjects with the same grants, so that they share views.
+        The ids in it may be those of another subject's policies; explanations use `candidates`.
         """
-        found = self.candidates(subjects, topic, privilege)
-        key = frozenset((one.exceptions, one.condition.text if one.condition else "") for one in found)
+        candidates = self.candidates(subjects, topic, privilege)
+        key = frozenset((policy.exceptions, policy.condition.text if policy.condition else "") for policy in candidates)
         grants = self._alike.get(key)
         if grants is None:
-            grants = self._alike[key] = Grants(found)
+            grants = self._alike[key] = Grants(candidates)
         return grants
 
     def _tree(self, subject: str, privilege: Privilege) -> FilterIndex[int]:
@@ -185,5 +186,5 @@ class Access:
 
     @cached_property
     def subjects(self) -> frozenset[str]:
-        """All that policies are about."""
+        """All subjects of policies."""
         return frozenset(policy.subject for policy in self.policies)

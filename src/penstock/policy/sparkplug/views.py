@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.model.errors import ContentError
-from penstock.model.sparkplug.message import Message, Metric, named, parse
+from penstock.model.sparkplug.message import Metric, SparkplugMessage, named, parse
 from penstock.model.sparkplug.metric import Record, read_metric
 from penstock.model.sparkplug.topic import BIRTHS, REPORTS, STATE, MessageTopic
 from penstock.model.values import Timestamp, Value
@@ -20,8 +20,8 @@ from penstock.policy.sparkplug.policies import MESSAGE, METRICS, NOW, RESERVED, 
 EMPTY = frozenset[str]()
 
 
-class Standing(NamedTuple):
-    """What a reader does not have of an edge node or device, since the last birth."""
+class WithheldMetrics(NamedTuple):
+    """The metrics of an edge node or device that a reader has not received since the last birth."""
 
     withheld: frozenset[str] = EMPTY
     """Metrics of which a report was withheld: the complementary set, Γ of Listing 3."""
@@ -29,12 +29,12 @@ class Standing(NamedTuple):
     """Metrics that were not in the reader's view of the birth, so that it does not know their aliases."""
 
 
-START = Standing()
+START = WithheldMetrics()
 
 
 @dataclass(slots=True)
-class Known:
-    """What is known of an edge node or device since its birth."""
+class BirthRecord:
+    """The metrics of an edge node or device since its birth."""
 
     names: dict[int, str] = field(default_factory=dict)
     """By alias."""
@@ -43,12 +43,12 @@ class Known:
     values: dict[str, bytes] = field(default_factory=dict)
     """By name, the metric as it was last reported."""
     is_steady: bool = True
-    """Whether an alias has never meant anything else, as far as is known here."""
+    """True if no alias has ever meant something else, as far as is known here."""
     time: int | None = None
-    """That of the birth certificate, in nanoseconds; but later than those before it, for clocks are set back."""
+    """The time of the birth certificate in nanoseconds, made later than those before it, as clocks are set back."""
 
-    def born(self, message: Message) -> None:
-        """Begin anew with a birth certificate; raises `ContentError`."""
+    def born(self, message: SparkplugMessage) -> None:
+        """Start again with a birth certificate; raises `ContentError`."""
         names: dict[int, str] = {}
         births: dict[str, bytes] = {}
         for metric in message.metrics:
@@ -60,87 +60,89 @@ class Known:
         self.names, self.births, self.values = names, births, dict(births)
         self.time = _nanos(message)
 
-    def reported(self, message: Message) -> None:
-        """Take in a report: what is now. What it says of the past does not count."""
+    def reported(self, message: SparkplugMessage) -> None:
+        """Take in the present values of a report; historical values do not count."""
         for metric in message.metrics:
             name = self.name(metric)
             if name is not None and not metric.historical and self.is_certain(metric):
                 self.values[name] = message.bytes_of(metric)
 
     def name(self, metric: Metric) -> str | None:
-        """A metric's name; None if it has only an alias that no birth has told of."""
+        """Return a metric's name; None if it has only an alias that no birth has named."""
         return metric.name if metric.name is not None or metric.alias is None else self.names.get(metric.alias)
 
     def is_certain(self, metric: Metric) -> bool:
-        """Whether name and alias mean one metric: a reader may go by either."""
+        """Return whether name and alias mean the same metric: a reader may go by either."""
         if metric.alias is None:
             return True
         meant = self.names.get(metric.alias)
         return meant is not None and metric.name in (None, meant)
 
-    def is_newer_than(self, message: Message, time: int | None) -> bool:
-        """Whether the birth that is known here comes after this one, of which another node says when it was."""
+    def is_newer_than(self, message: SparkplugMessage, time: int | None) -> bool:
+        """Return whether the birth here is later than this one, whose time another node reports."""
         return self.time is not None and self.time > (time or _nanos(message) or 0)
 
     def birth(self, name: str) -> Record | None:
-        """What the birth certificate says of a metric."""
+        """Return the record of a metric in the birth certificate."""
         field = self.births.get(name)
         return None if field is None else _record(field, None)
 
 
-def _nanos(message: Message) -> int | None:
+def _nanos(message: SparkplugMessage) -> int | None:
     return message.timestamp.nanos if isinstance(message.timestamp, Timestamp) else None
 
 
-UNKNOWN = Known()
+UNKNOWN = BirthRecord()
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What of a message may be seen: which metrics are taken out, which are given back."""
+    """The view of a message: the metrics that are removed, and those that are given back."""
 
-    message: Message
+    message: SparkplugMessage
     removed: tuple[Metric, ...]
     added: tuple[tuple[str, bytes], ...]
     """Metrics of the complementary set that may be seen now: name, and the field to put in."""
     renamed: tuple[tuple[Metric, str], ...]
-    """Metrics that have to be told by name, as the reader does not know their alias."""
+    """Metrics that are written with their name, as the reader does not know their alias."""
     granted: Granted
 
     @property
     def is_whole(self) -> bool:
-        """Whether the view is the message as it is."""
+        """True if the view is the message unchanged."""
         return not (self.removed or self.added or self.renamed)
 
     def payload(self, seq: int | None = None) -> bytes:
-        """The bytes of the view, with this `seq` in place of the message's own."""
+        """Return the bytes of the view, with this `seq` in place of the message's own."""
         message = self.message
-        told = (named(message.bytes_of(metric), name) for metric, name in self.renamed)
-        gone = (*self.removed, *(metric for metric, _ in self.renamed))
-        return message.cut(gone, (*told, *(field for _, field in self.added)), seq)
+        renamed = (named(message.bytes_of(metric), name) for metric, name in self.renamed)
+        removed = (*self.removed, *(metric for metric, _ in self.renamed))
+        return message.cut(removed, (*renamed, *(field for _, field in self.added)), seq)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A message on its way, with what conditions may ask about it."""
+class ViewRequest:
+    """A message, with what conditions may read about it."""
 
     topic: MessageTopic
-    message: Message
-    known: Known = field(default_factory=Known)
-    """What is known of its source, this message included."""
+    message: SparkplugMessage
+    known: BirthRecord = field(default_factory=BirthRecord)
+    """The birth record of its source, this message included."""
     now: Value = None
     state: Record = field(default_factory=dict)
-    """What a STATE message says."""
+    """The content of a STATE message."""
 
 
-def written(grants: Grants, request: Request, subject: Record) -> View | None:
-    """The view of a message that its publisher may write (sparkplug Definition 3); None if it may not at all."""
+def written(grants: Grants, request: ViewRequest, subject: Record) -> View | None:
+    """Return the view of a message that its publisher may write (sparkplug Definition 3); None if there is none."""
     granted = grants.decide(contexts(grants, request, (), subject), doubt(grants, request))
     return None if granted is None else _view(granted, request, (), EMPTY)
 
 
-def seen(grants: Grants, request: Request, subject: Record, standing: Standing) -> tuple[View | None, Standing]:
-    """The view that a reader may see, and its standing after that (sparkplug Definition 5, Listing 3)."""
+def seen(
+    grants: Grants, request: ViewRequest, subject: Record, standing: WithheldMetrics
+) -> tuple[View | None, WithheldMetrics]:
+    """Return the view that a reader may see, and the withheld metrics after it (sparkplug Definition 5, Listing 3)."""
     is_report = request.topic.type in REPORTS
     is_birth = request.topic.type in BIRTHS
     more = complement(request, standing) if is_report else ()
@@ -151,15 +153,17 @@ def seen(grants: Grants, request: Request, subject: Record, standing: Standing) 
     known = request.known
     if is_birth:
         gone = frozenset(metric.name for metric in view.removed if metric.name is not None)
-        return view, Standing(EMPTY, gone)
+        return view, WithheldMetrics(EMPTY, gone)
     if is_report and (view.removed or standing.withheld):
         withheld = _withheld(view, known, standing.withheld)
-        return view, standing if withheld == standing.withheld else Standing(withheld, standing.unborn)
+        return view, standing if withheld == standing.withheld else WithheldMetrics(withheld, standing.unborn)
     return view, standing
 
 
-def complement(request: Request, standing: Standing) -> tuple[str, ...]:
-    """What was withheld and is not reported now (sparkplug Definition 4), in the order of the birth certificate."""
+def complement(request: ViewRequest, standing: WithheldMetrics) -> tuple[str, ...]:
+    """Return the withheld metrics that are not reported now (sparkplug Definition 4), in the order of the birth
+    certificate.
+    """
     if not standing.withheld:
         return ()
     known = request.known
@@ -167,8 +171,10 @@ def complement(request: Request, standing: Standing) -> tuple[str, ...]:
     return tuple(name for name in known.values if name in standing.withheld and name not in reported)
 
 
-def _withheld(view: View, known: Known, before: frozenset[str]) -> frozenset[str]:
-    """Listing 3, line 6: what was taken out is withheld, what is in the view is not any more."""
+def _withheld(view: View, known: BirthRecord, before: frozenset[str]) -> frozenset[str]:
+    """Return the withheld metrics after a view (Listing 3, line 6): removed metrics are added, visible ones
+    taken away.
+    """
     gone = set(view.removed)
     pruned = {known.name(metric) for metric in view.removed if not metric.historical}
     shown = {known.name(metric) for metric in view.message.metrics if metric not in gone and not metric.historical}
@@ -176,7 +182,7 @@ def _withheld(view: View, known: Known, before: frozenset[str]) -> frozenset[str
     return frozenset(name for name in (*before, *pruned) if name is not None and name not in shown)
 
 
-def _view(granted: Granted, request: Request, more: Sequence[str], unborn: frozenset[str]) -> View:
+def _view(granted: Granted, request: ViewRequest, more: Sequence[str], unborn: frozenset[str]) -> View:
     message, known = request.message, request.known
     if request.topic.type == STATE:
         return View(message, (), (), (), granted)
@@ -193,8 +199,8 @@ def _view(granted: Granted, request: Request, more: Sequence[str], unborn: froze
     return View(message, tuple(removed), tuple(_told(added, unborn)), tuple(renamed), granted)
 
 
-def _is_excluded(metric: Metric, name: str | None, granted: Granted, request: Request) -> bool:
-    """By its name; and by the name that its alias stands for, as its reader may go by either."""
+def _is_excluded(metric: Metric, name: str | None, granted: Granted, request: ViewRequest) -> bool:
+    """Return whether it is excepted by its name, or by the name of its alias, as its reader may go by either."""
     exceptions = granted.exceptions
     if name is None or name in exceptions:
         return True
@@ -213,64 +219,64 @@ def _told(added: Sequence[tuple[str, bytes]], unborn: frozenset[str]) -> Iterato
 # --- what conditions ask
 
 
-def doubt(grants: Grants, request: Request) -> str:
-    """Why nobody knows which metrics these are: of a birth one does, as it says so itself."""
+def doubt(grants: Grants, request: ViewRequest) -> str:
+    """Return why it is not known which metrics these are; empty for a birth, which names them itself."""
     if not grants.reads or request.topic.type in BIRTHS:
         return ""
     known = request.known
     doubted = next((metric for metric in request.message.metrics if not known.is_certain(metric)), None)
     if doubted is None:
         return ""
-    told = "no birth certificate tells of" if doubted.alias not in known.names else "another metric has"
-    return f"{told} alias {doubted.alias}"
+    problem = "no birth certificate has" if doubted.alias not in known.names else "another metric has"
+    return f"{problem} alias {doubted.alias}"
 
 
-def contexts(grants: Grants, request: Request, more: Sequence[str], subject: Record) -> list[Context]:
-    """What conditions may ask for: one context, or one for each of the values that some metric has in the message."""
-    wanted = grants.reads
-    if not wanted:
+def contexts(grants: Grants, request: ViewRequest, more: Sequence[str], subject: Record) -> list[Context]:
+    """Return the contexts of conditions: one, or one for each of the values that some metric has in the message."""
+    attributes = grants.reads
+    if not attributes:
         return [{}]
     fixed: dict[str, Value] = {}
-    if MESSAGE in wanted:
+    if MESSAGE in attributes:
         fixed[MESSAGE] = _about(request)
-    if SUBJECT in wanted:
+    if SUBJECT in attributes:
         fixed[SUBJECT] = subject
-    if NOW in wanted:
+    if NOW in attributes:
         fixed[NOW] = request.now
-    everything = METRICS in wanted
+    everything = METRICS in attributes
     records: dict[str, list[Record]] = {}
     message, known = request.message, request.known
     for metric in message.metrics:
         name = known.name(metric)
-        if name is not None and (everything or name in wanted):
+        if name is not None and (everything or name in attributes):
             birth = known.birth(name) if request.topic.type not in BIRTHS else None
             records.setdefault(name, []).append(read_metric(message.payload, metric.body, metric.stop, birth))
     for name in more:
-        if everything or name in wanted:
+        if everything or name in attributes:
             records[name] = [*records.get(name, ()), _record(known.values[name], known.birth(name))]
     layers = max(map(len, records.values()), default=1)
     return [_layer(number, records, fixed, everything) for number in range(layers)]
 
 
 def _layer(number: int, records: Mapping[str, list[Record]], fixed: Context, everything: bool) -> Context:
-    metrics = {name: several[min(number, len(several) - 1)] for name, several in records.items()}
-    made = {name: record for name, record in metrics.items() if name not in RESERVED}
-    return {**made, **fixed, METRICS: metrics} if everything else {**made, **fixed}
+    metrics = {name: values[min(number, len(values) - 1)] for name, values in records.items()}
+    attributes = {name: record for name, record in metrics.items() if name not in RESERVED}
+    return {**attributes, **fixed, METRICS: metrics} if everything else {**attributes, **fixed}
 
 
-def _about(request: Request) -> Record:
+def _about(request: ViewRequest) -> Record:
     topic, message = request.topic, request.message
     source = topic.source
-    made: Record = {"type": topic.type}
+    record: Record = {"type": topic.type}
     if source is not None:
-        made |= {"group": source.group, "edge": source.edge, "device": source.device}
+        record |= {"group": source.group, "edge": source.edge, "device": source.device}
     else:
-        made |= {"host": topic.host, **request.state}
+        record |= {"host": topic.host, **request.state}
     if message.seq is not None:
-        made["seq"] = message.seq
+        record["seq"] = message.seq
     if message.timestamp is not None:
-        made["timestamp"] = message.timestamp
-    return made
+        record["timestamp"] = message.timestamp
+    return record
 
 
 def _record(field: bytes, birth: Record | None) -> Record:

@@ -9,7 +9,7 @@ from penstock.language.statements.statement import Message
 from penstock.policy.statements.statement import Policy
 
 
-class Given(NamedTuple):
+class AssignedPolicy(NamedTuple):
     """A policy for messages of some clients, or for an advertisement of some nodes themselves."""
 
     name: str
@@ -23,7 +23,7 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class SettingGrant:
     """That some clients may set policies on some messages, with some elements."""
 
     clients: frozenset[str] | None
@@ -36,10 +36,10 @@ class Grant:
 class Statements:
     """All that a domain says of policy statements."""
 
-    given: tuple[Given, ...] = ()
-    grants: tuple[Grant, ...] = ()
+    given: tuple[AssignedPolicy, ...] = ()
+    grants: tuple[SettingGrant, ...] = ()
 
-    def of(self, client: str, to: Message) -> tuple[Given, ...]:
+    def of(self, client: str, to: Message) -> tuple[AssignedPolicy, ...]:
         """What is given to such messages of a client."""
         return tuple(
             one
@@ -47,24 +47,24 @@ class Statements:
             if one.to is to and not one.nodes and (one.clients is None or client in one.clients)
         )
 
-    def at(self, node: str) -> tuple[Given, ...]:
+    def at(self, node: str) -> tuple[AssignedPolicy, ...]:
         """What is given to advertisements of a node itself."""
         return tuple(one for one in self.given if node in one.nodes)
 
     def may_set(self, client: str, carrier: Message) -> bool:
-        """Whether a client may set some policy on such a message."""
+        """Return whether a client may set some policy on such a message."""
         return bool(self._granted(client, carrier))
 
     def none_of(self, client: str, carrier: Message) -> str:
         """What is said to a client that may not."""
         return f"`{client}` may not set policies on {_PLURAL[carrier]}"
 
-    def _granted(self, client: str, carrier: Message) -> list[Grant]:
+    def _granted(self, client: str, carrier: Message) -> list[SettingGrant]:
         granted = [one for one in self.grants if one.clients is None or client in one.clients]
         return [one for one in granted if carrier in one.carriers]
 
     def why_not(self, client: str, carrier: Message, policy: Policy) -> str:
-        """Why a client may not set this policy on such a message; empty if it may."""
+        """Return why a client may not set this policy on such a message; empty if it may."""
         granted = self._granted(client, carrier)
         if not granted:
             return self.none_of(client, carrier)
@@ -73,7 +73,7 @@ class Statements:
         return f"`{client}` may not use {', '.join(f'`{name}`' for name in wrong)}" if wrong else ""
 
 
-def _allowed(grants: list[Grant]) -> Iterator[str | None]:
+def _allowed(grants: list[SettingGrant]) -> Iterator[str | None]:
     for grant in grants:
         yield from (None,) if grant.elements is None else grant.elements
 

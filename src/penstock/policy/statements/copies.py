@@ -29,7 +29,7 @@ from penstock.policy.statements.redact import (
 )
 from penstock.policy.statements.redact import Path as Path
 
-MOST_SHOWN = 4096
+MAX_SHOWN = 4096
 """Bytes of a payload that `$Message` shows."""
 _TYPES = {Format.JSON: "application/json", Format.XML: "application/xml"}
 _ROOT = "event"
@@ -37,12 +37,12 @@ _ROOT = "event"
 
 
 def path_of(name: str) -> Path:
-    """The attribute that a policy names."""
+    """Return the attribute that a policy names."""
     return tuple(name.split("."))
 
 
 def paths_read(tree: Tree | None) -> frozenset[Path]:
-    """The attributes that a condition asks for."""
+    """Return the attributes that a condition asks for."""
     found: set[Path] = set()
     waiting = [] if tree is None else [tree]
     while waiting:
@@ -66,7 +66,7 @@ def _path(node: Tree) -> Path | None:
 
 
 def touches(paths: Iterable[Path], others: Collection[Path]) -> bool:
-    """Whether some of these are others, or parts of these, or have parts that are."""
+    """Return whether some of these are others, or parts of these, or have parts that are."""
     return any(one[: len(other)] == other[: len(one)] for one in paths for other in others)
 
 
@@ -88,13 +88,13 @@ class Hidden:
         self._kept.append(frozenset(paths))
 
     def has(self, path: Path) -> bool:
-        """Whether this, a part of it, or what it is a part of was taken out."""
+        """Return whether this, a part of it, or what it is a part of was taken out."""
         beginnings = [path[:length] for length in range(1, len(path) + 1)]
         return touches([_split(path)], self._removed) or any(kept.isdisjoint(beginnings) for kept in self._kept)
 
 
 def _split(path: Path) -> Path:
-    """A name with dots in it, and names inside each other, are the same where something is taken out."""
+    """Return a name with dots in it, and names inside each other, are the same where something is taken out."""
     return tuple(part for step in path for part in step.split("."))
 
 
@@ -147,23 +147,23 @@ class PublicationCopy:
 
     @property
     def takes_out(self) -> bool:
-        """Whether anything was taken out."""
+        """True if anything was taken out."""
         return bool(self._hidden)
 
     def hides(self, path: Path) -> bool:
-        """Whether something of what a condition calls this was taken out."""
+        """Return whether something of what a condition calls this was taken out."""
         return self._hidden.has(path)
 
     def size(self) -> int:
         return len(self.payload)
 
     def text(self) -> str:
-        """The message as `$Message` has it."""
+        """Return the message as `$Message` has it."""
         try:
-            said = self.payload[:MOST_SHOWN].decode()
+            said = self.payload[:MAX_SHOWN].decode()
         except UnicodeDecodeError:
-            said = base64.b64encode(self.payload[:MOST_SHOWN]).decode()
-        return f"{self.event.topic} {said}{'...' if len(self.payload) > MOST_SHOWN else ''}"
+            said = base64.b64encode(self.payload[:MAX_SHOWN]).decode()
+        return f"{self.event.topic} {said}{'...' if len(self.payload) > MAX_SHOWN else ''}"
 
     def label(self) -> str:
         """What the message is, for all to know: not what it says."""
@@ -171,7 +171,7 @@ class PublicationCopy:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it takes a retained message back: there is nothing that could be asked about, or kept back."""
+        """True if it takes a retained message back: there is nothing that could be asked about, or kept back."""
         return self.event.retain and not self.event.payload
 
     def raw(self) -> tuple[str, bytes]:
@@ -183,7 +183,7 @@ class PublicationCopy:
             self.content = Content(self._plain(), self._format())
 
     def names(self) -> frozenset[str]:
-        """The attributes that the content has; of XML, that is its root."""
+        """Return the attributes that the content has; of XML, that is its root."""
         return frozenset(self._readable())
 
     def remove(self, paths: Collection[Path]) -> None:
@@ -216,14 +216,14 @@ class PublicationCopy:
                 raise ElementError(f"the content is {other}: it cannot be given attributes")
 
     def get(self, name: str) -> Value:
-        """An attribute as it is now, None if there is none; only of JSON."""
+        """Return an attribute as it is now, None if there is none; only of JSON."""
         if self._format() is not Format.JSON:
             return None
         found = self._json().get(name)
         return None if found is None else msgspec.json.decode(found)
 
     def current(self) -> dict[str, Value]:
-        """The attributes as they are now, in the format that it came in."""
+        """Return the attributes as they are now, in the format that it came in."""
         return dict(_read(self._plain(), self._format()))
 
     def convert(self, format: Format) -> None:
@@ -323,11 +323,11 @@ class FilterCopy:
 
     @property
     def takes_out(self) -> bool:
-        """Whether anything was taken out."""
+        """True if anything was taken out."""
         return bool(self._hidden)
 
     def hides(self, path: Path) -> bool:
-        """Whether something of this attribute was taken out."""
+        """Return whether something of this attribute was taken out."""
         return self._hidden.has(path)
 
     @property

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.language.condition import Condition
-from penstock.language.errors import Failure, Kind
+from penstock.language.errors import Failure, FailureKind
 from penstock.language.statements.statement import Attach, Matching, Message, Point, Verb
 from penstock.model.content.content import Content
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.copies import Copy, Path, paths_read
-from penstock.policy.statements.elements.element import ElementError, Made, Obligation
+from penstock.policy.statements.elements.element import ElementError, KeptMessage, PolicyPublication
 from penstock.policy.statements.statement import Act, Chain, CompiledRule, Policy
 
 EXCEPTION, CONFLICT = "PolicyException", "PolicyConflict"
@@ -22,14 +22,14 @@ ATTACHED = "attached policy"
 """What a policy is called that travels with a message."""
 
 
-class Party(Protocol):
+class MessageParty(Protocol):
     """Who sends a message to a node, or gets it from there."""
 
     @property
     def name(self) -> str: ...
 
     def is_member(self, group: str) -> bool:
-        """Whether it is known to be in a trust group."""
+        """Return whether it is known to be in a trust group."""
 
 
 class Here(NamedTuple):
@@ -62,14 +62,14 @@ class Bound(NamedTuple):
     """A client beyond a neighbour has set it, so it may be for events that are not its own."""
 
     def matches(self, content: Content) -> bool:
-        """Whether a publication is one that its filter is for.
+        """Return whether a publication is one that its filter is for.
 
         One that cannot be asked about is: a policy may be there to keep something back. Only that an attribute is
         missing means for a client's filter that it does not match; the domain's are for such publications too.
         """
         outcome = True if self.condition is None else self.condition.holds(content)
         if isinstance(outcome, Failure):
-            return self.is_given or outcome.kind is not Kind.NO_SUCH_ATTRIBUTE
+            return self.is_given or outcome.kind is not FailureKind.NO_SUCH_ATTRIBUTE
         return outcome
 
     @property
@@ -91,8 +91,8 @@ class Judgement:
     message = Message.PUBLICATION
     copy: Copy
     here: Here
-    sender: Party | None
-    receiver: Party | None
+    sender: MessageParty | None
+    receiver: MessageParty | None
     is_again = False
     """It was judged before, and only what takes away counts."""
     may_only_block = False
@@ -109,7 +109,7 @@ class Judgement:
     flooded = False
     attached: tuple[Bound, ...] | None = None
     """What goes on with the copy, if that is not what came with the message."""
-    effects: Sequence[tuple[Bound, Made | Obligation]] = ()
+    effects: Sequence[tuple[Bound, PolicyPublication | KeptMessage]] = ()
     """What is to be done besides, and by whose wish."""
     _said: tuple[_Said | Verdict, ...] = ()
     _demands: dict[object, tuple[str, str]] | None = None
@@ -119,8 +119,8 @@ class Judgement:
         message: Message,
         copy: Copy,
         here: Here,
-        sender: Party | None = None,
-        receiver: Party | None = None,
+        sender: MessageParty | None = None,
+        receiver: MessageParty | None = None,
         is_again: bool = False,
     ) -> None:
         self.message = message
@@ -157,9 +157,9 @@ class Judgement:
             "reason": reason,
             "message": self.copy.label(),
         }
-        self.cause(Made(said, detail=detail))
+        self.cause(PolicyPublication(said, detail=detail))
 
-    def cause(self, effect: Made | Obligation) -> None:
+    def cause(self, effect: PolicyPublication | KeptMessage) -> None:
         """Have something done besides."""
         assert self.policy is not None
         self.effects = (*self.effects, (self.policy, effect))
@@ -204,7 +204,7 @@ def judge(
 def applicable(
     message: Message, verb: Verb, points: frozenset[Point], policies: Iterable[Bound], matching: Matching
 ) -> Rules:
-    """The rules that are for such messages here."""
+    """Return the rules that are for such messages here."""
     found = []
     for bound in policies:
         rules = tuple(

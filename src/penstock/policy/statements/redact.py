@@ -140,12 +140,12 @@ def _cut_element(element: Any, paths: Collection[Path], keeping: bool) -> None:
 
 
 def _name(element: Any) -> str:
-    """The local name; none of comments and processing instructions."""
+    """Return the local name; none of comments and processing instructions."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
 def _is_text(element: Any) -> bool:
-    """Whether it is nothing but a text, to conditions."""
+    """Return whether it is nothing but a text, to conditions."""
     if element.attrib or any(map(_name, element)):
         return False
     return bool("".join([element.text or "", *(child.tail or "" for child in element)]).strip())

@@ -15,18 +15,18 @@ from penstock.language.statements.printer import show_compact, show_use
 from penstock.language.statements.statement import (
     Argument,
     Attach,
-    Clause,
+    ElementUse,
     Matching,
     Message,
     Point,
-    Rule,
     Statement,
-    Use,
+    StatementClause,
+    StatementRule,
     Verb,
 )
 from penstock.language.statements.table import check_place
 from penstock.language.tree import Attribute, Call, Has, Literal, Select, Tree, XPath, rebuilt, walk
-from penstock.language.types import DYN, STRING, Record, Type
+from penstock.language.types import DYN, STRING, RecordType, Type
 from penstock.model.content.content import Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.values import Value
@@ -68,10 +68,10 @@ class Test:
     acts: tuple[tuple[str, Act], ...]
     """What elements to ask first, by the attribute that stands for the answer."""
     reads: bool
-    """Whether it asks for content too."""
+    """True if it asks for content too."""
 
     def decide(self, judgement: "Judgement") -> Outcome:
-        """Whether it holds; an element that fails makes it fail if what it says counts."""
+        """Return whether it holds; an element that fails makes it fail if what it says counts."""
         answers: dict[str, Value] = {}
         failure = ""
         for slot, act in self.acts:
@@ -112,7 +112,7 @@ class CompiledRule:
 
     @property
     def is_blind(self) -> bool:
-        """Whether it asks nothing of the content, so that by what it does nobody finds out what that is."""
+        """True if it asks nothing of the content, so that by what it does nobody finds out what that is."""
         tests = [one.test for one in (*self.chain, *self.on_exception) if one.test is not None]
         return not any(map(_reads, tests)) and all(act.element.is_blind for act in _acts(self))
 
@@ -127,36 +127,36 @@ class Policy:
     statement: Statement = field(compare=False, repr=False)
 
     def concerns(self, message: Message) -> bool:
-        """Whether it has something to say of such messages."""
+        """Return whether it has something to say of such messages."""
         return any(rule.message is message for rule in self.rules)
 
     def acts(self) -> Iterator[Act]:
-        """All elements that it may call."""
+        """Yield all elements that it may call."""
         for rule in self.rules:
             yield from _acts(rule)
 
     def uses(self) -> frozenset[str]:
-        """The names of all its elements."""
+        """Return the names of all its elements."""
         return frozenset(act.element.name for act in self.acts())
 
     @cached_property
     def is_shared(self) -> bool:
-        """Whether what it makes of a message is the same for all who get it, and nothing comes of it besides."""
+        """True if what it makes of a message is the same for all who get it, and nothing comes of it besides."""
         return all(act.element.is_shared for act in self.acts())
 
     @cached_property
     def needs_filter(self) -> bool:
-        """Whether what it makes of a message depends on the filter that it belongs to."""
+        """True if what it makes of a message depends on the filter that it belongs to."""
         return any(act.element.needs_filter for act in self.acts())
 
     @cached_property
     def has_before(self) -> bool:
-        """Whether it has rules that come before matching."""
+        """True if it has rules that come before matching."""
         return any(rule.matching is Matching.BEFORE for rule in self.rules)
 
     @cached_property
     def yields(self) -> bool:
-        """Whether it gives way to one that is attached `IfYield`."""
+        """True if it gives way to one that is attached `IfYield`."""
         return all(rule.yields for rule in self.rules)
 
 
@@ -169,7 +169,9 @@ class MisuseError(PolicyError):
 
 
 def policy_on(policy: Policy, carrier: Message) -> Policy:
-    """The policy, if it may be set on such a message (statements Table 1); raises `PolicyError` or `StatementError`."""
+    """Return the policy, if it may be set on such a message (statements Table 1); raises `PolicyError` or
+    `StatementError`.
+    """
     check_place(policy.statement, carrier)
     for rule in policy.rules:
         for act in _acts(rule):
@@ -184,7 +186,7 @@ _WITH_FILTER = (Message.ADVERTISEMENT, Message.SUBSCRIPTION)
 
 
 def make_policy(text: str) -> Policy:
-    """The policy that a text is; raises `StatementError` or `PolicyError`."""
+    """Return the policy that a text is; raises `StatementError` or `PolicyError`."""
     known = elements()
     return _made(text, id(known))
 
@@ -198,26 +200,26 @@ def _made(text: str, _known: int) -> Policy:
 
 
 def compile_statement(statement: Statement, known: Mapping[str, Element] | None = None) -> Policy:
-    """A statement ready to be applied; raises `PolicyError`."""
+    """Return a statement ready to be applied; raises `PolicyError`."""
     found = elements() if known is None else known
     return Policy(show_compact(statement), tuple(_rule(rule, found) for rule in statement.rules), statement)
 
 
 @lru_cache(maxsize=1024)
 def blinded(policy: Policy, known: frozenset[Policy]) -> Policy:
-    """The policy with rules that block in place of those that ask for the content of publications; but for what is
-    attached to messages and is `known` already.
+    """Return the policy with rules that block in place of those that ask for the content of publications; but for what
+    is attached to messages and is `known` already.
     """
     rules = tuple(
         rule
         if compiled.message is not Message.PUBLICATION or compiled.is_blind or compiled.alone in known
-        else replace(rule, clauses=(Clause(None, (Use("BlockMessage"),)),), on_exception=())
+        else replace(rule, clauses=(StatementClause(None, (ElementUse("BlockMessage"),)),), on_exception=())
         for rule, compiled in zip(policy.statement.rules, policy.rules, strict=True)
     )
     return policy if rules == policy.statement.rules else compile_statement(Statement(rules))
 
 
-def _rule(rule: Rule, known: Mapping[str, Element]) -> CompiledRule:
+def _rule(rule: StatementRule, known: Mapping[str, Element]) -> CompiledRule:
     alone = Statement((replace(rule, attach=Attach.NEVER),))
     return CompiledRule(
         rule.verb,
@@ -232,19 +234,19 @@ def _rule(rule: Rule, known: Mapping[str, Element]) -> CompiledRule:
     )
 
 
-def _clause(clause: Clause, rule: Rule, known: Mapping[str, Element]) -> CompiledClause:
+def _clause(clause: StatementClause, rule: StatementRule, known: Mapping[str, Element]) -> CompiledClause:
     test = None if clause.condition is None else _test(clause.condition, rule, known)
     return CompiledClause(test, tuple(_act(use, rule, known, is_action=True) for use in clause.actions))
 
 
-def _act(use: Use, rule: Rule, known: Mapping[str, Element], is_action: bool) -> Act:
+def _act(use: ElementUse, rule: StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
     try:
         return _checked(use, rule, known, is_action)
     except PolicyError as error:
         raise MisuseError(str(error), use.at) from None
 
 
-def _checked(use: Use, rule: Rule, known: Mapping[str, Element], is_action: bool) -> Act:
+def _checked(use: ElementUse, rule: StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
     element, text = known.get(use.name), show_use(use)
     if element is None:
         near = get_close_matches(use.name, known, 1)
@@ -269,13 +271,15 @@ def _a(message: Message) -> str:
     return f"{'an' if message[0] in 'AU' else 'a'} {message.lower()}"
 
 
-def _test(tree: Tree, rule: Rule, known: Mapping[str, Element]) -> Test:
+def _test(tree: Tree, rule: StatementRule, known: Mapping[str, Element]) -> Test:
     acts: dict[str, Act] = {}
 
     def stand_in(node: Tree) -> Tree:
         if not isinstance(node, Call) or node.receiver is not None or not node.function[:1].isupper():
             return node
-        act = _act(Use(node.function, tuple(map(_argument, node.arguments)), node.at), rule, known, is_action=False)
+        act = _act(
+            ElementUse(node.function, tuple(map(_argument, node.arguments)), node.at), rule, known, is_action=False
+        )
         slot = next((slot for slot, other in acts.items() if other == act), _SLOT.format(len(acts)))
         acts[slot] = act
         return Attribute(slot, at=node.at)
@@ -285,7 +289,7 @@ def _test(tree: Tree, rule: Rule, known: Mapping[str, Element]) -> Test:
     declared = {slot: act.element.gives or DYN for slot, act in acts.items()}
     is_content = rule.message is Message.PUBLICATION
     try:
-        check_condition(asked, text, Record(declared, DYN) if is_content else Record(_OF_FILTERS | declared))
+        check_condition(asked, text, RecordType(declared, DYN) if is_content else RecordType(_OF_FILTERS | declared))
     except ConditionError as error:
         raise MisuseError(f"condition `{text}`: {error.what}", error.at) from None
     reads = any(isinstance(node, Attribute | Has) and _root(node) not in acts for node, _ in walk(asked))

@@ -21,7 +21,7 @@ _as_members = msgspec.json.Decoder(Members)
 
 
 def put_numbers(content: Content, numbers: Mapping[Path, float]) -> bytes:
-    """The payload with these numbers where numbers are already; raises `ContentError` if one is not there."""
+    """Return the payload with these numbers where numbers are already; raises `ContentError` if one is not there."""
     if content.format is Format.JSON:
         members = _members(content.payload)
         for path, number in numbers.items():
@@ -36,7 +36,7 @@ def put_numbers(content: Content, numbers: Mapping[Path, float]) -> bytes:
 
 
 def keep_attributes(content: Content, paths: Sequence[Path]) -> bytes:
-    """The payload with nothing but these attributes; raises `ContentError`."""
+    """Return the payload with nothing but these attributes; raises `ContentError`."""
     try:
         if content.format is Format.JSON:
             return msgspec.json.encode(cut_json(_members(content.payload), paths, keeping=True))

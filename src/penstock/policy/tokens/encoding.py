@@ -12,37 +12,37 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.policy.tokens.errors import Reason, TokenError, show
+from penstock.policy.tokens.errors import TokenError, TokenFault, show
 
 T = TypeVar("T")
 
 
 def canonical(value: object) -> bytes:
-    """The one way to write the value."""
+    """Return the canonical JSON of the value."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
 def read_json(data: bytes, what: str) -> object:
     """Decode JSON in which no object has two members of one name; raises `TokenError`, which says `what` it is."""
     try:
-        return json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_refuse)
+        return json.loads(data.decode(), object_pairs_hook=_without_repeats, parse_constant=_refuse)
     except TokenError as error:
         raise TokenError(error.reason, f"{what}: {error.detail}") from None
     except (ValueError, RecursionError):  # syntax and UTF-8 too; not shown: it may be long, and is not ours
-        raise TokenError(Reason.MALFORMED, f"{what} is not JSON") from None
+        raise TokenError(TokenFault.MALFORMED, f"{what} is not JSON") from None
 
 
 def as_type(value: object, kind: type[T], what: str) -> T:
-    """The decoded JSON as a struct, without conversions between types; raises `TokenError`."""
+    """Return the decoded JSON as a struct, without conversions between types; raises `TokenError`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        said = str(error)
-        raise TokenError(Reason.MALFORMED, f"{what}: {show(said[:1].lower() + said[1:])}") from None
+        problem = str(error)
+        raise TokenError(TokenFault.MALFORMED, f"{what}: {show(problem[:1].lower() + problem[1:])}") from None
 
 
 def to_base64url(data: bytes) -> str:
-    """Without padding, as RFC 7515 §2 has it."""
+    """Encode without padding, as RFC 7515 §2 says."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
@@ -54,15 +54,15 @@ def from_base64url(text: str, what: str) -> bytes:
         data = b""
     # The decoder drops bits that are left over in the last letter, so that two texts could be the same bytes.
     if to_base64url(data) != text:
-        raise TokenError(Reason.MALFORMED, f"{what} is not base64url without padding")
+        raise TokenError(TokenFault.MALFORMED, f"{what} is not base64url without padding")
     return data
 
 
-def _once(members: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(members)
-    if len(found) != len(members):
-        raise TokenError(Reason.DUPLICATE_MEMBERS, "an object has two members of one name")
-    return found
+def _without_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
+    object_ = dict(members)
+    if len(object_) != len(members):
+        raise TokenError(TokenFault.DUPLICATE_MEMBERS, "an object has two members of one name")
+    return object_
 
 
 def _refuse(constant: str) -> object:

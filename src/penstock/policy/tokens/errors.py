@@ -1,4 +1,4 @@
-"""Why an authorisation token, or one signature of it, does not count."""
+"""The reasons why an authorisation token, or one of its signatures, does not count."""
 
 from enum import StrEnum
 
@@ -7,8 +7,8 @@ from penstock.model.errors import PenstockError
 _SHOWN = 80
 
 
-class Reason(StrEnum):
-    """What is wrong, for programs to tell apart and for people to read."""
+class TokenFault(StrEnum):
+    """The fault of a token, as a code for programs and a text for people."""
 
     MALFORMED = "malformed"
     OVERSIZED = "oversized"
@@ -29,15 +29,15 @@ class Reason(StrEnum):
 
 
 class TokenError(PenstockError):
-    """A token that is refused: for which reason, and what in it gave the reason."""
+    """A token that is refused, with the fault and its details."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    def __init__(self, reason: TokenFault, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
 
 
 def show(text: str) -> str:
-    """The text for a message: short, on one line, printable."""
+    """Return the text for a message: short, on one line, printable."""
     shown = repr(text[:_SHOWN])[1:-1]
     return shown if len(text) <= _SHOWN else f"{shown}..."

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import replace_file
 from penstock.policy.tokens.encoding import as_type, canonical, from_base64url, read_json, to_base64url
-from penstock.policy.tokens.errors import Reason, TokenError, show
+from penstock.policy.tokens.errors import TokenError, TokenFault, show
 
 SIGNATURE_BYTES = 64
 MAX_TIME = 253_402_300_799
@@ -36,18 +36,18 @@ _OTHERS = 0o077
 
 
 def check_node(name: str, kind: str = "node") -> str:
-    """The name of a node or domain, or raise `TokenError`."""
+    """Return the name of a node or domain, or raise `TokenError`."""
     if not _NAME.fullmatch(name):
         raise TokenError(
-            Reason.MALFORMED, f"{kind} name `{show(name)}`: expected at most 64 letters, digits, `-` and `_`"
+            TokenFault.MALFORMED, f"{kind} name `{show(name)}`: expected at most 64 letters, digits, `-` and `_`"
         )
     return name
 
 
 def check_key_id(text: str) -> str:
-    """The id of a key, or raise `TokenError`."""
+    """Return the id of a key, or raise `TokenError`."""
     if not _KEY_ID.fullmatch(text):
-        raise TokenError(Reason.MALFORMED, f"key id `{show(text)}`: expected 43 letters, digits, `-` and `_`")
+        raise TokenError(TokenFault.MALFORMED, f"key id `{show(text)}`: expected 43 letters, digits, `-` and `_`")
     return text
 
 
@@ -64,9 +64,9 @@ class PublicKey:
     def __post_init__(self) -> None:
         check_node(self.node)
         if len(self.raw) != _KEY_BYTES:
-            raise TokenError(Reason.MALFORMED, f"a key of `{len(self.raw)}` bytes: expected {_KEY_BYTES}")
+            raise TokenError(TokenFault.MALFORMED, f"a key of `{len(self.raw)}` bytes: expected {_KEY_BYTES}")
         if not 0 <= self.not_before <= MAX_TIME or not (self.retired is None or 0 <= self.retired <= MAX_TIME):
-            raise TokenError(Reason.MALFORMED, f"times of a key: expected seconds from 0 to {MAX_TIME}")
+            raise TokenError(TokenFault.MALFORMED, f"times of a key: expected seconds from 0 to {MAX_TIME}")
 
     @cached_property
     def key_id(self) -> str:
@@ -76,7 +76,7 @@ class PublicKey:
         return self.not_before <= now and (self.retired is None or now < self.retired)
 
     def verifies(self, signature: bytes, data: bytes) -> bool:
-        """Whether this is a signature over the data by the private half."""
+        """Return whether this is a signature over the data by the private half."""
         try:
             self._key.verify(signature, data)
         except InvalidSignature:
@@ -155,15 +155,15 @@ class KeySet:
 
     @classmethod
     def of(cls, keys: Iterable[PublicKey]) -> "KeySet":
-        """Keys of any nodes; raises `TokenError` if one is there twice, be it for two nodes."""
-        found: dict[str, PublicKey] = {}
+        """Make a set of keys of any nodes; raises `TokenError` if a key is there twice, even for two nodes."""
+        by_id: dict[str, PublicKey] = {}
         for key in keys:
-            if found.setdefault(key.key_id, key) is not key:
-                raise TokenError(Reason.MALFORMED, f"key `{key.key_id}` is there twice")
-        return cls(found)
+            if by_id.setdefault(key.key_id, key) is not key:
+                raise TokenError(TokenFault.MALFORMED, f"key `{key.key_id}` is there twice")
+        return cls(by_id)
 
     def find(self, node: str, key_id: str) -> PublicKey | None:
-        """The key of that id, if it is that node's."""
+        """Return the key of that id, if it is that node's."""
         key = self.keys.get(key_id)
         return key if key is not None and key.node == node else None
 
@@ -174,16 +174,18 @@ class KeySet:
         return KeySet.of([*self.keys.values(), key])
 
     def retire(self, key_id: str, at: int) -> "KeySet":
-        """The same, with one key that verifies nothing from `at` on; raises `TokenError` if it is not there."""
+        """Return the set with one key that verifies nothing from `at` on; raises `TokenError` if the key is
+        not there.
+        """
         if key_id not in self.keys:
-            raise TokenError(Reason.UNKNOWN_KEY, f"`{key_id}`")
+            raise TokenError(TokenFault.UNKNOWN_KEY, f"`{key_id}`")
         return KeySet({**self.keys, key_id: replace(self.keys[key_id], retired=at)})
 
     @classmethod
     def parse(cls, data: bytes) -> "KeySet":
         """Read a JSON Web Key Set (RFC 7517) whose keys also have a `node`; raises `TokenError`."""
-        said = as_type(read_json(data, "the key set"), _Keys, "the key set")
-        return cls.of(map(_read_key, said.keys))
+        key_set = as_type(read_json(data, "the key set"), _Keys, "the key set")
+        return cls.of(map(_read_key, key_set.keys))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "KeySet":
@@ -218,13 +220,13 @@ class _Keys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def key_id_of(public: bytes) -> str:
-    """The thumbprint of an Ed25519 key: RFC 7638 §3, RFC 8037 appendix A.3."""
+    """Return the thumbprint of an Ed25519 key: RFC 7638 §3, RFC 8037 appendix A.3."""
     members = {"crv": "Ed25519", "kty": "OKP", "x": to_base64url(public)}
     return to_base64url(hashlib.sha256(canonical(members)).digest())
 
 
 def as_jwk(key: PublicKey) -> dict[str, object]:
-    """The key as a JSON Web Key, with its node and when it is in use."""
+    """Return the key as a JSON Web Key, with its node and when it is in use."""
     jwk: dict[str, object] = {
         "kty": "OKP",
         "crv": "Ed25519",
@@ -238,13 +240,13 @@ def as_jwk(key: PublicKey) -> dict[str, object]:
     return jwk if key.retired is None else {**jwk, "retired": key.retired}
 
 
-def _read_key(said: dict[str, object]) -> PublicKey:
-    if "d" in said:
-        raise TokenError(Reason.MALFORMED, "there is a private key in the key set: take it out, and make a new one")
-    key = as_type(said, _Key, "a key")
+def _read_key(members: dict[str, object]) -> PublicKey:
+    if "d" in members:
+        raise TokenError(TokenFault.MALFORMED, "there is a private key in the key set: take it out, and make a new one")
+    key = as_type(members, _Key, "a key")
     if (key.kty, key.crv, key.use, key.alg) != ("OKP", "Ed25519", "sig", "EdDSA"):
-        raise TokenError(Reason.ALGORITHM, f"key `{show(key.kid)}` is not for Ed25519 signatures")
+        raise TokenError(TokenFault.ALGORITHM, f"key `{show(key.kid)}` is not for Ed25519 signatures")
     public = PublicKey(key.node, from_base64url(key.x, "a key"), key.nbf, key.retired)
     if public.key_id != key.kid:
-        raise TokenError(Reason.MALFORMED, f"key id `{show(key.kid)}` is not the thumbprint `{public.key_id}`")
+        raise TokenError(TokenFault.MALFORMED, f"key id `{show(key.kid)}` is not the thumbprint `{public.key_id}`")
     return public

@@ -17,25 +17,25 @@ from penstock.policy.tokens.keys import KeySet
 
 _LINE = re.compile(r"(token|key)[ \t]+([A-Za-z0-9_-]{1,64})[ \t]*", re.ASCII)
 _MODE = 0o644
-_LONGEST = 64
+_MAX_LETTERS = 64
 CARRIED = "carried-"
-"""Before the id of a token that goes with events: made of one that a client has shown, it lets nobody in."""
+"""The prefix of the id of a token that travels with events: made of one that a client has shown, it admits nobody."""
 
 
 def carried_id(id: str) -> str:
-    """The id of the token that goes with the events of a client which has shown the one of this id."""
-    return f"{CARRIED}{id}"[:_LONGEST]
+    """Return the id of the token that travels with the events of a client that has shown the token of this id."""
+    return f"{CARRIED}{id}"[:_MAX_LETTERS]
 
 
 @dataclass(frozen=True)
 class Revoked:
-    """Ids of tokens, and of keys with all that they have signed."""
+    """The ids of revoked tokens, and of revoked keys with all that they have signed."""
 
     tokens: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
 
     def has(self, id: str) -> bool:
-        """Whether the token of an id counts no more, or the one that a carried token was made of."""
+        """Return whether the token of an id is revoked, or the token that a carried token was made of."""
         if id in self.tokens:
             return True
         return id.startswith(CARRIED) and id in self._carried
@@ -47,20 +47,20 @@ class Revoked:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Revoked":
         """Read the file; raises `PolicyError` naming the file and the line."""
-        found: dict[str, set[str]] = {"token": set(), "key": set()}
+        ids: dict[str, set[str]] = {"token": set(), "key": set()}
         for number, line in enumerate(read_lines(path), start=1):
             with located(path, number):
                 if line.strip() and not line.startswith("#"):
                     kind, id = _entry(line)
-                    found[kind].add(id)
-        return cls(frozenset(found["token"]), frozenset(found["key"]))
+                    ids[kind].add(id)
+        return cls(frozenset(ids["token"]), frozenset(ids["key"]))
 
 
 NOTHING = Revoked()
 
 
 def why_unused(node: str, key_id: str, keys: KeySet, revoked: Revoked, now: float) -> str:
-    """Why what a node signs with a key of its own counts nowhere; empty if it does."""
+    """Return why tokens that a node signs with its key count nowhere; empty if they do."""
     key = keys.find(node, key_id)
     if key_id in revoked.keys:
         why = "is revoked"

@@ -1,14 +1,14 @@
-"""What a client may do that has shown a token: what its rights say, and of that what its token grants (trust §II-A)."""
+"""The rights of a client that has shown a token: its own rights, limited to what its token grants (trust §II-A)."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.model.topic import covers, matches, parse_filter
 from penstock.model.topic_tree import place_index
-from penstock.policy.access.acl import Access, Rights, Rule
+from penstock.policy.access.acl import Access, AclRule, Rights
 
 CONTROL = "$penstock/"
-"""Topics on which clients speak to the node itself: who may is said elsewhere."""
+"""The prefix of topics on which clients talk to the node itself: other rules grant these."""
 _FEW = 32
 
 
@@ -19,7 +19,7 @@ class TokenRights:
     publish: frozenset[str]
     subscribe: frozenset[str]
     base: Rights | None = None
-    """What the node's access list says; None: everything."""
+    """The rights by the node's access list; None: everything."""
 
     def may_write(self, topic: str) -> bool:
         return self.publishes(topic) and (self.base is None or self.base.may_write(topic))
@@ -28,7 +28,7 @@ class TokenRights:
         return self.reads(topic) and (self.base is None or self.base.may_read(topic))
 
     def may_subscribe(self, filter: str) -> bool:
-        """One filter of the token must cover it: two that cover it only together do not."""
+        """Return whether one filter of the token covers it: two that cover it only together do not."""
         return self._subscribes(filter) and (self.base is None or self.base.may_subscribe(filter))
 
     def why_write(self, topic: str) -> str:
@@ -52,22 +52,22 @@ class TokenRights:
             return f"may subscribe to `{filter}`: by its token"
         return f"may not subscribe to `{filter}`: its token has no filter that covers it"
 
-    def deciding(self, topic: str, access: Access) -> Rule | None:
-        """The rule of the access list that decides, if the token lets it."""
+    def deciding(self, topic: str, access: Access) -> AclRule | None:
+        """Return the rule of the access list that decides, if the token allows the access."""
         allowed = self.publishes(topic) if access == "write" else self.reads(topic)
         return self.base.deciding(topic, access) if self.base is not None and allowed else None
 
     def publishes(self, topic: str) -> bool:
-        """Whether the token grants it."""
+        """Return whether the token grants publishing to a topic."""
         return topic.startswith(CONTROL) or self._to_publish.match(topic)
 
     def reads(self, topic: str) -> bool:
-        """Whether the token lets it read a topic, whatever the access list says."""
+        """Return whether the token grants reading a topic, whatever the access list says."""
         return self._to_subscribe.match(topic)
 
     def _subscribes(self, filter: str) -> bool:
-        wanted = parse_filter(filter).filter
-        return any(covers(permitted, wanted) for permitted in self.subscribe)
+        subscribed = parse_filter(filter).filter
+        return any(covers(permitted, subscribed) for permitted in self.subscribe)
 
     @cached_property
     def _to_publish(self) -> "Filters":
@@ -92,7 +92,7 @@ class Filters:
         self._tree = place_index(self._filters) if len(filters) > _FEW else None
 
     def match(self, topic: str) -> bool:
-        """Whether one of them matches."""
+        """Return whether one of them matches."""
         if self._tree is None:
             return any(matches(permitted, topic) for permitted in self._filters)
         return bool(self._tree.match(topic))

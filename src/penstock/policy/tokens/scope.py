@@ -1,4 +1,4 @@
-"""What a token is asked for, as OAuth writes it: `publish:home/kitchen subscribe:home/#` (RFC 6749 §3.3).
+"""The scope of a token as OAuth writes it: `publish:home/kitchen subscribe:home/#` (RFC 6749 §3.3).
 
 Characters of a filter that may not stand there (blanks, `"`, `\\`, `%`, all beyond ASCII) are percent-encoded UTF-8.
 """
@@ -12,7 +12,7 @@ from penstock.model.errors import PenstockError, TopicError
 from penstock.model.topic import covers, parse_filter
 from penstock.policy.tokens.errors import show
 
-MOST_ASKED = 100
+MAX_FILTERS_ASKED = 100
 """Filters in one scope."""
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*", re.ASCII)
 _PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"\\%')
@@ -23,7 +23,7 @@ class ScopeError(PenstockError):
     """A scope that is not one, or asks for what is not granted."""
 
 
-class Grant(NamedTuple):
+class TokenGrant(NamedTuple):
     """Filters of a token: Fp and Fs."""
 
     publish: frozenset[str] = frozenset()
@@ -31,34 +31,36 @@ class Grant(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """As OAuth writes it."""
-        said = [(what, one) for what, filters in zip(self._fields, self, strict=True) for one in sorted(filters)]
-        return " ".join(f"{what}:{quote(filter, _PLAIN)}" for what, filter in said)
+        """The grant as OAuth writes it."""
+        granted = [
+            (what, filter) for what, filters in zip(self._fields, self, strict=True) for filter in sorted(filters)
+        ]
+        return " ".join(f"{what}:{quote(filter, _PLAIN)}" for what, filter in granted)
 
-    def narrowed(self, scope: str) -> "Grant":
-        """Just what the scope asks for, of which each filter must be covered by one of these; raises `ScopeError`."""
-        asked = read_scope(scope)
-        for what, filters, granted in zip(Grant._fields, asked, self, strict=True):
+    def narrowed(self, scope: str) -> "TokenGrant":
+        """Return the grant of the scope, of which each filter must be covered by one of these; raises `ScopeError`."""
+        requested = read_scope(scope)
+        for what, filters, granted in zip(TokenGrant._fields, requested, self, strict=True):
             for filter in sorted(filters):
                 if not _is_covered(filter, granted):
                     raise ScopeError(f"`{what}:{show(filter)}` is more than what is granted")
-        return asked
+        return requested
 
 
-def read_scope(text: str) -> Grant:
-    """The filters in a scope; raises `ScopeError`."""
+def read_scope(text: str) -> TokenGrant:
+    """Parse the filters of a scope; raises `ScopeError`."""
     if not _SCOPE.fullmatch(text):
         raise ScopeError("expected `publish:FILTER` and `subscribe:FILTER`, with one blank between")
     words = text.split(" ")
-    if len(words) > MOST_ASKED:
-        raise ScopeError(f"{len(words)} values, more than {MOST_ASKED}")
-    found: dict[str, set[str]] = {name: set() for name in Grant._fields}
+    if len(words) > MAX_FILTERS_ASKED:
+        raise ScopeError(f"{len(words)} values, more than {MAX_FILTERS_ASKED}")
+    filters: dict[str, set[str]] = {name: set() for name in TokenGrant._fields}
     for word in words:
         what, _, filter = word.partition(":")
-        if what not in found:
+        if what not in filters:
             raise ScopeError(f"`{show(word)}`: expected `publish:FILTER` or `subscribe:FILTER`")
-        found[what].add(_filter(filter))
-    return Grant(*map(frozenset, found.values()))
+        filters[what].add(_filter(filter))
+    return TokenGrant(*map(frozenset, filters.values()))
 
 
 def _filter(word: str) -> str:
@@ -74,4 +76,4 @@ def _filter(word: str) -> str:
 
 
 def _is_covered(filter: str, granted: Iterable[str]) -> bool:
-    return any(covers(one, filter) for one in granted)
+    return any(covers(other, filter) for other in granted)

@@ -21,7 +21,7 @@ import msgspec
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic, matches, parse_filter
 from penstock.policy.tokens.encoding import as_type, canonical, from_base64url, read_json, to_base64url
-from penstock.policy.tokens.errors import Reason, TokenError, show
+from penstock.policy.tokens.errors import TokenError, TokenFault, show
 from penstock.policy.tokens.keys import MAX_TIME, SIGNATURE_BYTES, SigningKey, check_node
 
 MAX_BYTES = 16 * 1024
@@ -38,9 +38,9 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 class Party(NamedTuple):
-    """Whom a token is given to, or is for: `client:NAME`, `node:NAME` or `domain:NAME`.
+    """The holder or the audience of a token: `client:NAME`, `node:NAME` or `domain:NAME`.
 
-    The kind is part of the name, so that a client that calls itself as a node is called does not become one.
+    The kind is part of the name, so that a client with the name of a node does not become that node.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Party(NamedTuple):
         return cls(kind, name).checked()
 
     def checked(self) -> "Party":
-        """The same, if it can be in a token."""
+        """Return the party if it can be in a token; raises `TokenError`."""
         if self.kind == "client":
             if not self.name.isprintable() or not 1 <= len(self.name.encode(errors="replace")) <= MAX_NAME_BYTES:
                 raise _malformed(
@@ -71,7 +71,7 @@ class Party(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """What a token says. Times are whole seconds since 1970; it counts from `not_before` until before `expiry`."""
+    """The claims of a token. Times are whole seconds since 1970; it counts from `not_before` until before `expiry`."""
 
     issuer: str
     """The node b that grants."""
@@ -93,10 +93,10 @@ class Claims:
         if self.subject.kind not in ("client", "node"):
             raise _malformed(f"subject `{self.subject}`: expected a client or a node")
         self.subject.checked()
-        if not self.audience or any(one.kind not in ("domain", "node") for one in self.audience):
+        if not self.audience or any(party.kind not in ("domain", "node") for party in self.audience):
             raise _malformed("audience: expected a domain or nodes")
-        for one in self.audience:
-            one.checked()
+        for party in self.audience:
+            party.checked()
         self._check_filters()
         times = (self.issued, self.not_before, self.expiry)
         if not all(type(time) is int and 0 <= time <= MAX_TIME for time in times) or self.expiry <= max(times[:2]):
@@ -109,7 +109,7 @@ class Claims:
     def _check_filters(self) -> None:
         count = len(self.publish) + len(self.subscribe)
         if count > MAX_FILTERS:
-            raise TokenError(Reason.OVERSIZED, f"`{count}` filters, more than {MAX_FILTERS}")
+            raise TokenError(TokenFault.OVERSIZED, f"`{count}` filters, more than {MAX_FILTERS}")
         for text in self.publish | self.subscribe:
             try:
                 parsed = parse_filter(text)
@@ -120,18 +120,18 @@ class Claims:
                     f"filter `{show(text)}` is of a shared subscription: expected what is behind the group"
                 )
             if len(text.encode()) > MAX_FILTER_BYTES:
-                raise TokenError(Reason.OVERSIZED, f"filter `{show(text)}` has more than {MAX_FILTER_BYTES} bytes")
+                raise TokenError(TokenFault.OVERSIZED, f"filter `{show(text)}` has more than {MAX_FILTER_BYTES} bytes")
         if self.publish and self.subject.kind == "node":
             raise _malformed(f"`{self.subject}` may not publish: a node's token is for subscribing only")
 
     @cached_property
     def payload(self) -> str:
-        """What is signed, with a header before it: the claims in their one form, in base64url."""
+        """The signed part: the claims in canonical form, in base64url."""
         return to_base64url(self._json)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the claims, in hexadecimal: the same whoever has signed."""
+        """The SHA-256 of the claims, in hexadecimal: it does not depend on the signatures."""
         return hashlib.sha256(self._json).hexdigest()
 
     @cached_property
@@ -175,79 +175,81 @@ class Signature:
 
 @dataclass(frozen=True)
 class Token:
-    """Claims and the signatures of nodes, in the order of the nodes' names whatever order they were sent in."""
+    """Claims and the signatures of nodes, ordered by the names of the nodes."""
 
     claims: Claims
     signatures: tuple[Signature, ...]
 
     def __post_init__(self) -> None:
         if len(self.signatures) > MAX_SIGNATURES:
-            raise TokenError(Reason.OVERSIZED, f"`{len(self.signatures)}` signatures, more than {MAX_SIGNATURES}")
-        names = [one.node for one in self.signatures]
+            raise TokenError(TokenFault.OVERSIZED, f"`{len(self.signatures)}` signatures, more than {MAX_SIGNATURES}")
+        names = [signature.node for signature in self.signatures]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise TokenError(Reason.SIGNED_TWICE, f"`{twice}`")
-        object.__setattr__(self, "signatures", tuple(sorted(self.signatures, key=lambda one: one.node)))
+            raise TokenError(TokenFault.SIGNED_TWICE, f"`{twice}`")
+        object.__setattr__(self, "signatures", tuple(sorted(self.signatures, key=lambda signature: signature.node)))
         if len(self.text) > MAX_BYTES:
-            raise TokenError(Reason.OVERSIZED, f"`{len(self.text)}` bytes, more than {MAX_BYTES}")
+            raise TokenError(TokenFault.OVERSIZED, f"`{len(self.text)}` bytes, more than {MAX_BYTES}")
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Who is said to have signed: S, before it is verified."""
-        return tuple(one.node for one in self.signatures)
+        """The nodes that seem to have signed: S, before it is verified."""
+        return tuple(signature.node for signature in self.signatures)
 
     @cached_property
     def text(self) -> bytes:
         """The token as it is sent."""
-        signatures = [{"protected": one.header, "signature": to_base64url(one.value)} for one in self.signatures]
+        signatures = [
+            {"protected": signature.header, "signature": to_base64url(signature.value)} for signature in self.signatures
+        ]
         return canonical({"payload": self.claims.payload, "signatures": signatures})
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the token with its signatures, in hexadecimal: names it on a connection."""
+        """The SHA-256 of the token with its signatures, in hexadecimal: its name on a connection."""
         return hashlib.sha256(self.text).hexdigest()
 
 
 def new_token_id() -> str:
-    """An id that no other token has: 128 random bits."""
+    """Return an id that no other token has: 128 random bits."""
     return secrets.token_hex(16)
 
 
 def check_token_id(text: str) -> str:
-    """The id, or raise `TokenError`."""
+    """Return the id, or raise `TokenError`."""
     if not _ID.fullmatch(text):
         raise _malformed(f"token id `{show(text)}`: expected at most 64 letters, digits, `-` and `_`")
     return text
 
 
 def issue(claims: Claims, key: SigningKey) -> Token:
-    """The token that says this, signed by its issuer."""
+    """Make a token of these claims, signed by its issuer."""
     return sign(Token(claims, ()), claims.issuer, key)
 
 
 def sign(token: Token, node: str, key: SigningKey) -> Token:
-    """The token with the signature of one more node; raises `TokenError` if that node has signed already."""
+    """Add the signature of one more node to a token; raises `TokenError` if that node has signed already."""
     signing = Signature(node, key.key_id, key.sign(signing_input(_header(node, key.key_id), token.claims)))
     return Token(token.claims, (*token.signatures, signing))
 
 
 def signing_input(header: str, claims: Claims) -> bytes:
-    """What a signature with this header is over: RFC 7515 §5.1."""
+    """Return the bytes that a signature with this header is over: RFC 7515 §5.1."""
     return f"{header}.{claims.payload}".encode("ascii")
 
 
 def parse_token(data: bytes | str) -> Token:
-    """Read a token, without a look at whether its signatures are good; raises `TokenError`."""
+    """Parse a token without verifying its signatures; raises `TokenError`."""
     data = data.encode(errors="replace") if isinstance(data, str) else data
     if len(data) > MAX_BYTES:
-        raise TokenError(Reason.OVERSIZED, f"`{len(data)}` bytes, more than {MAX_BYTES}")
+        raise TokenError(TokenFault.OVERSIZED, f"`{len(data)}` bytes, more than {MAX_BYTES}")
     outer = as_type(read_json(data, "the token"), _Outer, "the token")
     if len(outer.signatures) > MAX_SIGNATURES:
-        raise TokenError(Reason.OVERSIZED, f"`{len(outer.signatures)}` signatures, more than {MAX_SIGNATURES}")
+        raise TokenError(TokenFault.OVERSIZED, f"`{len(outer.signatures)}` signatures, more than {MAX_SIGNATURES}")
     return Token(_parse_claims(outer.payload), tuple(map(_parse_signature, outer.signatures)))
 
 
 def may_publish(token: Token, topic: str) -> bool:
-    """Whether one of its filters to publish matches the topic; False for what is no topic."""
+    """Return whether one of its filters to publish matches the topic; False for what is no topic."""
     try:
         check_topic(topic)
     except TopicError:
@@ -289,41 +291,41 @@ def _header(node: str, key_id: str) -> str:
 
 
 def _parse_claims(payload: str) -> Claims:
-    said = as_type(read_json(from_base64url(payload, "the payload"), "the payload"), _Payload, "the payload")
-    if said.token != VERSION:
-        raise _malformed(f"version `{said.token}` of tokens: expected {VERSION}")
-    if len(said.publish) + len(said.subscribe) > MAX_FILTERS:
-        raise TokenError(Reason.OVERSIZED, f"more than {MAX_FILTERS} filters")
+    members = as_type(read_json(from_base64url(payload, "the payload"), "the payload"), _Payload, "the payload")
+    if members.token != VERSION:
+        raise _malformed(f"version `{members.token}` of tokens: expected {VERSION}")
+    if len(members.publish) + len(members.subscribe) > MAX_FILTERS:
+        raise TokenError(TokenFault.OVERSIZED, f"more than {MAX_FILTERS} filters")
     claims = Claims(
-        issuer=said.iss,
-        subject=Party.parse(said.sub),
-        audience=frozenset(map(Party.parse, said.aud)),
-        publish=frozenset(said.publish),
-        subscribe=frozenset(said.subscribe),
-        issued=said.iat,
-        not_before=said.nbf,
-        expiry=said.exp,
-        id=said.jti,
+        issuer=members.iss,
+        subject=Party.parse(members.sub),
+        audience=frozenset(map(Party.parse, members.aud)),
+        publish=frozenset(members.publish),
+        subscribe=frozenset(members.subscribe),
+        issued=members.iat,
+        not_before=members.nbf,
+        expiry=members.exp,
+        id=members.jti,
     )
     if claims.payload != payload:  # other order, blanks, escapes, a filter twice
-        raise TokenError(Reason.NOT_CANONICAL, "the payload is not written in its one form")
+        raise TokenError(TokenFault.NOT_CANONICAL, "the payload is not written in its one form")
     return claims
 
 
 def _parse_signature(signed: _Signed) -> Signature:
-    said: Any = read_json(from_base64url(signed.protected, "a header"), "a header")
+    members: Any = read_json(from_base64url(signed.protected, "a header"), "a header")
     # Before all else, so that `none` and `HS256` are named as what they are.
-    if not isinstance(said, dict) or said.get("alg") != ALGORITHM:
-        alg = said.get("alg") if isinstance(said, dict) else None
-        raise TokenError(Reason.ALGORITHM, f"`{show(str(alg))}`")
-    if "crit" in said:  # RFC 7515 §4.1.11: there is none that is understood here
-        raise TokenError(Reason.CRITICAL_HEADER, f"`{show(str(said['crit']))}`")
-    header = as_type(said, _Header, "a header")
+    if not isinstance(members, dict) or members.get("alg") != ALGORITHM:
+        alg = members.get("alg") if isinstance(members, dict) else None
+        raise TokenError(TokenFault.ALGORITHM, f"`{show(str(alg))}`")
+    if "crit" in members:  # RFC 7515 §4.1.11: there is none that is understood here
+        raise TokenError(TokenFault.CRITICAL_HEADER, f"`{show(str(members['crit']))}`")
+    header = as_type(members, _Header, "a header")
     signature = Signature(header.node, header.kid, from_base64url(signed.signature, "a signature"))
     if signature.header != signed.protected:
-        raise TokenError(Reason.NOT_CANONICAL, f"the header of `{header.node}` is not written in its one form")
+        raise TokenError(TokenFault.NOT_CANONICAL, f"the header of `{header.node}` is not written in its one form")
     return signature
 
 
 def _malformed(detail: str) -> TokenError:
-    return TokenError(Reason.MALFORMED, detail)
+    return TokenError(TokenFault.MALFORMED, detail)

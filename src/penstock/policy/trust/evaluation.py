@@ -1,4 +1,4 @@
-"""E, the evaluation function of the trust paper (§II-C), which a deployment brings: is what a neighbour sent good?"""
+"""E, the evaluation function of the trust paper (§II-C), which a deployment supplies: is a neighbour's message good?"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ class Interaction(NamedTuple):
     topic: str
     payload: bytes
     content: Content
-    """What the payload says: `content.attributes()`."""
+    """The content of the payload: `content.attributes`."""
 
 
 Evaluate = Callable[[Interaction], bool | None]
@@ -24,21 +24,21 @@ Evaluate = Callable[[Interaction], bool | None]
 
 
 def load_evaluation(where: str, folder: Path | None) -> Evaluate:
-    """The function that `module:function` names; raises `PolicyError`.
+    """Return the function that `module:function` names; raises `PolicyError`.
 
     A module is first looked for as a file in the folder (that of the domain file), then as Python imports it.
     """
-    found = import_named(where, folder, "`trust.evidence.evaluate`", "function")
-    if not callable(found):
+    function = import_named(where, folder, "`trust.evidence.evaluate`", "function")
+    if not callable(function):
         raise PolicyError(f"`trust.evidence.evaluate`: `{where}` is not a function")
-    made: Evaluate = found
-    return made
+    evaluate: Evaluate = function
+    return evaluate
 
 
 def evaluated(evaluate: Evaluate, interaction: Interaction) -> bool | str | None:
-    """What the function says, or what went wrong: then there is no evidence."""
+    """Return the result of the function, or the text of its error: then there is no evidence."""
     try:
-        found = evaluate(interaction)
+        result = evaluate(interaction)
     except Exception as error:  # the function is the user's
         return f"{type(error).__name__}: {error}"
-    return found if found is None or isinstance(found, bool) else f"it returned `{found!r:.80}`"
+    return result if result is None or isinstance(result, bool) else f"it returned `{result!r:.80}`"

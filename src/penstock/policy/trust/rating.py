@@ -14,12 +14,12 @@ from penstock.model.errors import PolicyError
 UNIT = 1_000_000
 """The rating 1, in millionths."""
 PRIOR = 2.0
-"""What an opinion is spread over when there is no evidence: the weight of the base rate."""
-_MOST_NAMES = 5
+"""The weight of the base rate in an opinion without evidence."""
+_MAX_NAMES = 5
 
 
 def in_millionths(rating: float) -> int:
-    """A rating or threshold as it is compared; raises `PolicyError` if it is not between 0 and 1."""
+    """Return a rating or threshold as it is compared; raises `PolicyError` if it is not between 0 and 1."""
     if not 0 <= rating <= 1:
         raise PolicyError(f"a rating is between 0 and 1, not `{rating}`")
     return round(rating * UNIT)
@@ -27,12 +27,12 @@ def in_millionths(rating: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How evidence becomes a rating."""
+    """The parameters of the rating of evidence."""
 
     penalty: int = 3
-    """μ: so much bad evidence is one bad message. More than 1, so that trust is lost faster than it is gained."""
+    """μ: the bad evidence of one bad message. More than 1, so that trust is lost faster than it is gained."""
     base_rate: float = 0.5
-    """How much of the uncertainty counts as trust: the rating of a neighbour that nothing is known about."""
+    """The part of the uncertainty that counts as trust: the rating of an unknown neighbour."""
     half_life: float | None = None
     """Seconds after which evidence counts half; without, it never ages."""
 
@@ -54,13 +54,13 @@ class Opinion:
     uncertainty: float
 
     def rating(self, base_rate: float) -> float:
-        """The expected trust."""
+        """Return the expected trust."""
         return min(1.0, self.belief + base_rate * self.uncertainty)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a node has seen of one neighbour: r and s, as they stood at a time."""
+    """The evidence of a node on one neighbour at a time: r and s."""
 
     good: float = 0.0
     bad: float = 0.0
@@ -71,15 +71,15 @@ class Evidence:
         if not (0 <= self.good < math.inf and 0 <= self.bad < math.inf and math.isfinite(self.at)):
             raise PolicyError(f"evidence is of numbers from 0 on, not `{self.good}` and `{self.bad}` at `{self.at}`")
 
-    def seen(self, is_good: bool, weights: Weights, now: float) -> "Evidence":
-        """With one more message."""
+    def with_message(self, is_good: bool, weights: Weights, now: float) -> "Evidence":
+        """Return the evidence with one more message."""
         aged = self.aged(weights, now)
         if is_good:
             return Evidence(aged.good + 1, aged.bad, aged.at)
         return Evidence(aged.good, aged.bad + weights.penalty, aged.at)
 
     def aged(self, weights: Weights, now: float) -> "Evidence":
-        """As it counts now. A clock that was set back ages nothing."""
+        """Return the evidence as it counts now. A clock that was set back ages nothing."""
         if now <= self.at:
             return self
         if weights.half_life is None:
@@ -89,19 +89,19 @@ class Evidence:
 
     @property
     def opinion(self) -> Opinion:
-        """What this evidence says (subjective logic)."""
+        """The opinion by subjective logic."""
         whole = self.good + self.bad + PRIOR
         return Opinion(self.good / whole, self.bad / whole, PRIOR / whole)
 
     def rating(self, weights: Weights, now: float) -> float:
-        """How far the neighbour is trusted now, between 0 and 1."""
+        """Return the present trust in the neighbour, between 0 and 1."""
         return self.aged(weights, now).opinion.rating(weights.base_rate)
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Average:
-    """The rating of a path: the sum of its edges' ratings in millionths, and how many edges it has."""
+    """The rating of a path: the sum of its edges' ratings in millionths, and the number of edges."""
 
     total: int
     edges: int
@@ -112,11 +112,11 @@ class Average:
 
     @property
     def rating(self) -> float:
-        """To show it; to compare it, there is the order, which is exact."""
+        """The rating as a number, for display; the order of averages is exact."""
         return self.total / (self.edges * UNIT)
 
     def reaches(self, threshold: float) -> bool:
-        """Whether it is at least so high."""
+        """Return whether it is at least the threshold."""
         return self.total >= in_millionths(threshold) * self.edges
 
     def __eq__(self, other: object) -> bool:
@@ -131,7 +131,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What a node asks for."""
+    """The thresholds of a node for tokens."""
 
     sign: float = 0.6
     """π: from this rating of the neighbour that sent it on, a token is signed."""
@@ -153,16 +153,16 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
-    """Whether a token is accepted, and why."""
+class TokenRuling:
+    """A decision on a token, and the reason."""
 
     accepts: bool
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """A token as it came: who has signed it, and which neighbour sent it, who need not be one of them."""
+class ReceivedToken:
+    """A received token: its signers, and the neighbour that sent it, which need not be one of them."""
 
     signers: Collection[str]
     sender: str
@@ -170,73 +170,81 @@ class Came:
     """The nodes from which a path is known whose last step is the sender; the sender is one of them."""
 
 
-Rule = Callable[[Came, Mapping[str, float], Mapping[str, Average], Thresholds], Ruling]
-"""From how a token came, the node's own ratings of its neighbours, and the least-trustworthy paths to it."""
+TokenRule = Callable[[ReceivedToken, Mapping[str, float], Mapping[str, Average], Thresholds], TokenRuling]
+"""A rule that decides on a received token by the node's own ratings and by the least-trustworthy paths to it."""
 
 
 def may_sign(sender: str, ratings: Mapping[str, float], thresholds: Thresholds) -> bool:
-    """Whether the node signs a token that this neighbour sent on, and so introduces it (§II-B, 3)."""
+    """Return whether the node signs a token that this neighbour sent, and so introduces it (§II-B, 3)."""
     return _reaches(ratings.get(sender), thresholds.sign)
 
 
-def strict(came: Came, ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds) -> Ruling:
-    """Accept what a trusted neighbour has signed, from a trusted neighbour: a signature is no word for its sender."""
+def strict(
+    received: ReceivedToken, ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds
+) -> TokenRuling:
+    """Accept a token if a trusted neighbour has signed it and a trusted neighbour sent it: a signature does not vouch
+    for the sender.
+    """
     refusals = []
-    for signer in sorted(came.signers):
+    for signer in sorted(received.signers):
         rating = ratings.get(signer)
         if _reaches(rating, thresholds.sign):
             signed = f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}"
-            if may_sign(came.sender, ratings, thresholds):
-                return Ruling(True, signed)
-            sent = ratings.get(came.sender)
-            rated = "is no neighbour" if sent is None else f"is rated {sent:.3g}, below {thresholds.sign}"
-            return Ruling(False, f"`{came.sender}`, which sends it, {rated}, though {signed}")
+            if may_sign(received.sender, ratings, thresholds):
+                return TokenRuling(True, signed)
+            sender_rating = ratings.get(received.sender)
+            rated = (
+                "is no neighbour" if sender_rating is None else f"is rated {sender_rating:.3g}, below {thresholds.sign}"
+            )
+            return TokenRuling(False, f"`{received.sender}`, which sends it, {rated}, though {signed}")
         refusals.append(
             f"`{signer}` is no neighbour"
             if rating is None
             else f"`{signer}` is rated {rating:.3g}, below {thresholds.sign}"
         )
-    return Ruling(False, f"no trusted neighbour has signed: {_some(refusals, 'nobody has signed')}")
+    return TokenRuling(False, f"no trusted neighbour has signed: {_some(refusals, 'nobody has signed')}")
 
 
-def by_path(came: Came, _ratings: Mapping[str, float], least: Mapping[str, Average], thresholds: Thresholds) -> Ruling:
-    """Accept if from enough signers every path is trusted: the least trustworthy reaches θ.
+def by_path(
+    received: ReceivedToken, _ratings: Mapping[str, float], least: Mapping[str, Average], thresholds: Thresholds
+) -> TokenRuling:
+    """Accept a token if every path from enough signers is trusted: the least trustworthy reaches θ.
 
-    One of them leads through the sender. A signer from which none is known does not count, or else a sender that tells
-    of no paths would be rated by those around it.
+    One of the paths leads through the sender. A signer without such a path does not count: else a sender that announces
+    no paths would be rated by those around it.
     """
     theta = thresholds.theta
     good, refusals = [], []
-    for signer in sorted(came.signers):
+    for signer in sorted(received.signers):
         path = least.get(signer)
         if path is None:
             refusals.append(f"no path from `{signer}` is known")
-        elif signer not in came.through:
-            refusals.append(f"no path from `{signer}` through `{came.sender}`, which sends it, is known")
+        elif signer not in received.through:
+            refusals.append(f"no path from `{signer}` through `{received.sender}`, which sends it, is known")
         elif path.reaches(theta):
             good.append(f"`{signer}` ({path.rating:.3g})")
         else:
             refusals.append(f"the least trustworthy path from `{signer}` is rated {path.rating:.3g}, below {theta}")
     if len(good) >= thresholds.signers:
-        return Ruling(True, f"every path is rated at least {theta} from {_some(good, '')}")
-    why = _some(refusals, "nobody has signed" if not came.signers else "there are no more signers")
+        return TokenRuling(True, f"every path is rated at least {theta} from {_some(good, '')}")
+    why = _some(refusals, "nobody has signed" if not received.signers else "there are no more signers")
     if thresholds.signers == 1:
-        return Ruling(False, f"no signer has trusted paths only: {why}")
-    return Ruling(False, f"{len(good)} of {thresholds.signers} signers have trusted paths only: {why}")
+        return TokenRuling(False, f"no signer has trusted paths only: {why}")
+    return TokenRuling(False, f"{len(good)} of {thresholds.signers} signers have trusted paths only: {why}")
 
 
-RULES: Mapping[str, Rule] = {"strict": strict, "path": by_path}
+RULES: Mapping[str, TokenRule] = {"strict": strict, "path": by_path}
 
 
 def _reaches(rating: float | None, threshold: float) -> bool:
-    """What is not a rating (none, out of range, not a number) reaches nothing."""
+    """Return whether a rating is valid and reaches the threshold."""
     return rating is not None and 0 <= rating <= 1 and in_millionths(rating) >= in_millionths(threshold)
 
 
 def _some(reasons: Iterable[str], otherwise: str) -> str:
-    """A token can have many signers, and a sentence only so many."""
-    told = list(reasons)
-    if not told:
+    """Join the first few reasons: a token can have many signers."""
+    listed = list(reasons)
+    if not listed:
         return otherwise
-    more = len(told) - _MOST_NAMES
-    return "; ".join(told if more <= 0 else [*told[:_MOST_NAMES], f"and {more} more"])
+    more = len(listed) - _MAX_NAMES
+    return "; ".join(listed if more <= 0 else [*listed[:_MAX_NAMES], f"and {more} more"])

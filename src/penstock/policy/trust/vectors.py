@@ -1,13 +1,13 @@
-"""Least-trustworthy paths, computed by nodes that tell their neighbours what they know (trust §II-D).
+"""Least-trustworthy paths, computed by nodes that announce to their neighbours what they know (trust §II-D).
 
 The least average is not a plain distance vector: the best prefix of a path depends on how long the rest is. So a node
 keeps, for each origin and each number of edges, the least sum of ratings, and takes the least average at the end. A sum
 over n edges is made of sums over n-1 only, so what is no longer true climbs one edge with each message and is gone when
 it reaches the bound: there is no counting to infinity, and the order of messages does not matter.
 
-On graphs with cycles the sums are over walks, of at most `longest` edges: more than the paths, so the least of them
-can only be lower. Walks that turn back at once, and those that come back to where they began, are left out: with links
-in both directions the worst pair of neighbours would otherwise drag every rating down. On trees only paths remain.
+On graphs with cycles the sums are over walks, of at most `longest` edges: more than the paths, so the least of them can
+only be lower. Walks that turn back at once, and those that come back to where they began, are left out: with links in
+both directions the worst pair of neighbours would otherwise drag every rating down. On trees only paths remain.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from penstock.policy.trust.rating import UNIT, Average, in_millionths
 
 
 class Walk(NamedTuple):
-    """From where, over how many edges."""
+    """A walk to a node: its origin, and its number of edges."""
 
     origin: str
     edges: int
@@ -31,23 +31,23 @@ Vector = Mapping[Walk, int]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What a node tells a neighbour: its whole vector, or what is different since the update before."""
+    """A message of a node to a neighbour: its whole vector, or the difference to the last update."""
 
     number: int
     is_whole: bool
     sums: Mapping[Walk, int | None]
-    """None: there is no such walk any more."""
+    """The new sums. None: the walk does not exist any more."""
 
 
-class Table:
-    """What one node knows. It does no I/O: `update_for` says what to send, `heard` takes what came.
+class TrustTable:
+    """The trust of one node in walks. It does no I/O: `update_for` returns what to send, `heard` takes what came.
 
-    A neighbour is believed only about walks that lead through it: each is continued by this node's own rating of it.
-    A neighbour that has not been rated is rated 0.
+    A neighbour is believed only about walks that lead through it: each is continued by this node's own rating of it. A
+    neighbour that has not been rated is rated 0.
     """
 
     def __init__(self, node: str, nodes: int, longest: int | None = None) -> None:
-        """`nodes` is how many the network has, |B|; `longest`, unless set, one less.
+        """Make the table of a node in a network of |B| `nodes`; `longest` is one less by default.
 
         A lower `longest` makes vectors shorter, but longer paths are not looked at.
         """
@@ -61,61 +61,61 @@ class Table:
         self._heard: dict[str, int] = {}
         self._sent: dict[str, tuple[int, Vector]] = {}
 
-    def rated(self, neighbour: str, rating: float) -> None:
-        """This node's own rating of a neighbour: a new one, or it has changed."""
+    def set_rating(self, neighbour: str, rating: float) -> None:
+        """Set this node's own rating of a neighbour."""
         self._ratings[neighbour] = in_millionths(rating)
         self._told.setdefault(neighbour, {})
 
-    def knows(self, neighbour: str) -> bool:
-        """Whether there is a link to the neighbour."""
+    def has_neighbour(self, neighbour: str) -> bool:
+        """Return whether there is a link to the neighbour."""
         return neighbour in self._ratings
 
     @staticmethod
     def check(neighbour: str, update: Update) -> None:
-        """Raise `PolicyError` if it says what cannot be, wherever it is."""
+        """Raise `PolicyError` if an update is impossible, whatever else is known."""
         for walk, total in update.sums.items():
             _check(neighbour, walk, total)
 
-    def heard(self, neighbour: str, update: Update) -> bool:
+    def receive(self, neighbour: str, update: Update) -> bool:
         """Take a neighbour's update; False if one before it is missing, so that the whole is needed.
 
-        Raises `PolicyError` if it says what cannot be; then nothing is changed.
+        Raises `PolicyError` if the update is impossible; then nothing is changed.
         """
         before = self._heard.get(neighbour, 0)
         if update.number <= before:
             return True
         if not update.is_whole and update.number != before + 1:
             return False
-        told = {} if update.is_whole else dict(self._told.get(neighbour, {}))
+        sums = {} if update.is_whole else dict(self._told.get(neighbour, {}))
         for walk, total in self._about_others(neighbour, update.sums):
             if total is None:
-                told.pop(walk, None)
+                sums.pop(walk, None)
             else:
-                told[walk] = total
-        if len({walk.origin for walk in told}) > self.nodes:
+                sums[walk] = total
+        if len({walk.origin for walk in sums}) > self.nodes:
             raise PolicyError(f"`{neighbour}` tells of more than {self.nodes} nodes")
-        self._told[neighbour] = told
+        self._told[neighbour] = sums
         self._heard[neighbour] = update.number
         return True
 
-    def lost(self, neighbour: str) -> None:
-        """The link is gone, and every path over it. When it is there again, both sides begin with whole vectors."""
-        for known in (self._ratings, self._told, self._heard, self._sent):
-            known.pop(neighbour, None)
+    def forget(self, neighbour: str) -> None:
+        """Forget a neighbour and every path over it. When it comes back, both sides begin with whole vectors."""
+        for by_neighbour in (self._ratings, self._told, self._heard, self._sent):
+            by_neighbour.pop(neighbour, None)
 
-    def again(self, neighbour: str) -> None:
-        """The neighbour has missed an update: the next one is whole."""
+    def resend_whole(self, neighbour: str) -> None:
+        """Send a whole vector next time: the neighbour has missed an update."""
         if neighbour in self._sent:
             self._sent[neighbour] = self._sent[neighbour][0], {}
 
     def vector_for(self, neighbour: str) -> Vector:
-        """All that a neighbour is told: walks that end here, without those that come from it or through it."""
-        found = {Walk(self.node, 0): 0}
-        found.update(self._sums(neighbour, self.longest - 1))
-        return found
+        """Return the vector for a neighbour: walks that end here, without those that come from it or through it."""
+        vector = {Walk(self.node, 0): 0}
+        vector.update(self._sums(neighbour, self.longest - 1))
+        return vector
 
     def update_for(self, neighbour: str) -> Update | None:
-        """What to send to a neighbour, or nothing if it has been told all; counts as sent."""
+        """Return the update to send to a neighbour, None if nothing has changed; it counts as sent."""
         vector = self.vector_for(neighbour)
         number, before = self._sent.get(neighbour, (0, {}))
         sums = difference(before, vector)
@@ -125,39 +125,41 @@ class Table:
         return Update(number + 1, not before, sums)
 
     def least(self, origins: Iterable[str] | None = None) -> dict[str, Average]:
-        """The least-trustworthy path from each of these nodes, or of all, to this one, where there is one."""
-        wanted = None if origins is None else frozenset(origins)
-        found: dict[str, Average] = {}
+        """Return the least-trustworthy path to this node from each of these origins, or from all, where there
+        is one.
+        """
+        chosen = None if origins is None else frozenset(origins)
+        averages: dict[str, Average] = {}
         for walk, total in self._sums(None, self.longest).items():
-            if wanted is None or walk.origin in wanted:
+            if chosen is None or walk.origin in chosen:
                 average = Average(total, walk.edges)
-                if walk.origin not in found or average < found[walk.origin]:
-                    found[walk.origin] = average
-        return found
+                if walk.origin not in averages or average < averages[walk.origin]:
+                    averages[walk.origin] = average
+        return averages
 
     def through(self, neighbour: str) -> set[str]:
-        """The nodes from which there is a path to this one whose last edge is from a neighbour; it is one of them."""
+        """Return the origins of paths to this node whose last edge is from the neighbour, with the neighbour itself."""
         return {neighbour, *(walk.origin for walk in self._told.get(neighbour, ()))}
 
     def sums(self) -> Vector:
-        """The least sums over all walks that end here."""
+        """Return the least sums over all walks that end here."""
         return self._sums(None, self.longest)
 
     def _sums(self, but: str | None, longest: int) -> dict[Walk, int]:
-        """The least sums over walks whose last edge is not from `but`, and that do not begin there."""
-        found: dict[Walk, int] = {}
-        for neighbour, told in self._told.items():
+        """Return the least sums of walks whose last edge is not from `but`, and that do not begin there."""
+        least: dict[Walk, int] = {}
+        for neighbour, sums in self._told.items():
             if neighbour == but:
                 continue
             rating = self._ratings.get(neighbour, 0)
-            for (origin, edges), total in ((Walk(neighbour, 0), 0), *told.items()):
+            for (origin, edges), total in ((Walk(neighbour, 0), 0), *sums.items()):
                 walk = Walk(origin, edges + 1)
-                if walk.edges <= longest and origin != but and total + rating < found.get(walk, _NONE):
-                    found[walk] = total + rating
-        return found
+                if walk.edges <= longest and origin != but and total + rating < least.get(walk, _NONE):
+                    least[walk] = total + rating
+        return least
 
     def _about_others(self, neighbour: str, sums: Mapping[Walk, int | None]) -> Iterator[tuple[Walk, int | None]]:
-        """What a neighbour says, without what it says about this node and about itself, which need no telling."""
+        """Yield the sums of a neighbour, without those about this node and about itself."""
         for walk, total in sums.items():
             _check(neighbour, walk, total)
             if walk.origin not in (neighbour, self.node) and walk.edges < self.longest:
@@ -175,7 +177,7 @@ _NONE = 1 << 62
 
 
 def difference(before: Vector, after: Vector) -> dict[Walk, int | None]:
-    """What to tell somebody who knows `before`."""
+    """Return the changes from one vector to another."""
     changed: dict[Walk, int | None] = {walk: total for walk, total in after.items() if before.get(walk) != total}
     changed.update((walk, None) for walk in before if walk not in after)
     return changed

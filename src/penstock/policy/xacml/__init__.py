@@ -12,10 +12,10 @@ from penstock.policy.xacml.forms.printer import show_policy as show_policy
 from penstock.policy.xacml.forms.request_xml import read_request as read_request
 from penstock.policy.xacml.forms.request_xml import show_request as show_request
 from penstock.policy.xacml.forms.short import read_short as read_short
-from penstock.policy.xacml.request import Attribute as Attribute
-from penstock.policy.xacml.request import Category as Category
-from penstock.policy.xacml.request import Request as Request
-from penstock.policy.xacml.response import Response as Response
-from penstock.policy.xacml.response import Result as Result
+from penstock.policy.xacml.request import RequestAttribute as RequestAttribute
+from penstock.policy.xacml.request import RequestCategory as RequestCategory
+from penstock.policy.xacml.request import XacmlRequest as XacmlRequest
+from penstock.policy.xacml.response import XacmlResponse as XacmlResponse
+from penstock.policy.xacml.response import XacmlResult as XacmlResult
 from penstock.policy.xacml.response import show_response as show_response
 from penstock.policy.xacml.status import XacmlError as XacmlError

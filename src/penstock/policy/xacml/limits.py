@@ -1,36 +1,36 @@
 """What a policy or a request may cost at most. Both may come from strangers, so each bound is also a defence."""
 
-MOST_POLICY_BYTES = 64 << 20
+MAX_POLICY_BYTES = 64 << 20
 """Bytes of one file of policies."""
 
-MOST_REQUEST_BYTES = 1 << 20
+MAX_REQUEST_BYTES = 1 << 20
 """Bytes of a request."""
 
-MOST_POLICY_NODES = 4_000_000
+MAX_POLICY_NODES = 4_000_000
 """XML elements and attributes of a file of policies."""
 
-MOST_REQUEST_NODES = 100_000
+MAX_REQUEST_NODES = 100_000
 
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 """XML elements, JSON or YAML values inside each other; the evaluators recurse a few times for each."""
 
-MOST_NESTING = 32
+MAX_NESTING = 32
 """Policy sets inside each other, references followed."""
 
-MOST_STEPS = 200_000
+MAX_STEPS = 200_000
 """Applications of functions, and members of bags gone through, in one decision."""
 
-MOST_BITS = 4096
+MAX_BITS = 4096
 """Bits of an integer."""
 
-MOST_DIGITS = 1_000
+MAX_DIGITS = 1_000
 """Digits of an integer as it is written."""
 
-MOST_CHARACTERS = 1 << 20
+MAX_CHARACTERS = 1 << 20
 """Characters of a string that a function makes."""
 
-MOST_DUTIES = 10_000
+MAX_DUTIES = 10_000
 """Obligations and advice of one decision."""
 
-MOST_RESULTS = 1_000
+MAX_RESULTS = 1_000
 """Decisions that one request may ask for."""

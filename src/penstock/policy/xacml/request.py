@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from penstock.policy.xacml.limits import MOST_RESULTS, MOST_STEPS
+from penstock.policy.xacml.limits import MAX_RESULTS, MAX_STEPS
 from penstock.policy.xacml.names import (
     CONTENT_SELECTOR,
     CURRENT_DATE,
@@ -20,49 +20,49 @@ from penstock.policy.xacml.names import (
     XPATH_EXPRESSION,
 )
 from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError, malformed, unprocessable
-from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.tree import LiteralValue
 from penstock.policy.xacml.values.moments import DAY, Moment
 from penstock.policy.xacml.values.values import Bag, Value, XPathExpression
-from penstock.policy.xacml.xpath import Content, Node, Work
+from penstock.policy.xacml.xpath import Node, RequestContent, Work
 
 
-class Attribute(NamedTuple):
+class RequestAttribute(NamedTuple):
     id: str
-    values: tuple[Literal, ...]
+    values: tuple[LiteralValue, ...]
     issuer: str | None = None
     include: bool = False
-    """Whether the result repeats it."""
+    """True if the result repeats it."""
 
 
-class Category(NamedTuple):
+class RequestCategory(NamedTuple):
     """The attributes of one category, and the document that may go with them."""
 
     name: str
-    attributes: tuple[Attribute, ...] = ()
-    content: Content | None = None
+    attributes: tuple[RequestAttribute, ...] = ()
+    content: RequestContent | None = None
     id: str | None = None
     """What references name it by."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    categories: tuple[Category, ...]
+class XacmlRequest:
+    categories: tuple[RequestCategory, ...]
     returns_policies: bool = False
     is_combined: bool = False
     references: tuple[tuple[str, ...], ...] = ()
     """The single requests of it, each as the ids of its categories (multiple decision profile, 2.4)."""
 
 
-Single = tuple[Category, ...]
+Single = tuple[RequestCategory, ...]
 """A request for one decision: no category twice."""
 
 
-def singles(request: Request) -> list[Single]:
-    """The requests for one decision that a request is; raises `XacmlError`."""
+def singles(request: XacmlRequest) -> list[Single]:
+    """Return the requests for one decision that a request is; raises `XacmlError`."""
     if not request.references:
         return _repeated(request.categories)
-    if len(request.references) > MOST_RESULTS:
-        raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+    if len(request.references) > MAX_RESULTS:
+        raise XacmlError(f"more than {MAX_RESULTS} requests in one")
     by_id = {one.id: one for one in request.categories if one.id is not None}
     found: list[Single] = []
     for reference in request.references:
@@ -70,14 +70,14 @@ def singles(request: Request) -> list[Single]:
             if name not in by_id:
                 raise XacmlError(f"no attributes have the id `{name}`")
         found.extend(_repeated(tuple(by_id[name] for name in reference)))
-        if len(found) > MOST_RESULTS:
-            raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+        if len(found) > MAX_RESULTS:
+            raise XacmlError(f"more than {MAX_RESULTS} requests in one")
     return found
 
 
-def _repeated(categories: Iterable[Category]) -> list[Single]:
+def _repeated(categories: Iterable[RequestCategory]) -> list[Single]:
     """Each category that is there several times stands for several requests (multiple decision profile, 2.3)."""
-    groups: dict[str, list[Category]] = {}
+    groups: dict[str, list[RequestCategory]] = {}
     for category in categories:
         for attribute in category.attributes:
             if attribute.id == SCOPE and any(one.value != "Immediate" for one in attribute.values):
@@ -86,12 +86,12 @@ def _repeated(categories: Iterable[Category]) -> list[Single]:
     count = 1
     for group in groups.values():
         count *= len(group)
-        if count > MOST_RESULTS:
-            raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+        if count > MAX_RESULTS:
+            raise XacmlError(f"more than {MAX_RESULTS} requests in one")
     return list(product(*groups.values()))
 
 
-def _parts(category: Category) -> list[Category]:
+def _parts(category: RequestCategory) -> list[RequestCategory]:
     """One for each node of the content that an attribute selects (multiple decision profile, 2.2)."""
     at = next((at for at, one in enumerate(category.attributes) if one.id in MULTIPLE_CONTENT_SELECTORS), None)
     if at is None:
@@ -104,12 +104,12 @@ def _parts(category: Category) -> list[Category]:
         count = len(category.content.select(value.path, value.prefixes, Work()))
     except Indeterminate as error:
         raise XacmlError(error.status.message) from None
-    if count > MOST_RESULTS:
-        raise XacmlError(f"more than {MOST_RESULTS} requests in one")
+    if count > MAX_RESULTS:
+        raise XacmlError(f"more than {MAX_RESULTS} requests in one")
     found = []
     for number in range(1, count + 1):
-        path = Literal(XPATH_EXPRESSION, value._replace(path=f"({value.path})[{number}]"))
-        selected = Attribute(CONTENT_SELECTOR, (path,), attribute.issuer, attribute.include)
+        path = LiteralValue(XPATH_EXPRESSION, value._replace(path=f"({value.path})[{number}]"))
+        selected = RequestAttribute(CONTENT_SELECTOR, (path,), attribute.issuer, attribute.include)
         others = (*category.attributes[:at], selected, *category.attributes[at + 1 :])
         found.append(category._replace(attributes=others))
     return found
@@ -136,7 +136,7 @@ class Context:
         """The context of a request; `now` is the time in nanoseconds since 1970, in UTC."""
         self.bags: dict[Key, Bag] = {}
         self.issued: dict[tuple[str, str, str, str], Bag] = {}
-        self._contents: dict[str, Content] = {}
+        self._contents: dict[str, RequestContent] = {}
         for category in request:
             if category.content is not None:
                 self._contents[category.name] = category.content
@@ -148,7 +148,7 @@ class Context:
         self.work = Work()
         self._steps = 0
 
-    def _add(self, category: str, attribute: Attribute) -> None:
+    def _add(self, category: str, attribute: RequestAttribute) -> None:
         bags = self.bags
         for literal in attribute.values:
             key = (category, attribute.id, literal.type)
@@ -158,15 +158,15 @@ class Context:
                 self.issued[issued] = (*self.issued.get(issued, ()), literal.value)
 
     def bag(self, key: Key) -> Bag:
-        """The values of an attribute; of the time too, where the request does not say it (10.2.5)."""
+        """Return the values of an attribute; of the time too, where the request does not say it (10.2.5)."""
         found = self.bags.get(key, ())
         return found or (TIMES[key](self._now) if key in TIMES else ())
 
     def charge(self, steps: int) -> None:
         """Count what a decision costs; raises `Indeterminate`."""
         self._steps += steps
-        if self._steps > MOST_STEPS:
-            raise unprocessable(f"more than {MOST_STEPS} steps in one decision")
+        if self._steps > MAX_STEPS:
+            raise unprocessable(f"more than {MAX_STEPS} steps in one decision")
 
     def select(
         self, category: str, path: str, prefixes: tuple[tuple[str, str], ...], context_id: str | None
@@ -178,7 +178,7 @@ class Context:
         context = None if context_id is None else self._context(content, category, context_id)
         return content.select(path, prefixes, self.work, context)
 
-    def _context(self, content: Content, category: str, context_id: str) -> Node:
+    def _context(self, content: RequestContent, category: str, context_id: str) -> Node:
         found = self.bags.get((category, context_id, XPATH_EXPRESSION), ())
         if len(found) != 1:
             raise malformed(f"`{context_id}` is not one XPath expression, but {len(found)}")

@@ -6,12 +6,12 @@ from xml.sax.saxutils import escape, quoteattr
 
 from penstock.policy.xacml.evaluation.decision import Duty, PolicyName
 from penstock.policy.xacml.names import CORE, XPATH_EXPRESSION
-from penstock.policy.xacml.request import Category
-from penstock.policy.xacml.status import FINE, Missing, Status
+from penstock.policy.xacml.request import RequestCategory
+from penstock.policy.xacml.status import FINE, MissingAttribute, Status
 from penstock.policy.xacml.values.values import DATA_TYPES, Value, show_value
 
 
-class Result(NamedTuple):
+class XacmlResult(NamedTuple):
     """The answer to one request for a decision."""
 
     decision: str
@@ -19,16 +19,16 @@ class Result(NamedTuple):
     status: Status = FINE
     obligations: tuple[Duty, ...] = ()
     advice: tuple[Duty, ...] = ()
-    categories: tuple[Category, ...] = ()
+    categories: tuple[RequestCategory, ...] = ()
     """Attributes of the request that were to be repeated."""
     policies: tuple[PolicyName, ...] = ()
 
 
-Response = tuple[Result, ...]
+XacmlResponse = tuple[XacmlResult, ...]
 
 
-def show_response(response: Response) -> str:
-    """A response as XML."""
+def show_response(response: XacmlResponse) -> str:
+    """Return a response as XML."""
     lines = [f'<Response xmlns="{CORE}">']
     for result in response:
         lines.append("  <Result>")
@@ -37,7 +37,7 @@ def show_response(response: Response) -> str:
     return "\n".join([*lines, "</Response>", ""])
 
 
-def _result(result: Result) -> Iterator[str]:
+def _result(result: XacmlResult) -> Iterator[str]:
     yield f"<Decision>{result.decision}</Decision>"
     yield from _status(result.status)
     yield from _duties("Obligations", "Obligation", "ObligationId", result.obligations)
@@ -65,15 +65,15 @@ def _status(status: Status) -> Iterator[str]:
     yield "</Status>"
 
 
-def show_missing(one: Missing, namespace: str = "") -> str:
-    """The element that names a missing attribute."""
+def show_missing(one: MissingAttribute, namespace: str = "") -> str:
+    """Return the element that names a missing attribute."""
     issuer = f" Issuer={quoteattr(one.issuer)}" if one.issuer is not None else ""
     named = f"Category={quoteattr(one.category)} AttributeId={quoteattr(one.id)} DataType={quoteattr(one.type)}"
     return f"<MissingAttributeDetail{namespace} {named}{issuer}/>"
 
 
 def printable(text: str) -> str:
-    """A text without what XML cannot have."""
+    """Return a text without what XML cannot have."""
     return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
 
 
@@ -93,7 +93,7 @@ def _duties(around: str, tag: str, name: str, duties: Iterable[Duty]) -> Iterato
 
 
 def show_typed(tag: str, attributes: str, type_uri: str, value: Value) -> str:
-    """An element with a value of a type; of a path, with its category and prefixes."""
+    """Return an element with a value of a type; of a path, with its category and prefixes."""
     if type_uri not in DATA_TYPES:
         return f"<{tag}{attributes} DataType={quoteattr(type_uri)}>{escape(value, _CR)}</{tag}>"
     if type_uri == XPATH_EXPRESSION:
@@ -106,8 +106,8 @@ def show_typed(tag: str, attributes: str, type_uri: str, value: Value) -> str:
 _CR = {"\r": "&#13;"}
 
 
-def show_category(category: Category) -> Iterator[str]:
-    """The lines of an `Attributes` element."""
+def show_category(category: RequestCategory) -> Iterator[str]:
+    """Yield the lines of an `Attributes` element."""
     named = f" xml:id={quoteattr(category.id)}" if category.id is not None else ""
     yield f"<Attributes Category={quoteattr(category.name)}{named}>"
     if category.content is not None:

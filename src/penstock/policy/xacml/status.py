@@ -6,7 +6,7 @@ from penstock.model.errors import PolicyError
 from penstock.policy.xacml.names import MISSING_ATTRIBUTE, OK, PROCESSING_ERROR, SYNTAX_ERROR
 
 
-class Missing(NamedTuple):
+class MissingAttribute(NamedTuple):
     """An attribute that a decision needed (5.58, MissingAttributeDetail)."""
 
     category: str
@@ -20,7 +20,7 @@ class Status(NamedTuple):
 
     code: str = OK
     message: str = ""
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingAttribute, ...] = ()
 
 
 FINE = Status()
@@ -34,7 +34,7 @@ class XacmlError(PolicyError):
         self.status = Status(code, what)
 
     def at(self, where: str) -> "XacmlError":
-        """The same error, with its place before it."""
+        """Return the same error, with its place before it."""
         text = f"{where}: {self}"
         return Unsupported(text) if isinstance(self, Unsupported) else XacmlError(text, self.status.code)
 
@@ -55,20 +55,20 @@ class Indeterminate(Exception):
 
 
 def ill_typed(message: str) -> XacmlError:
-    """The error of a policy whose types do not fit: no syntax error, as the public cases have it (IIC003)."""
+    """Return the error of a policy whose types do not fit: no syntax error, as the public cases have it (IIC003)."""
     return XacmlError(message, PROCESSING_ERROR)
 
 
 def unprocessable(message: str) -> Indeterminate:
-    """The error of a function that has no value for these arguments."""
+    """Return the error of a function that has no value for these arguments."""
     return Indeterminate(Status(PROCESSING_ERROR, message))
 
 
 def malformed(message: str) -> Indeterminate:
-    """The error of a text that is not of its type, found only now."""
+    """Return the error of a text that is not of its type, found only now."""
     return Indeterminate(Status(SYNTAX_ERROR, message))
 
 
-def lacking(missing: Missing) -> Indeterminate:
-    """The error of an attribute that must be present and is not."""
+def lacking(missing: MissingAttribute) -> Indeterminate:
+    """Return the error of an attribute that must be present and is not."""
     return Indeterminate(Status(MISSING_ATTRIBUTE, f"`{missing.id}` is missing", (missing,)))

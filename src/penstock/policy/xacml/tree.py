@@ -7,13 +7,13 @@ from enum import StrEnum
 from penstock.policy.xacml.values.values import Value
 
 
-class Effect(StrEnum):
+class XacmlEffect(StrEnum):
     PERMIT = "Permit"
     DENY = "Deny"
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralValue:
     type: str
     value: Value
 
@@ -49,7 +49,7 @@ class FunctionName:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class VariableReference:
     """The value of a variable of the policy."""
 
     variable: str
@@ -61,17 +61,17 @@ class Apply:
     arguments: tuple["Expression", ...]
 
 
-Expression = Literal | Designator | Selector | FunctionName | Reference | Apply
+Expression = LiteralValue | Designator | Selector | FunctionName | VariableReference | Apply
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class TargetMatch:
     function: str
-    literal: Literal
+    literal: LiteralValue
     source: Designator | Selector
 
 
-AllOf = tuple[Match, ...]
+AllOf = tuple[TargetMatch, ...]
 AnyOf = tuple[AllOf, ...]
 Target = tuple[AnyOf, ...]
 """Each of its parts must have one alternative of which every match holds. Without parts, it matches everything."""
@@ -90,14 +90,14 @@ class DutyExpression:
     """An obligation or advice, and the decision that it goes with."""
 
     id: str
-    on: Effect
+    on: XacmlEffect
     assignments: tuple[Assignment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class XacmlRule:
     id: str
-    effect: Effect
+    effect: XacmlEffect
     target: Target = ()
     condition: Expression | None = None
     obligations: tuple[DutyExpression, ...] = ()
@@ -106,12 +106,12 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class XacmlPolicy:
     id: str
     version: str
     algorithm: str
     target: Target = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[XacmlRule, ...] = ()
     variables: tuple[tuple[str, Expression], ...] = ()
     obligations: tuple[DutyExpression, ...] = ()
     advice: tuple[DutyExpression, ...] = ()
@@ -134,24 +134,24 @@ class PolicyReference:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicySet:
+class XacmlPolicySet:
     id: str
     version: str
     algorithm: str
     target: Target = ()
-    children: tuple["Policy | PolicySet | PolicyReference", ...] = ()
+    children: tuple["XacmlPolicy | XacmlPolicySet | PolicyReference", ...] = ()
     obligations: tuple[DutyExpression, ...] = ()
     advice: tuple[DutyExpression, ...] = ()
     description: str = ""
 
 
-Root = Policy | PolicySet
+Root = XacmlPolicy | XacmlPolicySet
 
 
 def inside(root: Root) -> Iterator[Root]:
-    """The policy itself, and all that are written inside it."""
+    """Yield the policy itself, and all that are written inside it."""
     yield root
-    if isinstance(root, PolicySet):
+    if isinstance(root, XacmlPolicySet):
         for child in root.children:
             if not isinstance(child, PolicyReference):
                 yield from inside(child)

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from penstock.language.limits import MOST_XPATH
-from penstock.model.content.bounds import MOST_BYTES, MOST_XPATH_WORK
+from penstock.language.limits import MAX_XPATH
+from penstock.model.content.bounds import MAX_BYTES, MAX_XPATH_WORK
 from penstock.model.content.xml import read_xml
 from penstock.model.content.xpath import Document
-from penstock.model.content.xpath_cost import ENDS, FUNCTIONS, OPERATOR_NAMES, Cost, Token, cost, tokens_of
+from penstock.model.content.xpath_cost import ENDS, FUNCTIONS, OPERATOR_NAMES, Cost, XPathToken, cost, tokens_of
 from penstock.model.errors import ContentError
 from penstock.policy.xacml.names import SYNTAX_ERROR
 from penstock.policy.xacml.status import Indeterminate, Status, XacmlError, malformed, unprocessable
@@ -19,7 +19,7 @@ Prefixes = tuple[tuple[str, str], ...]
 Node = Any
 """An element, or a text or attribute that knows its element."""
 
-_MOST_ALL_WORK = 5 * MOST_XPATH_WORK
+_MAX_ALL_WORK = 5 * MAX_XPATH_WORK
 """Steps of all expressions of one decision."""
 
 
@@ -31,10 +31,10 @@ class _Path(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_path(path: str, prefixes: Prefixes) -> _Path:
-    """An expression, ready to use; raises `XacmlError` if it is none."""
+    """Return an expression, ready to use; raises `XacmlError` if it is none."""
     try:
-        if len(path) > MOST_XPATH:
-            raise ContentError(f"it has more than {MOST_XPATH} characters")
+        if len(path) > MAX_XPATH:
+            raise ContentError(f"it has more than {MAX_XPATH} characters")
         estimate = cost(path, frozenset(prefix for prefix, _ in prefixes))
         known = dict(prefixes)
         # Without EXSLT's regular expressions: they are Python's, which may take for ever.
@@ -50,7 +50,7 @@ _SMALLEST = etree.fromstring(b"<a/>")
 
 
 def _absolute(path: str) -> str:
-    """The same expression, where paths that begin at the context node begin at the document (7.3.7).
+    """Return the same expression, where paths that begin at the context node begin at the document (7.3.7).
 
     lxml has no way to begin at the document node. What stands in predicates begins at other nodes anyway.
     """
@@ -73,13 +73,13 @@ def _absolute(path: str) -> str:
     return "".join(said)
 
 
-def _is_step(token: Token, after: str) -> bool:
+def _is_step(token: XPathToken, after: str) -> bool:
     if token.kind == "name":
         return not (after == "(" and token.text in FUNCTIONS)
     return token.text in (".", "..", "@", "*")
 
 
-class Content:
+class RequestContent:
     """The content of a category: one document, parsed when it is first asked."""
 
     __slots__ = ("_document", "data")
@@ -92,7 +92,7 @@ class Content:
         return f"Content({self.data!r})"
 
     def select(self, path: str, prefixes: Prefixes, work: "Work", context: Node | None = None) -> list[Node]:
-        """The nodes that an expression finds; raises `Indeterminate`."""
+        """Return the nodes that an expression finds; raises `Indeterminate`."""
         document = self._parsed()
         try:
             compiled = compile_path(path, prefixes)
@@ -128,18 +128,18 @@ class Work:
 
     def charge(self, steps: int, path: str) -> None:
         self._spent += steps
-        if steps > MOST_XPATH_WORK or self._spent > _MOST_ALL_WORK:
+        if steps > MAX_XPATH_WORK or self._spent > _MAX_ALL_WORK:
             raise unprocessable(f"`{path}` would take too long on a document of this size")
 
 
 def text_of(nodes: list[Node], path: str) -> Iterator[str]:
-    """The text of each node; raises `Indeterminate`."""
+    """Yield the text of each node; raises `Indeterminate`."""
     length = 0
     for node in nodes:
         text = "".join(map(str, node.itertext())) if isinstance(node, etree._Element) else _plain(node)
         length += len(text)
-        if length > MOST_BYTES:  # elements inside each other have the same text again and again
-            raise unprocessable(f"`{path}` finds more than {MOST_BYTES} characters")
+        if length > MAX_BYTES:  # elements inside each other have the same text again and again
+            raise unprocessable(f"`{path}` finds more than {MAX_BYTES} characters")
         yield text
 
 
@@ -160,7 +160,7 @@ def key_of(node: Node) -> tuple[Any, str]:
 
 
 def is_at_or_below(node: Node, keys: set[tuple[Any, str]]) -> bool:
-    """Whether a node, or an element that it is in, is among these."""
+    """Return whether a node, or an element that it is in, is among these."""
     key = key_of(node)
     if key in keys:
         return True

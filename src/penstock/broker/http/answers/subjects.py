@@ -21,9 +21,9 @@ from penstock.journal import jobs
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
 from penstock.model.subject import Subject
-from penstock.policy.access.acl import Rule
+from penstock.policy.access.acl import AclRule
 from penstock.policy.contracts.contract_set import Contracts
-from penstock.policy.contracts.fit import Way, match, way
+from penstock.policy.contracts.fit import FitReport, match, way
 from penstock.policy.tokens.rights import TokenRights
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class AccessClause(msgspec.Struct, frozen=True):
     why: str
 
 
-class ContractFit(Way, frozen=True):
+class ContractFit(FitReport, frozen=True):
     """The fit of a contract of the subject with another's, for one want and by one rule."""
 
     role: Role
@@ -220,7 +220,7 @@ def _rights(place: _Place) -> Iterator[AccessClause]:
     yield AccessClause(at, "acl", "denies", "read and write", "all else", rights.otherwise)
 
 
-def _line(at: str, rule: Rule) -> AccessClause:
+def _line(at: str, rule: AclRule) -> AccessClause:
     if rule.access == "deny":
         return AccessClause(at, "acl", "denies", "read and write", rule.filter, f"by {rule.source}")
     may: May = "read and write" if rule.access == "readwrite" else rule.access

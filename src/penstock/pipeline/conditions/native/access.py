@@ -5,11 +5,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from penstock.language import types
-from penstock.language.errors import Kind
+from penstock.language.errors import FailureKind
 from penstock.language.values import Uint, as_key
-from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native.parts import (
-    Cell,
+    ColumnCell,
     Constant,
     Entries,
     Items,
@@ -32,31 +32,31 @@ from penstock.pipeline.conditions.native.parts import (
 from penstock.pipeline.conditions.native.relations import may_be_key, present
 from penstock.pipeline.conditions.native.shapes import KEPT, common, fitted, read, shape_of, stored
 
-_MISSING = Kind.NO_SUCH_ATTRIBUTE
+_MISSING = FailureKind.NO_SUCH_ATTRIBUTE
 
 
-def field(record: Cell, name: str) -> Part:
-    """A field of a record."""
+def field(record: ColumnCell, name: str) -> Part:
+    """Return a field of a record."""
     assert isinstance(record.shape, StructType)
-    found = next((each for each in record.shape.fields if each.name == name), None)
-    if found is None:
+    struct_field = next((each for each in record.shape.fields if each.name == name), None)
+    if struct_field is None:
         return _missing(record)
     column = record.value.getField(name)
-    if isinstance(found.dataType, NullType):
+    if isinstance(struct_field.dataType, NullType):
         return made(types.NULL, F.lit(None), (record,), before=no_nulls(record), nullable=True)
-    value = read(found.dataType, column)
-    shape = shape_of(found.dataType)
-    if not found.nullable and not record.errors and not record.nullable:
-        return Cell(shape, value)
+    value = read(struct_field.dataType, column)
+    shape = shape_of(struct_field.dataType)
+    if not struct_field.nullable and not record.errors and not record.nullable:
+        return ColumnCell(shape, value)
     missing = where(column.isNull(), _MISSING)
     if record.path or not (record.errors or record.nullable):
         # Where what it is a field of is missing, so is the field.
-        return Cell(shape, value, (missing,), path=True, weight=2, burden=2)
+        return ColumnCell(shape, value, (missing,), path=True, weight=2, burden=2)
     return made(shape, value, (record,), before=(*no_nulls(record), missing))
 
 
-def _missing(operand: Part, *keys: Part) -> Cell:
-    """What is in no case in a map."""
+def _missing(operand: Part, *keys: Part) -> ColumnCell:
+    """Return the outcome for a key that no map has."""
     return never(*errors_of(operand, *keys), *no_nulls(operand), kind(_MISSING))
 
 
@@ -65,7 +65,7 @@ def select(operand: Part, name: str) -> Part:
     if is_never(operand):
         return operand
     if kind_of(operand) is not dict:
-        return fail(Kind.NO_MATCHING_OVERLOAD, operand)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, operand)
     return _entry(operand, Constant(name))
 
 
@@ -74,16 +74,16 @@ def has(operand: Part, name: str) -> Part:
     match opened(operand):
         case Entries(entries):
             column = unless_failed(F.lit(any(key == name for key, _ in entries)), operand)
-        case Cell(StructType() as shape) as record:
+        case ColumnCell(StructType() as shape) as record:
             there = present(record, name) if name in shape.names else F.lit(False)
             column = unless_failed(there, solid(record))
-        case Cell(MapType() as shape, value):
+        case ColumnCell(MapType() as shape, value):
             keyed = KEPT[types.STRING] == shape.keyType
             column = F.map_contains_key(value, F.lit(name)) if keyed else unless_failed(F.lit(False), operand)
         case _ if is_never(operand):
             return operand
         case _:
-            return fail(Kind.NO_MATCHING_OVERLOAD, operand)
+            return fail(FailureKind.NO_MATCHING_OVERLOAD, operand)
     return made(types.BOOL, column, (operand,), before=no_nulls(operand), uses=2)
 
 
@@ -95,35 +95,35 @@ def index(operand: Part, key: Part) -> Part:
         return _element(opened(operand), key)
     if kind_of(operand) is dict:
         return _entry(operand, key)
-    return fail(Kind.NO_MATCHING_OVERLOAD, operand, key)
+    return fail(FailureKind.NO_MATCHING_OVERLOAD, operand, key)
 
 
 def _entry(operand: Part, key: Part) -> Part:
     match opened(operand), key:
-        case Cell(StructType()) as record, Constant(str(name)):
+        case ColumnCell(StructType()) as record, Constant(str(name)):
             return field(record, name)
-        case Cell(StructType()) as record, _ if kind_of(key) is str:
-            raise Gap("a key from content")
-        case Cell(MapType()) as map_, _:
+        case ColumnCell(StructType()) as record, _ if kind_of(key) is str:
+            raise NativeGap("a key from content")
+        case ColumnCell(MapType()) as map_, _:
             return _value(map_, key)
         case Entries(entries), Constant(value):
             known = dict(entries)
             if type(value) not in (list, dict) and as_key(value) in known:
                 return _chosen(known[as_key(value)], operand, key)
         case Entries(), _ if kind_of(key) not in (list, dict):
-            raise Gap("a key from content")
+            raise NativeGap("a key from content")
     return _missing(operand, key)
 
 
-def _value(map_: Cell, key: Part) -> Part:
-    """The value for a key of a map."""
+def _value(map_: ColumnCell, key: Part) -> Part:
+    """Return the value for a key of a map."""
     assert isinstance(map_.shape, MapType)
     data = map_.shape.valueType
     if kind_of(key) in (list, dict) or is_null(key):
         return _missing(map_, key)
     if KEPT.get(cell(key).shape) != map_.shape.keyType or cell(key).nullable:
         if may_be_key(key, map_):
-            raise Gap("a key from content")
+            raise NativeGap("a key from content")
         return _missing(map_, key)
     column = F.try_element_at(map_.value, cell(key).value)
     missing = where(~F.map_contains_key(map_.value, cell(key).value), _MISSING)
@@ -134,37 +134,37 @@ def _value(map_: Cell, key: Part) -> Part:
 
 
 def _chosen(part: Part, *operands: Part) -> Part:
-    """One of the parts of what is known; the others may have failed before."""
+    """Return one of the parts of what is known; the others may have failed before."""
     errors = errors_of(*operands)
     if not errors:
         return part
     if is_never(part):
         return never(*errors)
     if kind_of(part) in (list, dict):
-        if not isinstance(part, Cell):
-            raise Gap("values of different types")
+        if not isinstance(part, ColumnCell):
+            raise NativeGap("values of different types")
         return made(part.shape, unless_failed(part.value, *operands), operands, nullable=part.nullable, uses=2)
-    one = cell(part)
-    return made(one.shape, unless_failed(one.value, *operands), operands, nullable=one.nullable, uses=2)
+    chosen = cell(part)
+    return made(chosen.shape, unless_failed(chosen.value, *operands), operands, nullable=chosen.nullable, uses=2)
 
 
 def _element(operand: Part, key: Part) -> Part:
     if kind_of(key) not in (int, Uint, float):
-        return fail(Kind.NO_MATCHING_OVERLOAD, operand, key)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, operand, key)
     match operand, key:
         case _, Constant(float(number)) if not number.is_integer():
-            return never(*errors_of(operand), *no_nulls(operand), kind(Kind.INVALID_ARGUMENT))
+            return never(*errors_of(operand), *no_nulls(operand), kind(FailureKind.INVALID_ARGUMENT))
         case Items(parts), Constant(number):
             there = 0 <= number < len(parts)
-            return _chosen(parts[int(number)], operand) if there else fail(Kind.OUT_OF_RANGE, operand)
+            return _chosen(parts[int(number)], operand) if there else fail(FailureKind.OUT_OF_RANGE, operand)
     array = as_array(operand)
     assert isinstance(array.shape, ArrayType)
     whole, place, uses = _place(cell(key))
     size = F.array_size(array.value)
     before = (
         *no_nulls(array, key),
-        *((where(~whole, Kind.INVALID_ARGUMENT),) if whole is not None else ()),
-        where(F.coalesce((place < 0) | (place >= size), F.lit(True)), Kind.OUT_OF_RANGE),
+        *((where(~whole, FailureKind.INVALID_ARGUMENT),) if whole is not None else ()),
+        where(F.coalesce((place < 0) | (place >= size), F.lit(True)), FailureKind.OUT_OF_RANGE),
     )
     data = array.shape.elementType
     nullable = array.shape.containsNull or isinstance(data, NullType)
@@ -172,8 +172,8 @@ def _element(operand: Part, key: Part) -> Part:
     return made(shape_of(data), read(data, value), (array, key), before=before, nullable=nullable, uses=uses)
 
 
-def _place(key: Cell) -> tuple[Column | None, Column, int]:
-    """Whether a key is a whole number, and as which int; NULL beyond what an array can have."""
+def _place(key: ColumnCell) -> tuple[Column | None, Column, int]:
+    """Return whether a key is a whole number, and as which int; NULL beyond what an array can have."""
     value = key.value
     if key.shape != types.DOUBLE:
         return None, value.try_cast("int"), 2
@@ -182,10 +182,10 @@ def _place(key: Cell) -> tuple[Column | None, Column, int]:
     return whole, F.when(whole & (F.abs(value) < float(1 << 31)), value).cast("int"), 4
 
 
-def as_array(part: Part) -> Cell:
-    """A list as one column; raises `Gap` if its elements have several types."""
+def as_array(part: Part) -> ColumnCell:
+    """Return a list as one column; raises `NativeGap` if its elements have several types."""
     part = opened(part)
-    if isinstance(part, Cell):
+    if isinstance(part, ColumnCell):
         return part
     assert isinstance(part, Items)
     cells = [column(each) for each in part.parts]
@@ -194,15 +194,15 @@ def as_array(part: Part) -> Cell:
     return made(ArrayType(data, nullable), unless_failed(F.array(*columns), part), part.parts, uses=2)
 
 
-def column(part: Part) -> Cell:
-    """A part as one column; raises `Gap` if it would need several types."""
+def column(part: Part) -> ColumnCell:
+    """Return a part as one column; raises `NativeGap` if it would need several types."""
     if kind_of(part) is list:
         return as_array(part)
-    if kind_of(part) is dict and not isinstance(part, Cell):
-        raise Gap("values of different types")
+    if kind_of(part) is dict and not isinstance(part, ColumnCell):
+        raise NativeGap("values of different types")
     return cell(part)
 
 
-def in_list(cells: list[Cell]) -> tuple[DataType, bool]:
-    """The type of a list's elements as a column has it, and whether one may be null."""
+def in_list(cells: list[ColumnCell]) -> tuple[DataType, bool]:
+    """Return the type of a list's elements as a column has it, and whether one may be null."""
     return common([stored(each.shape) for each in cells]), any(each.nullable for each in cells)

@@ -14,13 +14,13 @@ from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.functions import Overload
 from penstock.language.evaluators.patterns import match_cost
 from penstock.language.evaluators.work import CHARACTERS, parts
-from penstock.language.limits import MOST_MATCHED, MOST_SIZE, MOST_WORK
+from penstock.language.limits import MAX_MATCHED, MAX_SIZE, MAX_WORK
 from penstock.language.tree import (
     Attribute,
     Binary,
     Call,
     Conditional,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -29,17 +29,17 @@ from penstock.language.tree import (
     Variable,
 )
 from penstock.language.values import Value
-from penstock.model.content.bounds import MOST_NODES
-from penstock.pipeline.conditions.gaps import Gap
+from penstock.model.content.bounds import MAX_NODES
+from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native.parts import Constant, Entries, Items, Part, kind_of
 
-_TEXT = MOST_SIZE // CHARACTERS
+_TEXT = MAX_SIZE // CHARACTERS
 """Steps for all texts of a content together, and for each text that a condition can make."""
 
 _LONG = (str, bytes, list, dict)
 
 
-class _Loop(NamedTuple):
+class _ChargedLoop(NamedTuple):
     macro: Macro
     most: int
     """How often its body is evaluated at most."""
@@ -51,28 +51,28 @@ class Bill:
     def __init__(self) -> None:
         self._steps: dict[Hashable, float] = {}
         self._place: tuple[Hashable, ...] = ()
-        self._loops: tuple[_Loop, ...] = ()
+        self._loops: tuple[_ChargedLoop, ...] = ()
 
     @property
     def total(self) -> float:
-        """The most steps that an evaluation takes."""
+        """Return the most steps that an evaluation takes."""
         return sum(self._steps.values())
 
     def check(self) -> None:
-        """Raises `Gap` if that is more than it may take."""
-        if self.total > MOST_WORK:
-            raise Gap("work that has to be counted")
+        """Raise `NativeGap` if that is more than it may take."""
+        if self.total > MAX_WORK:
+            raise NativeGap("work that has to be counted")
 
     @contextmanager
     def inside(self, macro: Macro, most: int, element: int = 0) -> Iterator[None]:
-        """What is charged inside is so for the body of a macro, for so many elements."""
+        """Charge what is charged within the context for the body of a macro, for so many elements."""
         before = self._place, self._loops
-        self._place, self._loops = (*self._place, id(macro), element), (*self._loops, _Loop(macro, most))
+        self._place, self._loops = (*self._place, id(macro), element), (*self._loops, _ChargedLoop(macro, most))
         yield
         self._place, self._loops = before
 
     def of_constants(self, node: Tree, steps: int) -> None:
-        """What is calculated already."""
+        """Charge what is calculated already."""
         self._add(node, steps * self._times())
 
     def macro(self, node: Macro, range_: Part) -> int:
@@ -82,7 +82,7 @@ class Bill:
         return most
 
     def binary(self, node: Binary, overload: Overload | None, left: Part, right: Part) -> None:
-        """An operator."""
+        """Charge an operator."""
         if node.operator == "in":
             self._membership(node, left, right)
         elif node.operator == "+":
@@ -105,13 +105,13 @@ class Bill:
         self._add(node, (0 if isinstance(node.right, ListOf) else elements) * self._times() + inside)
 
     def call(self, node: Call, overload: Overload | None, given: tuple[Part, ...]) -> None:
-        """A function; patterns are constant."""
+        """Charge a function; patterns are constant."""
         if overload is None or overload.cost is None:
             return
         if overload.cost is match_cost:
             assert isinstance(given[-1], Constant)
             with suppress(EvaluationError):  # what is no pattern always fails
-                self._add(node, match_cost(range(MOST_MATCHED), given[-1].value) * self._times())
+                self._add(node, match_cost(range(MAX_MATCHED), given[-1].value) * self._times())
             return
         operands = list(zip(node.operands, given, strict=True))
         steps = overload.cost(*[self._longest(*operand) for operand in operands])
@@ -121,32 +121,32 @@ class Bill:
         self._steps[id(node), self._place] = steps
 
     def _times(self, about: Tree | None = None) -> int:
-        """How often a part is evaluated at most.
+        """Return how often a part is evaluated at most.
 
         Where its cost is that of going through something that macros found in content, these do not count: all that
         they find together is no more than the content.
         """
-        found = self._found_by(about) if about is not None else []
-        return math.prod(loop.most for loop in self._loops if loop not in found)
+        loops = self._found_by(about) if about is not None else []
+        return math.prod(loop.most for loop in self._loops if loop not in loops)
 
-    def _found_by(self, tree: Tree) -> list[_Loop]:
-        """The macros that lead from content to a value, if it comes from content by macros."""
-        found: list[_Loop] = []
+    def _found_by(self, tree: Tree) -> list[_ChargedLoop]:
+        """Return the macros that lead from content to a value, if it comes from content by macros."""
+        passed: list[_ChargedLoop] = []
         loops = list(self._loops)
         while isinstance(root := _root(tree), Variable):
             while loops and loops[-1].macro.variable != root.name:
                 loops.pop()
             if not loops:  # it is given from outside
                 return []
-            found.append(loops.pop())
-            tree = found[-1].macro.range
-        return found if isinstance(root, Attribute) else []
+            passed.append(loops.pop())
+            tree = passed[-1].macro.range
+        return passed if isinstance(root, Attribute) else []
 
     def _is_content(self, tree: Tree) -> bool:
         return isinstance(_root(tree), Attribute) or bool(self._found_by(tree))
 
     def _elements(self, tree: Tree, part: Part | None = None) -> int:
-        """The most elements that a list has."""
+        """Return the most elements that a list has."""
         match part:
             case Constant(value):
                 return len(value)
@@ -162,10 +162,10 @@ class Bill:
             case Conditional(_, yes, no):
                 return max(self._elements(yes), self._elements(no))
             case _:
-                return MOST_NODES if self._is_content(tree) else MOST_SIZE
+                return MAX_NODES if self._is_content(tree) else MAX_SIZE
 
     def _depth(self, tree: Tree, part: Part | None = None) -> float:
-        """The most steps that going through a value takes, with all that is inside it."""
+        """Return the most steps that going through a value takes, with all that is inside it."""
         if part is not None and kind_of(part) not in _LONG:
             return 0
         if isinstance(part, Constant):
@@ -181,13 +181,13 @@ class Bill:
                 return max(self._depth(yes), self._depth(no))
         if part is not None and kind_of(part) in (str, bytes):
             return _TEXT
-        return MOST_NODES + _TEXT if self._is_content(tree) else math.inf
+        return MAX_NODES + _TEXT if self._is_content(tree) else math.inf
 
     def _longest(self, tree: Tree, part: Part) -> object:
-        """Something that is as long as the longest value of a part."""
+        """Return a value that is as long as the longest one of a part."""
         if isinstance(part, Constant):
             return part.value
-        return range(self._elements(tree, part) if kind_of(part) is list else MOST_SIZE)
+        return range(self._elements(tree, part) if kind_of(part) is list else MAX_SIZE)
 
 
 def _steps_through(value: Value) -> int:
@@ -203,10 +203,10 @@ def _steps_through(value: Value) -> int:
 
 
 def _root(tree: Tree) -> Tree:
-    """What a value is a part of."""
+    """Return what a value is a part of."""
     while True:
         match tree:
-            case Select(operand, _) | Index(operand, _) | Macro("filter", operand):
+            case Select(operand, _) | IndexAccess(operand, _) | Macro("filter", operand):
                 tree = operand
             case _:
                 return tree

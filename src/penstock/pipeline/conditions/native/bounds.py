@@ -14,7 +14,7 @@ _TOP = 10**_DIGITS - 1
 
 
 def within(number: Column, least: int, most: int) -> Column:
-    """A whole number of at most 28 digits, as a decimal; NULL beyond the bounds."""
+    """Return a whole number of at most 28 digits, as a decimal; NULL beyond the bounds."""
     from_above, from_below = _TOP - most, least + _TOP
     low_enough = (number.cast("decimal(28,0)") + F.lit(Decimal(from_above))).try_cast(f"decimal({_DIGITS},0)")
     high_enough = (low_enough - F.lit(Decimal(from_above + from_below))).try_cast(f"decimal({_DIGITS},0)")

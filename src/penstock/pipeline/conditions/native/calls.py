@@ -6,18 +6,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from penstock.language import types
-from penstock.language.errors import EvaluationError, Kind
+from penstock.language.errors import EvaluationError, FailureKind
 from penstock.language.evaluators.functions import Overloads
 from penstock.language.evaluators.patterns import compiled
 from penstock.language.evaluators.times import fixed_offset
-from penstock.language.limits import MOST_MATCHED, MOST_SIZE
+from penstock.language.limits import MAX_MATCHED, MAX_SIZE
 from penstock.language.values import Duration, Timestamp, TypeName, Uint, Value
 from penstock.language.values import kind as name_of_type
-from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native import arithmetic, conversions, times
 from penstock.pipeline.conditions.native.access import as_array, column
 from penstock.pipeline.conditions.native.parts import (
-    Cell,
+    ColumnCell,
     Constant,
     Entries,
     Items,
@@ -36,7 +36,7 @@ from penstock.pipeline.conditions.native.parts import (
 from penstock.pipeline.conditions.native.patterns import native_pattern
 from penstock.pipeline.conditions.native.relations import present
 from penstock.pipeline.conditions.native.shapes import common, fitted, stored
-from penstock.pipeline.conditions.native.tables import Made, Native, Table
+from penstock.pipeline.conditions.native.tables import Native, NativeCall, Table
 
 TABLE: Table = {
     **arithmetic.OPERATORS,
@@ -60,10 +60,10 @@ _TYPE_NAMES = {type(value): name_of_type(value) for value in _EXAMPLES}
 
 
 def called(function: str, overloads: Overloads | None, parts: tuple[Part, ...]) -> Part:
-    """A function of arguments that are not all constant; none of them fails in any case."""
+    """Return a function of arguments that are not all constant; none of them fails in any case."""
     kinds = tuple(map(kind_of, parts))
     if overloads is None or (kinds not in overloads and (object,) * len(parts) not in overloads):
-        return fail(Kind.NO_MATCHING_OVERLOAD, *parts)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, *parts)
     match function, kinds:
         case "dyn", _:
             return parts[0]
@@ -76,7 +76,7 @@ def called(function: str, overloads: Overloads | None, parts: tuple[Part, ...]) 
         case _ if kinds[0] is Timestamp and function.startswith("get"):
             return _on_calendar(function, *parts)
     if (function, kinds) in TABLE_OF_GAPS:
-        raise Gap(TABLE_OF_GAPS[function, kinds])
+        raise NativeGap(TABLE_OF_GAPS[function, kinds])
     return _run(TABLE[function, kinds], *parts)
 
 
@@ -84,41 +84,41 @@ def calculated(symbol: str, overloads: Overloads, left: Part, right: Part) -> Pa
     """`left + right` and other arithmetic."""
     kinds = kind_of(left), kind_of(right)
     if kinds not in overloads:
-        return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
     return _joined(opened(left), opened(right)) if kinds == (list, list) else _run(TABLE[symbol, kinds], left, right)
 
 
 def negated(part: Part) -> Part:
     """`-part`"""
     native = arithmetic.NEGATION.get(kind_of(part))
-    return fail(Kind.NO_MATCHING_OVERLOAD, part) if native is None else _run(native, part)
+    return fail(FailureKind.NO_MATCHING_OVERLOAD, part) if native is None else _run(native, part)
 
 
-def _run(native: Native, *parts: Part) -> Cell:
+def _run(native: Native, *parts: Part) -> ColumnCell:
     return _cell(native(*[column(part).value for part in parts]), *parts)
 
 
-def _cell(result: Made, *parts: Part) -> Cell:
+def _cell(result: NativeCall, *parts: Part) -> ColumnCell:
     before = no_nulls(*parts) + result.before
     return made(result.shape, result.value, parts, fails=result.fails, before=before, uses=result.uses)
 
 
-def _type(part: Part) -> Cell:
+def _type(part: Part) -> ColumnCell:
     name = F.lit(_TYPE_NAMES[kind_of(part)])
-    if isinstance(part, Cell) and part.nullable and not is_null(part):
+    if isinstance(part, ColumnCell) and part.nullable and not is_null(part):
         name = F.when(part.value.isNull(), F.lit(_TYPE_NAMES[type(None)])).otherwise(name)
     return made(types.TYPE, unless_failed(name, part), (part,), uses=2)
 
 
-def _size(part: Part) -> Cell:
+def _size(part: Part) -> ColumnCell:
     match part:
         case Items(parts) | Entries(parts):
             size = unless_failed(F.lit(len(parts)), part)
-        case Cell(ArrayType(), value):
+        case ColumnCell(ArrayType(), value):
             size = F.array_size(value)
-        case Cell(MapType(), value):
+        case ColumnCell(MapType(), value):
             size = F.array_size(F.map_keys(value))
-        case Cell(StructType() as shape, value):
+        case ColumnCell(StructType() as shape, value):
             there = F.lit(0)
             for name in shape.names:
                 there = there + present(part, name).cast("int")
@@ -136,32 +136,32 @@ def _joined(left: Part, right: Part) -> Part:
     shape = common([each.shape for each in arrays if isinstance(each.shape, ArrayType)])
     assert isinstance(shape, ArrayType)
     first, second = (fitted(each.value, stored(each.shape), shape) for each in arrays)
-    value = F.when(F.array_size(first) + F.array_size(second) <= MOST_SIZE, F.concat(first, second))
-    return made(shape, value, arrays, before=no_nulls(*arrays), fails=Kind.TOO_COSTLY, uses=2)
+    value = F.when(F.array_size(first) + F.array_size(second) <= MAX_SIZE, F.concat(first, second))
+    return made(shape, value, arrays, before=no_nulls(*arrays), fails=FailureKind.TOO_COSTLY, uses=2)
 
 
-def _matches(text: Part, pattern: Part) -> Cell:
+def _matches(text: Part, pattern: Part) -> ColumnCell:
     if not isinstance(pattern, Constant):
-        raise Gap("a pattern from content")
+        raise NativeGap("a pattern from content")
     try:
         compiled(pattern.value)
     except EvaluationError as error:
         return never(*errors_of(text), *no_nulls(text), kind(error.failure.kind))
     test = native_pattern(pattern.value)
     if test is None:
-        raise Gap("matches")
-    found = F.when(F.length(column(text).value) <= MOST_MATCHED, test(column(text).value))
-    return _cell(Made(types.BOOL, found, Kind.TOO_COSTLY, uses=2), text)
+        raise NativeGap("matches")
+    matched = F.when(F.length(column(text).value) <= MAX_MATCHED, test(column(text).value))
+    return _cell(NativeCall(types.BOOL, matched, FailureKind.TOO_COSTLY, uses=2), text)
 
 
-def _on_calendar(function: str, moment: Part, zone: Part | None = None) -> Cell:
+def _on_calendar(function: str, moment: Part, zone: Part | None = None) -> ColumnCell:
     nanos = column(moment).value
     parts = (moment,) if zone is None else (moment, zone)
     if function == "getMilliseconds":
         result = times.milliseconds(nanos)
-        return _cell(Made(result.shape, unless_failed(result.value, *parts), uses=2), *parts)
+        return _cell(NativeCall(result.shape, unless_failed(result.value, *parts), uses=2), *parts)
     name = "UTC" if zone is None else zone.value if isinstance(zone, Constant) else ""
     offset = fixed_offset("00:00" if name == "UTC" else name)
     if offset is None:
-        raise Gap("a time zone by name")
+        raise NativeGap("a time zone by name")
     return _cell(times.on_calendar(function, nanos, int(offset.total_seconds())), *parts)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from penstock.language import types
-from penstock.language.errors import EvaluationError, Kind
+from penstock.language.errors import EvaluationError, FailureKind
 from penstock.language.evaluators.functions import (
     FUNCTIONS,
     METHODS,
@@ -35,7 +35,7 @@ from penstock.language.tree import (
     Call,
     Conditional,
     Has,
-    Index,
+    IndexAccess,
     ListOf,
     Literal,
     Macro,
@@ -50,14 +50,14 @@ from penstock.language.tree import (
     reads,
 )
 from penstock.language.values import TypeName, Uint, Value, keys, make_map
-from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native import macros
 from penstock.pipeline.conditions.native.access import column, field, has, index, select
 from penstock.pipeline.conditions.native.bill import Bill
 from penstock.pipeline.conditions.native.calls import calculated, called, negated
 from penstock.pipeline.conditions.native.parts import (
     NEVER,
-    Cell,
+    ColumnCell,
     Constant,
     Entries,
     Items,
@@ -77,44 +77,48 @@ from penstock.pipeline.conditions.native.parts import (
 from penstock.pipeline.conditions.native.relations import contains, equality, order, present
 from penstock.pipeline.conditions.native.shapes import common, fitted, stored
 
-_MOST_WRITTEN_OUT = 50
+_MAX_WRITTEN_OUT = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class NativeOutcome:
     """What a condition comes to in each row: a bool, NULL where it fails, and the kind of the failure."""
 
     value: Column
     error: Column
 
 
-def compile_native(tree: Tree, schema: StructType, content: Column, given: "Scope" = MappingProxyType({})) -> Outcome:
-    """A condition over content in a struct, as Spark's own expressions; raises `Gap`. Variables may be `given`."""
-    compiler = _Compiler(Cell(schema, content))
-    found = truth(compiler.part(tree, given))
+def compile_native(
+    tree: Tree, schema: StructType, content: Column, given: "Scope" = MappingProxyType({})
+) -> NativeOutcome:
+    """Return a condition over content in a struct as Spark's own expressions; raises `NativeGap`."""
+    compiler = _ColumnCompiler(ColumnCell(schema, content))
+    outcome = truth(compiler.part(tree, given))
     compiler.bill.check()
-    error = F.coalesce(F.lit(None).cast("string"), *found.errors)
+    error = F.coalesce(F.lit(None).cast("string"), *outcome.errors)
     if reads(tree):
-        unreadable = F.lit(Kind.UNREADABLE_CONTENT.value)
-        return Outcome(F.when(content.isNotNull(), found.value), F.when(content.isNull(), unreadable).otherwise(error))
-    return Outcome(found.value, error)
+        unreadable = F.lit(FailureKind.UNREADABLE_CONTENT.value)
+        return NativeOutcome(
+            F.when(content.isNotNull(), outcome.value), F.when(content.isNull(), unreadable).otherwise(error)
+        )
+    return NativeOutcome(outcome.value, error)
 
 
-def truth(part: Part) -> Cell:
-    """A part where true or false is asked for."""
+def truth(part: Part) -> ColumnCell:
+    """Return a part as true or false."""
     if is_never(part):
         return never(*errors_of(part))
     if kind_of(part) is not bool:
-        return fail(Kind.NO_MATCHING_OVERLOAD, part)
-    found = column(part)
-    return made(types.BOOL, found.value, (found,), before=no_nulls(found)) if found.nullable else found
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, part)
+    value = column(part)
+    return made(types.BOOL, value.value, (value,), before=no_nulls(value)) if value.nullable else value
 
 
 Scope = Mapping[str, Part]
 
 
-class _Compiler:
-    def __init__(self, content: Cell) -> None:
+class _ColumnCompiler:
+    def __init__(self, content: ColumnCell) -> None:
         self._content = content
         self._written_out = 0
         self.bill = Bill()
@@ -122,8 +126,8 @@ class _Compiler:
     def part(self, node: Tree, scope: Scope) -> Part:
         try:
             return self._part(node, scope)
-        except Gap as gap:
-            raise gap if gap.at is not None else Gap(gap.construct, node.at) from None
+        except NativeGap as gap:
+            raise gap if gap.at is not None else NativeGap(gap.construct, node.at) from None
 
     def _part(self, node: Tree, scope: Scope) -> Part:
         match node:
@@ -149,13 +153,13 @@ class _Compiler:
                     lambda part: has(part, name),
                     self.part(operand, scope),
                 )
-            case Index(operand, key):
+            case IndexAccess(operand, key):
                 return _folded(index_value, index, *self._parts((operand, key), scope))
             case Call():
                 return self._call(node, scope)
             case XPath():
                 # Columns are not a document; `columns.py` asks the payload if there is one.
-                return fail(Kind.UNREADABLE_CONTENT)
+                return fail(FailureKind.UNREADABLE_CONTENT)
             case Unary("!", operand):
                 return _folded(invert, _inverted, self.part(operand, scope))
             case Unary(_, operand):
@@ -185,7 +189,7 @@ class _Compiler:
     def _has_attribute(self, name: str) -> Part:
         shape = self._content.shape
         assert isinstance(shape, StructType)
-        return Cell(types.BOOL, present(self._content, name)) if name in shape.names else Constant(False)
+        return ColumnCell(types.BOOL, present(self._content, name)) if name in shape.names else Constant(False)
 
     def _call(self, node: Call, scope: Scope) -> Part:
         function = node.function
@@ -225,7 +229,7 @@ class _Compiler:
 
         left, right = self._parts((node.left, node.right), scope)
         written = isinstance(node.right, ListOf)
-        made_of = _folded(lambda one, other: calculate(symbol, one, other, work, written), native, left, right)
+        made_of = _folded(lambda first, second: calculate(symbol, first, second, work, written), native, left, right)
         if work[0]:
             self.bill.of_constants(node, work[0])
         return made_of
@@ -245,7 +249,7 @@ class _Compiler:
         if is_never(range_):
             return range_
         if kind_of(range_) not in (list, dict):
-            return fail(Kind.NO_MATCHING_OVERLOAD, range_)
+            return fail(FailureKind.NO_MATCHING_OVERLOAD, range_)
         if isinstance(range_, Entries) and not errors_of(range_):
             range_ = Items(tuple(map(Constant, keys(dict(range_.parts)))))
         most = self.bill.macro(node, range_)
@@ -255,8 +259,8 @@ class _Compiler:
 
     def _spelled_out(self, node: Macro, items: Items, scope: Scope) -> Part:
         self._written_out += len(items.parts)
-        if self._written_out > _MOST_WRITTEN_OUT:
-            raise Gap("a macro over a long list")
+        if self._written_out > _MAX_WRITTEN_OUT:
+            raise NativeGap("a macro over a long list")
         made_of: list[Part] = []
         for place, item in enumerate(items.parts):
             with self.bill.inside(node, 1, place):
@@ -296,12 +300,12 @@ def _overload(overloads: Overloads | None, parts: tuple[Part, ...]) -> Overload 
     return None if overloads is None else overloads.get(tuple(map(kind_of, parts)))
 
 
-def _one_column(part: Part) -> Cell:
+def _one_column(part: Part) -> ColumnCell:
     return never(*errors_of(part)) if is_never(part) else column(part)
 
 
 def _folded(on_values: Callable[..., Value], on_parts: Callable[..., Part], *parts: Part) -> Part:
-    """A strict function: of constants now, else of columns; what always fails makes it fail."""
+    """Return a strict function: of constants now, else of columns; what always fails makes it fail."""
     values = [part.value for part in parts if isinstance(part, Constant)]
     if len(values) == len(parts):
         try:
@@ -314,8 +318,8 @@ def _folded(on_values: Callable[..., Value], on_parts: Callable[..., Part], *par
 
 
 def _inverted(part: Part) -> Part:
-    found = truth(part)
-    return made(types.BOOL, ~found.value, (found,)) if not is_never(found) else found
+    value = truth(part)
+    return made(types.BOOL, ~value.value, (value,)) if not is_never(value) else value
 
 
 def _combined(deciding: bool, parts: list[Part]) -> Part:
@@ -336,8 +340,8 @@ def _exactly_one(parts: list[Part]) -> Part:
     return made(types.BOOL, count == 1, cells)
 
 
-def _either(test: Cell, yes: Part, no: Part) -> Part:
-    """One of two values, of one type: what always fails is of any, and null goes with any."""
+def _either(test: ColumnCell, yes: Part, no: Part) -> Part:
+    """Return one of two values, of one type: what always fails is of any, and null goes with any."""
     cells = [_one_column(part) for part in (yes, no)]
     shapes = [each.shape for each in cells if each.shape not in (NEVER, types.NULL)]
     shape = shapes[0] if shapes else types.NULL
@@ -347,7 +351,7 @@ def _either(test: Cell, yes: Part, no: Part) -> Part:
     return chosen(shape, test, first, second)
 
 
-def _as(part: Cell, shape: Shape) -> Column:
+def _as(part: ColumnCell, shape: Shape) -> Column:
     if part.shape in (NEVER, types.NULL):
         return F.lit(None)
     return part.value if part.shape == shape else fitted(part.value, stored(part.shape), stored(shape))
@@ -360,7 +364,7 @@ def _map_value(*flat: Value) -> Value:
 def _map(*flat: Part) -> Part:
     names = [part.value for part in flat[::2] if isinstance(part, Constant)]
     if len(names) < len(flat[::2]):
-        raise Gap("a key from content")
+        raise NativeGap("a key from content")
     try:
         known = make_map(zip(names, flat[1::2], strict=True))
     except EvaluationError as error:

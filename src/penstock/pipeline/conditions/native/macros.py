@@ -10,7 +10,7 @@ from penstock.language import types
 from penstock.language.values import keys
 from penstock.pipeline.conditions.native.access import as_array, in_list
 from penstock.pipeline.conditions.native.parts import (
-    Cell,
+    ColumnCell,
     Constant,
     Entries,
     Items,
@@ -23,16 +23,16 @@ from penstock.pipeline.conditions.native.parts import (
 from penstock.pipeline.conditions.native.relations import present
 from penstock.pipeline.conditions.native.shapes import element, fitted, stored
 
-Body = Callable[[Part], Cell]
+Body = Callable[[Part], ColumnCell]
 """What a macro does with an element."""
 
 
-def elements(part: Part) -> Cell:
-    """The elements of a list, or the keys of a map, as an array."""
+def elements(part: Part) -> ColumnCell:
+    """Return the elements of a list, or the keys of a map, as an array."""
     match part:
-        case Cell(MapType() as shape, value):
+        case ColumnCell(MapType() as shape, value):
             return made(ArrayType(shape.keyType, False), F.map_keys(value), (part,), before=no_nulls(part))
-        case Cell(StructType() as shape, value):
+        case ColumnCell(StructType() as shape, value):
             names = [F.when(present(part, name), F.lit(name)) for name in shape.names]
             there = F.filter(F.array(*names).cast("array<string>"), lambda name: name.isNotNull())
             there = unless_failed(F.when(value.isNotNull(), there), part)
@@ -45,7 +45,7 @@ def elements(part: Part) -> Cell:
             return made(array.shape, array.value, (array,), before=no_nulls(array))
 
 
-def quantified(array: Cell, deciding: bool, body: Body) -> Cell:
+def quantified(array: ColumnCell, deciding: bool, body: Body) -> ColumnCell:
     """`all` and `exists`: an element that decides does so whatever the others are."""
     loop = _Loop(array)
     # `forall` has logic of three values in every mode of Spark, `exists` has not.
@@ -57,20 +57,20 @@ def quantified(array: Cell, deciding: bool, body: Body) -> Cell:
     return made(types.BOOL, value, (array, loop.sample(body)), before=(error,), uses=2)
 
 
-def exists_one(array: Cell, body: Body) -> Cell:
+def exists_one(array: ColumnCell, body: Body) -> ColumnCell:
     """`exists_one`"""
     loop = _Loop(array)
     count = F.array_size(F.filter(array.value, lambda x: body(loop.at(x)).value))
     return loop.strict(types.BOOL, count == 1, body)
 
 
-def filtered(array: Cell, body: Body) -> Cell:
+def filtered(array: ColumnCell, body: Body) -> ColumnCell:
     """`filter`"""
     loop = _Loop(array)
     return loop.strict(array.shape, F.filter(array.value, lambda x: body(loop.at(x)).value), body)
 
 
-def mapped(array: Cell, body: Body, guard: Body | None) -> Cell:
+def mapped(array: ColumnCell, body: Body, guard: Body | None) -> ColumnCell:
     """`map`"""
     loop = _Loop(array)
     kept = array.value if guard is None else F.filter(array.value, lambda x: guard(loop.at(x)).value)
@@ -79,26 +79,28 @@ def mapped(array: Cell, body: Body, guard: Body | None) -> Cell:
     return loop.strict(ArrayType(data, nullable), value, body, guard)
 
 
-def _fitted(part: Cell, data: DataType) -> Column:
+def _fitted(part: ColumnCell, data: DataType) -> Column:
     return fitted(part.value, stored(part.shape), data)
 
 
 class _Loop:
     """An array that is gone through."""
 
-    def __init__(self, array: Cell) -> None:
+    def __init__(self, array: ColumnCell) -> None:
         assert isinstance(array.shape, ArrayType)
         self._array = array
         self._data: DataType = array.shape.elementType
         self._may_be_null = array.shape.containsNull
 
-    def at(self, x: Column) -> Cell:
+    def at(self, x: Column) -> ColumnCell:
         return element(self._data, x, self._may_be_null)
 
-    def sample(self, body: Body) -> Cell:
-        """What a body makes of an element, for its type and weight."""
+    def sample(self, body: Body) -> ColumnCell:
+        """Return what a body makes of an element, for its type and weight."""
         made_of = body(self.at(F.lit(None)))
-        return Cell(made_of.shape, made_of.value, (), made_of.nullable, weight=made_of.weight, burden=made_of.burden)
+        return ColumnCell(
+            made_of.shape, made_of.value, (), made_of.nullable, weight=made_of.weight, burden=made_of.burden
+        )
 
     def first_error(self, body: Body, guard: Body | None) -> Column:
         def error(x: Column) -> Column:
@@ -110,8 +112,8 @@ class _Loop:
 
         return F.get(F.filter(F.transform(self._array.value, error), lambda each: each.isNotNull()), F.lit(0))
 
-    def strict(self, shape: Shape, value: Column, body: Body, guard: Body | None = None) -> Cell:
-        """What needs every element: the first error is the error of all."""
+    def strict(self, shape: Shape, value: Column, body: Body, guard: Body | None = None) -> ColumnCell:
+        """Return what needs every element: the first error is the error of all."""
         error = self.first_error(body, guard)
         inside = [self.sample(each) for each in (body, guard) if each is not None]
         return made(shape, F.when(error.isNull(), value), (self._array, *inside), before=(error,), uses=3)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_MOST_CHOICES = 64
+_MAX_CHOICES = 64
 
 _TOKEN = re.compile(
     r"""(?P<atom>\\[dDwWsS]|\.|\[\^?-?(?:\\[^A-Za-z0-9]|\\[dws]|[^\\\[\]&^-]-[^\\\[\]&^-]|[^\\\[\]&^-])+-?\]
@@ -25,7 +25,7 @@ _OTHERS = {")": ")", "|": "|", "^": r"\A", "$": r"\z"}
 
 
 def native_pattern(pattern: str) -> Callable[[Column], Column] | None:
-    """The test whether a pattern, which RE2 takes, is found in a string; None if that is a gap."""
+    """Return the test whether a pattern, which RE2 takes, is found in a string; None if that is a gap."""
     tokens = _tokens(pattern)
     if tokens is None or not _is_linear(tokens):
         return None
@@ -55,11 +55,11 @@ def _is_linear(tokens: list[re.Match[str]]) -> bool:
     choices, top_level = _choices(tokens)
     alone = len(endless) == 1 and tokens[0]["other"] == "^" and top_level == 1
     last = endless == [len(tokens) - 1]
-    return choices <= _MOST_CHOICES and (not endless or alone or last)
+    return choices <= _MAX_CHOICES and (not endless or alone or last)
 
 
 def _choices(tokens: list[re.Match[str]]) -> tuple[int, int]:
-    """In how many ways bounded repetitions and alternatives can be taken together; how many alternatives there are."""
+    """Return in how many ways repetitions and alternatives can be combined, and how many alternatives there are."""
     choices, alternatives = 1, [1]
     for token in tokens:
         if token["open"]:
@@ -80,7 +80,7 @@ def _is_endless(token: re.Match[str]) -> bool:
 
 
 def _is_plain(token: re.Match[str]) -> bool:
-    """A character that stands for itself."""
+    """Return a character that stands for itself."""
     atom = token["atom"]
     return bool(atom) and not token["repeat"] and atom != "." and atom[0] != "[" and not re.fullmatch(r"\\\w", atom)
 
@@ -94,7 +94,7 @@ def _literal(text: str, start: bool, end: bool) -> Callable[[Column], Column]:
 
 
 def _java(token: re.Match[str]) -> str:
-    """A token as Java reads it with RE2's meaning."""
+    """Return a token as Java reads it with RE2's meaning."""
     if token["open"]:
         return "(?:"
     if token["other"]:

@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from penstock.language import types
-from penstock.language.errors import Kind
+from penstock.language.errors import FailureKind
 from penstock.language.values import Duration, Timestamp, Uint, as_key
-from penstock.pipeline.conditions.gaps import Gap
+from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native.parts import (
     UINT,
-    Cell,
+    ColumnCell,
     Constant,
     Entries,
     Items,
@@ -39,7 +39,7 @@ _ORDERED = (str, bytes, bool, Timestamp, Duration)
 _MIRRORED = {">": "<", ">=": "<="}
 
 
-def equality(left: Part, right: Part) -> Cell:
+def equality(left: Part, right: Part) -> ColumnCell:
     """`left == right`"""
     if is_never(left) or is_never(right):
         return never(*errors_of(left, right))
@@ -54,18 +54,18 @@ def _uses(left: Part, right: Part) -> int:
 
 
 def _is_finite(part: Part) -> bool:
-    """Whether it is a number in any case, and so neither NaN nor infinite."""
+    """Return whether it is a number in any case, and so neither NaN nor infinite."""
     return isinstance(part, Constant) and kind_of(part) in _NUMBERS and math.isfinite(part.value)
 
 
 def _equal(left: Part, right: Part) -> Column:
-    """Whether two parts are equal; NULL where one fails."""
+    """Return whether two parts are equal; NULL where one fails."""
     left, right = opened(left), opened(right)
     first, second = kind_of(left), kind_of(right)
     if first is list and second is list:
         return unless_failed(_equal_lists(left, right), left, right)
     if first is dict and second is dict:
-        raise Gap("equality of maps")
+        raise NativeGap("equality of maps")
     if is_null(left) or is_null(right):
         return unless_failed(_null(left) & _null(right), left, right)
     base = _equal_scalars(left, right) if _comparable(first, second) else F.lit(False)
@@ -82,13 +82,13 @@ def _comparable(first: type, second: type) -> bool:
 
 
 def _may_be_null(part: Part) -> bool:
-    return isinstance(part, Cell) and part.nullable
+    return isinstance(part, ColumnCell) and part.nullable
 
 
 def _null(part: Part) -> Column:
     if is_null(part):
         return F.lit(True)
-    return part.value.isNull() if isinstance(part, Cell) and part.nullable else F.lit(False)
+    return part.value.isNull() if isinstance(part, ColumnCell) and part.nullable else F.lit(False)
 
 
 def _equal_scalars(left: Part, right: Part) -> Column:
@@ -100,8 +100,8 @@ def _equal_scalars(left: Part, right: Part) -> Column:
     return F.when(F.isnan(first) & F.isnan(second), F.lit(False)).otherwise(equal)
 
 
-def _on_one_line(left: Cell, right: Cell) -> tuple[Column, Column]:
-    """Two numbers as one type: beside a double all are doubles, else they are exact."""
+def _on_one_line(left: ColumnCell, right: ColumnCell) -> tuple[Column, Column]:
+    """Return two numbers as one type: beside a double all are doubles, else they are exact."""
     if left.shape == right.shape:
         return left.value, right.value
     common = "double" if types.DOUBLE in (left.shape, right.shape) else UINT
@@ -117,15 +117,15 @@ def _any(columns: list[Column]) -> Column:
 
 
 def _equal_lists(left: Part, right: Part) -> Column:
-    """Whether two lists that did not fail are equal."""
+    """Return whether two lists that did not fail are equal."""
     match left, right:
         case Items(first), Items(second):
             same = len(first) == len(second)
             return _all([_equal(*pair) for pair in zip(first, second, strict=True)]) if same else F.lit(False)
-        case (Items(items), Cell(ArrayType()) as array) | (Cell(ArrayType()) as array, Items(items)):
+        case (Items(items), ColumnCell(ArrayType()) as array) | (ColumnCell(ArrayType()) as array, Items(items)):
             pairs = [_equal(_at(array, place), item) for place, item in enumerate(items)]
             return F.when(F.array_size(array.value) == len(items), _all(pairs)).otherwise(F.lit(False))
-        case (Cell(ArrayType() as one, first_value), Cell(ArrayType() as other, second_value)):
+        case (ColumnCell(ArrayType() as one, first_value), ColumnCell(ArrayType() as other, second_value)):
             if alike(one, other) and is_kept(one):
                 return first_value == second_value
             pairs_equal = F.zip_with(
@@ -141,18 +141,18 @@ def _equal_lists(left: Part, right: Part) -> Column:
             raise TypeError("not two lists")
 
 
-def _at(array: Cell, place: int) -> Cell:
+def _at(array: ColumnCell, place: int) -> ColumnCell:
     assert isinstance(array.shape, ArrayType)
     return element(array.shape.elementType, F.get(array.value, F.lit(place)), array.shape.containsNull)
 
 
-def order(symbol: str, left: Part, right: Part) -> Cell:
+def order(symbol: str, left: Part, right: Part) -> ColumnCell:
     """`left < right` and the other three"""
     if is_never(left) or is_never(right):
         return never(*errors_of(left, right))
     first, second = kind_of(left), kind_of(right)
     if not (first in _NUMBERS and second in _NUMBERS) and not (first is second and first in _ORDERED):
-        return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
+        return fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
     column = _in_order(symbol, left, right)
     return made(types.BOOL, column, (left, right), before=no_nulls(left, right), uses=_uses(left, right))
 
@@ -175,7 +175,7 @@ def _in_order(symbol: str, left: Part, right: Part) -> Column:
     return F.when(unordered, F.when(known, F.lit(False))).otherwise(first <= second)
 
 
-def contains(left: Part, right: Part) -> Cell:
+def contains(left: Part, right: Part) -> ColumnCell:
     """`left in right`"""
     if is_never(left) or is_never(right):
         return never(*errors_of(left, right))
@@ -185,14 +185,14 @@ def contains(left: Part, right: Part) -> Cell:
             column, uses = _among(left, items), 2 + len(items)
         case Entries(entries):
             column = unless_failed(_among_keys(left, [key for key, _ in entries]), left, right)
-        case Cell(ArrayType()) as array:
+        case ColumnCell(ArrayType()) as array:
             column = _in_array(left, solid(array))
-        case Cell(MapType()) as map_:
+        case ColumnCell(MapType()) as map_:
             column = _in_map(left, solid(map_))
-        case Cell(StructType()) as record:
+        case ColumnCell(StructType()) as record:
             column = _in_record(left, solid(record))
         case _:
-            return fail(Kind.NO_MATCHING_OVERLOAD, left, right)
+            return fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
     return made(types.BOOL, column, (left, right), before=no_nulls(right), uses=uses)
 
 
@@ -210,7 +210,7 @@ def _among_keys(left: Part, keys: list[object]) -> Column:
     if isinstance(left, Constant):
         return F.lit(as_key(left.value) in keys)
     if kind_of(left) is float or any(type(key) is float for key in keys):
-        raise Gap("a key from content")  # as keys, an int and a double are compared without rounding
+        raise NativeGap("a key from content")  # as keys, an int and a double are compared without rounding
     return _any([_equal(left, Constant(_as_value(key))) for key in keys])
 
 
@@ -218,7 +218,7 @@ def _as_value(key: object) -> object:
     return getattr(key, "value", key)
 
 
-def _in_array(left: Part, array: Cell) -> Column:
+def _in_array(left: Part, array: ColumnCell) -> Column:
     assert isinstance(array.shape, ArrayType)
     data, value = array.shape.elementType, array.value
     if is_kept(data) and _is_of(left, data):
@@ -231,44 +231,44 @@ def _in_array(left: Part, array: Cell) -> Column:
 
 
 def _is_of(part: Part, data: DataType) -> bool:
-    """Whether a part has no parts, is not null, and is of the type of a column."""
+    """Return whether a part has no parts, is not null, and is of the type of a column."""
     if kind_of(part) in (list, dict, type(None)) or _may_be_null(part):
         return False
     return KEPT.get(cell(part).shape) == data
 
 
-def _in_map(left: Part, map_: Cell) -> Column:
+def _in_map(left: Part, map_: ColumnCell) -> Column:
     assert isinstance(map_.shape, MapType)
     if kind_of(left) in (list, dict) or is_null(left):
         return unless_failed(F.lit(False), left, map_)
     if _is_of(left, map_.shape.keyType):
         return F.map_contains_key(map_.value, cell(left).value)
     if may_be_key(left, map_):
-        raise Gap("a key from content")
+        raise NativeGap("a key from content")
     return unless_failed(F.lit(False), left, map_)
 
 
-def may_be_key(part: Part, map_: Cell) -> bool:
-    """Whether a part that is not of the type of a map's keys may be one of them all the same."""
+def may_be_key(part: Part, map_: ColumnCell) -> bool:
+    """Return whether a part that is not of the type of a map's keys may be one of them all the same."""
     assert isinstance(map_.shape, MapType)
-    keys = Cell(shape_of(map_.shape.keyType), map_.value)
+    keys = ColumnCell(shape_of(map_.shape.keyType), map_.value)
     return _may_be_null(part) or _comparable(kind_of(part), kind_of(keys))
 
 
-def _in_record(left: Part, record: Cell) -> Column:
+def _in_record(left: Part, record: ColumnCell) -> Column:
     assert isinstance(record.shape, StructType)
     if kind_of(left) is not str:
         return unless_failed(F.lit(False), left, record)
-    found = [
+    equal = [
         present(record, each.name) & _equal(left, Constant(each.name))
         for each in record.shape.fields
         if not isinstance(left, Constant) or left.value == each.name
     ]
-    return unless_failed(_any(found), left, record)
+    return unless_failed(_any(equal), left, record)
 
 
-def present(record: Cell, name: str) -> Column:
-    """Whether a record has a field, which is in its type."""
+def present(record: ColumnCell, name: str) -> Column:
+    """Return whether a record has a field, which is in its type."""
     assert isinstance(record.shape, StructType)
     if isinstance(record.shape[name].dataType, NullType):
         return F.lit(True)

@@ -35,9 +35,9 @@ from pyspark.sql.types import (
 )
 
 from penstock.language import types
-from penstock.language.types import ListType, Record, Type
-from penstock.pipeline.conditions.gaps import Gap
-from penstock.pipeline.conditions.native.parts import NANOS, Cell, Shape
+from penstock.language.types import ListType, RecordType, Type
+from penstock.pipeline.conditions.gaps import NativeGap
+from penstock.pipeline.conditions.native.parts import NANOS, ColumnCell, Shape
 from penstock.pipeline.errors import PipelineError
 
 _COLUMNS: dict[Type, DataType] = {
@@ -59,13 +59,13 @@ KEPT: dict[Shape, DataType] = {
 
 
 def column_type(type_: Type) -> DataType:
-    """The type of the column that values of a declared type are in; raises `PipelineError` for `dyn` and `type`."""
+    """Return the type of a column with values of a declared type; raises `PipelineError` for `dyn` and `type`."""
     match type_:
         case ListType(element):
             return ArrayType(column_type(element))
         case types.MapType(key, value):
             return MapType(column_type(key), column_type(value))
-        case Record():
+        case RecordType():
             if type_.others is not None:
                 raise PipelineError("a record with attributes that are not declared has no column type")
             return StructType([StructField(name, column_type(each)) for name, each in type_.fields.items()])
@@ -76,46 +76,46 @@ def column_type(type_: Type) -> DataType:
 
 
 def is_kept(data: DataType) -> bool:
-    """Whether values in a column of this type are as they are in an expression, and equal where Spark says so."""
+    """Return whether values in a column of this type are as in an expression, and equal where Spark says so."""
     if isinstance(data, ArrayType):
         return is_kept(data.elementType)
     return data in KEPT.values() and not isinstance(data, DoubleType)
 
 
 def stored(shape: Shape) -> DataType:
-    """The type of a column with values as they are in an expression; raises `Gap` for what has none."""
+    """Return the type of a column with values as they are in an expression; raises `NativeGap` for what has none."""
     if isinstance(shape, DataType):
         return shape
     if shape in (types.TIMESTAMP, types.DURATION, types.TYPE):
-        raise Gap("times in a list")
+        raise NativeGap("times in a list")
     return KEPT.get(shape, NullType())
 
 
 def common(types_: list[DataType]) -> DataType:
-    """The type of a column that has values of all these; raises `Gap` if there is none."""
+    """Return the type of a column that has values of all these; raises `NativeGap` if there is none."""
     typed = [each for each in types_ if not isinstance(each, NullType)]
     if typed and all(isinstance(each, ArrayType) for each in typed):
         arrays = [each for each in typed if isinstance(each, ArrayType)]
         return ArrayType(common([each.elementType for each in arrays]))
     if any(each != typed[0] for each in typed):
-        raise Gap("values of different types")
+        raise NativeGap("values of different types")
     return typed[0] if typed else NullType()
 
 
 def fitted(column: Column, given: DataType, wanted: DataType) -> Column:
-    """A column of one type as one of another that `common` found for it."""
+    """Return a column of one type as one of another that `common` found for it."""
     return column if alike(given, wanted) else column.cast(wanted)
 
 
 def alike(left: DataType, right: DataType) -> bool:
-    """Whether two column types are one, whatever may be NULL in them."""
+    """Return whether two column types are one, whatever may be NULL in them."""
     if isinstance(left, ArrayType) and isinstance(right, ArrayType):
         return alike(left.elementType, right.elementType)
     return left == right
 
 
 def shape_of(data: DataType) -> Shape:
-    """The type of what is in a column of content."""
+    """Return the type of what is in a column of content."""
     match data:
         case ArrayType() | MapType() | StructType():
             return data
@@ -136,27 +136,27 @@ def shape_of(data: DataType) -> Shape:
         case TimestampType():
             return types.TIMESTAMP
         case DayTimeIntervalType():
-            raise Gap("duration in content")
+            raise NativeGap("duration in content")
         case _:
             raise PipelineError(f"a column of type `{data.simpleString()}` cannot be an attribute")
 
 
 def read(data: DataType, column: Column) -> Column:
-    """A column of content as an expression has it."""
+    """Return a column of content as an expression has it."""
     shape = shape_of(data)
     if shape == types.TIMESTAMP:
         return (F.unix_micros(column).cast("decimal(19,0)") * F.lit(1000)).cast(NANOS)
     return column if shape == data or data == KEPT.get(shape, NullType()) else column.cast(KEPT[shape])
 
 
-def element(data: DataType, column: Column, may_be_null: bool) -> Cell:
-    """An element of an array or a value of a map, which is there."""
+def element(data: DataType, column: Column, may_be_null: bool) -> ColumnCell:
+    """Return an element of an array or a value of a map, which is there."""
     shape = shape_of(data)
-    return Cell(shape, read(data, column), nullable=may_be_null or shape == types.NULL)
+    return ColumnCell(shape, read(data, column), nullable=may_be_null or shape == types.NULL)
 
 
 def names_collide(data: DataType) -> bool:
-    """Whether a struct in it has fields whose names Spark takes for one."""
+    """Return whether a struct in it has fields whose names Spark takes for one."""
     match data:
         case ArrayType(elementType=inner):
             return names_collide(inner)

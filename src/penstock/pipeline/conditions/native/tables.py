@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column
 
-from penstock.language.errors import Kind
+from penstock.language.errors import FailureKind
 from penstock.pipeline.conditions.native.parts import Shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class NativeCall:
     """What a function makes of its arguments' columns.
 
     The value is NULL where one of them is, and where the function fails; then as `before` says, else as `fails` does.
@@ -19,10 +19,10 @@ class Made:
 
     shape: Shape
     value: Column
-    fails: Kind | None = None
+    fails: FailureKind | None = None
     before: tuple[Column, ...] = ()
     uses: int = 1
 
 
-Native = Callable[..., Made]
+Native = Callable[..., NativeCall]
 Table = Mapping[tuple[str, tuple[type, ...]], Native]

@@ -120,8 +120,8 @@ class Column:
             mine = self.of(rows)
             if not values:
                 return pa.repeat(False, len(mine))
-            found = pc.is_in(mine, value_set=pa.array(values, mine.type))
-            return pc.if_else(mine.is_valid(), found, pa.scalar(None, pa.bool_()))
+            is_in = pc.is_in(mine, value_set=pa.array(values, mine.type))
+            return pc.if_else(mine.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
         return Column(of, "isin")
 
@@ -170,7 +170,7 @@ class Chosen(Column):
 
     def _of(self, rows: Rows) -> pa.Array:
         taken = [pc.fill_null(condition.of(rows), False) for condition, _ in self._branches]
-        found = pa.nulls(rows.num_rows) if self._last is None else self._last.of(rows)
+        chosen = pa.nulls(rows.num_rows) if self._last is None else self._last.of(rows)
         for at in reversed(range(len(taken))):
             before = reduce(pc.or_, taken[:at], pa.repeat(False, rows.num_rows))
             mine = pc.and_not(taken[at], before)
@@ -178,15 +178,15 @@ class Chosen(Column):
             asked = rows if mine.true_count else rows.slice(0, 0)
             value = self._branches[at][1].of(asked)
             value = value if mine.true_count else pa.nulls(rows.num_rows, value.type)
-            found = pc.if_else(mine, *_alike(value, found))
-        return found
+            chosen = pc.if_else(mine, *_alike(value, chosen))
+        return chosen
 
 
-def _alike(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _alike(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Both of one type, where one of them has none."""
-    if pa.types.is_null(other.type):
-        return one, pa.nulls(len(other), one.type)
-    return (pa.nulls(len(one), other.type), other) if pa.types.is_null(one.type) else (one, other)
+    if pa.types.is_null(right.type):
+        return left, pa.nulls(len(right), left.type)
+    return (pa.nulls(len(left), right.type), right) if pa.types.is_null(left.type) else (left, right)
 
 
 class Exploded(Column):
@@ -197,18 +197,18 @@ class Exploded(Column):
 
 
 def named(name: str) -> Column:
-    """A column of the table; `a.b` is member `b` of its column `a`."""
+    """Return a column of the table; `a.b` is member `b` of its column `a`."""
     whole, _, member = name.partition(".")
 
     def of(rows: Rows) -> pa.Array:
-        found = rows.column(whole).chunk(0) if rows.column(whole).num_chunks else rows.column(whole).combine_chunks()
-        return pc.struct_field(found, member) if member else found
+        values = rows.column(whole).chunk(0) if rows.column(whole).num_chunks else rows.column(whole).combine_chunks()
+        return pc.struct_field(values, member) if member else values
 
     return Column(of, member or whole, is_plain=not member)
 
 
 def literal(value: object) -> Column:
-    """The same in each row."""
+    """Return a column with the same value in each row."""
     if isinstance(value, Column):
         return value
     kind = pa.int32() if type(value) is int and -(2**31) <= value < 2**31 else None
@@ -219,39 +219,39 @@ def literal(value: object) -> Column:
 
 
 def column(value: object) -> Column:
-    """A column as it is, anything else as a literal."""
+    """Return a column as it is, anything else as a literal."""
     return value if isinstance(value, Column) else literal(value)
 
 
 def asked(value: "Column | str") -> Column:
-    """A column as it is, a text as a column's name."""
+    """Return a column as it is, a text as a column's name."""
     return named(value) if isinstance(value, str) else value
 
 
 def each(work: Callable[[pa.Array], pa.Array], of: Column) -> Column:
-    """Something done with a column."""
+    """Return what a function makes of a column."""
     return Column(lambda rows: work(of.of(rows)), "each")
 
 
 def both(work: Callable[[pa.Array, pa.Array], pa.Array], one: object, other: object) -> Column:
-    """Something done with two columns."""
+    """Return what a function makes of two columns."""
     left, right = column(one), column(other)
     return Column(lambda rows: work(left.of(rows), right.of(rows)), "both")
 
 
 def by_value(values: pa.Array, work: Callable[[Any], object], kind: pa.DataType) -> pa.Array:
-    """Something done with each value that is not NULL."""
-    return pa.array([None if one is None else work(one) for one in values.to_pylist()], kind)
+    """Return what a function makes of each value that is not NULL."""
+    return pa.array([None if value is None else work(value) for value in values.to_pylist()], kind)
 
 
 def as_python(pattern: str) -> str:
-    """A pattern of Java's as Python has it: of what differs, that which is used here."""
-    pattern = re.sub(r"\\Q(.*?)\\E", lambda found: re.escape(found[1]), pattern)
+    """Return a pattern of Java's as one of Python's, as far as patterns here need it."""
+    pattern = re.sub(r"\\Q(.*?)\\E", lambda match: re.escape(match[1]), pattern)
     return re.sub(r"\\z$", r"\\Z", pattern)
 
 
 def elements(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The elements of lists, one after the other, and for each the row that it is of."""
+    """Return the elements of lists, one after the other, and for each the row that it is of."""
     return lists.flatten(), pc.list_parent_indices(lists)
 
 
@@ -269,12 +269,12 @@ Name = Column | str
 
 
 def unpacked(columns: Sequence["Column | str"], rows: Rows) -> Iterator[Column]:
-    """Columns, where `*` stands for all of the table's and `a.*` for all members of its column `a`."""
-    for one in columns:
-        if isinstance(one, str) and one == "*":
+    """Return columns, where `*` stands for all of the table's and `a.*` for all members of its column `a`."""
+    for name in columns:
+        if isinstance(name, str) and name == "*":
             yield from map(named, rows.column_names)
-        elif isinstance(one, str) and one.endswith(".*"):
-            whole = one.removesuffix(".*")
+        elif isinstance(name, str) and name.endswith(".*"):
+            whole = name.removesuffix(".*")
             yield from (named(f"{whole}.{field.name}") for field in rows.schema.field(whole).type)
         else:
-            yield asked(one)
+            yield asked(name)

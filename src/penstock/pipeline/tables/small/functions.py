@@ -26,7 +26,7 @@ from penstock.pipeline.tables.small.column import (
     literal,
     named,
 )
-from penstock.pipeline.tables.small.grouped import Aggregate, DenseRank, RowNumber
+from penstock.pipeline.tables.small.grouped import DenseRank, RowNumber, SmallAggregate
 
 _T = TypeVar("_T")
 col, lit = named, literal
@@ -57,8 +57,8 @@ def raise_error(text: Column) -> Column:
 
 
 def _all(columns: tuple[Name, ...], work: Callable[..., pa.Array]) -> Column:
-    of = [asked(one) for one in columns]
-    return Column(lambda rows: work(*(one.of(rows) for one in of)), "all")
+    of = [asked(name) for name in columns]
+    return Column(lambda rows: work(*(column.of(rows) for column in of)), "all")
 
 
 def coalesce(*columns: Name) -> Column:
@@ -90,7 +90,7 @@ def floor(name: Name) -> Column:
 
 
 def xxhash64(name: Name) -> Column:
-    """The same number for the same bytes, as it is with Spark; which number it is says nothing."""
+    """Return the same number for the same bytes, as it is with Spark; which number it is says nothing."""
 
     def number(data: bytes) -> int:
         return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), signed=True)
@@ -106,8 +106,8 @@ def contains(name: Name, part: Column) -> Column:
         parts = part.of(rows).to_pylist()
         return pa.array(
             [
-                None if one is None else wanted in one
-                for one, wanted in zip(asked(name).of(rows).to_pylist(), parts, strict=True)
+                None if value is None else wanted in value
+                for value, wanted in zip(asked(name).of(rows).to_pylist(), parts, strict=True)
             ],
             pa.bool_(),
         )
@@ -129,7 +129,7 @@ def concat_ws(separator: str, *columns: Name) -> Column:
 
 def _texts(values: tuple[Any, ...]) -> Iterator[str]:
     for value in values:
-        yield from (one for one in (value if isinstance(value, list) else [value]) if one is not None)
+        yield from (text for text in (value if isinstance(value, list) else [value]) if text is not None)
 
 
 def split(name: Name, pattern: str) -> Column:
@@ -142,13 +142,13 @@ def regexp_replace(name: Name, pattern: str, replacement: str) -> Column:
 
 
 def get_json_object(name: Name, path: str) -> Column:
-    """The member of an object; paths are of the form `$.name`."""
+    """Return the member of an object; paths are of the form `$.name`."""
     member = path.removeprefix("$.")
 
     def text(data: str) -> str | None:
-        found = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get(member)
-        told = None if found is None else bytes(found).decode()
-        return None if told == "null" else told
+        raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get(member)
+        text = None if raw is None else bytes(raw).decode()
+        return None if text == "null" else text
 
     return each(lambda mine: by_value(mine, text, pa.string()), asked(name))
 
@@ -189,15 +189,15 @@ def explode(name: Name) -> Column:
 
 
 def get(name: Name, at: Column) -> Column:
-    """The element at a place, NULL if there is none."""
+    """Return the element at a place, NULL if there is none."""
 
     def work(lists: pa.Array, places: pa.Array) -> pa.Array:
         starts, lengths = lists.offsets.to_pylist(), pc.list_value_length(lists).to_pylist()
-        found = [
+        places = [
             start + place if length is not None and 0 <= place < length else None
             for start, length, place in zip(starts[:-1], lengths, places.to_pylist(), strict=True)
         ]
-        return lists.values.take(pa.array(found, pa.int64()))
+        return lists.values.take(pa.array(places, pa.int64()))
 
     return _all((name, at), work)
 
@@ -214,8 +214,8 @@ def filter(name: Name, keep: Callable[[Column], Column]) -> Column:
 
 def array(*columns: Column) -> Column:
     def work(*arrays: pa.Array) -> pa.Array:
-        kinds = [one.type for one in arrays if not pa.types.is_null(one.type)]
-        rows = zip(*(one.to_pylist() for one in arrays), strict=True)
+        kinds = [values.type for values in arrays if not pa.types.is_null(values.type)]
+        rows = zip(*(values.to_pylist() for values in arrays), strict=True)
         return pa.array([list(row) for row in rows], pa.list_(kinds[0] if kinds else pa.null()))
 
     return _all(columns, work)
@@ -223,7 +223,7 @@ def array(*columns: Column) -> Column:
 
 def array_compact(name: Name) -> Column:
     def compact(values: list[object]) -> list[object]:
-        return [one for one in values if one is not None]
+        return [value for value in values if value is not None]
 
     return each(lambda mine: by_value(mine, compact, mine.type), asked(name))
 
@@ -231,7 +231,7 @@ def array_compact(name: Name) -> Column:
 def array_append(name: Name, value: Column) -> Column:
     def work(lists: pa.Array, values: pa.Array) -> pa.Array:
         rows = zip(lists.to_pylist(), values.to_pylist(), strict=True)
-        return pa.array([None if some is None else [*some, one] for some, one in rows], lists.type)
+        return pa.array([None if some is None else [*some, value] for some, value in rows], lists.type)
 
     return _all((name, value), work)
 
@@ -239,7 +239,7 @@ def array_append(name: Name, value: Column) -> Column:
 def array_contains(name: Name, value: object) -> Column:
     def work(lists: pa.Array, values: pa.Array) -> pa.Array:
         rows = zip(lists.to_pylist(), values.to_pylist(), strict=True)
-        return pa.array([None if some is None or one is None else one in some for some, one in rows], pa.bool_())
+        return pa.array([None if some is None or value is None else value in some for some, value in rows], pa.bool_())
 
     return _all((asked(name), column(value)), work)
 
@@ -247,24 +247,24 @@ def array_contains(name: Name, value: object) -> Column:
 # --- of several rows
 
 
-def count(name: Name) -> Aggregate:
-    return Aggregate(literal(1) if isinstance(name, str) and name == "*" else asked(name), "count")
+def count(name: Name) -> SmallAggregate:
+    return SmallAggregate(literal(1) if isinstance(name, str) and name == "*" else asked(name), "count")
 
 
-def count_if(condition: Column) -> Aggregate:
-    return Aggregate(each(lambda mine: pc.fill_null(mine, False).cast(pa.int64()), condition), "sum", "count_if")
+def count_if(condition: Column) -> SmallAggregate:
+    return SmallAggregate(each(lambda mine: pc.fill_null(mine, False).cast(pa.int64()), condition), "sum", "count_if")
 
 
-def sum(name: Name) -> Aggregate:
-    return Aggregate(asked(name), "sum")
+def sum(name: Name) -> SmallAggregate:
+    return SmallAggregate(asked(name), "sum")
 
 
-def max(name: Name) -> Aggregate:
-    return Aggregate(asked(name), "max")
+def max(name: Name) -> SmallAggregate:
+    return SmallAggregate(asked(name), "max")
 
 
-def min(name: Name) -> Aggregate:
-    return Aggregate(asked(name), "min")
+def min(name: Name) -> SmallAggregate:
+    return SmallAggregate(asked(name), "min")
 
 
 def row_number() -> RowNumber:

@@ -10,7 +10,7 @@ from penstock.pipeline.tables.small.column import Column, Name, Rows, asked
 
 
 def groups(keys: Sequence[pa.Array], count: int) -> tuple[list[int], list[int]]:
-    """Of so many rows, where each combination of keys is for the first time; and for each row which of these it is."""
+    """Return where each combination of keys is for the first time, and for each row which of these it has."""
     if not keys:
         return [0], [0] * count
     batch = pa.RecordBatch.from_arrays(list(keys), [str(at) for at in range(len(keys))])
@@ -19,15 +19,15 @@ def groups(keys: Sequence[pa.Array], count: int) -> tuple[list[int], list[int]]:
 
 
 def order(rows: Rows, by: Sequence[Name]) -> list[int]:
-    """The rows in order; NULL is less than anything."""
-    found = list(range(rows.num_rows))
-    for one in reversed([asked(name) for name in by]):
-        values = [(value is not None, value) for value in one.of(rows).to_pylist()]
-        found.sort(key=values.__getitem__, reverse=one.is_down)
-    return found
+    """Return the rows in order; NULL is less than anything."""
+    places = list(range(rows.num_rows))
+    for column in reversed([asked(name) for name in by]):
+        values = [(value is not None, value) for value in column.of(rows).to_pylist()]
+        places.sort(key=values.__getitem__, reverse=column.is_down)
+    return places
 
 
-class Window:
+class SmallWindow:
     """Rows with the same in some columns, in an order."""
 
     def __init__(self, parts: Sequence[Name], by: Sequence[Name] = ()) -> None:
@@ -35,26 +35,26 @@ class Window:
         self._by = by
 
     @classmethod
-    def partitionBy(cls, *names: Name) -> "Window":
+    def partitionBy(cls, *names: Name) -> "SmallWindow":
         return cls(names)
 
-    def orderBy(self, *names: Name) -> "Window":
-        return Window(self._parts, names)
+    def orderBy(self, *names: Name) -> "SmallWindow":
+        return SmallWindow(self._parts, names)
 
     def groups(self, rows: Rows) -> tuple[list[int], list[int]]:
-        """As `groups` has it."""
+        """Return the groups of the rows of a table, as `groups` does."""
         return groups([asked(name).of(rows) for name in self._parts], rows.num_rows)
 
     def members(self, rows: Rows) -> list[list[int]]:
-        """The rows of each, in order."""
+        """Return the rows of each group, in order."""
         firsts, at = self.groups(rows)
-        found: list[list[int]] = [[] for _ in firsts]
+        members: list[list[int]] = [[] for _ in firsts]
         for row in order(rows, self._by):
-            found[at[row]].append(row)
-        return found
+            members[at[row]].append(row)
+        return members
 
     def ordered_by(self, rows: Rows) -> list[list[Any]]:
-        """The columns that rows are ordered by."""
+        """Return the columns that rows are ordered by."""
         return [asked(name).of(rows).to_pylist() for name in self._by]
 
 
@@ -66,7 +66,7 @@ _SLOWLY: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-class Aggregate(Column):
+class SmallAggregate(Column):
     """One value of many, those that are not NULL: `count`, `sum`, `max` or `min`."""
 
     def __init__(self, of: Column, what: str, name: str = "") -> None:
@@ -74,10 +74,10 @@ class Aggregate(Column):
         self._column = of
         self._what = what
 
-    def alias(self, name: str) -> "Aggregate":
-        return Aggregate(self._column, self._what, name)
+    def alias(self, name: str) -> "SmallAggregate":
+        return SmallAggregate(self._column, self._what, name)
 
-    def over(self, window: Window) -> Column:
+    def over(self, window: SmallWindow) -> Column:
         def of(rows: Rows) -> pa.Array:
             firsts, at = window.groups(rows)
             return self.of_groups(rows, at, len(firsts)).take(pa.array(at, pa.int64()))
@@ -85,7 +85,7 @@ class Aggregate(Column):
         return Column(of, self.name)
 
     def of_groups(self, rows: Rows, at: Sequence[int], count: int) -> pa.Array:
-        """The value of each of so many groups, given the group of each row."""
+        """Return the value of each of so many groups, given the group of each row."""
         asked_of = self._column.of(rows)
         kind = asked_of.type if self._what in ("max", "min") else pa.int64()
         if pa.types.is_list(asked_of.type) or not at:  # Arrow has no order of lists, and no group without rows
@@ -95,8 +95,8 @@ class Aggregate(Column):
                     values[group].append(value)
             return pa.array(map(_SLOWLY[self._what], values), kind, size=count)
         grouped = pa.table({"group": pa.array(at, pa.int64()), "value": asked_of}).group_by("group")
-        found = grouped.aggregate([("value", self._what)]).sort_by("group")
-        return found[f"value_{self._what}"].combine_chunks().cast(kind)
+        totals = grouped.aggregate([("value", self._what)]).sort_by("group")
+        return totals[f"value_{self._what}"].combine_chunks().cast(kind)
 
     def _alone(self, rows: Rows) -> pa.Array:
         raise TypeError(f"`{self.name}` is asked of groups of rows")
@@ -105,13 +105,13 @@ class Aggregate(Column):
 class RowNumber:
     """The place of a row, from 1 on."""
 
-    def over(self, window: Window) -> Column:
+    def over(self, window: SmallWindow) -> Column:
         def of(rows: Rows) -> pa.Array:
-            found = [0] * rows.num_rows
+            numbers = [0] * rows.num_rows
             for group in window.members(rows):
                 for place, row in enumerate(group, 1):
-                    found[row] = place
-            return pa.array(found, pa.int32())
+                    numbers[row] = place
+            return pa.array(numbers, pa.int32())
 
         return Column(of, "row_number")
 
@@ -119,15 +119,15 @@ class RowNumber:
 class DenseRank:
     """The same, where rows that are alike in the order have one place."""
 
-    def over(self, window: Window) -> Column:
+    def over(self, window: SmallWindow) -> Column:
         def of(rows: Rows) -> pa.Array:
-            found = [0] * rows.num_rows
+            ranks = [0] * rows.num_rows
             by = list(zip(*window.ordered_by(rows), strict=True))
             for group in window.members(rows):
                 place, last = 0, None
                 for row in group:
                     place += last is None or by[row] != by[last]
-                    found[row], last = place, row
-            return pa.array(found, pa.int32())
+                    ranks[row], last = place, row
+            return pa.array(ranks, pa.int32())
 
         return Column(of, "dense_rank")

@@ -20,26 +20,26 @@ from penstock.pipeline.tables.small.column import (
     named,
     unpacked,
 )
-from penstock.pipeline.tables.small.grouped import Aggregate, groups, order
+from penstock.pipeline.tables.small.grouped import SmallAggregate, groups, order
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class Session:
+class SmallSession:
     """Makes tables."""
 
-    def createDataFrame(self, rows: pa.Table, schema: object = None) -> "Table":
-        return Table(rows)
+    def createDataFrame(self, rows: pa.Table, schema: object = None) -> "SmallTable":
+        return SmallTable(rows)
 
 
-class Table:
+class SmallTable:
     """Rows with named columns."""
 
-    sparkSession = Session()
+    sparkSession = SmallSession()
 
     def __init__(self, rows: Rows) -> None:
         plain = pa.schema([pa.field(field.name, field.type) for field in rows.schema])
-        self._rows = pa.table([_whole(one) for one in rows.columns], schema=plain)
+        self._rows = pa.table([_whole(column) for column in rows.columns], schema=plain)
 
     @property
     def columns(self) -> list[str]:
@@ -54,107 +54,109 @@ class Table:
 
     # --- columns
 
-    def select(self, *columns: Name) -> "Table":
+    def select(self, *columns: Name) -> "SmallTable":
         return self._of(list(unpacked(columns, self._rows)))
 
-    def withColumn(self, name: str, column: Column) -> "Table":
+    def withColumn(self, name: str, column: Column) -> "SmallTable":
         return self.withColumns({name: column})
 
-    def withColumns(self, columns: dict[str, Column]) -> "Table":
+    def withColumns(self, columns: dict[str, Column]) -> "SmallTable":
         kept = [columns.get(name, named(name)) for name in self.columns]
         more = [name for name in columns if name not in self.columns]
         return self._of([*kept, *(columns[name] for name in more)], [*self.columns, *more])
 
-    def drop(self, *names: str) -> "Table":
-        return Table(self._rows.select([name for name in self.columns if name not in names]))
+    def drop(self, *names: str) -> "SmallTable":
+        return SmallTable(self._rows.select([name for name in self.columns if name not in names]))
 
-    def toDF(self, *names: str) -> "Table":
-        return Table(self._rows.rename_columns(list(names)))
+    def toDF(self, *names: str) -> "SmallTable":
+        return SmallTable(self._rows.rename_columns(list(names)))
 
-    def _of(self, columns: Sequence[Column], names: Sequence[str] = ()) -> "Table":
-        made = [one.of(self._rows) for one in columns]
-        exploding = [at for at, one in enumerate(columns) if isinstance(one, Exploded)]
+    def _of(self, columns: Sequence[Column], names: Sequence[str] = ()) -> "SmallTable":
+        made = [column.of(self._rows) for column in columns]
+        exploding = [at for at, column in enumerate(columns) if isinstance(column, Exploded)]
         if exploding:
             (at,) = exploding
             values, parents = elements(made[at])
-            made = [values if at == other else one.take(parents) for other, one in enumerate(made)]
-        return Table(pa.table(made, names=list(names) or [one.name for one in columns]))
+            made = [values if at == other else column.take(parents) for other, column in enumerate(made)]
+        return SmallTable(pa.table(made, names=list(names) or [column.name for column in columns]))
 
     # --- rows
 
-    def filter(self, condition: Column | str) -> "Table":
+    def filter(self, condition: Column | str) -> "SmallTable":
         text = condition if isinstance(condition, str) else ""
         if text.endswith(" IS NULL"):
             condition = named(text.removesuffix(" IS NULL")).isNull()
-        return Table(self._rows.filter(asked(condition).of(self._rows)))
+        return SmallTable(self._rows.filter(asked(condition).of(self._rows)))
 
-    def limit(self, most: int) -> "Table":
-        return Table(self._rows.slice(0, most))
+    def limit(self, most: int) -> "SmallTable":
+        return SmallTable(self._rows.slice(0, most))
 
-    def distinct(self) -> "Table":
-        firsts, _ = groups([one.chunk(0) for one in self._rows.columns] if self._rows.num_rows else [], 0)
+    def distinct(self) -> "SmallTable":
+        firsts, _ = groups([column.chunk(0) for column in self._rows.columns] if self._rows.num_rows else [], 0)
         return self._taken(firsts) if self._rows.num_rows else self
 
-    def orderBy(self, *columns: Name) -> "Table":
+    def orderBy(self, *columns: Name) -> "SmallTable":
         return self._taken(order(self._rows, columns))
 
     sortWithinPartitions = orderBy
 
-    def repartition(self, *columns: Name) -> "Table":
+    def repartition(self, *columns: Name) -> "SmallTable":
         return self
 
-    def coalesce(self, parts: int) -> "Table":
+    def coalesce(self, parts: int) -> "SmallTable":
         return self
 
-    def localCheckpoint(self, storageLevel: object = None) -> "Table":
+    def localCheckpoint(self, storageLevel: object = None) -> "SmallTable":
         return self
 
-    def unionByName(self, other: "Table", allowMissingColumns: bool = False) -> "Table":
+    def unionByName(self, other: "SmallTable", allowMissingColumns: bool = False) -> "SmallTable":
         missing = set(self.columns) ^ set(other.columns)
         if missing and not allowMissingColumns:
             raise ValueError(f"only one of two tables has {', '.join(sorted(missing))}")
-        return Table(pa.concat_tables([self._rows, other._rows], promote_options="permissive"))
+        return SmallTable(pa.concat_tables([self._rows, other._rows], promote_options="permissive"))
 
-    def mapInArrow(self, work: Work, schema: object) -> "Table":
+    def mapInArrow(self, work: Work, schema: object) -> "SmallTable":
         given = self._rows.to_batches() or [pa.RecordBatch.from_pylist([], self._rows.schema)]
         made = pa.Table.from_batches(list(work(iter(given))))
         if isinstance(schema, StructType):
             schema = to_arrow_schema(schema, timezone="UTC")
-        return Table(made.cast(_nullable(schema)) if isinstance(schema, pa.Schema) else made)
+        return SmallTable(made.cast(_nullable(schema)) if isinstance(schema, pa.Schema) else made)
 
-    def join(self, other: "Table", on: "str | list[str] | list[Column] | Column", how: str = "inner") -> "Table":
+    def join(
+        self, other: "SmallTable", on: "str | list[str] | list[Column] | Column", how: str = "inner"
+    ) -> "SmallTable":
         given = on if isinstance(on, list) else [on]
-        by = [pair for one in given for pair in ([Equal(one, one, False)] if isinstance(one, str) else one.equals)]
-        if not by or not all(isinstance(one, str) or one.equals for one in given):
+        by = [pair for key in given for pair in ([Equal(key, key, False)] if isinstance(key, str) else key.equals)]
+        if not by or not all(isinstance(key, str) or key.equals for key in given):
             raise ValueError("tables are joined by columns that are equal")
-        mine, its = self._keys([one.left for one in by]), other._keys([one.right for one in by])
+        mine, its = self._keys([pair.left for pair in by]), other._keys([pair.right for pair in by])
         places = dict[tuple[object, ...], list[int]]()
         for at, key in enumerate(its):
             places.setdefault(key, []).append(at)
         pairs = list[tuple[int, int | None]]()
         for at, key in enumerate(mine):
-            is_known = all(value is not None or one.null_safe for value, one in zip(key, by, strict=True))
-            found = places.get(key, []) if is_known else []
-            pairs += [(at, one) for one in found] or ([(at, None)] if how == "left" else [])
+            is_known = all(value is not None or pair.null_safe for value, pair in zip(key, by, strict=True))
+            matching = places.get(key, []) if is_known else []
+            pairs += [(at, place) for place in matching] or ([(at, None)] if how == "left" else [])
         left, right = self._taken([at for at, _ in pairs]), other._taken([at for _, at in pairs])
-        names = [one for one in given if isinstance(one, str)]
+        names = [name for name in given if isinstance(name, str)]
         first = [*names, *(name for name in left.columns if name not in names)]
         kept = [name for name in right.columns if name not in names]
         columns = [*(left._rows[name] for name in first), *(right._rows[name] for name in kept)]
-        return Table(pa.table(columns, names=[*first, *kept]))
+        return SmallTable(pa.table(columns, names=[*first, *kept]))
 
     def _keys(self, names: list[str]) -> list[tuple[object, ...]]:
         return list(zip(*(self._rows[name].to_pylist() for name in names), strict=True))
 
-    def _taken(self, places: Sequence[int | None]) -> "Table":
-        return Table(self._rows.take(pa.array(places, pa.int64())))
+    def _taken(self, places: Sequence[int | None]) -> "SmallTable":
+        return SmallTable(self._rows.take(pa.array(places, pa.int64())))
 
     # --- groups of rows
 
     def groupBy(self, *columns: Name) -> "Grouped":
-        return Grouped(self._rows, [asked(one) for one in columns])
+        return Grouped(self._rows, [asked(name) for name in columns])
 
-    def agg(self, *columns: Aggregate) -> "Table":
+    def agg(self, *columns: SmallAggregate) -> "SmallTable":
         return Grouped(self._rows, []).agg(*columns)
 
     # --- out of it
@@ -166,7 +168,7 @@ class Table:
         return self._rows
 
     def collect(self) -> list[Row]:
-        return [_row(one) for one in self._rows.to_pylist()]
+        return [_row(row) for row in self._rows.to_pylist()]
 
 
 class Grouped:
@@ -176,15 +178,18 @@ class Grouped:
         self._rows = rows
         self._by = by
 
-    def agg(self, *columns: Aggregate) -> Table:
-        keys = [one.of(self._rows) for one in self._by]
+    def agg(self, *columns: SmallAggregate) -> SmallTable:
+        keys = [column.of(self._rows) for column in self._by]
         firsts, at = groups(keys, self._rows.num_rows)
         first = pa.array(firsts, pa.int64())
-        made = [*(key.take(first) for key in keys), *(one.of_groups(self._rows, at, len(firsts)) for one in columns)]
-        return Table(pa.table(made, names=[one.name for one in (*self._by, *columns)]))
+        made = [
+            *(key.take(first) for key in keys),
+            *(column.of_groups(self._rows, at, len(firsts)) for column in columns),
+        ]
+        return SmallTable(pa.table(made, names=[column.name for column in (*self._by, *columns)]))
 
-    def count(self) -> Table:
-        return self.agg(Aggregate(literal(1), "count", "count"))
+    def count(self) -> SmallTable:
+        return self.agg(SmallAggregate(literal(1), "count", "count"))
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -20,7 +20,7 @@ class arrow_udf:
 
     def __call__(self, *columns: Column) -> Column:
         def of(rows: Rows) -> pa.Array:
-            (made,) = self._work(iter([tuple(one.of(rows) for one in columns)]))
+            (made,) = self._work(iter([tuple(column.of(rows) for column in columns)]))
             return made
 
         return Column(of, "udf")

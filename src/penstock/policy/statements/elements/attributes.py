@@ -15,7 +15,7 @@ PREVIOUS_HOP = "PrevHop"
 
 
 def _trim(on: "Judgement") -> None:
-    """Leave only the attributes that the filter asks for."""
+    """Keep only the attributes that the filter asks for."""
     assert on.policy is not None
     if not on.policy.paths:
         raise ElementError(f"`{on.policy.filter}` asks for no attributes: there is nothing to trim to")
@@ -23,21 +23,21 @@ def _trim(on: "Judgement") -> None:
 
 
 def _remove(on: "Judgement", *names: str) -> None:
-    """Take these attributes out."""
+    """Remove these attributes."""
     for name in names:
         on.demand(("attribute", name), "remove")
     on.copy.remove({path_of(name) for name in names})
 
 
 def _keep_only(on: "Judgement", *names: str) -> None:
-    """Take all other attributes out."""
+    """Remove all other attributes."""
     for name in names:
         on.demand(("attribute", name), "keep")
     on.copy.keep({path_of(name) for name in names})
 
 
 def publication(on: "Judgement") -> PublicationCopy:
-    """The copy of what can only be a publication."""
+    """Return the copy of what can only be a publication."""
     assert isinstance(on.copy, PublicationCopy)
     return on.copy
 
@@ -55,7 +55,7 @@ def _to_json(on: "Judgement") -> None:
 
 
 def _append_previous_hop(on: "Judgement") -> None:
-    """Say in the attribute `PrevHop` who the node has it from."""
+    """Put the name of the previous hop into the attribute `PrevHop`."""
     publication(on).put(PREVIOUS_HOP, on.sender.name if on.sender is not None else on.here.node)
 
 

@@ -2,48 +2,48 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.language.limits import MOST_TEXT
+from penstock.language.limits import MAX_TEXT
 from penstock.language.statements.statement import Message
 from penstock.language.types import BOOL, DOUBLE, STRING
 from penstock.policy.statements.copies import FilterCopy, PublicationCopy
 from penstock.policy.statements.elements.element import FILTERS, PUBLICATIONS, Element, ElementError, all_texts
 
 if TYPE_CHECKING:
-    from penstock.policy.statements.judging import Judgement, Party
+    from penstock.policy.statements.judging import Judgement, MessageParty
 
 
 def _message_size_index(on: "Judgement") -> float:
-    """How large the message is, from 0 to 1: a publication beside the largest packet that the node takes, others
-    beside the longest condition.
+    """Return the size of the message from 0 to 1: of a publication relative to the largest packet that the node
+    accepts, of other messages relative to the longest condition.
     """
-    most = on.here.largest if isinstance(on.copy, PublicationCopy) else MOST_TEXT
+    most = on.here.largest if isinstance(on.copy, PublicationCopy) else MAX_TEXT
     return min(1.0, on.copy.size() / most)
 
 
 def _broker_load_index(on: "Judgement") -> float:
-    """How busy the node is, from 0 to 1."""
+    """Return the load of the node, from 0 to 1."""
     return on.here.load
 
 
-def _party(party: "Party | None", which: str) -> "Party":
+def _party(party: "MessageParty | None", which: str) -> "MessageParty":
     if party is None:
         raise ElementError(f"there is no {which}")
     return party
 
 
 def _authenticate_sender(on: "Judgement", group: str) -> bool:
-    """Whether who sent the message here is known to be in a trust group."""
+    """Return whether the sender of the message to this node is a known member of a trust group."""
     return _party(on.sender, "sender").is_member(group)
 
 
 def _authenticate_receiver(on: "Judgement", group: str) -> bool:
-    """Whether who would get the message is known to be in a trust group."""
+    """Return whether the receiver of the message is a known member of a trust group."""
     return _party(on.receiver, "receiver").is_member(group)
 
 
 def _strict_match(on: "Judgement") -> bool:
-    """Whether a publication has just the attributes that the filter asks for, and a subscription is the same filter as
-    the advertisement (statements §5.2).
+    """Return whether a publication has exactly the attributes that the filter asks for, or a subscription is the same
+    filter as the advertisement (statements §5.2).
     """
     bound = on.policy
     assert bound is not None  # judging
@@ -55,22 +55,22 @@ def _strict_match(on: "Judgement") -> bool:
 
 
 def _topic(on: "Judgement") -> str:
-    """The topic of a publication, the topic filter of other messages."""
+    """Return the topic of a publication, or the topic filter of another message."""
     return on.copy.event.topic if isinstance(on.copy, PublicationCopy) else on.copy.filter
 
 
 def _sender(on: "Judgement") -> str:
-    """The name of who sent the message here."""
+    """Return the name of the sender of the message to this node."""
     return _party(on.sender, "sender").name
 
 
 def _receiver(on: "Judgement") -> str:
-    """The name of who would get the message."""
+    """Return the name of the receiver of the message."""
     return _party(on.receiver, "receiver").name
 
 
 def _broker(on: "Judgement") -> str:
-    """The name of the node that judges."""
+    """Return the name of the node that judges the message."""
     return on.here.node
 
 

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 from penstock.language.statements.statement import Argument, Message, Verb
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic
-from penstock.policy.statements.elements.element import FILTERS, PUBLICATIONS, Element, ElementError, Made, Obligation
+from penstock.policy.statements.elements.element import (
+    FILTERS,
+    PUBLICATIONS,
+    Element,
+    ElementError,
+    KeptMessage,
+    PolicyPublication,
+)
 
 if TYPE_CHECKING:
     from penstock.policy.statements.judging import Judgement
@@ -24,26 +31,28 @@ _COLLECTION = re.compile(r"[\w.-]{1,64}")
 
 
 def _block(on: "Judgement") -> None:
-    """It does not go this way."""
+    """Do not send the message this way."""
     assert on.policy is not None
     on.demand("passage", "block")
     on.blocked = on.policy.name
 
 
 def _flood(on: "Judgement") -> None:
-    """It goes to every neighbour, whether or not one is known to want it."""
+    """Send the message to every neighbour, even to neighbours without a known subscription."""
     on.demand("passage", "flood")
     on.flooded = True
 
 
 def _uninsert(on: "Judgement") -> None:
-    """It does not stay in the node's tables."""
+    """Do not keep the subscription or advertisement in the node's tables."""
     assert on.policy is not None
     on.uninserted = on.policy.name
 
 
 def _pairs(text: str) -> list[tuple[str, str, bool]]:
-    """The attributes that a text such as `[class,X],[cause,'Broker load']` names, what each is, and whether quoted."""
+    """Return the attributes that a text such as `[class,X],[cause,'Broker load']` names, what each is, and whether
+    quoted.
+    """
     found: list[tuple[str, str, bool]] = []
     at = 0
     while at < len(text) or not found:
@@ -89,7 +98,7 @@ def _wrong_topic(topic: Argument) -> str:
 
 
 def _publish(on: "Judgement", text: str, topic: str = "") -> None:
-    """Publish attributes such as `[class,Alarm],[message,$Message]`: as a meta-event, or on a topic."""
+    """Publish attributes such as `[class,Alarm],[message,$Message]`, as a meta-event or on a topic."""
     variables = {
         "Message": on.copy.text(),
         "Sender": on.sender.name if on.sender is not None else "",
@@ -102,7 +111,7 @@ def _publish(on: "Judgement", text: str, topic: str = "") -> None:
         content[name] = float(said) if not is_quoted and _NUMBER.fullmatch(said) else filled
         if not is_quoted and said.lstrip("-").isdecimal():
             content[name] = int(said)
-    on.cause(Made(content, topic))
+    on.cause(PolicyPublication(content, topic))
 
 
 def _check_text(arguments: tuple[Argument, ...]) -> str:
@@ -110,9 +119,9 @@ def _check_text(arguments: tuple[Argument, ...]) -> str:
 
 
 def _log(on: "Judgement", text: str = "") -> None:
-    """Have the node say something in its log."""
+    """Write a line to the log of the node."""
     assert on.policy is not None
-    on.cause(Obligation("log", on.policy.name, text, on.copy.text(), *on.copy.raw()))
+    on.cause(KeptMessage("log", on.policy.name, text, on.copy.text(), *on.copy.raw()))
 
 
 def _check_collection(arguments: tuple[Argument, ...]) -> str:
@@ -121,11 +130,11 @@ def _check_collection(arguments: tuple[Argument, ...]) -> str:
 
 
 def _persist(on: "Judgement", collection: str = "messages") -> None:
-    """Have the node keep the message in its store for good."""
+    """Keep the message in the store of the node permanently."""
     assert on.policy is not None
     if not on.here.has_store:
         raise ElementError("the node has no store to keep it in")
-    on.cause(Obligation("persist", on.policy.name, collection, on.copy.text(), *on.copy.raw()))
+    on.cause(KeptMessage("persist", on.policy.name, collection, on.copy.text(), *on.copy.raw()))
 
 
 EFFECTS = (

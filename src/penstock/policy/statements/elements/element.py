@@ -89,12 +89,12 @@ def _arguments(count: int) -> str:
 
 
 def all_texts(arguments: tuple[Argument, ...]) -> str:
-    """The check of elements that take names."""
+    """Return the check of elements that take names."""
     wrong = next((one for one in arguments if not isinstance(one, str) or not one), None)
     return "" if wrong is None else f"expected a name, not `{wrong}`"
 
 
-class Made(NamedTuple):
+class PolicyPublication(NamedTuple):
     """A publication that a policy makes. The topic is empty if it is a meta-event."""
 
     content: dict[str, object]
@@ -103,7 +103,7 @@ class Made(NamedTuple):
     """What the log says of it besides."""
 
 
-class Obligation(NamedTuple):
+class KeptMessage(NamedTuple):
     """What a policy wants kept."""
 
     kind: str

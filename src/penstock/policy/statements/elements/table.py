@@ -20,7 +20,7 @@ GROUP = "penstock.elements"
 
 @cache
 def elements() -> Mapping[str, Element]:
-    """Every element by name; raises `PolicyError` if a package offers something else."""
+    """Return every element by name; raises `PolicyError` if a package offers something else."""
     found = {element.name: element for element in BUILT_IN}
     for point in entry_points(group=GROUP):
         for element in _offered(point):

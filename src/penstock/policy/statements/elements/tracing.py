@@ -37,7 +37,7 @@ def _told(name: str, value: Callable[["Judgement"], object], about: str) -> Call
         before = known if isinstance(known, list) else []
         copy.put(attribute, [*before, {"broker": on.here.node, "value": value(on)}])
 
-    run.__doc__ = f"Tell {about}, `Beside` the content (if nothing is said) or in its `Attributes`."
+    run.__doc__ = f"Add {about}, `Beside` the content (the default) or in its `Attributes`."
     return run
 
 
@@ -56,8 +56,8 @@ def _time(on: "Judgement") -> float:
 TRACING = tuple(
     Element(name, _told(*told), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
     for name, told in (
-        ("AugmentBrokerHostInfo", (HOST, _host, "which node it is and on which host")),
-        ("AugmentBrokerLoadIndex", (LOAD, _load, "how busy the node is")),
-        ("AugmentProcessingTime", (TIME, _time, "how many seconds the message has been in the node")),
+        ("AugmentBrokerHostInfo", (HOST, _host, "the name and the host of the node")),
+        ("AugmentBrokerLoadIndex", (LOAD, _load, "the load of the node")),
+        ("AugmentProcessingTime", (TIME, _time, "the seconds that the message has spent in the node")),
     )
 )

@@ -6,24 +6,24 @@ What the norm says as programs, `reference.py` transcribes; tests hold both toge
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.policy.xacml.evaluation.decision import Decision
+from penstock.policy.xacml.evaluation.decision import XacmlDecision
 from penstock.policy.xacml.status import XacmlError
 
-NONE, P, D = Decision.NOT_APPLICABLE, Decision.PERMIT, Decision.DENY
-IP, ID, IDP = Decision.INDETERMINATE_P, Decision.INDETERMINATE_D, Decision.INDETERMINATE_DP
+NONE, P, D = XacmlDecision.NOT_APPLICABLE, XacmlDecision.PERMIT, XacmlDecision.DENY
+IP, ID, IDP = XacmlDecision.INDETERMINATE_P, XacmlDecision.INDETERMINATE_D, XacmlDecision.INDETERMINATE_DP
 FAILURES = IP | ID | IDP
 
 
 class Algorithm(NamedTuple):
     """Evaluate in order until one decision is in `stops`; then it is `of` all decisions seen."""
 
-    stops: Decision
-    of: Callable[[Decision], Decision]
+    stops: XacmlDecision
+    of: Callable[[XacmlDecision], XacmlDecision]
     is_only_one: bool = False
-    """Whether targets are asked first, and only one may match."""
+    """True if targets are asked first, and only one may match."""
 
 
-def _deny_overrides(seen: Decision) -> Decision:
+def _deny_overrides(seen: XacmlDecision) -> XacmlDecision:
     if seen & D:
         return D
     if seen & IDP or (seen & ID and seen & (IP | P)):
@@ -31,7 +31,7 @@ def _deny_overrides(seen: Decision) -> Decision:
     return next((one for one in (ID, P, IP) if seen & one), NONE)
 
 
-def _permit_overrides(seen: Decision) -> Decision:
+def _permit_overrides(seen: XacmlDecision) -> XacmlDecision:
     if seen & P:
         return P
     if seen & IDP or (seen & IP and seen & (ID | D)):
@@ -39,19 +39,19 @@ def _permit_overrides(seen: Decision) -> Decision:
     return next((one for one in (IP, D, ID) if seen & one), NONE)
 
 
-def _deny_unless_permit(seen: Decision) -> Decision:
+def _deny_unless_permit(seen: XacmlDecision) -> XacmlDecision:
     return P if seen & P else D
 
 
-def _permit_unless_deny(seen: Decision) -> Decision:
+def _permit_unless_deny(seen: XacmlDecision) -> XacmlDecision:
     return D if seen & D else P
 
 
-def _first(seen: Decision) -> Decision:
+def _first(seen: XacmlDecision) -> XacmlDecision:
     return seen
 
 
-def _old_rule_deny_overrides(seen: Decision) -> Decision:
+def _old_rule_deny_overrides(seen: XacmlDecision) -> XacmlDecision:
     if seen & D:
         return D
     if seen & (ID | IDP):
@@ -59,7 +59,7 @@ def _old_rule_deny_overrides(seen: Decision) -> Decision:
     return P if seen & P else IDP if seen & FAILURES else NONE
 
 
-def _old_rule_permit_overrides(seen: Decision) -> Decision:
+def _old_rule_permit_overrides(seen: XacmlDecision) -> XacmlDecision:
     if seen & P:
         return P
     if seen & (IP | IDP):
@@ -67,11 +67,11 @@ def _old_rule_permit_overrides(seen: Decision) -> Decision:
     return D if seen & D else IDP if seen & FAILURES else NONE
 
 
-def _old_policy_deny_overrides(seen: Decision) -> Decision:
+def _old_policy_deny_overrides(seen: XacmlDecision) -> XacmlDecision:
     return D if seen & (D | FAILURES) else P if seen & P else NONE
 
 
-def _old_policy_permit_overrides(seen: Decision) -> Decision:
+def _old_policy_permit_overrides(seen: XacmlDecision) -> XacmlDecision:
     return P if seen & P else D if seen & D else IDP if seen & FAILURES else NONE
 
 
@@ -115,7 +115,7 @@ def short_name(identifier: str) -> str:
 
 
 def algorithm_named(short: str, kind: str) -> str:
-    """The identifier of an algorithm, the latest of its name; raises `XacmlError`."""
+    """Return the identifier of an algorithm, the latest of its name; raises `XacmlError`."""
     table = RULE_ALGORITHMS if kind == "rule" else POLICY_ALGORITHMS
     found = [one for one in table if one == short or short_name(one) == short]
     if not found:

@@ -7,7 +7,7 @@ from penstock.policy.xacml.status import FINE, Status
 from penstock.policy.xacml.values.values import Value
 
 
-class Decision(IntFlag):
+class XacmlDecision(IntFlag):
     """A decision, as a bit, so that several are a set."""
 
     NOT_APPLICABLE = 0
@@ -25,16 +25,16 @@ class Decision(IntFlag):
 
 
 _SHOWN = {
-    Decision.NOT_APPLICABLE: "NotApplicable",
-    Decision.PERMIT: "Permit",
-    Decision.DENY: "Deny",
-    Decision.INDETERMINATE_P: "Indeterminate",
-    Decision.INDETERMINATE_D: "Indeterminate",
-    Decision.INDETERMINATE_DP: "Indeterminate",
+    XacmlDecision.NOT_APPLICABLE: "NotApplicable",
+    XacmlDecision.PERMIT: "Permit",
+    XacmlDecision.DENY: "Deny",
+    XacmlDecision.INDETERMINATE_P: "Indeterminate",
+    XacmlDecision.INDETERMINATE_D: "Indeterminate",
+    XacmlDecision.INDETERMINATE_DP: "Indeterminate",
 }
 
 
-class Assigned(NamedTuple):
+class AssignedAttribute(NamedTuple):
     """An attribute of an obligation or advice, with one value."""
 
     id: str
@@ -48,7 +48,7 @@ class Duty(NamedTuple):
     """An obligation or advice that goes with a decision."""
 
     id: str
-    assigned: tuple[Assigned, ...] = ()
+    assigned: tuple[AssignedAttribute, ...] = ()
 
 
 class PolicyName(NamedTuple):
@@ -57,10 +57,10 @@ class PolicyName(NamedTuple):
     is_set: bool
 
 
-class Outcome(NamedTuple):
+class XacmlOutcome(NamedTuple):
     """What a rule, a policy or a policy set comes to."""
 
-    decision: Decision
+    decision: XacmlDecision
     status: Status = FINE
     obligations: tuple[Duty, ...] = ()
     advice: tuple[Duty, ...] = ()
@@ -68,14 +68,14 @@ class Outcome(NamedTuple):
     """The policies that were applicable."""
 
 
-NOT_APPLICABLE = Outcome(Decision.NOT_APPLICABLE)
+NOT_APPLICABLE = XacmlOutcome(XacmlDecision.NOT_APPLICABLE)
 
 IF_TARGET_FAILS = {
-    Decision.NOT_APPLICABLE: Decision.NOT_APPLICABLE,
-    Decision.PERMIT: Decision.INDETERMINATE_P,
-    Decision.DENY: Decision.INDETERMINATE_D,
-    Decision.INDETERMINATE_P: Decision.INDETERMINATE_P,
-    Decision.INDETERMINATE_D: Decision.INDETERMINATE_D,
-    Decision.INDETERMINATE_DP: Decision.INDETERMINATE_DP,
+    XacmlDecision.NOT_APPLICABLE: XacmlDecision.NOT_APPLICABLE,
+    XacmlDecision.PERMIT: XacmlDecision.INDETERMINATE_P,
+    XacmlDecision.DENY: XacmlDecision.INDETERMINATE_D,
+    XacmlDecision.INDETERMINATE_P: XacmlDecision.INDETERMINATE_P,
+    XacmlDecision.INDETERMINATE_D: XacmlDecision.INDETERMINATE_D,
+    XacmlDecision.INDETERMINATE_DP: XacmlDecision.INDETERMINATE_DP,
 }
 """Table 7: what is left of a decision if it is not known whether the target matches."""

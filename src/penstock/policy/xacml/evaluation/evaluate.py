@@ -7,18 +7,18 @@ from penstock.policy.xacml.evaluation.algorithms import FAILURES, IDP, Algorithm
 from penstock.policy.xacml.evaluation.decision import (
     IF_TARGET_FAILS,
     NOT_APPLICABLE,
-    Assigned,
-    Decision,
+    AssignedAttribute,
     Duty,
-    Outcome,
     PolicyName,
+    XacmlDecision,
+    XacmlOutcome,
 )
 from penstock.policy.xacml.evaluation.expressions import Compiler, check_arguments, designate, select
-from penstock.policy.xacml.evaluation.index import Index
+from penstock.policy.xacml.evaluation.index import TargetIndex
 from penstock.policy.xacml.evaluation.repository import Repository
 from penstock.policy.xacml.functions.function import BOOLEAN
 from penstock.policy.xacml.functions.table import function_named
-from penstock.policy.xacml.limits import MOST_DUTIES
+from penstock.policy.xacml.limits import MAX_DUTIES
 from penstock.policy.xacml.names import PROCESSING_ERROR
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.status import Indeterminate, Status, XacmlError
@@ -26,19 +26,19 @@ from penstock.policy.xacml.tree import (
     Assignment,
     Designator,
     DutyExpression,
-    Effect,
-    Match,
-    Policy,
     PolicyReference,
-    PolicySet,
     Root,
-    Rule,
     Target,
+    TargetMatch,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
 )
 from penstock.policy.xacml.values.values import Type
 
 Matched = bool | Status
-"""Whether a target matches; a status if that is not known."""
+"""True if a target matches; a status if that is not known."""
 Matching = Callable[[Context], Matched]
 
 
@@ -46,12 +46,12 @@ class Unit(NamedTuple):
     """What can be combined: a rule, a policy or a set."""
 
     matches: Matching
-    evaluate: Callable[[Context], Outcome]
+    evaluate: Callable[[Context], XacmlOutcome]
     target: Target
 
 
-_EFFECTS = {Effect.PERMIT: Decision.PERMIT, Effect.DENY: Decision.DENY}
-_FAILED = {Decision.PERMIT: Decision.INDETERMINATE_P, Decision.DENY: Decision.INDETERMINATE_D}
+_EFFECTS = {XacmlEffect.PERMIT: XacmlDecision.PERMIT, XacmlEffect.DENY: XacmlDecision.DENY}
+_FAILED = {XacmlDecision.PERMIT: XacmlDecision.INDETERMINATE_P, XacmlDecision.DENY: XacmlDecision.INDETERMINATE_D}
 
 
 # --- targets (7.6, 7.7)
@@ -90,7 +90,7 @@ def _joined(parts: Sequence[Matching], deciding: bool) -> Matching:
     return matches
 
 
-def _match(match: Match) -> Matching:
+def _match(match: TargetMatch) -> Matching:
     function = function_named(match.function)
     check_arguments(function, [Type(match.literal.type), Type(match.source.type)])
     if function.result != BOOLEAN:
@@ -119,10 +119,10 @@ def _match(match: Match) -> Matching:
 
 # --- obligations and advice (7.18)
 
-Duties = Callable[[Context, Decision], tuple[tuple[Duty, ...], tuple[Duty, ...]]]
+Duties = Callable[[Context, XacmlDecision], tuple[tuple[Duty, ...], tuple[Duty, ...]]]
 
 
-def _no_duties(_: Context, __: Decision) -> tuple[tuple[Duty, ...], tuple[Duty, ...]]:
+def _no_duties(_: Context, __: XacmlDecision) -> tuple[tuple[Duty, ...], tuple[Duty, ...]]:
     return (), ()
 
 
@@ -137,7 +137,7 @@ def _duties(obligations: Sequence[DutyExpression], advice: Sequence[DutyExpressi
         for several in (obligations, advice)
     ]
 
-    def evaluate(context: Context, decision: Decision) -> tuple[tuple[Duty, ...], tuple[Duty, ...]]:
+    def evaluate(context: Context, decision: XacmlDecision) -> tuple[tuple[Duty, ...], tuple[Duty, ...]]:
         first, second = (tuple(duty(context) for duty in several[decision]) for several in of)
         return first, second
 
@@ -149,14 +149,14 @@ def _duty(tree: DutyExpression, compiler: Compiler) -> Callable[[Context], Duty]
     return lambda context: Duty(tree.id, tuple(one for assign in assignments for one in assign(context)))
 
 
-def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], list[Assigned]]:
+def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], list[AssignedAttribute]]:
     compiled = compiler.expression(tree.expression)
 
-    def assign(context: Context) -> list[Assigned]:
+    def assign(context: Context) -> list[AssignedAttribute]:
         value = compiled.run(context)
         values = value if compiled.type.is_bag else (value,)
         context.charge(len(values))
-        return [Assigned(tree.id, compiled.type.data, one, tree.category, tree.issuer) for one in values]
+        return [AssignedAttribute(tree.id, compiled.type.data, one, tree.category, tree.issuer) for one in values]
 
     return assign
 
@@ -164,28 +164,28 @@ def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], lis
 # --- rules (7.11)
 
 
-def _rule(rule: Rule, compiler: Compiler) -> Unit:
+def _rule(rule: XacmlRule, compiler: Compiler) -> Unit:
     matches = compile_target(rule.target)
     condition = compiler.condition(rule.condition) if rule.condition is not None else None
     duties = _duties(rule.obligations, rule.advice, compiler)
     effect = _EFFECTS[rule.effect]
     failed = _FAILED[effect]
-    plain = Outcome(effect)
+    plain = XacmlOutcome(effect)
 
-    def evaluate(context: Context) -> Outcome:
+    def evaluate(context: Context) -> XacmlOutcome:
         matched = matches(context)
         if matched is False:
             return NOT_APPLICABLE
         if matched is not True:
-            return Outcome(failed, matched)
+            return XacmlOutcome(failed, matched)
         try:
             if condition is not None and not condition(context):
                 return NOT_APPLICABLE
             if duties is _no_duties:
                 return plain
-            return Outcome(effect, plain.status, *duties(context, effect))
+            return XacmlOutcome(effect, plain.status, *duties(context, effect))
         except Indeterminate as error:
-            return Outcome(failed, error.status)
+            return XacmlOutcome(failed, error.status)
 
     return Unit(matches, evaluate, rule.target)
 
@@ -193,16 +193,16 @@ def _rule(rule: Rule, compiler: Compiler) -> Unit:
 # --- combining
 
 
-def _combined(units: Sequence[Unit], algorithm: Algorithm) -> Callable[[Context], Outcome]:
-    index = Index([unit.target for unit in units])
+def _combined(units: Sequence[Unit], algorithm: Algorithm) -> Callable[[Context], XacmlOutcome]:
+    index = TargetIndex([unit.target for unit in units])
     if algorithm.is_only_one:
         return lambda context: _only_one([units[at] for at in index.candidates(context)], context)
     evaluations = [unit.evaluate for unit in units]
     stops, of = algorithm.stops, algorithm.of
 
-    def evaluate(context: Context) -> Outcome:
-        seen = Decision.NOT_APPLICABLE
-        outcomes: list[Outcome] = []
+    def evaluate(context: Context) -> XacmlOutcome:
+        seen = XacmlDecision.NOT_APPLICABLE
+        outcomes: list[XacmlOutcome] = []
         places = range(len(evaluations)) if index.is_plain else index.candidates(context)
         for at in places:
             outcome = evaluations[at](context)
@@ -217,31 +217,35 @@ def _combined(units: Sequence[Unit], algorithm: Algorithm) -> Callable[[Context]
     return evaluate
 
 
-def _united(decision: Decision, outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of several: the duties of those that came to the same, or the status of the first that failed."""
+def _united(decision: XacmlDecision, outcomes: Sequence[XacmlOutcome]) -> XacmlOutcome:
+    """Return the outcome of several: the duties of those that came to the same, or the status of the first that
+    failed.
+    """
     policies = tuple(name for outcome in outcomes for name in outcome.policies)
     if decision & FAILURES:
         status = next(outcome.status for outcome in outcomes if outcome.decision & FAILURES)
-        return Outcome(decision, status, policies=policies)
+        return XacmlOutcome(decision, status, policies=policies)
     if not decision:
         return NOT_APPLICABLE
     agreeing = [outcome for outcome in outcomes if outcome.decision == decision]
     obligations = tuple(duty for outcome in agreeing for duty in outcome.obligations)
     advice = tuple(duty for outcome in agreeing for duty in outcome.advice)
-    if len(obligations) + len(advice) > MOST_DUTIES:
-        return Outcome(_FAILED[decision], Status(PROCESSING_ERROR, f"more than {MOST_DUTIES} obligations and advice"))
-    return Outcome(decision, obligations=obligations, advice=advice, policies=policies)
+    if len(obligations) + len(advice) > MAX_DUTIES:
+        return XacmlOutcome(
+            _FAILED[decision], Status(PROCESSING_ERROR, f"more than {MAX_DUTIES} obligations and advice")
+        )
+    return XacmlOutcome(decision, obligations=obligations, advice=advice, policies=policies)
 
 
-def _only_one(units: Sequence[Unit], context: Context) -> Outcome:
+def _only_one(units: Sequence[Unit], context: Context) -> XacmlOutcome:
     """C.9: only one of the policies may be applicable."""
     selected: Unit | None = None
     for unit in units:
         matched = unit.matches(context)
         if matched is not True and matched is not False:
-            return Outcome(IDP, matched)
+            return XacmlOutcome(IDP, matched)
         if matched and selected is not None:
-            return Outcome(IDP, Status(PROCESSING_ERROR, "more than one policy is applicable"))
+            return XacmlOutcome(IDP, Status(PROCESSING_ERROR, "more than one policy is applicable"))
         if matched:
             selected = unit
     return NOT_APPLICABLE if selected is None else selected.evaluate(context)
@@ -260,23 +264,23 @@ class PolicyCompiler:
     def unit(self, tree: Root) -> Unit:
         """Raises `XacmlError`."""
         try:
-            return self._policy(tree) if isinstance(tree, Policy) else self._policy_set(tree)
+            return self._policy(tree) if isinstance(tree, XacmlPolicy) else self._policy_set(tree)
         except XacmlError as error:
-            what = "policy" if isinstance(tree, Policy) else "policy set"
+            what = "policy" if isinstance(tree, XacmlPolicy) else "policy set"
             if str(error).startswith("policy"):
                 raise
             raise error.at(f"{what} `{tree.id}`") from None
 
-    def _policy(self, tree: Policy) -> Unit:
+    def _policy(self, tree: XacmlPolicy) -> Unit:
         compiler = Compiler(tree.variables)
         units = [_located(rule, compiler) for rule in tree.rules]
         return self._whole(tree, _combined(units, algorithm_of(tree.algorithm, "rule")), compiler)
 
-    def _policy_set(self, tree: PolicySet) -> Unit:
+    def _policy_set(self, tree: XacmlPolicySet) -> Unit:
         units = [self._child(child) for child in tree.children]
         return self._whole(tree, _combined(units, algorithm_of(tree.algorithm, "policy")), Compiler())
 
-    def _child(self, child: Policy | PolicySet | PolicyReference) -> Unit:
+    def _child(self, child: XacmlPolicy | XacmlPolicySet | PolicyReference) -> Unit:
         if not isinstance(child, PolicyReference):
             return self.unit(child)
         try:
@@ -288,12 +292,12 @@ class PolicyCompiler:
             self._referenced[id(tree)] = Unit(unit.matches, _once(unit.evaluate), unit.target)
         return self._referenced[id(tree)]
 
-    def _whole(self, tree: Root, combine: Callable[[Context], Outcome], compiler: Compiler) -> Unit:
+    def _whole(self, tree: Root, combine: Callable[[Context], XacmlOutcome], compiler: Compiler) -> Unit:
         matches = compile_target(tree.target)
         duties = _duties(tree.obligations, tree.advice, compiler)
-        name = PolicyName(tree.id, tree.version, isinstance(tree, PolicySet))
+        name = PolicyName(tree.id, tree.version, isinstance(tree, XacmlPolicySet))
 
-        def evaluate(context: Context) -> Outcome:
+        def evaluate(context: Context) -> XacmlOutcome:
             matched = matches(context)
             if matched is False:
                 return NOT_APPLICABLE
@@ -303,14 +307,14 @@ class PolicyCompiler:
                 return NOT_APPLICABLE
             policies = (name, *outcome.policies)
             if matched is not True:
-                return Outcome(IF_TARGET_FAILS[decision], matched, policies=policies)
+                return XacmlOutcome(IF_TARGET_FAILS[decision], matched, policies=policies)
             if decision & FAILURES:
                 return outcome._replace(policies=policies)
             try:
                 obligations, advice = duties(context, decision)
             except Indeterminate as error:
-                return Outcome(_FAILED[decision], error.status, policies=policies)
-            return Outcome(
+                return XacmlOutcome(_FAILED[decision], error.status, policies=policies)
+            return XacmlOutcome(
                 decision, outcome.status, (*outcome.obligations, *obligations), (*outcome.advice, *advice), policies
             )
 
@@ -319,24 +323,26 @@ class PolicyCompiler:
 
 def _nowhere(status: Status) -> Unit:
     """What a reference that leads nowhere comes to, if it comes to that."""
-    return Unit(lambda _: status, lambda _: Outcome(IDP, status), ())
+    return Unit(lambda _: status, lambda _: XacmlOutcome(IDP, status), ())
 
 
-def _located(rule: Rule, compiler: Compiler) -> Unit:
+def _located(rule: XacmlRule, compiler: Compiler) -> Unit:
     try:
         return _rule(rule, compiler)
     except XacmlError as error:
         raise error.at(f"rule `{rule.id}`") from None
 
 
-def _once(evaluate: Callable[[Context], Outcome]) -> Callable[[Context], Outcome]:
-    """The same, once in a context: a policy that is referred to twice by each of many would else take for ever."""
+def _once(evaluate: Callable[[Context], XacmlOutcome]) -> Callable[[Context], XacmlOutcome]:
+    """Return the same, once in a context: a policy that is referred to twice by each of many would else take
+    for ever.
+    """
 
-    def cached(context: Context) -> Outcome:
+    def cached(context: Context) -> XacmlOutcome:
         key = id(cached)
         if key not in context.cache:
             context.cache[key] = evaluate(context)
-        found: Outcome = context.cache[key]
+        found: XacmlOutcome = context.cache[key]
         return found
 
     return cached

@@ -6,27 +6,35 @@ from typing import Any, NamedTuple
 
 from penstock.policy.xacml import names
 from penstock.policy.xacml.functions.cel import holds, named, split_arguments
-from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, Function
+from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, XacmlFunction
 from penstock.policy.xacml.functions.table import HIGHER, LOGICAL, Higher, function_named
 from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
 from penstock.policy.xacml.request import TIMES, Context
 from penstock.policy.xacml.status import (
     Indeterminate,
-    Missing,
+    MissingAttribute,
     XacmlError,
     ill_typed,
     lacking,
     malformed,
     unprocessable,
 )
-from penstock.policy.xacml.tree import Apply, Designator, Expression, FunctionName, Literal, Reference, Selector
+from penstock.policy.xacml.tree import (
+    Apply,
+    Designator,
+    Expression,
+    FunctionName,
+    LiteralValue,
+    Selector,
+    VariableReference,
+)
 from penstock.policy.xacml.values.values import Bag, Type, Value, read_value
 from penstock.policy.xacml.xpath import compile_path, text_of
 
 Run = Callable[[Context], Value]
 
 
-class Compiled(NamedTuple):
+class CompiledExpression(NamedTuple):
     """An expression: its type, and what gives its value in a context, or raises `Indeterminate`."""
 
     type: Type
@@ -40,21 +48,21 @@ class Compiler:
         self._definitions = dict(variables)
         if len(self._definitions) < len(variables):
             raise XacmlError("two variables have one name")
-        self._variables: dict[str, Compiled] = {}
+        self._variables: dict[str, CompiledExpression] = {}
         self._underway: list[str] = []
         for name in self._definitions:
             self._variable(name)
 
-    def expression(self, tree: Expression) -> Compiled:
+    def expression(self, tree: Expression) -> CompiledExpression:
         """Raises `XacmlError` if it is not one."""
         match tree:
-            case Literal(type_uri, value):
-                return Compiled(Type(type_uri), lambda _: value)
+            case LiteralValue(type_uri, value):
+                return CompiledExpression(Type(type_uri), lambda _: value)
             case Designator():
-                return Compiled(Type(tree.type, is_bag=True), designate(tree))
+                return CompiledExpression(Type(tree.type, is_bag=True), designate(tree))
             case Selector():
-                return Compiled(Type(tree.type, is_bag=True), select(tree))
-            case Reference(name):
+                return CompiledExpression(Type(tree.type, is_bag=True), select(tree))
+            case VariableReference(name):
                 return self._variable(name)
             case Apply():
                 return self._apply(tree)
@@ -62,13 +70,13 @@ class Compiler:
                 raise XacmlError(f"`{name}` is a function where a value is expected")
 
     def condition(self, tree: Expression) -> Run:
-        """An expression that is true or false; raises `XacmlError`."""
+        """Return an expression that is true or false; raises `XacmlError`."""
         compiled = self.expression(tree)
         if compiled.type != BOOLEAN:
             raise ill_typed(f"a condition is a boolean, not {compiled.type}")
         return compiled.run
 
-    def _variable(self, name: str) -> Compiled:
+    def _variable(self, name: str) -> CompiledExpression:
         if name in self._variables:
             return self._variables[name]
         if name not in self._definitions:
@@ -78,10 +86,10 @@ class Compiler:
         self._underway.append(name)
         compiled = self.expression(self._definitions[name])
         self._underway.pop()
-        self._variables[name] = Compiled(compiled.type, _once(compiled.run))
+        self._variables[name] = CompiledExpression(compiled.type, _once(compiled.run))
         return self._variables[name]
 
-    def _apply(self, tree: Apply) -> Compiled:
+    def _apply(self, tree: Apply) -> CompiledExpression:
         if tree.function in HIGHER:
             return self._higher(tree, HIGHER[tree.function])
         if tree.function == names.CEL:
@@ -93,15 +101,15 @@ class Compiler:
             function, of = XPATH_FUNCTIONS[tree.function]
             check_arguments(function, [one.type for one in arguments])
             runs = [one.run for one in arguments]
-            return Compiled(function.result, lambda context: of(context, *(run(context) for run in runs)))
+            return CompiledExpression(function.result, lambda context: of(context, *(run(context) for run in runs)))
         function = function_named(tree.function)
         check_arguments(function, [one.type for one in arguments])
         runs = [one.run for one in arguments]
-        return Compiled(
+        return CompiledExpression(
             function.result, _applied(function.apply, runs) if function.cost is None else _charged(function, runs)
         )
 
-    def _condition_text(self, tree: Apply) -> Compiled:
+    def _condition_text(self, tree: Apply) -> CompiledExpression:
         condition, arguments = split_arguments(tree.arguments)
         attributes = []
         for name, argument in arguments:
@@ -109,9 +117,9 @@ class Compiler:
             if not compiled.type.is_bag:
                 raise XacmlError(f"`{name}` of a condition is a bag, not {compiled.type}")
             attributes.append(named(name, compiled.type.data, compiled.run))
-        return Compiled(BOOLEAN, lambda context: holds(condition, attributes, context))
+        return CompiledExpression(BOOLEAN, lambda context: holds(condition, attributes, context))
 
-    def _higher(self, tree: Apply, higher: Higher) -> Compiled:
+    def _higher(self, tree: Apply, higher: Higher) -> CompiledExpression:
         if not tree.arguments or not isinstance(tree.arguments[0], FunctionName):
             raise XacmlError(f"the first argument of `{tree.function}` is a function")
         function = function_named(tree.arguments[0].id)
@@ -138,11 +146,11 @@ class Compiler:
 
             return combine(charged, bags)
 
-        return Compiled(result, run)
+        return CompiledExpression(result, run)
 
 
 def _once(run: Run) -> Run:
-    """The same, calculated once in a context: else variables of variables would cost twice as much for each."""
+    """Return the same, calculated once in a context: else variables of variables would cost twice as much for each."""
 
     def cached(context: Context) -> Value:
         key = id(cached)
@@ -160,7 +168,7 @@ def _once(run: Run) -> Run:
 
 
 def _applied(apply: Callable[..., Any], runs: list[Run]) -> Run:
-    """A function of the values of its arguments, without a list for the usual few."""
+    """Return a function of the values of its arguments, without a list for the usual few."""
     match runs:
         case [one]:
             return lambda context: apply(one(context))
@@ -169,8 +177,8 @@ def _applied(apply: Callable[..., Any], runs: list[Run]) -> Run:
     return lambda context: apply(*[run(context) for run in runs])
 
 
-def _charged(function: Function, runs: list[Run]) -> Run:
-    """The same, where what it costs depends on the values."""
+def _charged(function: XacmlFunction, runs: list[Run]) -> Run:
+    """Return the same, where what it costs depends on the values."""
     apply, cost = function.apply, function.cost
     assert cost is not None
 
@@ -184,8 +192,8 @@ def _charged(function: Function, runs: list[Run]) -> Run:
 
 @lru_cache(maxsize=4096)  # many policies ask for the same few attributes
 def designate(tree: Designator) -> Callable[[Context], Bag]:
-    """The values of an attribute (7.3.5)."""
-    missing = Missing(tree.category, tree.id, tree.type, tree.issuer)
+    """Return the values of an attribute (7.3.5)."""
+    missing = MissingAttribute(tree.category, tree.id, tree.type, tree.issuer)
     key = (tree.category, tree.id, tree.type)
     must = tree.must_be_present
 
@@ -211,9 +219,9 @@ def designate(tree: Designator) -> Callable[[Context], Bag]:
 
 
 def select(tree: Selector) -> Callable[[Context], Bag]:
-    """The values that XPath finds (7.3.7); raises `XacmlError` if the path is none."""
+    """Return the values that XPath finds (7.3.7); raises `XacmlError` if the path is none."""
     compile_path(tree.path, tree.prefixes)
-    missing = Missing(tree.category, tree.path, tree.type)
+    missing = MissingAttribute(tree.category, tree.path, tree.type)
 
     def find(context: Context) -> Bag:
         nodes = context.select(tree.category, tree.path, tree.prefixes, tree.context_id)
@@ -229,7 +237,7 @@ def select(tree: Selector) -> Callable[[Context], Bag]:
     return find
 
 
-def check_arguments(function: Function, types: Sequence[Type]) -> None:
+def check_arguments(function: XacmlFunction, types: Sequence[Type]) -> None:
     """Raises `XacmlError` if the function does not take arguments of these types."""
     if not function.accepts(len(types)):
         least = "at least " if function.rest is not None else ""
@@ -239,8 +247,8 @@ def check_arguments(function: Function, types: Sequence[Type]) -> None:
             raise ill_typed(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {found}")
 
 
-def check_higher(name: str, higher: Higher, function: Function, types: Sequence[Type]) -> Type:
-    """The type of a higher-order function's value; raises `XacmlError`."""
+def check_higher(name: str, higher: Higher, function: XacmlFunction, types: Sequence[Type]) -> Type:
+    """Return the type of a higher-order function's value; raises `XacmlError`."""
     if not higher.fits([one.is_bag for one in types]):
         raise ill_typed(f"`{name}` {higher.usage}")
     check_arguments(function, [Type(one.data) for one in types])
@@ -253,7 +261,7 @@ def check_higher(name: str, higher: Higher, function: Function, types: Sequence[
     return BOOLEAN
 
 
-def _logical(name: str, arguments: list[Compiled]) -> Compiled:
+def _logical(name: str, arguments: list[CompiledExpression]) -> CompiledExpression:
     kind = LOGICAL[name]
     types = [one.type for one in arguments]
     if kind == "n-of":
@@ -265,12 +273,12 @@ def _logical(name: str, arguments: list[Compiled]) -> Compiled:
             raise ill_typed(f"`{name}` takes booleans, not {found}")
     runs = [one.run for one in arguments]
     if kind == "n-of":
-        return Compiled(BOOLEAN, lambda context: _n_of(runs[0](context), runs[1:], context))
-    return Compiled(BOOLEAN, _decided_by(runs, decisive=kind == "or"))
+        return CompiledExpression(BOOLEAN, lambda context: _n_of(runs[0](context), runs[1:], context))
+    return CompiledExpression(BOOLEAN, _decided_by(runs, decisive=kind == "or"))
 
 
 def _decided_by(runs: Iterable[Run], decisive: bool) -> Run:
-    """The first decisive value decides, whatever failed before it (A.3.5)."""
+    """Return the first decisive value decides, whatever failed before it (A.3.5)."""
     runs = tuple(runs)
 
     def run(context: Context) -> bool:

@@ -21,7 +21,7 @@ _EQUALITIES = {
     FUNCTION_1 + "integer-equal": names.INTEGER,
     FUNCTION_1 + "boolean-equal": names.BOOLEAN,
 }
-_MOST_ALTERNATIVES = 64
+_MAX_ALTERNATIVES = 64
 """Alternatives of one part of a target that are worth an entry each."""
 _FEW = 4
 """Children that are not worth a tree."""
@@ -34,7 +34,7 @@ _Key = tuple[str, str, str, str | None]
 """Category, attribute, type and issuer."""
 
 
-class _Asked(NamedTuple):
+class _AskedAttribute(NamedTuple):
     """What one part of a target asks of one attribute: one of these values."""
 
     key: _Key
@@ -44,25 +44,25 @@ class _Asked(NamedTuple):
 
 class _Child(NamedTuple):
     at: int
-    asked: tuple[_Asked, ...]
+    asked: tuple[_AskedAttribute, ...]
 
 
-class _Branch(NamedTuple):
+class _IndexBranch(NamedTuple):
     """Children by the value that they ask of one attribute; those that fail if it is missing."""
 
     key: _Key
-    by_value: dict[Value, "_Node"]
-    if_missing: "_Node | None"
+    by_value: dict[Value, "_IndexNode"]
+    if_missing: "_IndexNode | None"
 
 
-class _Node(NamedTuple):
+class _IndexNode(NamedTuple):
     """Some children: those that are candidates here, and those that an attribute's value decides on."""
 
     leaf: tuple[int, ...]
-    branches: tuple[_Branch, ...] = ()
+    branches: tuple[_IndexBranch, ...] = ()
 
 
-class Index:
+class TargetIndex:
     """Finds the children of a policy or policy set that can matter for a request."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
@@ -71,22 +71,22 @@ class Index:
         self._budget = _ENTRIES * len(children)
         self._root = self._node(children, 0)
         self.is_plain = not self._root.branches
-        """Whether every child is a candidate always."""
+        """True if every child is a candidate always."""
 
     def candidates(self, context: Context) -> Sequence[int]:
-        """The places of the children that can match, in order."""
+        """Return the places of the children that can match, in order."""
         found: list[int] = []
         _collect(self._root, context, found)
         return sorted(set(found)) if len(found) > 1 else found
 
-    def _node(self, children: list[_Child], depth: int) -> _Node:
+    def _node(self, children: list[_Child], depth: int) -> _IndexNode:
         if len(children) <= _FEW or self._budget < 0 or depth >= _DEPTH:
-            return _Node(tuple(child.at for child in children))
+            return _IndexNode(tuple(child.at for child in children))
         several: dict[_Key, set[Value]] = {}
         for child in children:
             for asked in child.asked:
                 several.setdefault(asked.key, set()).update(asked.values)
-        groups: dict[_Key, list[tuple[_Child, _Asked]]] = {}
+        groups: dict[_Key, list[tuple[_Child, _AskedAttribute]]] = {}
         leaf: list[int] = []
         for child in children:
             if child.asked:
@@ -95,9 +95,9 @@ class Index:
                 groups.setdefault(asked.key, []).append((child, asked))
             else:
                 leaf.append(child.at)
-        return _Node(tuple(leaf), tuple(self._branch(key, group, depth) for key, group in groups.items()))
+        return _IndexNode(tuple(leaf), tuple(self._branch(key, group, depth) for key, group in groups.items()))
 
-    def _branch(self, key: _Key, group: list[tuple[_Child, _Asked]], depth: int) -> _Branch:
+    def _branch(self, key: _Key, group: list[tuple[_Child, _AskedAttribute]], depth: int) -> _IndexBranch:
         by_value: dict[Value, list[_Child]] = {}
         missing: list[_Child] = []
         for child, asked in group:
@@ -107,14 +107,14 @@ class Index:
             if asked.must_be_present:
                 missing.append(below)
         self._budget -= sum(map(len, by_value.values())) + len(missing)
-        return _Branch(
+        return _IndexBranch(
             key,
             {value: self._node(children, depth + 1) for value, children in by_value.items()},
             self._node(missing, depth + 1) if missing else None,
         )
 
 
-def _collect(node: _Node, context: Context, found: list[int]) -> None:
+def _collect(node: _IndexNode, context: Context, found: list[int]) -> None:
     found += node.leaf
     for (category, name, kind, issuer), by_value, if_missing in node.branches:
         if issuer is None:
@@ -130,7 +130,7 @@ def _collect(node: _Node, context: Context, found: list[int]) -> None:
             _collect(if_missing, context, found)
 
 
-def _asked(target: Target) -> Iterable[_Asked]:
+def _asked(target: Target) -> Iterable[_AskedAttribute]:
     seen: set[_Key] = set()
     for any_of in target:
         for asked in _of_part(any_of):
@@ -139,16 +139,16 @@ def _asked(target: Target) -> Iterable[_Asked]:
                 yield asked
 
 
-def _of_part(any_of: AnyOf) -> Iterable[_Asked]:
-    """The attributes that each alternative asks a value of."""
-    if len(any_of) > _MOST_ALTERNATIVES:
+def _of_part(any_of: AnyOf) -> Iterable[_AskedAttribute]:
+    """Yield the attributes that each alternative asks a value of."""
+    if len(any_of) > _MAX_ALTERNATIVES:
         return
     first, *others = [_values(all_of) for all_of in any_of]
     for key in first:
         if all(key in other for other in others):
             several = [one[key] for one in (first, *others)]
             values = tuple(dict.fromkeys(value for value, _ in several))
-            yield _Asked(key, values, any(must for _, must in several))
+            yield _AskedAttribute(key, values, any(must for _, must in several))
 
 
 def _values(all_of: AllOf) -> dict[_Key, tuple[Value, bool]]:

@@ -8,43 +8,51 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.policy.xacml import names
-from penstock.policy.xacml.evaluation.decision import Assigned, Decision, Duty, Outcome
+from penstock.policy.xacml.evaluation.decision import AssignedAttribute, Duty, XacmlDecision, XacmlOutcome
 from penstock.policy.xacml.evaluation.repository import Repository
 from penstock.policy.xacml.functions.cel import holds, named, split_arguments
 from penstock.policy.xacml.functions.table import FUNCTIONS
 from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.status import Indeterminate, Missing, Status, XacmlError, lacking, malformed, unprocessable
+from penstock.policy.xacml.status import (
+    Indeterminate,
+    MissingAttribute,
+    Status,
+    XacmlError,
+    lacking,
+    malformed,
+    unprocessable,
+)
 from penstock.policy.xacml.tree import (
     AllOf,
     AnyOf,
     Apply,
     Designator,
     DutyExpression,
-    Effect,
     Expression,
     FunctionName,
-    Literal,
-    Match,
-    Policy,
+    LiteralValue,
     PolicyReference,
-    PolicySet,
-    Reference,
     Root,
-    Rule,
     Selector,
     Target,
+    TargetMatch,
+    VariableReference,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
 )
 from penstock.policy.xacml.values.values import Bag, Value, read_value
 from penstock.policy.xacml.xpath import text_of
 
-P, D, NA = Decision.PERMIT, Decision.DENY, Decision.NOT_APPLICABLE
-IP, ID, IDP = Decision.INDETERMINATE_P, Decision.INDETERMINATE_D, Decision.INDETERMINATE_DP
+P, D, NA = XacmlDecision.PERMIT, XacmlDecision.DENY, XacmlDecision.NOT_APPLICABLE
+IP, ID, IDP = XacmlDecision.INDETERMINATE_P, XacmlDecision.INDETERMINATE_D, XacmlDecision.INDETERMINATE_DP
 
 MATCH, NO_MATCH, FAILS = "Match", "No match", "Indeterminate"
 
 
-class Reader:
+class ReferenceEvaluator:
     """Evaluates trees that the compiled evaluator has accepted, in one context."""
 
     def __init__(self, repository: Repository, context: Context) -> None:
@@ -55,15 +63,15 @@ class Reader:
     # --- 7.3, 7.4, 7.8, 7.9: expressions
 
     def value(self, tree: Expression) -> Value:
-        """The value of an expression; raises `Indeterminate`."""
+        """Return the value of an expression; raises `Indeterminate`."""
         match tree:
-            case Literal():
+            case LiteralValue():
                 return tree.value
             case Designator():
                 return self._designate(tree)
             case Selector():
                 return self._select(tree)
-            case Reference():
+            case VariableReference():
                 return self.value(self._variables[tree.variable])
             case Apply():
                 return self._apply(tree)
@@ -73,13 +81,13 @@ class Reader:
         key = (tree.category, tree.id, tree.type)
         bag = self._context.bag(key) if tree.issuer is None else self._context.issued.get((*key, tree.issuer), ())
         if not bag and tree.must_be_present:
-            raise lacking(Missing(*key, tree.issuer))
+            raise lacking(MissingAttribute(*key, tree.issuer))
         return bag
 
     def _select(self, tree: Selector) -> Bag:
         nodes = self._context.select(tree.category, tree.path, tree.prefixes, tree.context_id)
         if not nodes and tree.must_be_present:
-            raise lacking(Missing(tree.category, tree.path, tree.type))
+            raise lacking(MissingAttribute(tree.category, tree.path, tree.type))
         try:
             return tuple(read_value(tree.type, text) for text in text_of(nodes, tree.path))
         except XacmlError as error:
@@ -148,7 +156,7 @@ class Reader:
 
     # --- 7.6, 7.7: matches and targets
 
-    def match(self, tree: Match) -> str:
+    def match(self, tree: TargetMatch) -> str:
         try:
             bag = self.value(tree.source)
         except Indeterminate:
@@ -183,25 +191,25 @@ class Reader:
 
     # --- 7.11: rules
 
-    def rule(self, tree: Rule) -> Outcome:
-        effect, failed = (P, IP) if tree.effect is Effect.PERMIT else (D, ID)
+    def rule(self, tree: XacmlRule) -> XacmlOutcome:
+        effect, failed = (P, IP) if tree.effect is XacmlEffect.PERMIT else (D, ID)
         target = self.target(tree.target)
         if target == NO_MATCH:
-            return Outcome(NA)
+            return XacmlOutcome(NA)
         if target == FAILS:
-            return Outcome(failed)
+            return XacmlOutcome(failed)
         try:
             if tree.condition is not None and not self.value(tree.condition):
-                return Outcome(NA)
+                return XacmlOutcome(NA)
             obligations = self._duties(tree.obligations, effect)
-            return Outcome(effect, obligations=obligations, advice=self._duties(tree.advice, effect))
+            return XacmlOutcome(effect, obligations=obligations, advice=self._duties(tree.advice, effect))
         except Indeterminate:
-            return Outcome(failed)
+            return XacmlOutcome(failed)
 
     # --- 7.18: obligations and advice
 
-    def _duties(self, trees: Sequence[DutyExpression], decision: Decision) -> tuple[Duty, ...]:
-        on = Effect.PERMIT if decision == P else Effect.DENY
+    def _duties(self, trees: Sequence[DutyExpression], decision: XacmlDecision) -> tuple[Duty, ...]:
+        on = XacmlEffect.PERMIT if decision == P else XacmlEffect.DENY
         return tuple(self._duty(tree) for tree in trees if tree.on is on)
 
     def _duty(self, tree: DutyExpression) -> Duty:
@@ -211,69 +219,69 @@ class Reader:
             is_bag = isinstance(value, tuple) and not hasattr(value, "_fields")
             kind = _type_of(one.expression)
             for each in value if is_bag else (value,):
-                found.append(Assigned(one.id, kind, each, one.category, one.issuer))
+                found.append(AssignedAttribute(one.id, kind, each, one.category, one.issuer))
         return Duty(tree.id, tuple(found))
 
     # --- 7.12, 7.13, 7.14: policies and policy sets
 
-    def policy(self, tree: Root | PolicyReference) -> Outcome:
+    def policy(self, tree: Root | PolicyReference) -> XacmlOutcome:
         if isinstance(tree, PolicyReference):
             try:
                 tree = self._repository.find(tree)
             except XacmlError:
-                return Outcome(IDP)
-        inner = Reader(self._repository, self._context)
-        inner._variables = dict(tree.variables) if isinstance(tree, Policy) else {}
+                return XacmlOutcome(IDP)
+        inner = ReferenceEvaluator(self._repository, self._context)
+        inner._variables = dict(tree.variables) if isinstance(tree, XacmlPolicy) else {}
         return inner._evaluate(tree)
 
-    def _evaluate(self, tree: Root) -> Outcome:
+    def _evaluate(self, tree: Root) -> XacmlOutcome:
         target = self.target(tree.target)
         if target == NO_MATCH:
-            return Outcome(NA)
+            return XacmlOutcome(NA)
         outcome = self._combine(tree)
         decision = outcome.decision
         if target == FAILS:
-            return Outcome({P: IP, D: ID}.get(decision, decision))  # table 7
+            return XacmlOutcome({P: IP, D: ID}.get(decision, decision))  # table 7
         if decision not in (P, D):
-            return Outcome(decision)
+            return XacmlOutcome(decision)
         try:
             obligations = (*outcome.obligations, *self._duties(tree.obligations, decision))
-            return Outcome(
+            return XacmlOutcome(
                 decision, obligations=obligations, advice=(*outcome.advice, *self._duties(tree.advice, decision))
             )
         except Indeterminate:
-            return Outcome(IP if decision == P else ID)
+            return XacmlOutcome(IP if decision == P else ID)
 
-    def _combine(self, tree: Root) -> Outcome:
+    def _combine(self, tree: Root) -> XacmlOutcome:
         version, _, name = tree.algorithm.removeprefix("urn:oasis:names:tc:xacml:").partition(":")
         name = name.rpartition(":")[2].removeprefix("ordered-")
         if name == "only-one-applicable":
-            assert isinstance(tree, PolicySet)
+            assert isinstance(tree, XacmlPolicySet)
             return self._only_one(tree)
-        evaluations: list[Callable[[], Outcome]]
-        if isinstance(tree, Policy):
+        evaluations: list[Callable[[], XacmlOutcome]]
+        if isinstance(tree, XacmlPolicy):
             evaluations = [lambda rule=rule: self.rule(rule) for rule in tree.rules]  # type: ignore[misc]
         else:
             evaluations = [lambda child=child: self.policy(child) for child in tree.children]  # type: ignore[misc]
         if version == "3.0" or name == "first-applicable":
             return combined(name, evaluations)
-        return combined(f"old-{'rule' if isinstance(tree, Policy) else 'policy'}-{name}", evaluations)
+        return combined(f"old-{'rule' if isinstance(tree, XacmlPolicy) else 'policy'}-{name}", evaluations)
 
-    def _only_one(self, tree: PolicySet) -> Outcome:
+    def _only_one(self, tree: XacmlPolicySet) -> XacmlOutcome:
         selected = None
         for child in tree.children:
             try:
                 root = self._repository.find(child) if isinstance(child, PolicyReference) else child
             except XacmlError:
-                return Outcome(IDP)
+                return XacmlOutcome(IDP)
             applicable = self.target(root.target)
             if applicable == FAILS:
-                return Outcome(IDP)
+                return XacmlOutcome(IDP)
             if applicable == MATCH:
                 if selected is not None:
-                    return Outcome(IDP)
+                    return XacmlOutcome(IDP)
                 selected = root
-        return Outcome(NA) if selected is None else self.policy(selected)
+        return XacmlOutcome(NA) if selected is None else self.policy(selected)
 
 
 def three_valued(name: str, values: Sequence[Any], wanted: int | None = None) -> bool:
@@ -297,7 +305,7 @@ def _tried_or(values: Sequence[Any]) -> Any:
 
 
 def _expanded(values: Sequence[Value]) -> list[tuple[Value, ...]]:
-    """All combinations of single values, and of members of bags."""
+    """Return all combinations of single values, and of members of bags."""
     found: list[tuple[Value, ...]] = [()]
     for value in values:
         is_bag = type(value) is tuple
@@ -307,32 +315,32 @@ def _expanded(values: Sequence[Value]) -> list[tuple[Value, ...]]:
 
 def _type_of(tree: Expression) -> str:
     match tree:
-        case Literal() | Designator() | Selector():
+        case LiteralValue() | Designator() | Selector():
             return tree.type
         case Apply() if tree.function in FUNCTIONS:
             return FUNCTIONS[tree.function].result.data
     return names.BOOLEAN
 
 
-def combined(name: str, evaluations: Sequence[Callable[[], Outcome]]) -> Outcome:
+def combined(name: str, evaluations: Sequence[Callable[[], XacmlOutcome]]) -> XacmlOutcome:
     """Appendix C: each algorithm as it stands there."""
-    outcomes: list[Outcome] = []
+    outcomes: list[XacmlOutcome] = []
     for evaluate in evaluations:
         outcomes.append(evaluate())
         if _stops(name, outcomes[-1].decision):
             break
     decision = _decision(name, [outcome.decision for outcome in outcomes])
     if decision not in (P, D):
-        return Outcome(decision, Status())
+        return XacmlOutcome(decision, Status())
     agreeing = [outcome for outcome in outcomes if outcome.decision == decision]
-    return Outcome(
+    return XacmlOutcome(
         decision,
         obligations=tuple(duty for outcome in agreeing for duty in outcome.obligations),
         advice=tuple(duty for outcome in agreeing for duty in outcome.advice),
     )
 
 
-def _stops(name: str, decision: Decision) -> bool:
+def _stops(name: str, decision: XacmlDecision) -> bool:
     match name:
         case "deny-overrides" | "permit-unless-deny" | "old-rule-deny-overrides":
             return decision == D
@@ -345,7 +353,7 @@ def _stops(name: str, decision: Decision) -> bool:
     raise AssertionError(name)
 
 
-def _decision(name: str, found: Sequence[Decision]) -> Decision:
+def _decision(name: str, found: Sequence[XacmlDecision]) -> XacmlDecision:
     failed = any(one in (IP, ID, IDP) for one in found)
     match name:
         case "deny-overrides":  # C.2

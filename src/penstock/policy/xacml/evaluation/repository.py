@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from penstock.policy.xacml.limits import MOST_NESTING
+from penstock.policy.xacml.limits import MAX_NESTING
 from penstock.policy.xacml.status import XacmlError
-from penstock.policy.xacml.tree import Policy, PolicyReference, PolicySet, Root, inside
+from penstock.policy.xacml.tree import PolicyReference, Root, XacmlPolicy, XacmlPolicySet, inside
 from penstock.policy.xacml.values.versions import is_wanted, version_key
 
 
@@ -28,13 +28,13 @@ class Repository:
             self._depth(root, depths, [])
 
     def _add(self, tree: Root) -> None:
-        is_set = isinstance(tree, PolicySet)
+        is_set = isinstance(tree, XacmlPolicySet)
         named = self._named.setdefault((tree.id, is_set), {}).setdefault(tree.version, [])
         if len(named) < 2 and tree not in named:
             named.append(tree)
 
     def find(self, reference: PolicyReference) -> Root:
-        """The latest version that a reference asks for; raises `XacmlError`."""
+        """Return the latest version that a reference asks for; raises `XacmlError`."""
         versions = self._named.get((reference.id, reference.is_set), {})
         fitting = [
             version
@@ -49,7 +49,7 @@ class Repository:
             raise XacmlError(f"two different policies have the name `{found.id}` and the version {found.version}")
         return found
 
-    def _below(self, child: Policy | PolicySet | PolicyReference) -> Root | None:
+    def _below(self, child: XacmlPolicy | XacmlPolicySet | PolicyReference) -> Root | None:
         if not isinstance(child, PolicyReference):
             return child
         try:
@@ -65,16 +65,16 @@ class Repository:
         if any(tree is one for one in underway):
             circle = " -> ".join(f"`{one.id}`" for one in (*underway, tree))
             raise XacmlError(f"policies refer to each other in a circle: {circle}")
-        if len(underway) >= MOST_NESTING:
-            raise XacmlError(f"more than {MOST_NESTING} policy sets inside each other")
+        if len(underway) >= MAX_NESTING:
+            raise XacmlError(f"more than {MAX_NESTING} policy sets inside each other")
         depth = 0
-        if isinstance(tree, PolicySet):
+        if isinstance(tree, XacmlPolicySet):
             underway.append(tree)
             for child in tree.children:
                 below = self._below(child)
                 depth = max(depth, 1 + (self._depth(below, known, underway) if below is not None else 0))
             underway.pop()
         known[id(tree)] = depth
-        if len(underway) + depth > MOST_NESTING:
-            raise XacmlError(f"more than {MOST_NESTING} policy sets inside each other")
+        if len(underway) + depth > MAX_NESTING:
+            raise XacmlError(f"more than {MAX_NESTING} policy sets inside each other")
         return depth

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from penstock.policy.xacml import names
-from penstock.policy.xacml.evaluation.decision import Assigned, Duty, PolicyName
-from penstock.policy.xacml.limits import MOST_DEPTH, MOST_REQUEST_BYTES
-from penstock.policy.xacml.request import Attribute, Category, Request
-from penstock.policy.xacml.response import Response, Result, show_missing
+from penstock.policy.xacml.evaluation.decision import AssignedAttribute, Duty, PolicyName
+from penstock.policy.xacml.limits import MAX_DEPTH, MAX_REQUEST_BYTES
+from penstock.policy.xacml.request import RequestAttribute, RequestCategory, XacmlRequest
+from penstock.policy.xacml.response import XacmlResponse, XacmlResult, show_missing
 from penstock.policy.xacml.status import FINE, Status, XacmlError
-from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.tree import LiteralValue
 from penstock.policy.xacml.values.values import (
     DATA_TYPES,
     SHORT_TYPES,
@@ -22,9 +22,9 @@ from penstock.policy.xacml.values.values import (
     read_value,
     show_value,
 )
-from penstock.policy.xacml.xpath import Content
+from penstock.policy.xacml.xpath import RequestContent
 
-_MOST_SAFE = 2**53
+_MAX_SAFE = 2**53
 """Integers beyond it are not the same number to every reader of JSON."""
 
 # --- reading
@@ -32,14 +32,14 @@ _MOST_SAFE = 2**53
 
 def read_json(data: bytes) -> Any:
     """What JSON says, within bounds; raises `XacmlError`."""
-    if len(data) > MOST_REQUEST_BYTES:
-        raise XacmlError(f"more than {MOST_REQUEST_BYTES} bytes of JSON")
+    if len(data) > MAX_REQUEST_BYTES:
+        raise XacmlError(f"more than {MAX_REQUEST_BYTES} bytes of JSON")
     try:
         return json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
     except XacmlError:
         raise
     except RecursionError:
-        raise XacmlError(f"not JSON: more than {MOST_DEPTH} values inside each other") from None
+        raise XacmlError(f"not JSON: more than {MAX_DEPTH} values inside each other") from None
     except ValueError as error:
         raise XacmlError(f"not JSON: {error}") from None
 
@@ -55,12 +55,12 @@ def _no_constant(text: str) -> NoReturn:
     raise XacmlError(f"not JSON: `{text}`")
 
 
-def read_request_json(data: bytes) -> Request:
+def read_request_json(data: bytes) -> XacmlRequest:
     """Raises `XacmlError`."""
     whole = _object(read_json(data), "a request")
     request = _object(whole.get("Request"), "`Request`")
     _xpath_version(request.get("XPathVersion"))
-    categories: list[Category] = []
+    categories: list[RequestCategory] = []
     for name, value in request.items():
         if name in names.CATEGORIES:
             categories += (_category(one, names.CATEGORIES[name]) for one in _several(value))
@@ -73,7 +73,7 @@ def read_request_json(data: bytes) -> Request:
         for reference in _several(_object(multiple, "`MultiRequests`").get("RequestReference")):
             ids = _several(_object(reference, "`RequestReference`").get("ReferenceId"))
             references.append(tuple(_text(one, "`ReferenceId`") for one in ids))
-    return Request(
+    return XacmlRequest(
         tuple(categories),
         _flag(request, "ReturnPolicyIdList"),
         _flag(request, "CombinedDecision"),
@@ -114,42 +114,44 @@ def _optional(of: Mapping[str, Any], name: str) -> str | None:
     return None if value is None else _text(value, f"`{name}`")
 
 
-def _category(value: Any, name: str | None) -> Category:
+def _category(value: Any, name: str | None) -> RequestCategory:
     found = _object(value, "a category")
     identifier = name or _category_name(_text(found.get("CategoryId"), "`CategoryId`"))
     attributes = tuple(_attribute(one) for one in _several(found.get("Attribute", [])))
     content = _optional(found, "Content")
-    return Category(identifier, attributes, None if content is None else _content(content), _optional(found, "Id"))
+    return RequestCategory(
+        identifier, attributes, None if content is None else _content(content), _optional(found, "Id")
+    )
 
 
 def _category_name(text: str) -> str:
     return names.CATEGORIES.get(text, text)
 
 
-def _content(text: str) -> Content:
+def _content(text: str) -> RequestContent:
     if text.lstrip().startswith("<"):
-        return Content(text.encode())
+        return RequestContent(text.encode())
     try:
-        return Content(base64.b64decode(text, validate=True))
+        return RequestContent(base64.b64decode(text, validate=True))
     except binascii.Error:
         raise XacmlError("`Content` is neither XML nor XML in base64") from None
 
 
-def _attribute(value: Any) -> Attribute:
+def _attribute(value: Any) -> RequestAttribute:
     found = _object(value, "an attribute")
     values = _several(found.get("Value"))
     named = _optional(found, "DataType")
     type_uri = _inferred(values) if named is None else SHORT_TYPES.get(named, names.OLD_TYPES.get(named, named))
-    return Attribute(
+    return RequestAttribute(
         _text(found.get("AttributeId"), "`AttributeId`"),
-        tuple(Literal(type_uri, _value(type_uri, one)) for one in values),
+        tuple(LiteralValue(type_uri, _value(type_uri, one)) for one in values),
         _optional(found, "Issuer"),
         _flag(found, "IncludeInResult"),
     )
 
 
 def _inferred(values: list[Any]) -> str:
-    """The type of values that do not say it (3.3): all of one kind."""
+    """Return the type of values that do not say it (3.3): all of one kind."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return names.DOUBLE
@@ -184,12 +186,12 @@ def _path(value: Mapping[str, Any]) -> XPathExpression:
 # --- writing
 
 
-def show_response_json(response: Response) -> str:
-    """A response as JSON."""
+def show_response_json(response: XacmlResponse) -> str:
+    """Return a response as JSON."""
     return json.dumps({"Response": [_result(result) for result in response]}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: XacmlResult) -> dict[str, Any]:
     found: dict[str, Any] = {"Decision": result.decision}
     if result.status != FINE:
         found["Status"] = _status(result.status)
@@ -220,7 +222,7 @@ def _duty(duty: Duty) -> dict[str, Any]:
     return found
 
 
-def _assigned(one: Assigned) -> Iterator[tuple[str, Any]]:
+def _assigned(one: AssignedAttribute) -> Iterator[tuple[str, Any]]:
     yield "AttributeId", one.id
     if one.issuer is not None:
         yield "Issuer", one.issuer
@@ -230,11 +232,11 @@ def _assigned(one: Assigned) -> Iterator[tuple[str, Any]]:
     yield "Value", _plain(one.type, one.value)
 
 
-def _shown_category(category: Category) -> dict[str, Any]:
+def _shown_category(category: RequestCategory) -> dict[str, Any]:
     return {"CategoryId": category.name, "Attribute": [dict(_shown(one)) for one in category.attributes]}
 
 
-def _shown(attribute: Attribute) -> Iterator[tuple[str, Any]]:
+def _shown(attribute: RequestAttribute) -> Iterator[tuple[str, Any]]:
     yield "AttributeId", attribute.id
     if attribute.issuer is not None:
         yield "Issuer", attribute.issuer
@@ -253,7 +255,7 @@ def _policies(policies: tuple[PolicyName, ...]) -> Iterator[tuple[str, Any]]:
 def _plain(type_uri: str, value: Value) -> Any:
     plain: dict[str, Callable[[Value], Any]] = {
         names.BOOLEAN: bool,
-        names.INTEGER: lambda number: number if abs(number) <= _MOST_SAFE else str(number),
+        names.INTEGER: lambda number: number if abs(number) <= _MAX_SAFE else str(number),
         names.DOUBLE: lambda number: number if math.isfinite(number) else show_value(type_uri, number),
         names.XPATH_EXPRESSION: lambda path: {
             "XPathCategory": path.category,

@@ -1,23 +1,23 @@
 """Values with their types, as elements of XML have them."""
 
-from penstock.policy.xacml.forms.xml import Element
+from penstock.policy.xacml.forms.xml import XmlElement
 from penstock.policy.xacml.names import OLD_TYPES, XPATH_EXPRESSION
-from penstock.policy.xacml.tree import Literal
+from penstock.policy.xacml.tree import LiteralValue
 from penstock.policy.xacml.values.values import DATA_TYPES, XPathExpression, read_value
 
 
-def prefixes_of(element: Element) -> tuple[tuple[str, str], ...]:
-    """The prefixes that are in scope, in order."""
+def prefixes_of(element: XmlElement) -> tuple[tuple[str, str], ...]:
+    """Return the prefixes that are in scope, in order."""
     return tuple(sorted((prefix, uri) for prefix, uri in element.prefixes.items() if prefix))
 
 
-def read_literal(element: Element) -> Literal:
-    """A value with its type; of a type that is not known, its text. Raises `XacmlError`."""
+def read_literal(element: XmlElement) -> LiteralValue:
+    """Return a value with its type; of a type that is not known, its text. Raises `XacmlError`."""
     type_uri = element.need("DataType")
     type_uri = OLD_TYPES.get(type_uri, type_uri)
     if type_uri not in DATA_TYPES:
-        return Literal(type_uri, element.text)
+        return LiteralValue(type_uri, element.text)
     if type_uri == XPATH_EXPRESSION:
         category = element.get("XPathCategory") or ""
-        return Literal(type_uri, XPathExpression(element.text.strip(), category, prefixes_of(element)))
-    return Literal(type_uri, read_value(type_uri, element.text))
+        return LiteralValue(type_uri, XPathExpression(element.text.strip(), category, prefixes_of(element)))
+    return LiteralValue(type_uri, read_value(type_uri, element.text))

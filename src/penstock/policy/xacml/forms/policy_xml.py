@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from penstock.policy.xacml.forms.literals import prefixes_of, read_literal
-from penstock.policy.xacml.forms.xml import Element, core, read_xml
-from penstock.policy.xacml.limits import MOST_POLICY_BYTES, MOST_POLICY_NODES
+from penstock.policy.xacml.forms.xml import XmlElement, core, read_xml
+from penstock.policy.xacml.limits import MAX_POLICY_BYTES, MAX_POLICY_NODES
 from penstock.policy.xacml.names import XPATH_1
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.tree import (
@@ -15,19 +15,19 @@ from penstock.policy.xacml.tree import (
     Assignment,
     Designator,
     DutyExpression,
-    Effect,
     Expression,
     FunctionName,
-    Literal,
-    Match,
-    Policy,
+    LiteralValue,
     PolicyReference,
-    PolicySet,
-    Reference,
     Root,
-    Rule,
     Selector,
     Target,
+    TargetMatch,
+    VariableReference,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
 )
 from penstock.policy.xacml.values.values import type_named
 from penstock.policy.xacml.values.versions import check_pattern, check_version
@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 
 def read_policy(data: bytes) -> Root:
-    """The policy or the policy set of a document; raises `XacmlError`."""
-    root = read_xml(data, MOST_POLICY_BYTES, MOST_POLICY_NODES)
+    """Return the policy or the policy set of a document; raises `XacmlError`."""
+    root = read_xml(data, MAX_POLICY_BYTES, MAX_POLICY_NODES)
     match core(root):
         case "Policy":
             return _policy(root)
@@ -46,7 +46,7 @@ def read_policy(data: bytes) -> Root:
     raise root.wrong(f"expected a `Policy` or a `PolicySet`, not `{root.name}`")
 
 
-def xpath_version(element: Element) -> None:
+def xpath_version(element: XmlElement) -> None:
     """Check the defaults of a policy or a request: the one version of XPath that there is."""
     for child in element.children:
         version = child.text.strip()
@@ -58,10 +58,10 @@ def xpath_version(element: Element) -> None:
 class _Parts:
     """The children of an element, each kind put where it belongs; raises `XacmlError` for what does not belong."""
 
-    def __init__(self, element: Element, *ignored: str) -> None:
+    def __init__(self, element: XmlElement, *ignored: str) -> None:
         self._element = element
         self._ignored = frozenset(ignored)
-        self._of: dict[str, list[Element]] = {}
+        self._of: dict[str, list[XmlElement]] = {}
         for child in element.children:
             self._of.setdefault(core(child), []).append(child)
         if "PolicyIssuer" in self._of:
@@ -71,10 +71,10 @@ class _Parts:
         if element.get("MaxDelegationDepth") is not None:
             raise element.unsupported("`MaxDelegationDepth`: delegation (the administration profile) is not taken on")
 
-    def several(self, name: str) -> list[Element]:
+    def several(self, name: str) -> list[XmlElement]:
         return self._of.pop(name, [])
 
-    def one(self, name: str) -> Element | None:
+    def one(self, name: str) -> XmlElement | None:
         found = self.several(name)
         if len(found) > 1:
             raise found[1].wrong(f"a second `{name}` in one `{self._element.name}`")
@@ -99,10 +99,10 @@ _PARAMETERS = (
 """Accepted and not used: no standard algorithm has parameters (C.1)."""
 
 
-def _policy(element: Element) -> Policy:
+def _policy(element: XmlElement) -> XacmlPolicy:
     parts = _Parts(element, *_PARAMETERS)
     _defaults(parts, "PolicyDefaults")
-    policy = Policy(
+    policy = XacmlPolicy(
         element.need("PolicyId"),
         _version(element),
         element.need("RuleCombiningAlgId"),
@@ -116,10 +116,10 @@ def _policy(element: Element) -> Policy:
     return policy
 
 
-def _policy_set(element: Element) -> PolicySet:
+def _policy_set(element: XmlElement) -> XacmlPolicySet:
     parts = _Parts(element, *_PARAMETERS, "Policy", "PolicySet", "PolicyIdReference", "PolicySetIdReference")
     _defaults(parts, "PolicySetDefaults")
-    policy_set = PolicySet(
+    policy_set = XacmlPolicySet(
         element.need("PolicySetId"),
         _version(element),
         element.need("PolicyCombiningAlgId"),
@@ -132,7 +132,7 @@ def _policy_set(element: Element) -> PolicySet:
     return policy_set
 
 
-def _needed(parts: _Parts, element: Element) -> Element:
+def _needed(parts: _Parts, element: XmlElement) -> XmlElement:
     target = parts.one("Target")
     if target is None:
         raise element.wrong(f"`{element.name}` has no `Target`")
@@ -145,14 +145,14 @@ def _defaults(parts: _Parts, name: str) -> None:
         xpath_version(found)
 
 
-def _version(element: Element) -> str:
+def _version(element: XmlElement) -> str:
     # The schema asks for it; many policies in use, the paper's among them, go without.
     version = element.get("Version") or "1.0"
     with _at(element):
         return check_version(version)
 
 
-def _children(element: Element) -> Iterator[Policy | PolicySet | PolicyReference]:
+def _children(element: XmlElement) -> Iterator[XacmlPolicy | XacmlPolicySet | PolicyReference]:
     for child in element.children:
         match core(child):
             case "Policy":
@@ -163,7 +163,7 @@ def _children(element: Element) -> Iterator[Policy | PolicySet | PolicyReference
                 yield _reference(child, name == "PolicySetIdReference")
 
 
-def _reference(element: Element, is_set: bool) -> PolicyReference:
+def _reference(element: XmlElement, is_set: bool) -> PolicyReference:
     versions = [element.get(name) for name in ("Version", "EarliestVersion", "LatestVersion")]
     with _at(element):
         for version in versions:
@@ -172,10 +172,10 @@ def _reference(element: Element, is_set: bool) -> PolicyReference:
     return PolicyReference(element.text.strip(), is_set, *versions)
 
 
-def _rule(element: Element) -> Rule:
+def _rule(element: XmlElement) -> XacmlRule:
     parts = _Parts(element)
     target, condition = parts.one("Target"), parts.one("Condition")
-    rule = Rule(
+    rule = XacmlRule(
         element.need("RuleId"),
         _effect(element, "Effect"),
         _target(target) if target is not None else (),
@@ -187,25 +187,25 @@ def _rule(element: Element) -> Rule:
     return rule
 
 
-def _effect(element: Element, name: str) -> Effect:
+def _effect(element: XmlElement, name: str) -> XacmlEffect:
     try:
-        return Effect(element.need(name))
+        return XacmlEffect(element.need(name))
     except ValueError:
         raise element.wrong(f"`{name}` is `{element.need(name)}`, not Permit or Deny") from None
 
 
-def _variable(element: Element) -> tuple[str, Expression]:
+def _variable(element: XmlElement) -> tuple[str, Expression]:
     return element.need("VariableId"), _only(element)
 
 
-def _only(element: Element) -> Expression:
+def _only(element: XmlElement) -> Expression:
     found = list(element.children)
     if len(found) != 1:
         raise element.wrong(f"`{element.name}` has one expression, not {len(found)}")
     return _expression(found[0])
 
 
-def _expression(element: Element) -> Expression:
+def _expression(element: XmlElement) -> Expression:
     match core(element):
         case "AttributeValue":
             return literal(element)
@@ -214,7 +214,7 @@ def _expression(element: Element) -> Expression:
         case "AttributeSelector":
             return _selector(element)
         case "VariableReference":
-            return Reference(element.need("VariableId"))
+            return VariableReference(element.need("VariableId"))
         case "Function":
             return FunctionName(element.need("FunctionId"))
         case "Apply":
@@ -223,8 +223,8 @@ def _expression(element: Element) -> Expression:
     raise element.wrong(f"`{element.name}` is not an expression")
 
 
-def literal(element: Element) -> Literal:
-    """The value that an `AttributeValue` is; raises `XacmlError`."""
+def literal(element: XmlElement) -> LiteralValue:
+    """Return the value that an `AttributeValue` is; raises `XacmlError`."""
     with _at(element):
         type_named(element.need("DataType"))
         if any(True for _ in element.children):
@@ -232,7 +232,7 @@ def literal(element: Element) -> Literal:
         return read_literal(element)
 
 
-def _designator(element: Element) -> Designator:
+def _designator(element: XmlElement) -> Designator:
     with _at(element):
         return Designator(
             element.need("Category"),
@@ -243,7 +243,7 @@ def _designator(element: Element) -> Designator:
         )
 
 
-def _selector(element: Element) -> Selector:
+def _selector(element: XmlElement) -> Selector:
     with _at(element):
         return Selector(
             element.need("Category"),
@@ -255,44 +255,44 @@ def _selector(element: Element) -> Selector:
         )
 
 
-def _must(element: Element) -> bool:
+def _must(element: XmlElement) -> bool:
     flag = element.flag("MustBePresent")
     if flag is None:
         raise element.wrong(f"`{element.name}` has no `MustBePresent`")
     return flag
 
 
-def _target(element: Element) -> Target:
+def _target(element: XmlElement) -> Target:
     return tuple(_several(element, "AnyOf", _any_of))
 
 
-def _any_of(element: Element) -> AnyOf:
+def _any_of(element: XmlElement) -> AnyOf:
     return tuple(_some(element, "AllOf", _all_of))
 
 
-def _all_of(element: Element) -> AllOf:
+def _all_of(element: XmlElement) -> AllOf:
     return tuple(_some(element, "Match", _match))
 
 
-def _match(element: Element) -> Match:
+def _match(element: XmlElement) -> TargetMatch:
     found = [_expression(child) for child in element.children]
     match found:
-        case [Literal() as value, Designator() | Selector() as source]:
-            return Match(element.need("MatchId"), value, source)
-        case [Designator() | Selector() as source, Literal() as value]:
+        case [LiteralValue() as value, Designator() | Selector() as source]:
+            return TargetMatch(element.need("MatchId"), value, source)
+        case [Designator() | Selector() as source, LiteralValue() as value]:
             # Not what the schema says, but what the contracts paper writes (Listing 2).
-            return Match(element.need("MatchId"), value, source)
+            return TargetMatch(element.need("MatchId"), value, source)
     raise element.wrong("a `Match` has a value, and a designator or selector")
 
 
-def _several(element: Element, name: str, make: Callable[[Element], T]) -> Iterator[T]:
+def _several(element: XmlElement, name: str, make: Callable[[XmlElement], T]) -> Iterator[T]:
     for child in element.children:
         if core(child) != name:
             raise child.wrong(f"expected `{name}` in `{element.name}`, not `{child.name}`")
         yield make(child)
 
 
-def _some(element: Element, name: str, make: Callable[[Element], T]) -> Iterator[T]:
+def _some(element: XmlElement, name: str, make: Callable[[XmlElement], T]) -> Iterator[T]:
     if not any(True for _ in element.children):
         raise element.wrong(f"`{element.name}` has no `{name}`")
     return _several(element, name, make)
@@ -306,24 +306,24 @@ def _duties(parts: _Parts) -> tuple[tuple[DutyExpression, ...], tuple[DutyExpres
     )
 
 
-def _obligation(element: Element) -> DutyExpression:
+def _obligation(element: XmlElement) -> DutyExpression:
     assignments = _several(element, "AttributeAssignmentExpression", _assignment)
     return DutyExpression(element.need("ObligationId"), _effect(element, "FulfillOn"), tuple(assignments))
 
 
-def _advice(element: Element) -> DutyExpression:
+def _advice(element: XmlElement) -> DutyExpression:
     assignments = _several(element, "AttributeAssignmentExpression", _assignment)
     return DutyExpression(element.need("AdviceId"), _effect(element, "AppliesTo"), tuple(assignments))
 
 
-def _assignment(element: Element) -> Assignment:
+def _assignment(element: XmlElement) -> Assignment:
     return Assignment(element.need("AttributeId"), _only(element), element.get("Category"), element.get("Issuer"))
 
 
 class _at:
     """Put the line before the message of an error that has none."""
 
-    def __init__(self, element: Element) -> None:
+    def __init__(self, element: XmlElement) -> None:
         self._element = element
 
     def __enter__(self) -> None:

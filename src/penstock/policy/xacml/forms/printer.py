@@ -12,32 +12,32 @@ from penstock.policy.xacml.tree import (
     DutyExpression,
     Expression,
     FunctionName,
-    Literal,
-    Match,
-    Policy,
+    LiteralValue,
     PolicyReference,
-    PolicySet,
-    Reference,
     Root,
-    Rule,
     Selector,
     Target,
+    TargetMatch,
+    VariableReference,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
 )
 
 _Lines = Iterator[str]
 
 
 def show_policy(root: Root) -> str:
-    """The XML of a policy or a policy set."""
+    """Return the XML of a policy or a policy set."""
     first, *rest = _root(root)
     return "\n".join([first.replace(" ", f' xmlns="{CORE}" ', 1), *rest, ""])
 
 
 def _root(root: Root) -> _Lines:
-    return _policy(root) if isinstance(root, Policy) else _policy_set(root)
+    return _policy(root) if isinstance(root, XacmlPolicy) else _policy_set(root)
 
 
-def _policy(policy: Policy) -> _Lines:
+def _policy(policy: XacmlPolicy) -> _Lines:
     named = f"PolicyId={quoteattr(policy.id)} Version={quoteattr(policy.version)}"
     yield f"<Policy {named} RuleCombiningAlgId={quoteattr(policy.algorithm)}>"
     yield from _indented(_described(policy.description))
@@ -53,7 +53,7 @@ def _policy(policy: Policy) -> _Lines:
     yield "</Policy>"
 
 
-def _policy_set(policy_set: PolicySet) -> _Lines:
+def _policy_set(policy_set: XacmlPolicySet) -> _Lines:
     named = f"PolicySetId={quoteattr(policy_set.id)} Version={quoteattr(policy_set.version)}"
     yield f"<PolicySet {named} PolicyCombiningAlgId={quoteattr(policy_set.algorithm)}>"
     yield from _indented(_described(policy_set.description))
@@ -85,7 +85,7 @@ def _reference(reference: PolicyReference) -> _Lines:
     yield f"<{tag}{attributes}>{escape(reference.id)}</{tag}>"
 
 
-def _rule(rule: Rule) -> _Lines:
+def _rule(rule: XacmlRule) -> _Lines:
     yield f'<Rule RuleId={quoteattr(rule.id)} Effect="{rule.effect}">'
     yield from _indented(_described(rule.description))
     if rule.target:
@@ -114,7 +114,7 @@ def _target(target: Target) -> _Lines:
     yield "</Target>"
 
 
-def _match(match: Match) -> _Lines:
+def _match(match: TargetMatch) -> _Lines:
     yield f"<Match MatchId={quoteattr(match.function)}>"
     yield from _indented(_expression(match.literal))
     yield from _indented(_expression(match.source))
@@ -123,7 +123,7 @@ def _match(match: Match) -> _Lines:
 
 def _expression(tree: Expression) -> _Lines:
     match tree:
-        case Literal(type_uri, value):
+        case LiteralValue(type_uri, value):
             yield show_typed("AttributeValue", "", type_uri, value)
         case Designator():
             issuer = f" Issuer={quoteattr(tree.issuer)}" if tree.issuer is not None else ""
@@ -140,7 +140,7 @@ def _expression(tree: Expression) -> _Lines:
             )
         case FunctionName(name):
             yield f"<Function FunctionId={quoteattr(name)}/>"
-        case Reference(name):
+        case VariableReference(name):
             yield f"<VariableReference VariableId={quoteattr(name)}/>"
         case Apply(function, arguments):
             yield f"<Apply FunctionId={quoteattr(function)}>"

@@ -4,23 +4,23 @@ from xml.sax.saxutils import quoteattr
 
 from penstock.policy.xacml.forms.literals import read_literal
 from penstock.policy.xacml.forms.policy_xml import xpath_version
-from penstock.policy.xacml.forms.xml import Element, core, read_xml, show_xml
-from penstock.policy.xacml.limits import MOST_REQUEST_BYTES, MOST_REQUEST_NODES
+from penstock.policy.xacml.forms.xml import XmlElement, core, read_xml, show_xml
+from penstock.policy.xacml.limits import MAX_REQUEST_BYTES, MAX_REQUEST_NODES
 from penstock.policy.xacml.names import CORE
-from penstock.policy.xacml.request import Attribute, Category, Request
+from penstock.policy.xacml.request import RequestAttribute, RequestCategory, XacmlRequest
 from penstock.policy.xacml.response import show_category
 from penstock.policy.xacml.status import XacmlError
-from penstock.policy.xacml.xpath import Content
+from penstock.policy.xacml.xpath import RequestContent
 
 _ID = "http://www.w3.org/XML/1998/namespace\nid"
 
 
-def read_request(data: bytes) -> Request:
+def read_request(data: bytes) -> XacmlRequest:
     """Raises `XacmlError`."""
-    root = read_xml(data, MOST_REQUEST_BYTES, MOST_REQUEST_NODES)
+    root = read_xml(data, MAX_REQUEST_BYTES, MAX_REQUEST_NODES)
     if core(root) != "Request":
         raise root.wrong(f"expected a `Request`, not `{root.name}`")
-    categories: list[Category] = []
+    categories: list[RequestCategory] = []
     references: list[tuple[str, ...]] = []
     for child in root.children:
         match core(child):
@@ -32,7 +32,7 @@ def read_request(data: bytes) -> Request:
                 references += (_reference(one) for one in child.children)
             case name:
                 raise child.wrong(f"`{name}` does not belong in `Request`")
-    return Request(
+    return XacmlRequest(
         tuple(categories),
         _flag(root, "ReturnPolicyIdList"),
         _flag(root, "CombinedDecision"),
@@ -40,21 +40,21 @@ def read_request(data: bytes) -> Request:
     )
 
 
-def _flag(element: Element, name: str) -> bool:
+def _flag(element: XmlElement, name: str) -> bool:
     # The schema asks for both; requests in use go without.
     return bool(element.flag(name))
 
 
-def _reference(element: Element) -> tuple[str, ...]:
+def _reference(element: XmlElement) -> tuple[str, ...]:
     if core(element) != "RequestReference":
         raise element.wrong(f"expected `RequestReference`, not `{element.name}`")
     return tuple(child.need("ReferenceId") for child in element.children)
 
 
-def read_category(element: Element) -> Category:
-    """An `Attributes` element; raises `XacmlError`."""
-    attributes: list[Attribute] = []
-    content: Content | None = None
+def read_category(element: XmlElement) -> RequestCategory:
+    """Return an `Attributes` element; raises `XacmlError`."""
+    attributes: list[RequestAttribute] = []
+    content: RequestContent | None = None
     for child in element.children:
         match core(child):
             case "Attribute":
@@ -63,17 +63,17 @@ def read_category(element: Element) -> Category:
                 content = _content(child)
             case name:
                 raise child.wrong(f"`{name}` does not belong in `Attributes`, or not twice")
-    return Category(element.need("Category"), tuple(attributes), content, element.attributes.get(_ID))
+    return RequestCategory(element.need("Category"), tuple(attributes), content, element.attributes.get(_ID))
 
 
-def _content(element: Element) -> Content | None:
+def _content(element: XmlElement) -> RequestContent | None:
     roots = list(element.children)
     if len(roots) > 1:
         raise element.wrong("`Content` has more than one element")
-    return Content(show_xml(roots[0]).encode()) if roots else None
+    return RequestContent(show_xml(roots[0]).encode()) if roots else None
 
 
-def _attribute(element: Element) -> Attribute:
+def _attribute(element: XmlElement) -> RequestAttribute:
     values = []
     for child in element.children:
         if core(child) != "AttributeValue":
@@ -84,13 +84,13 @@ def _attribute(element: Element) -> Attribute:
             raise child.wrong(str(error)) from None
     if not values:
         raise element.wrong("an `Attribute` has at least one value")
-    return Attribute(
+    return RequestAttribute(
         element.need("AttributeId"), tuple(values), element.get("Issuer"), bool(element.flag("IncludeInResult"))
     )
 
 
-def show_request(request: Request) -> str:
-    """A request as XML."""
+def show_request(request: XacmlRequest) -> str:
+    """Return a request as XML."""
     lists, combined = (str(flag).lower() for flag in (request.returns_policies, request.is_combined))
     lines = [f'<Request xmlns="{CORE}" ReturnPolicyIdList="{lists}" CombinedDecision="{combined}">']
     for category in request.categories:

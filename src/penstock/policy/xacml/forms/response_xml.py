@@ -2,31 +2,33 @@
 
 from collections.abc import Iterable
 
-from penstock.policy.xacml.evaluation.decision import Assigned, Duty, PolicyName
+from penstock.policy.xacml.evaluation.decision import AssignedAttribute, Duty, PolicyName
 from penstock.policy.xacml.forms.literals import read_literal
 from penstock.policy.xacml.forms.request_xml import read_category
-from penstock.policy.xacml.forms.xml import Element, core, read_xml
-from penstock.policy.xacml.limits import MOST_REQUEST_BYTES, MOST_REQUEST_NODES
+from penstock.policy.xacml.forms.xml import XmlElement, core, read_xml
+from penstock.policy.xacml.limits import MAX_REQUEST_BYTES, MAX_REQUEST_NODES
 from penstock.policy.xacml.names import MISSING_ATTRIBUTE
-from penstock.policy.xacml.response import Response, Result
-from penstock.policy.xacml.status import FINE, Missing, Status
+from penstock.policy.xacml.response import XacmlResponse, XacmlResult
+from penstock.policy.xacml.status import FINE, MissingAttribute, Status
 
 
-def read_response(data: bytes) -> Response:
-    """A response from XML; raises `XacmlError`. Lenient, as the public cases have attributes of earlier versions."""
-    root = read_xml(data, MOST_REQUEST_BYTES, MOST_REQUEST_NODES)
+def read_response(data: bytes) -> XacmlResponse:
+    """Return a response from XML; raises `XacmlError`. Lenient, as the public cases have attributes of earlier
+    versions.
+    """
+    root = read_xml(data, MAX_REQUEST_BYTES, MAX_REQUEST_NODES)
     if core(root) != "Response":
         raise root.wrong(f"expected a `Response`, not `{root.name}`")
     return tuple(_read_result(child) for child in root.children if core(child) == "Result")
 
 
-def _read_result(element: Element) -> Result:
-    of: dict[str, list[Element]] = {}
+def _read_result(element: XmlElement) -> XacmlResult:
+    of: dict[str, list[XmlElement]] = {}
     for child in element.children:
         of.setdefault(core(child), []).append(child)
     decision = of["Decision"][0].text.strip() if "Decision" in of else ""
     names = (one for several in of.get("PolicyIdentifierList", ()) for one in several.children)
-    return Result(
+    return XacmlResult(
         decision,
         _read_status(of["Status"][0]) if "Status" in of else FINE,
         _read_duties(of.get("Obligations", ()), "ObligationId"),
@@ -36,7 +38,7 @@ def _read_result(element: Element) -> Result:
     )
 
 
-def _read_status(element: Element) -> Status:
+def _read_status(element: XmlElement) -> Status:
     code, message, missing = FINE.code, "", []
     for child in element.children:
         match core(child):
@@ -49,13 +51,13 @@ def _read_status(element: Element) -> Status:
     return Status(code, message, tuple(missing) if code == MISSING_ATTRIBUTE else ())
 
 
-def _read_missing(element: Element) -> Missing:
-    return Missing(
+def _read_missing(element: XmlElement) -> MissingAttribute:
+    return MissingAttribute(
         element.need("Category"), element.need("AttributeId"), element.need("DataType"), element.get("Issuer")
     )
 
 
-def _read_duties(around: Iterable[Element], name: str) -> tuple[Duty, ...]:
+def _read_duties(around: Iterable[XmlElement], name: str) -> tuple[Duty, ...]:
     return tuple(
         Duty(duty.need(name), tuple(_read_assigned(one) for one in duty.children))
         for several in around
@@ -63,8 +65,8 @@ def _read_duties(around: Iterable[Element], name: str) -> tuple[Duty, ...]:
     )
 
 
-def _read_assigned(element: Element) -> Assigned:
+def _read_assigned(element: XmlElement) -> AssignedAttribute:
     literal = read_literal(element)
-    return Assigned(
+    return AssignedAttribute(
         element.need("AttributeId"), literal.type, literal.value, element.get("Category"), element.get("Issuer")
     )

@@ -7,7 +7,7 @@ from penstock.model.errors import DomainError
 from penstock.model.yaml.document import Bounds, read_values
 from penstock.policy.xacml.evaluation.algorithms import algorithm_named
 from penstock.policy.xacml.forms.short_expressions import (
-    Names,
+    AttributeNames,
     condition,
     expression,
     mapping,
@@ -15,36 +15,36 @@ from penstock.policy.xacml.forms.short_expressions import (
     target,
     text,
 )
-from penstock.policy.xacml.limits import MOST_DEPTH, MOST_POLICY_BYTES, MOST_POLICY_NODES
+from penstock.policy.xacml.limits import MAX_DEPTH, MAX_POLICY_BYTES, MAX_POLICY_NODES
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.tree import (
     Assignment,
     DutyExpression,
-    Effect,
-    Policy,
     PolicyReference,
-    PolicySet,
     Root,
-    Rule,
+    XacmlEffect,
+    XacmlPolicy,
+    XacmlPolicySet,
+    XacmlRule,
 )
 from penstock.policy.xacml.values.versions import check_pattern, check_version
 
 _COMMON = ("version", "description", "combine", "attributes", "target", "obligations", "advice")
-_EFFECTS = {"permit": Effect.PERMIT, "deny": Effect.DENY}
+_EFFECTS = {"permit": XacmlEffect.PERMIT, "deny": XacmlEffect.DENY}
 
 
-_BOUNDS = Bounds(MOST_DEPTH, MOST_POLICY_NODES, has_aliases=False)
+_BOUNDS = Bounds(MAX_DEPTH, MAX_POLICY_NODES, has_aliases=False)
 
 
 def read_short(data: bytes) -> Root:
-    """The policy or policy set of a YAML text; raises `XacmlError`."""
+    """Return the policy or policy set of a YAML text; raises `XacmlError`."""
     return from_plain(read_yaml(data))
 
 
 def read_yaml(data: bytes) -> Any:
-    """The plain values of a YAML text; raises `XacmlError`."""
-    if len(data) > MOST_POLICY_BYTES:
-        raise XacmlError(f"more than {MOST_POLICY_BYTES} bytes of YAML")
+    """Return the plain values of a YAML text; raises `XacmlError`."""
+    if len(data) > MAX_POLICY_BYTES:
+        raise XacmlError(f"more than {MAX_POLICY_BYTES} bytes of YAML")
     try:
         return read_values(data.decode("utf-8-sig"), _BOUNDS)
     except UnicodeDecodeError:
@@ -53,9 +53,9 @@ def read_yaml(data: bytes) -> Any:
         raise XacmlError("; ".join(map(str, error.problems))) from None
 
 
-def from_plain(value: Any, known: Names | None = None) -> Root:
-    """The policy or policy set that plain values say; raises `XacmlError`."""
-    known = known or Names()
+def from_plain(value: Any, known: AttributeNames | None = None) -> Root:
+    """Return the policy or policy set that plain values say; raises `XacmlError`."""
+    known = known or AttributeNames()
     said = mapping(value, "a policy")
     if "policy" in said:
         return _policy(mapping(value, "a policy", "policy", *_COMMON, "variables", "rules"), known)
@@ -64,12 +64,12 @@ def from_plain(value: Any, known: Names | None = None) -> Root:
     raise XacmlError("expected `policy` or `policy_set` with its name")
 
 
-def _policy(said: Mapping[str, Any], known: Names) -> Policy:
+def _policy(said: Mapping[str, Any], known: AttributeNames) -> XacmlPolicy:
     name = text(said["policy"], "`policy`")
     with _inside(f"policy `{name}`"):
         known = known.with_declared(said.get("attributes", {}))
         variables = mapping(said.get("variables", {}), "`variables`")
-        return Policy(
+        return XacmlPolicy(
             name,
             _version(said),
             _algorithm(said, "rule"),
@@ -82,11 +82,11 @@ def _policy(said: Mapping[str, Any], known: Names) -> Policy:
         )
 
 
-def _policy_set(said: Mapping[str, Any], known: Names) -> PolicySet:
+def _policy_set(said: Mapping[str, Any], known: AttributeNames) -> XacmlPolicySet:
     name = text(said["policy_set"], "`policy_set`")
     with _inside(f"policy set `{name}`"):
         known = known.with_declared(said.get("attributes", {}))
-        return PolicySet(
+        return XacmlPolicySet(
             name,
             _version(said),
             _algorithm(said, "policy"),
@@ -109,7 +109,7 @@ def _version(said: Mapping[str, Any]) -> str:
     return check_version(version)
 
 
-def _child(value: Any, known: Names) -> Policy | PolicySet | PolicyReference:
+def _child(value: Any, known: AttributeNames) -> XacmlPolicy | XacmlPolicySet | PolicyReference:
     if not isinstance(value, dict) or not value.keys() & {"reference", "reference_set"}:
         return from_plain(value, known)
     said = mapping(value, "a reference", "reference", "reference_set", "version", "earliest", "latest")
@@ -121,12 +121,12 @@ def _child(value: Any, known: Names) -> Policy | PolicySet | PolicyReference:
     return PolicyReference(text(said["reference_set" if is_set else "reference"], "a reference"), is_set, *checked)
 
 
-def _variable(value: Any, known: Names) -> Any:
-    """A text is a condition here; another value is written `{value: …}`."""
+def _variable(value: Any, known: AttributeNames) -> Any:
+    """Return a text is a condition here; another value is written `{value: …}`."""
     return condition(value, known) if isinstance(value, str | bool) else expression(value, known)
 
 
-def _rule(value: Any, number: int, known: Names) -> Rule:
+def _rule(value: Any, number: int, known: AttributeNames) -> XacmlRule:
     said = mapping(value, f"rule {number}", *_EFFECTS, "id", "description", "when", "obligations", "advice")
     effects = [name for name in _EFFECTS if name in said]
     if len(effects) != 1:
@@ -135,7 +135,7 @@ def _rule(value: Any, number: int, known: Names) -> Rule:
     effect = _EFFECTS[name]
     identifier = text(said.get("id", f"{name}-{number}"), "`id`")
     with _inside(f"rule `{identifier}`"):
-        return Rule(
+        return XacmlRule(
             identifier,
             effect,
             target({} if said[name] is None else said[name], known),
@@ -146,11 +146,11 @@ def _rule(value: Any, number: int, known: Names) -> Rule:
         )
 
 
-def _duties(value: Any, effect: Effect | None, known: Names) -> tuple[DutyExpression, ...]:
+def _duties(value: Any, effect: XacmlEffect | None, known: AttributeNames) -> tuple[DutyExpression, ...]:
     return tuple(_duty(one, effect, known) for one in sequence(value, "obligations or advice"))
 
 
-def _duty(value: Any, effect: Effect | None, known: Names) -> DutyExpression:
+def _duty(value: Any, effect: XacmlEffect | None, known: AttributeNames) -> DutyExpression:
     said = mapping(value, "an obligation or advice", "id", "with", "set")
     name = text(said.get("id"), "`id`")
     goes_with = said.get("with", effect.lower() if effect is not None else None)

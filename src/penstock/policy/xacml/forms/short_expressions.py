@@ -11,7 +11,7 @@ from penstock.policy.xacml import names
 from penstock.policy.xacml.forms.short_types import (
     ANY,
     EXACT,
-    Kind,
+    ValueKind,
     among_integers,
     kind_of,
     kind_of_type,
@@ -28,11 +28,11 @@ from penstock.policy.xacml.tree import (
     Designator,
     Expression,
     FunctionName,
-    Literal,
-    Match,
-    Reference,
+    LiteralValue,
     Selector,
     Target,
+    TargetMatch,
+    VariableReference,
 )
 from penstock.policy.xacml.values.values import DATA_TYPES, SHORT_TYPES, read_value, type_named
 
@@ -45,13 +45,13 @@ _CATEGORIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedAttribute:
     """What a name such as `subject.age` stands for."""
 
     designator: Designator
     is_list: bool = False
     is_open: bool = False
-    """Whether its type is not said: what it is compared with decides, and the designator has that of texts."""
+    """True if its type is not said: what it is compared with decides, and the designator has that of texts."""
 
 
 _KNOWN = {
@@ -81,7 +81,9 @@ for _identifier in sorted(chain(FUNCTIONS, HIGHER, LOGICAL, XPATH_FUNCTIONS)):
 
 
 def mapping(value: Any, what: str, *allowed: str) -> Mapping[str, Any]:
-    """The value, if it is a mapping with no other names than these (any, if none are given); raises `XacmlError`."""
+    """Return the value, if it is a mapping with no other names than these (any, if none are given); raises
+    `XacmlError`.
+    """
     if not isinstance(value, dict):
         raise XacmlError(f"{what} is a mapping")
     for name in value:
@@ -103,31 +105,31 @@ def sequence(value: Any, what: str) -> Sequence[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class AttributeNames:
     """The attributes that have names here; others have their own name as identifier."""
 
-    known: Mapping[str, Named] = field(default_factory=dict)
+    known: Mapping[str, NamedAttribute] = field(default_factory=dict)
 
-    def with_declared(self, declared: Any) -> "Names":
+    def with_declared(self, declared: Any) -> "AttributeNames":
         """With more of them; raises `XacmlError`."""
         found = dict(self.known)
         for name, value in mapping(declared, "`attributes`").items():
             found[name] = _declared(name, value)
-        return Names(found)
+        return AttributeNames(found)
 
-    def find(self, name: str) -> Named:
+    def find(self, name: str) -> NamedAttribute:
         """Raises `XacmlError`."""
         if name in self.known:
             return self.known[name]
         if name in _KNOWN:
-            return Named(_KNOWN[name])
+            return NamedAttribute(_KNOWN[name])
         of, point, rest = name.partition(".")
         if not point or not rest or of not in _CATEGORIES:
             raise XacmlError(f"`{name}` is not an attribute: expected {', '.join(_CATEGORIES)}, a point and a name")
-        return Named(Designator(_CATEGORIES[of], rest, names.STRING, False), is_open=True)
+        return NamedAttribute(Designator(_CATEGORIES[of], rest, names.STRING, False), is_open=True)
 
 
-def _declared(name: str, value: Any) -> Named:
+def _declared(name: str, value: Any) -> NamedAttribute:
     said = mapping(
         {"id": value} if isinstance(value, str) else value,
         f"`{name}`",
@@ -138,7 +140,7 @@ def _declared(name: str, value: Any) -> Named:
     if category is None or not point or not rest:
         raise XacmlError(f"`{name}`: expected {', '.join(_CATEGORIES)} and a point before its name, or a `category`")
     issuer = said.get("issuer")
-    return Named(
+    return NamedAttribute(
         Designator(
             names.CATEGORIES.get(text(category, "`category`"), category),
             text(said.get("id", rest), "`id`"),
@@ -166,8 +168,8 @@ def _type(value: Any) -> str:
 # --- values
 
 
-def literal(value: Any, type_uri: str | None = None) -> Literal:
-    """A value, of this type or of the one that it shows; raises `XacmlError`."""
+def literal(value: Any, type_uri: str | None = None) -> LiteralValue:
+    """Return a value, of this type or of the one that it shows; raises `XacmlError`."""
     kinds = {bool: names.BOOLEAN, int: names.INTEGER, float: names.DOUBLE, str: names.STRING}
     if type(value) not in kinds:
         raise XacmlError(f"`{value}` is not a value")
@@ -175,17 +177,17 @@ def literal(value: Any, type_uri: str | None = None) -> Literal:
     shown = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if any(not (each.isprintable() or each in "\t\n") for each in shown):
         raise XacmlError("a value with characters that XML cannot have")
-    return Literal(type_uri, read_value(type_uri, shown))
+    return LiteralValue(type_uri, read_value(type_uri, shown))
 
 
 # --- targets
 
-_MOST_ALTERNATIVES = 64
+_MAX_ALTERNATIVES = 64
 """Of numbers whose types are not declared, in one alternative of a target."""
 
 
-def target(value: Any, known: Names) -> Target:
-    """A mapping: all of it must hold; a list of mappings: one of them. Raises `XacmlError`."""
+def target(value: Any, known: AttributeNames) -> Target:
+    """Return a mapping: all of it must hold; a list of mappings: one of them. Raises `XacmlError`."""
     if isinstance(value, list):
         if not value:
             raise XacmlError("a target that is a list has an alternative at least")
@@ -194,27 +196,27 @@ def target(value: Any, known: Names) -> Target:
     return tuple(_part(name, asked, known) for name, asked in parts.items())
 
 
-def _alternative(value: Any, known: Names) -> list[AllOf]:
+def _alternative(value: Any, known: AttributeNames) -> list[AllOf]:
     found: list[AllOf] = [()]
     for name, asked in mapping(value, "an alternative of a target").items():
         if isinstance(asked, list):
             raise XacmlError(f"`{name}`: in a list of alternatives, each has one value; write more alternatives")
         found = [before + more for before, more in product(found, _matches(name, asked, known))]
-        if len(found) > _MOST_ALTERNATIVES:
+        if len(found) > _MAX_ALTERNATIVES:
             raise XacmlError("too many numbers in an alternative of a target: declare types")
     if not all(found):
         raise XacmlError("an alternative of a target asks for something")
     return found
 
 
-def _part(name: str, asked: Any, known: Names) -> tuple[AllOf, ...]:
+def _part(name: str, asked: Any, known: AttributeNames) -> tuple[AllOf, ...]:
     several = asked if isinstance(asked, list) else [asked]
     if not several:
         raise XacmlError(f"`{name}` is one of no values")
     return tuple(alternative for one in several for alternative in _matches(name, one, known))
 
 
-def _matches(name: str, asked: Any, known: Names) -> list[AllOf]:
+def _matches(name: str, asked: Any, known: AttributeNames) -> list[AllOf]:
     """What is asked of an attribute, for each type that it may have: one of them must hold."""
     found = known.find(name)
     comparisons = list((asked if isinstance(asked, dict) else {"==": asked}).items())
@@ -225,12 +227,12 @@ def _matches(name: str, asked: Any, known: Names) -> list[AllOf]:
         return [_matches_of(name, found.designator, comparisons)]
     if len(kinds) > 1:
         raise XacmlError(f"`{name}` is compared with texts and with others at once: declare its type")
-    if kinds != {Kind.NUMBER}:
-        types = next(iter(kinds), Kind.TEXT).value
+    if kinds != {ValueKind.NUMBER}:
+        types = next(iter(kinds), ValueKind.TEXT).value
         return [_matches_of(name, replace(found.designator, type=one), comparisons) for one in types]
     if any(abs(value) >= EXACT for _, value in comparisons):
         raise XacmlError(f"`{name}` is compared with a number that not every type of numbers has: declare its type")
-    sources = {one: replace(_unrequired(name, found.designator), type=one) for one in Kind.NUMBER.value}
+    sources = {one: replace(_unrequired(name, found.designator), type=one) for one in ValueKind.NUMBER.value}
     whole = [among_integers(operator, value) for operator, value in comparisons]
     made = [_matches_of(name, sources[names.DOUBLE], comparisons)]
     if None not in whole:
@@ -247,12 +249,12 @@ def _matches_of(name: str, source: Designator, comparisons: Sequence[tuple[str, 
             raise XacmlError(f"`{name}`: there is no `{operator}` for {short}; there are {', '.join(_OPERATORS)}")
         type_uri = FUNCTIONS[function].parameters[0].data
         kind = kind_of(value)
-        if kind in (Kind.NUMBER, Kind.BOOLEAN) and kind is not kind_of_type(type_uri):
+        if kind in (ValueKind.NUMBER, ValueKind.BOOLEAN) and kind is not kind_of_type(type_uri):
             raise XacmlError(
                 f"`{name}` is of type {short}, and `{value}` is a {kind.name.lower()}: write it in quotes, or"
                 " declare another type"
             )
-        found.append(Match(function, literal(value, type_uri), source))
+        found.append(TargetMatch(function, literal(value, type_uri), source))
     return tuple(found)
 
 
@@ -265,7 +267,7 @@ def _unrequired(name: str, source: Designator) -> Designator:
 # --- expressions
 
 
-def condition(value: Any, known: Names) -> Expression:
+def condition(value: Any, known: AttributeNames) -> Expression:
     """What is true or false: a condition as text, `all`, `any`, `not`, or an expression; raises `XacmlError`."""
     if isinstance(value, bool):
         return literal(value)
@@ -282,8 +284,8 @@ def condition(value: Any, known: Names) -> Expression:
     return expression(value, known)
 
 
-def _cel(value: str, known: Names) -> Expression:
-    """A name is there once for each type that the attribute may have."""
+def _cel(value: str, known: AttributeNames) -> Expression:
+    """Return a name is there once for each type that the attribute may have."""
     tree = condition_of(value).tree
     asked = {name: known.find(name) for name in _asked(tree)}
     kinds = kinds_asked(
@@ -296,18 +298,18 @@ def _cel(value: str, known: Names) -> Expression:
     return Apply(names.CEL, tuple(arguments))
 
 
-def _types(name: str, found: Named, kind: Kind | None) -> tuple[str, ...]:
+def _types(name: str, found: NamedAttribute, kind: ValueKind | None) -> tuple[str, ...]:
     if not found.is_open:
         return (found.designator.type,)
-    if kind is Kind.NUMBER:
+    if kind is ValueKind.NUMBER:
         _unrequired(name, found.designator)
     if kind is None:
-        return Kind.TEXT.value if found.designator.must_be_present else ANY
+        return ValueKind.TEXT.value if found.designator.must_be_present else ANY
     return kind.value
 
 
 def _asked(tree: Tree) -> list[str]:
-    """The attributes that a condition names."""
+    """Return the attributes that a condition names."""
     found: dict[str, None] = {}
     inside: set[int] = set()
     for node, _ in walk(tree):
@@ -328,8 +330,8 @@ _WORDS = ("value", "attribute", "variable", "function", "xpath", "cel", "all", "
 """What an expression that is a mapping is, by which of them it has: its keys have no order."""
 
 
-def expression(value: Any, known: Names) -> Expression:
-    """A value, an attribute, a variable, XPath, a condition or a function applied; raises `XacmlError`."""
+def expression(value: Any, known: AttributeNames) -> Expression:
+    """Return a value, an attribute, a variable, XPath, a condition or a function applied; raises `XacmlError`."""
     if not isinstance(value, dict):
         return literal(value)
     words = [word for word in _WORDS if word in value]
@@ -341,7 +343,7 @@ def expression(value: Any, known: Names) -> Expression:
             said = mapping(value, "an attribute", "attribute")
             return known.find(text(said["attribute"], "`attribute`")).designator
         case "variable":
-            return Reference(text(mapping(value, "a variable", "variable")["variable"], "`variable`"))
+            return VariableReference(text(mapping(value, "a variable", "variable")["variable"], "`variable`"))
         case "function":
             return FunctionName(_function(mapping(value, "a function", "function")["function"]))
         case "xpath":

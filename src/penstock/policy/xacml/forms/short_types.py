@@ -14,7 +14,7 @@ from penstock.policy.xacml import names
 from penstock.policy.xacml.status import XacmlError
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What an attribute is taken for, with its types."""
 
     value: tuple[str, ...]
@@ -24,29 +24,31 @@ class Kind(Enum):
     TEXT = (names.STRING,)
 
 
-ANY = (*Kind.NUMBER.value, *Kind.BOOLEAN.value, *Kind.TEXT.value)
+ANY = (*ValueKind.NUMBER.value, *ValueKind.BOOLEAN.value, *ValueKind.TEXT.value)
 """The types of an attribute that is compared with nothing: the first that it has values of counts."""
 EXACT = 2**53
 """From here on, doubles do not have every integer."""
 
 _LITERALS = {
-    "int": Kind.NUMBER, "uint": Kind.NUMBER, "double": Kind.NUMBER, "bool": Kind.BOOLEAN, "string": Kind.TEXT,
-}  # fmt: skip
+    **dict.fromkeys(("int", "uint", "double"), ValueKind.NUMBER),
+    "bool": ValueKind.BOOLEAN,
+    "string": ValueKind.TEXT,
+}
 _TEXT_CALLS = frozenset({"startsWith", "endsWith", "contains", "matches"})
-_RESULTS = {"size": Kind.NUMBER, "int": Kind.NUMBER, "double": Kind.NUMBER, "string": Kind.TEXT}
+_RESULTS = {"size": ValueKind.NUMBER, "int": ValueKind.NUMBER, "double": ValueKind.NUMBER, "string": ValueKind.TEXT}
 
 
-def kind_of(value: object) -> Kind | None:
+def kind_of(value: object) -> ValueKind | None:
     """What a value of YAML is."""
     if isinstance(value, bool):
-        return Kind.BOOLEAN
+        return ValueKind.BOOLEAN
     if isinstance(value, int | float):
-        return Kind.NUMBER
-    return Kind.TEXT if isinstance(value, str) else None
+        return ValueKind.NUMBER
+    return ValueKind.TEXT if isinstance(value, str) else None
 
 
-def kind_of_type(type_uri: str) -> Kind | None:
-    return next((kind for kind in Kind if type_uri in kind.value), None)
+def kind_of_type(type_uri: str) -> ValueKind | None:
+    return next((kind for kind in ValueKind if type_uri in kind.value), None)
 
 
 def among_integers(operator: str, bound: float) -> tuple[str, int] | None:
@@ -58,19 +60,19 @@ def among_integers(operator: str, bound: float) -> tuple[str, int] | None:
     return (">=", ceil(bound)) if operator in (">", ">=") else ("<=", floor(bound))
 
 
-def kinds_asked(condition: Tree, declared: Mapping[str, Kind | None]) -> dict[str, Kind]:
+def kinds_asked(condition: Tree, declared: Mapping[str, ValueKind | None]) -> dict[str, ValueKind]:
     """By name, what a condition takes attributes for; those that are not there may be anything. `declared`: what is
     known of some already. Raises `XacmlError` if one is taken for two things.
     """
     found = {name: {kind} for name, kind in declared.items() if kind is not None}
     alike: dict[str, set[str]] = {}
-    for name, what in (*((name, Kind.BOOLEAN) for name in _names(condition, {})), *_evidence(condition, {})):
-        if isinstance(what, Kind):
+    for name, what in (*((name, ValueKind.BOOLEAN) for name in _names(condition, {})), *_evidence(condition, {})):
+        if isinstance(what, ValueKind):
             found.setdefault(name, set()).add(what)
         else:
             _join(alike, name, what)
     for name, others in alike.items():  # what is known of one side counts for the other
-        found[name] = set().union(*(found.get(one, ()) for one in others)) or {Kind.TEXT}
+        found[name] = set().union(*(found.get(one, ()) for one in others)) or {ValueKind.TEXT}
     for name, kinds in found.items():
         if len(kinds) > 1 and name not in declared:
             said = " and as ".join(sorted(kind.name.lower() for kind in kinds))
@@ -88,7 +90,7 @@ Elements = Mapping[str, str | None]
 """By variable of a macro, the attribute whose elements it is, if there is one."""
 
 
-def _evidence(node: Tree, elements: Elements) -> Iterator[tuple[str, "Kind | str"]]:
+def _evidence(node: Tree, elements: Elements) -> Iterator[tuple[str, "ValueKind | str"]]:
     """Names, and what each is compared with: a kind, or another name."""
     match node:
         case cel.Binary(operator, left, right):
@@ -97,11 +99,11 @@ def _evidence(node: Tree, elements: Elements) -> Iterator[tuple[str, "Kind | str
             if operator in (*cel.EQUALITY, "in"):
                 yield from ((name, other) for name in _names(left, elements) for other in _names(right, elements))
         case cel.Call(function) if function in _TEXT_CALLS:
-            yield from ((name, Kind.TEXT) for one in node.operands for name in _names(one, elements))
+            yield from ((name, ValueKind.TEXT) for one in node.operands for name in _names(one, elements))
         case cel.And(operands) | cel.Or(operands):
-            yield from ((name, Kind.BOOLEAN) for one in operands for name in _names(one, elements))
+            yield from ((name, ValueKind.BOOLEAN) for one in operands for name in _names(one, elements))
         case cel.Unary("!", one) | cel.Conditional(one):
-            yield from ((name, Kind.BOOLEAN) for name in _names(one, elements))
+            yield from ((name, ValueKind.BOOLEAN) for name in _names(one, elements))
         case cel.Macro(_, within, variable):
             of = next(iter(_names(within, elements)), None)
             elements = {**elements, variable: of}
@@ -110,14 +112,14 @@ def _evidence(node: Tree, elements: Elements) -> Iterator[tuple[str, "Kind | str
 
 
 def _names(node: Tree, elements: Elements) -> list[str]:
-    """The attributes whose value an expression is, or is calculated from."""
+    """Return the attributes whose value an expression is, or is calculated from."""
     match node:
         case cel.Select(cel.Attribute(of), name):
             return [f"{of}.{name}"]
         case cel.Variable(variable):
             of_macro = elements.get(variable)
             return [] if of_macro is None else [of_macro]
-        case cel.Index(operand, _) | cel.Unary("-", operand):
+        case cel.IndexAccess(operand, _) | cel.Unary("-", operand):
             return _names(operand, elements)
         case cel.Binary(operator, left, right) if operator in (*cel.ADDITIVE, *cel.MULTIPLICATIVE):
             return [*_names(left, elements), *_names(right, elements)]
@@ -128,7 +130,7 @@ def _names(node: Tree, elements: Elements) -> list[str]:
     return []
 
 
-def _kinds(node: Tree) -> set[Kind]:
+def _kinds(node: Tree) -> set[ValueKind]:
     """What an expression is for sure."""
     match node:
         case cel.Literal(kind) if kind in _LITERALS:

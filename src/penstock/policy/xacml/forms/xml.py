@@ -5,7 +5,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from penstock.model.content.xml_reader import XmlReader
 from penstock.model.errors import ContentError
-from penstock.policy.xacml.limits import MOST_DEPTH
+from penstock.policy.xacml.limits import MAX_DEPTH
 from penstock.policy.xacml.names import CORE
 from penstock.policy.xacml.status import Unsupported, XacmlError
 
@@ -13,7 +13,7 @@ _SEPARATOR = "\n"  # between namespace, local name and prefix: no name has it
 _XML = "http://www.w3.org/XML/1998/namespace"
 
 
-class Element:
+class XmlElement:
     """An element: names as (namespace, local name), the prefixes in scope, and where it stands."""
 
     __slots__ = ("attributes", "line", "name", "namespace", "parts", "prefixes")
@@ -23,10 +23,10 @@ class Element:
         self.attributes = attributes
         self.prefixes = prefixes
         self.line = line
-        self.parts: list[Element | str] = []
+        self.parts: list[XmlElement | str] = []
 
     @property
-    def children(self) -> Iterator["Element"]:
+    def children(self) -> Iterator["XmlElement"]:
         return (part for part in self.parts if not isinstance(part, str))
 
     @property
@@ -34,7 +34,7 @@ class Element:
         return "".join(part for part in self.parts if isinstance(part, str))
 
     def get(self, name: str) -> str | None:
-        """An attribute without a namespace."""
+        """Return an attribute without a namespace."""
         return self.attributes.get(name)
 
     def need(self, name: str) -> str:
@@ -44,7 +44,7 @@ class Element:
         return value
 
     def flag(self, name: str) -> bool | None:
-        """A boolean attribute; None if it is not there."""
+        """Return a boolean attribute; None if it is not there."""
         value = self.attributes.get(name)
         if value is None:
             return None
@@ -67,11 +67,11 @@ def _split(name: str) -> tuple[str, str]:
     return (namespace, rest.partition(_SEPARATOR)[0]) if separator else ("", name)
 
 
-def read_xml(data: bytes, most_bytes: int, most_nodes: int) -> Element:
-    """The root of a document; raises `XacmlError`."""
+def read_xml(data: bytes, most_bytes: int, most_nodes: int) -> XmlElement:
+    """Return the root of a document; raises `XacmlError`."""
     if len(data) > most_bytes:
         raise XacmlError(f"more than {most_bytes} bytes of XML")
-    builder = _Builder(most_nodes, MOST_DEPTH)
+    builder = _XmlBuilder(most_nodes, MAX_DEPTH)
     try:
         builder.read(data)
     except ContentError as error:
@@ -80,14 +80,14 @@ def read_xml(data: bytes, most_bytes: int, most_nodes: int) -> Element:
     return builder.root
 
 
-class _Builder(XmlReader):
+class _XmlBuilder(XmlReader):
     separator = _SEPARATOR
 
     def __init__(self, max_nodes: int, max_depth: int) -> None:
         super().__init__(max_nodes, max_depth)
-        self._open: list[Element] = []
+        self._open: list[XmlElement] = []
         self._declared: dict[str, str] = {}
-        self.root: Element | None = None
+        self.root: XmlElement | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         self.count(1 + len(attributes) + len(self._declared), len(self._open) + 1)
@@ -97,7 +97,7 @@ class _Builder(XmlReader):
             self.nodes += len(prefixes)
             prefixes = {**prefixes, **self._declared}
             self._declared = {}
-        element = Element(name, attributes, prefixes, self.parser.CurrentLineNumber)
+        element = XmlElement(name, attributes, prefixes, self.parser.CurrentLineNumber)
         if self._open:
             self._open[-1].parts.append(element)
         else:
@@ -114,8 +114,8 @@ class _Builder(XmlReader):
         self._declared[prefix or ""] = namespace or ""
 
 
-def core(element: Element) -> str:
-    """The local name of an element of XACML 3.0; raises `XacmlError` for any other."""
+def core(element: XmlElement) -> str:
+    """Return the local name of an element of XACML 3.0; raises `XacmlError` for any other."""
     if element.namespace == CORE:
         return element.name
     if element.namespace.startswith("urn:oasis:names:tc:xacml:"):
@@ -123,12 +123,12 @@ def core(element: Element) -> str:
     raise element.wrong(f"`{element.name}` is not in the namespace of XACML 3.0, `{CORE}`")
 
 
-def show_xml(element: Element) -> str:
-    """The element as a document of its own, with the prefixes that are in scope."""
+def show_xml(element: XmlElement) -> str:
+    """Return the element as a document of its own, with the prefixes that are in scope."""
     return "".join(_shown(element, {}))
 
 
-def _shown(element: Element, known: Mapping[str, str]) -> Iterator[str]:
+def _shown(element: XmlElement, known: Mapping[str, str]) -> Iterator[str]:
     named = _qualified(element.namespace, element.name, element.prefixes)
     if element.prefixes.get("", "") == element.namespace:
         named = element.name

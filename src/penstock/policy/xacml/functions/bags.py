@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, Function, Table
+from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, FunctionTable, XacmlFunction
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_2, FUNCTION_3
 from penstock.policy.xacml.status import unprocessable
 from penstock.policy.xacml.values.values import DATA_TYPES, Bag, Type, Value
@@ -48,8 +48,8 @@ def _set_equals(one: Bag, other: Bag) -> bool:
     return frozenset(one) == frozenset(other)
 
 
-def bag_functions() -> Table:
-    table: Table = {}
+def bag_functions() -> FunctionTable:
+    table: FunctionTable = {}
     for uri, data_type in DATA_TYPES.items():
         value, bag = Type(uri), Type(uri, is_bag=True)
         several: dict[str, tuple[tuple[Type, ...], Type, Callable[..., Any], Type | None]] = {
@@ -66,12 +66,12 @@ def bag_functions() -> Table:
         for prefix in _prefixes(data_type.name):
             for name, (takes, gives, apply, rest) in several.items():
                 full = f"{prefix}{data_type.name}-{name}"
-                table[full] = Function(full, takes, gives, apply, rest)
+                table[full] = XacmlFunction(full, takes, gives, apply, rest)
     return table
 
 
 def _prefixes(name: str) -> tuple[str, ...]:
-    """The versions that have functions of a type: durations had others of the same name before."""
+    """Return the versions that have functions of a type: durations had others of the same name before."""
     if name.endswith("Duration"):
         return (FUNCTION_1, FUNCTION_3)
     if name == "xpathExpression":

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError, EvaluationError, Failure
 from penstock.language.evaluators.times import make_duration, make_timestamp
-from penstock.language.values import LEAST_INT, MOST_INT
+from penstock.language.values import MAX_INT, MIN_INT
 from penstock.policy.xacml import names
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.status import XacmlError, unprocessable
-from penstock.policy.xacml.tree import Expression, Literal
+from penstock.policy.xacml.tree import Expression, LiteralValue
 from penstock.policy.xacml.values.values import Bag, Value, show_value
 
 LIST = "[]"
 
 
-class Named(NamedTuple):
+class NamedBag(NamedTuple):
     """An attribute that a condition names: `of.name`, the type of its values, and where they come from."""
 
     of: str
@@ -32,40 +32,40 @@ class Named(NamedTuple):
 
 
 def split_arguments(arguments: Sequence[Expression]) -> tuple[Condition, list[tuple[str, Expression]]]:
-    """The condition, and the attributes by name; raises `XacmlError`."""
+    """Return the condition, and the attributes by name; raises `XacmlError`."""
     first, *rest = (*arguments, None)
     named = list(zip(rest[:-1:2], rest[1:-1:2], strict=False))
     if not _is_text(first) or len(rest) % 2 == 0:
         raise XacmlError(f"`{names.CEL}` takes a condition, and names with a bag each")
-    assert isinstance(first, Literal)
+    assert isinstance(first, LiteralValue)
     found: list[tuple[str, Expression]] = []
     for name, bag in named:
-        if not isinstance(name, Literal) or not _is_text(name) or "." not in name.value or bag is None:
+        if not isinstance(name, LiteralValue) or not _is_text(name) or "." not in name.value or bag is None:
             raise XacmlError(f"`{names.CEL}` takes names such as `subject.age`")
         found.append((name.value, bag))
     return condition_of(first.value), found
 
 
 def _is_text(tree: Expression | None) -> bool:
-    return isinstance(tree, Literal) and tree.type == names.STRING
+    return isinstance(tree, LiteralValue) and tree.type == names.STRING
 
 
-def named(name: str, type_uri: str, find: Callable[[Context], Bag]) -> Named:
+def named(name: str, type_uri: str, find: Callable[[Context], Bag]) -> NamedBag:
     of, _, rest = name.removesuffix(LIST).partition(".")
-    return Named(of, rest, name.endswith(LIST), type_uri, find)
+    return NamedBag(of, rest, name.endswith(LIST), type_uri, find)
 
 
 def condition_of(text: str) -> Condition:
-    """The condition that a text is; raises `XacmlError`."""
+    """Return the condition that a text is; raises `XacmlError`."""
     try:
         return make_condition(text)
     except ConditionError as error:
         raise XacmlError(str(error)) from None
 
 
-def holds(condition: Condition, attributes: Sequence[Named], context: Context) -> bool:
-    """Whether it does; raises `Indeterminate` if it fails."""
-    chosen: dict[tuple[str, str], tuple[Named, Bag]] = {}
+def holds(condition: Condition, attributes: Sequence[NamedBag], context: Context) -> bool:
+    """Return whether it does; raises `Indeterminate` if it fails."""
+    chosen: dict[tuple[str, str], tuple[NamedBag, Bag]] = {}
     for one in attributes:
         bag = one.find(context)
         before = chosen.setdefault((one.of, one.name), (one, bag))[1]
@@ -90,12 +90,12 @@ def holds(condition: Condition, attributes: Sequence[Named], context: Context) -
 
 
 def _plain(type_uri: str, value: Value) -> Value:
-    """A value as the language has it; what it has no type for is a string."""
+    """Return a value as the language has it; what it has no type for is a string."""
     match type_uri:
         case names.STRING | names.BOOLEAN | names.DOUBLE | names.HEX_BINARY | names.BASE64_BINARY | names.ANY_URI:
             return value
         case names.INTEGER:
-            if not LEAST_INT <= value <= MOST_INT:
+            if not MIN_INT <= value <= MAX_INT:
                 raise unprocessable("an integer of more than 64 bits in a condition")
             return value
     try:

@@ -23,7 +23,7 @@ DNS = Type(names.DNS_NAME)
 PATH = Type(names.XPATH_EXPRESSION)
 
 
-class Function(NamedTuple):
+class XacmlFunction(NamedTuple):
     """A function of values; `apply` raises `Indeterminate`."""
 
     id: str
@@ -39,13 +39,15 @@ class Function(NamedTuple):
         return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))
 
     def parameter(self, at: int) -> Type | None:
-        """The type of an argument by its place; None if there is none."""
+        """Return the type of an argument by its place; None if there is none."""
         return self.parameters[at] if at < len(self.parameters) else self.rest
 
 
-Table = dict[str, Function]
+FunctionTable = dict[str, XacmlFunction]
 
 
-def add(table: Table, prefix: str, name: str, takes: tuple[Type, ...], gives: Type, apply: Callable[..., Any]) -> None:
+def add(
+    table: FunctionTable, prefix: str, name: str, takes: tuple[Type, ...], gives: Type, apply: Callable[..., Any]
+) -> None:
     """Put a function with a fixed number of arguments into a table."""
-    table[prefix + name] = Function(prefix + name, takes, gives, apply)
+    table[prefix + name] = XacmlFunction(prefix + name, takes, gives, apply)

@@ -10,10 +10,10 @@ from functools import lru_cache
 
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.patterns import match_cost, matcher
-from penstock.language.limits import MOST_MATCHED, MOST_WORK
+from penstock.language.limits import MAX_MATCHED, MAX_WORK
 from penstock.policy.xacml.functions.unicode_blocks import block_class
 from penstock.policy.xacml.status import Indeterminate, unprocessable
-from penstock.policy.xacml.tree import Apply, Expression, FunctionName, Literal, Policy, Root, inside
+from penstock.policy.xacml.tree import Apply, Expression, FunctionName, LiteralValue, Root, XacmlPolicy, inside
 
 _WORD = r"\p{L}\p{M}\p{N}\p{S}"
 _OTHER = r"\p{P}\p{Z}\p{C}"
@@ -28,7 +28,7 @@ _COMPLEMENTS = {"D": r"\p{Nd}", "S": r" \t\n\r", "I": _NAME_START, "C": _NAME}
 
 @lru_cache(maxsize=1024)
 def translated(pattern: str) -> str:
-    """The pattern as RE2 reads it; raises ValueError for what it cannot."""
+    """Return the pattern as RE2 reads it; raises ValueError for what it cannot."""
     found: list[str] = []
     depth = at = 0
     while at < len(pattern):
@@ -68,7 +68,7 @@ def _escape(letter: str, is_in_class: bool) -> str:
 
 
 def pattern_cost(pattern: str, text: str) -> int:
-    """The steps of a match, as decisions count them; none if it will fail."""
+    """Return the steps of a match, as decisions count them; none if it will fail."""
     try:
         return match_cost(text, translated(pattern)) // _STEP
     except (ValueError, EvaluationError):
@@ -80,10 +80,10 @@ _STEP = 50
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
-    """Whether the pattern is found anywhere in the text; raises `Indeterminate`."""
+    """Return whether the pattern is found anywhere in the text; raises `Indeterminate`."""
     try:
         expression = translated(pattern)
-        if len(text) > MOST_MATCHED or match_cost(text, expression) > MOST_WORK:
+        if len(text) > MAX_MATCHED or match_cost(text, expression) > MAX_WORK:
             raise unprocessable("a regular expression that would take too long on this text")
         return matcher(expression)(text)
     except (ValueError, EvaluationError) as error:
@@ -94,7 +94,7 @@ def wrong_patterns(root: Root) -> Iterator[str]:
     """Patterns written in a policy, or in those inside it, that are none: where one is asked, all is Indeterminate."""
     for policy in inside(root):
         targets, expressions = [policy.target], list[Expression]()
-        if isinstance(policy, Policy):
+        if isinstance(policy, XacmlPolicy):
             targets += [rule.target for rule in policy.rules]
             expressions += [rule.condition for rule in policy.rules if rule.condition is not None]
             expressions += [one for _, one in policy.variables]
@@ -114,12 +114,12 @@ def wrong_patterns(root: Root) -> Iterator[str]:
                 yield f"policy `{policy.id}`: {error}"
 
 
-def _applied(expression: Expression) -> Iterator[tuple[str, Literal]]:
+def _applied(expression: Expression) -> Iterator[tuple[str, LiteralValue]]:
     """Functions of which the first argument is written out; also those that other functions apply."""
     if not isinstance(expression, Apply):
         return
     names = [expression.function, *(one.id for one in expression.arguments if isinstance(one, FunctionName))]
-    literals = [one for one in expression.arguments if isinstance(one, Literal)]
+    literals = [one for one in expression.arguments if isinstance(one, LiteralValue)]
     yield from ((name, literals[0]) for name in names if literals)
     for one in expression.arguments:
         yield from _applied(one)

@@ -5,13 +5,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from penstock.policy.xacml.functions.bags import bag_functions
-from penstock.policy.xacml.functions.function import Function, Table
+from penstock.policy.xacml.functions.function import FunctionTable, XacmlFunction
 from penstock.policy.xacml.functions.values import value_functions
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_3
 from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError
 from penstock.policy.xacml.values.values import Bag, Value
 
-FUNCTIONS: Table = value_functions() | bag_functions()
+FUNCTIONS: FunctionTable = value_functions() | bag_functions()
 
 LOGICAL = {FUNCTION_1 + name: name for name in ("or", "and", "n-of")}
 """Functions that need not evaluate all of their arguments."""
@@ -29,7 +29,7 @@ class Higher(NamedTuple):
 
 
 def _any(outcomes: Any) -> bool:
-    """Whether one is true; what fails does not matter then (A.3.12: as if by `or`)."""
+    """Return whether one is true; what fails does not matter then (A.3.12: as if by `or`)."""
     failure = None
     for outcome in outcomes:
         try:
@@ -118,8 +118,8 @@ OPTIONAL = frozenset(
 """What the norm has and may be left out: a decision inside a decision; XPath as it was in 1.0."""
 
 
-def function_named(identifier: str) -> Function:
-    """A function of values; raises `XacmlError` if there is none of this identifier."""
+def function_named(identifier: str) -> XacmlFunction:
+    """Return a function of values; raises `XacmlError` if there is none of this identifier."""
     function = FUNCTIONS.get(identifier)
     if function is None:
         if identifier in HIGHER or identifier in LOGICAL:

@@ -26,7 +26,7 @@ Deseret 10400-1044F ByzantineMusicalSymbols 1D000-1D0FF MusicalSymbols 1D100-1D1
 MathematicalAlphanumericSymbols 1D400-1D7FF CJKUnifiedIdeographsExtensionB 20000-2A6D6
 CJKCompatibilityIdeographsSupplement 2F800-2FA1F Tags E0000-E007F
 """
-_MOST = 0x10FFFF
+_MAX_CODE = 0x10FFFF
 _MORE = {"PrivateUse": ((0xF0000, 0xFFFFD), (0x100000, 0x10FFFD)), "Specials": ((0xFEFF, 0xFEFF),)}
 """The other parts of blocks that have several."""
 
@@ -45,7 +45,7 @@ BLOCKS = _read(_WRITTEN.split())
 
 
 def block_class(name: str, is_without: bool) -> str:
-    """The inside of a class of RE2 with all characters of a block, or with all others; raises ValueError."""
+    """Return the inside of a class of RE2 with all characters of a block, or with all others; raises ValueError."""
     if name not in BLOCKS:
         raise ValueError(f"`Is{name:.40}` is not a block of XML Schema")
     ranges = _others(BLOCKS[name]) if is_without else BLOCKS[name]
@@ -54,5 +54,5 @@ def block_class(name: str, is_without: bool) -> str:
 
 def _others(ranges: Ranges) -> Ranges:
     firsts = (0, *(last + 1 for _, last in ranges))
-    lasts = (*(first - 1 for first, _ in ranges), _MOST)
+    lasts = (*(first - 1 for first, _ in ranges), _MAX_CODE)
     return tuple((first, last) for first, last in zip(firsts, lasts, strict=True) if first <= last)

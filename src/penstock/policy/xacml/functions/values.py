@@ -20,12 +20,12 @@ from penstock.policy.xacml.functions.function import (
     TIME,
     URI,
     X500,
-    Function,
-    Table,
+    FunctionTable,
+    XacmlFunction,
     add,
 )
 from penstock.policy.xacml.functions.patterns import matches_pattern, pattern_cost
-from penstock.policy.xacml.limits import MOST_BITS, MOST_CHARACTERS
+from penstock.policy.xacml.limits import MAX_BITS, MAX_CHARACTERS
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_2, FUNCTION_3
 from penstock.policy.xacml.status import XacmlError, malformed, unprocessable
 from penstock.policy.xacml.values import moments
@@ -33,11 +33,11 @@ from penstock.policy.xacml.values.moments import Days, Moment, Months
 from penstock.policy.xacml.values.values import DATA_TYPES, Mailbox, Spelled, Type, read_value, show_value
 from penstock.policy.xacml.values.x500 import X500Name
 
-_MOST_NANOS = 10**9 * 366 * moments.DAY
+_MAX_NANOS = 10**9 * 366 * moments.DAY
 """About a thousand million years: beyond it, times are not calculated."""
 
 
-def _equalities(table: Table) -> None:
+def _equalities(table: FunctionTable) -> None:
     for uri, data_type in DATA_TYPES.items():
         both = (Type(uri), Type(uri))
         if data_type.name.endswith("Duration"):
@@ -55,7 +55,7 @@ def _equal_doubles(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
 
 
-def _orders(table: Table) -> None:
+def _orders(table: FunctionTable) -> None:
     orders: dict[str, Callable[[Any, Any], bool]] = {
         "greater-than": operator.gt,
         "greater-than-or-equal": operator.ge,
@@ -72,8 +72,8 @@ def _orders(table: Table) -> None:
 
 
 def _fitting(value: int) -> int:
-    if value.bit_length() > MOST_BITS:
-        raise unprocessable(f"an integer of more than {MOST_BITS} bits")
+    if value.bit_length() > MAX_BITS:
+        raise unprocessable(f"an integer of more than {MAX_BITS} bits")
     return value
 
 
@@ -119,7 +119,7 @@ def _as_double(value: int) -> float:
         raise unprocessable("an integer that is too large for a double") from None
 
 
-def _numbers(table: Table) -> None:
+def _numbers(table: FunctionTable) -> None:
     two, doubles = (INTEGER, INTEGER), (DOUBLE, DOUBLE)
     # The norm takes two or more for sums, and two for products; earlier versions took more of both.
     for name, kind, apply in (
@@ -128,7 +128,7 @@ def _numbers(table: Table) -> None:
         ("integer-multiply", INTEGER, _product),
         ("double-multiply", DOUBLE, lambda *values: math.prod(values)),
     ):
-        table[FUNCTION_1 + name] = Function(FUNCTION_1 + name, (kind, kind), kind, apply, rest=kind)
+        table[FUNCTION_1 + name] = XacmlFunction(FUNCTION_1 + name, (kind, kind), kind, apply, rest=kind)
     add(table, FUNCTION_1, "integer-subtract", two, INTEGER, lambda one, other: _fitting(one - other))
     add(table, FUNCTION_1, "integer-divide", two, INTEGER, _divide)
     add(table, FUNCTION_1, "integer-mod", two, INTEGER, _remainder)
@@ -161,8 +161,8 @@ def _product(*values: int) -> int:
 
 
 def _concatenate(*texts: str) -> str:
-    if sum(map(len, texts)) > MOST_CHARACTERS:
-        raise unprocessable(f"a string of more than {MOST_CHARACTERS} characters")
+    if sum(map(len, texts)) > MAX_CHARACTERS:
+        raise unprocessable(f"a string of more than {MAX_CHARACTERS} characters")
     return "".join(texts)
 
 
@@ -191,13 +191,13 @@ def _shower(uri: str) -> Callable[[Any], str]:
     return lambda value: show_value(uri, value)
 
 
-def _texts(table: Table) -> None:
+def _texts(table: FunctionTable) -> None:
     add(table, FUNCTION_1, "string-normalize-space", (STRING,), STRING, lambda text: text.strip(" \t\r\n"))
     add(table, FUNCTION_1, "string-normalize-to-lower-case", (STRING,), STRING, str.lower)
     name = FUNCTION_2 + "string-concatenate"
-    table[name] = Function(name, (STRING, STRING), STRING, _concatenate, rest=STRING)
+    table[name] = XacmlFunction(name, (STRING, STRING), STRING, _concatenate, rest=STRING)
     for word in ("uri-string-concatenate", "url-string-concatenate"):
-        table[FUNCTION_2 + word] = Function(FUNCTION_2 + word, (URI, STRING), URI, _concatenate_uri, rest=STRING)
+        table[FUNCTION_2 + word] = XacmlFunction(FUNCTION_2 + word, (URI, STRING), URI, _concatenate_uri, rest=STRING)
     for kind, word in ((STRING, "string"), (URI, "anyURI")):
         # The first argument is what is looked for (A.3.9).
         add(table, FUNCTION_3, f"{word}-starts-with", (STRING, kind), BOOLEAN, lambda part, text: text.startswith(part))
@@ -216,7 +216,7 @@ def _texts(table: Table) -> None:
 
 
 def _within(local: int, zone: int | None) -> Moment:
-    if abs(local) > _MOST_NANOS:
+    if abs(local) > _MAX_NANOS:
         raise unprocessable("a time that is too far away")
     return Moment(local, zone)
 
@@ -238,7 +238,7 @@ def _subtract_months(moment: Moment, duration: Months) -> Moment:
     return _add_months(moment, Months(-duration.months))
 
 
-def _times(table: Table) -> None:
+def _times(table: FunctionTable) -> None:
     for prefix in (FUNCTION_1, FUNCTION_3):  # the earlier ones are of the earlier names of the types
         add(table, prefix, "dateTime-add-dayTimeDuration", (DATE_TIME, DAYS), DATE_TIME, _add_days)
         add(table, prefix, "dateTime-subtract-dayTimeDuration", (DATE_TIME, DAYS), DATE_TIME, _subtract_days)
@@ -252,7 +252,7 @@ def _times(table: Table) -> None:
 
 
 def _matching_mailbox(pattern: str, name: Spelled) -> bool:
-    """A whole mailbox, a domain, or a domain with a point before it: all below that (A.3.14)."""
+    """Return a whole mailbox, a domain, or a domain with a point before it: all below that (A.3.14)."""
     mailbox: Mailbox = name.key
     local, at, domain = pattern.rpartition("@")
     if at:
@@ -264,7 +264,7 @@ def _ending_name(end: X500Name, name: X500Name) -> bool:
     return name.ends_with(end)
 
 
-def _patterns(table: Table) -> None:
+def _patterns(table: FunctionTable) -> None:
     add(table, FUNCTION_1, "string-regexp-match", (STRING, STRING), BOOLEAN, matches_pattern)
     for kind in (URI, ADDRESS, DNS, MAILBOX, X500):
         show = _shower(kind.data)
@@ -283,8 +283,8 @@ def _length(*arguments: Any) -> int:
     return sum(len(one) for one in arguments if isinstance(one, str)) // _CHARACTERS
 
 
-def _metered(function: Function) -> Function:
-    """The function with its cost, if that grows with its texts."""
+def _metered(function: XacmlFunction) -> XacmlFunction:
+    """Return the function with its cost, if that grows with its texts."""
     if function.id.endswith("-regexp-match") or function.id.endswith("regexp-string-match"):
         show = _shower(function.parameters[1].data)
         return function._replace(cost=lambda pattern, value: pattern_cost(pattern, show(value)))
@@ -292,8 +292,8 @@ def _metered(function: Function) -> Function:
     return function._replace(cost=_length) if texts & {*function.parameters, function.result} else function
 
 
-def value_functions() -> Table:
-    table: Table = {}
+def value_functions() -> FunctionTable:
+    table: FunctionTable = {}
     for fill in (_equalities, _orders, _numbers, _texts, _times, _patterns):
         fill(table)
     add(table, FUNCTION_1, "not", (BOOLEAN,), BOOLEAN, operator.not_)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, PATH, Function
+from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, PATH, XacmlFunction
 from penstock.policy.xacml.names import CONTENT_SELECTOR, FUNCTION_3, XPATH_EXPRESSION
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.status import malformed
@@ -26,19 +26,19 @@ def _count(context: Context, expression: XPathExpression) -> int:
 
 
 def _equal(context: Context, one: XPathExpression, other: XPathExpression) -> bool:
-    """Whether they have a node in common."""
+    """Return whether they have a node in common."""
     keys = {key_of(node) for node in _nodes(context, one)}
     return any(key_of(node) in keys for node in _nodes(context, other))
 
 
 def _match(context: Context, one: XPathExpression, other: XPathExpression) -> bool:
-    """Whether a node of the second is one of the first, or below one."""
+    """Return whether a node of the second is one of the first, or below one."""
     keys = {key_of(node) for node in _nodes(context, one)}
     return any(is_at_or_below(node, keys) for node in _nodes(context, other))
 
 
-XPATH_FUNCTIONS: dict[str, tuple[Function, Callable[..., Any]]] = {
-    name: (Function(name, takes, gives, of), of)
+XPATH_FUNCTIONS: dict[str, tuple[XacmlFunction, Callable[..., Any]]] = {
+    name: (XacmlFunction(name, takes, gives, of), of)
     for name, takes, gives, of in (
         (FUNCTION_3 + "xpath-node-count", (PATH,), INTEGER, _count),
         (FUNCTION_3 + "xpath-node-equal", (PATH, PATH), BOOLEAN, _equal),

@@ -12,7 +12,7 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
-_MOST_ZONE = 14 * 60 + 59
+_MAX_ZONE = 14 * 60 + 59
 """Minutes. XML Schema allows 14:00; the public conformance cases have -14:30."""
 
 _ZONE = r"(?P<zone>Z|[+-]\d\d:\d\d)?"
@@ -109,7 +109,7 @@ def _zone(text: str | None) -> int | None:
     if text is None or text == "Z":
         return None if text is None else 0
     hours, minutes = int(text[1:3]), int(text[4:6])
-    if minutes > 59 or hours * 60 + minutes > _MOST_ZONE:
+    if minutes > 59 or hours * 60 + minutes > _MAX_ZONE:
         raise ValueError(text)
     return (-1 if text[0] == "-" else 1) * (hours * 60 + minutes)
 
@@ -170,7 +170,9 @@ def add_months(moment: Moment, months: int) -> Moment:
 
 
 def in_range(time: Moment, low: Moment, high: Moment) -> bool:
-    """Whether a time is between two, which may have midnight between them; zones are the first's if they have none."""
+    """Return whether a time is between two, which may have midnight between them; zones are the first's if they have
+    none.
+    """
     low, high = (Moment(one.local, time.zone if one.zone is None else one.zone) for one in (low, high))
     return (time.instant - low.instant) % DAY <= (high.instant - low.instant) % DAY
 
@@ -206,7 +208,7 @@ def _shown_zone(zone: int | None) -> str:
 
 
 def show_canonical_time(moment: Moment) -> str:
-    """The canonical form of XML Schema: what has a time zone is in UTC."""
+    """Return the canonical form of XML Schema: what has a time zone is in UTC."""
     return show_time(moment if moment.zone is None else Moment(moment.instant % DAY, 0))
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from penstock.policy.xacml import names
-from penstock.policy.xacml.limits import MOST_BITS, MOST_DIGITS
+from penstock.policy.xacml.limits import MAX_BITS, MAX_DIGITS
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.values import moments
 from penstock.policy.xacml.values.x500 import read_x500, show_x500
@@ -87,10 +87,10 @@ _DNS = re.compile(r"(?:\*\.)?[A-Za-z\d_-]+(?:\.[A-Za-z\d_-]+)*\.?" + _PORTS, re.
 
 
 def _read_integer(text: str) -> int:
-    if len(text) > MOST_DIGITS or not _INTEGER.fullmatch(text):
+    if len(text) > MAX_DIGITS or not _INTEGER.fullmatch(text):
         raise ValueError(text)
     value = int(text)
-    if value.bit_length() > MOST_BITS:
+    if value.bit_length() > MAX_BITS:
         raise ValueError(text)
     return value
 
@@ -100,14 +100,14 @@ NAN = math.nan
 
 
 def _read_double(text: str) -> float:
-    if len(text) > MOST_DIGITS or not _DOUBLE.fullmatch(text):
+    if len(text) > MAX_DIGITS or not _DOUBLE.fullmatch(text):
         raise ValueError(text)
     value = float(text.replace("INF", "inf"))
     return NAN if math.isnan(value) else value
 
 
 def show_double(value: float) -> str:
-    """The canonical form of XML Schema: one digit before the point, at least one after it, and an exponent."""
+    """Return the canonical form of XML Schema: one digit before the point, at least one after it, and an exponent."""
     if math.isinf(value):
         return "INF" if value > 0 else "-INF"
     if math.isnan(value):
@@ -153,7 +153,7 @@ def _read_mailbox(text: str) -> Spelled:
 
 
 def _read_address(text: str) -> Spelled:
-    """An ipAddress; they are compared as texts, without case."""
+    """Return an ipAddress; they are compared as texts, without case."""
     match = _IPV4.fullmatch(text) or _IPV6.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -201,7 +201,9 @@ SHORT_TYPES = {one.name: uri for uri, one in DATA_TYPES.items()}
 
 
 def type_named(uri: str) -> str:
-    """The data type of this identifier, which may be an earlier version's; raises `XacmlError` if it is not known."""
+    """Return the data type of this identifier, which may be an earlier version's; raises `XacmlError` if it is not
+    known.
+    """
     found = names.OLD_TYPES.get(uri, uri)
     if found not in DATA_TYPES:
         raise XacmlError(f"`{uri}` is not a data type that is known here")
@@ -209,7 +211,9 @@ def type_named(uri: str) -> str:
 
 
 def read_value(type_uri: str, text: str) -> Value:
-    """The value that a text is; raises `XacmlError`. White space around it counts in strings only, as in XML Schema."""
+    """Return the value that a text is; raises `XacmlError`. White space around it counts in strings only, as in XML
+    Schema.
+    """
     data_type = DATA_TYPES[type_uri]
     try:
         return data_type.read(text if type_uri == names.STRING else text.strip(" \t\r\n"))

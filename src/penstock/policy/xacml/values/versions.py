@@ -27,7 +27,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def is_wanted(version: str, exact: str | None, earliest: str | None, latest: str | None) -> bool:
-    """Whether a version is one that a reference asks for."""
+    """Return whether a version is one that a reference asks for."""
     numbers = version.split(".")
     return (
         (exact is None or _fits(numbers, exact.split(".")))

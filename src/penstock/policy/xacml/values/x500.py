@@ -34,7 +34,7 @@ class X500Name:
         return f"X500Name({self.text!r})"
 
     def ends_with(self, other: "X500Name") -> bool:
-        """Whether the last relative names are those of the other."""
+        """Return whether the last relative names are those of the other."""
         length = len(other.relative)
         return not length or self.relative[-length:] == other.relative
 
@@ -46,7 +46,7 @@ class _Found(NamedTuple):
 
 
 def read_x500(text: str) -> X500Name:
-    """The name that a text is; raises ValueError."""
+    """Return the name that a text is; raises ValueError."""
     relative: list[frozenset[Part]] = []
     parts: list[Part] = []
     at = 0

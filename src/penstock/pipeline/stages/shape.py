@@ -1,0 +1,109 @@
+"""Stage shape over tables: what do the monitors on the link to a subject make of an event?
+
+Before them, an event that came to a node by several ways is taken once, by the first of them.
+"""
+
+from collections.abc import Callable, Iterator
+
+from pyspark.sql import DataFrame
+
+from penstock.engine.events import user_properties
+from penstock.engine.events.plan import Target
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages import edit, shape
+from penstock.model.event import Event
+from penstock.pipeline.spark.policies import by_name
+from penstock.pipeline.stages.judge import with_ways
+from penstock.pipeline.stages.stage import KeyDraft, Traffic
+from penstock.pipeline.state.buckets import Kept, in_order
+from penstock.pipeline.state.monitors import LINKS, LinkMonitors
+from penstock.pipeline.state.rows import Fields, event_fields, event_of
+from penstock.pipeline.state.scope import Scope
+from penstock.pipeline.tables.executor import F, Window
+from penstock.pipeline.tables.view import NOT_BEFORE, UNTIL, VIEW
+
+_KEY = ("node", "subject")
+_KEPT = tuple(
+    dict.fromkeys(
+        (
+            *(name for name in VIEW if name not in (NOT_BEFORE, UNTIL)),
+            *("arrival", "policy", "revision", "client_id", "user", "link_type_now", "path", "id"),
+        )
+    )
+)
+"""The columns that stages after this need; Spark keeps no others of a stream."""
+
+
+def plan(draft: KeyDraft) -> None:
+    """Plan nothing: match has said which receivers are watched."""
+
+
+def on_table(traffic: Traffic) -> Traffic:
+    """Leave what monitors let out to subjects, of each event one."""
+    scope, rows = traffic.scope, traffic.rows
+    if scope.is_cyclic:
+        rows = _once(rows, scope)
+    if not scope.has_monitors_out:
+        return traffic.with_rows(rows.filter("wanted"))
+    shaped = in_order(rows.filter("watched"), _KEY, _make(scope, False), (LINKS,), False)
+    return traffic.with_rows(rows.filter(~F.col("watched") & F.col("wanted")).unionByName(shaped))
+
+
+def on_stream(traffic: Traffic) -> Traffic:
+    """Do the same in one pass, which remembers what came by another way."""
+    scope, rows = traffic.scope, traffic.rows
+    if not scope.has_monitors_out and not scope.is_cyclic:
+        return traffic.with_rows(rows.filter("wanted"))
+    if not (scope.has_statements and scope.is_cyclic):
+        rows = with_ways(rows)
+    asks = ("release_asks",) if scope.has_contracts else ()
+    rows = rows.select(*_KEPT, *asks, "wanted", "said", "blocked")
+    return traffic.with_rows(in_order(rows, _KEY, _make(scope, scope.is_cyclic), (LINKS,), True))
+
+
+def _make(scope: Scope, once: bool) -> Callable[[Kept | None], "ShapeSteps"]:
+    return lambda kept: ShapeSteps(scope, kept, once)
+
+
+def _once(rows: DataFrame, scope: Scope) -> DataFrame:
+    payload = "said" if scope.has_statements else "payload"
+    first = F.min("arrival").over(Window.partitionBy("subject", "node", "id", "topic", payload))
+    rows = rows.withColumn("first", first)
+    rows = rows.filter(F.col("id").isNull() | (F.col("first") == F.col("arrival"))).drop("first")
+    return rows.filter(~F.col("blocked")).drop("said", "blocked") if scope.has_statements else rows
+
+
+class ShapeSteps(LinkMonitors):
+    """The engine's monitors for one row after the other; rows that are not `wanted` are only seen by the monitors."""
+
+    def __init__(self, scope: Scope, kept: Kept | None, once: bool) -> None:
+        """`once`: an event is taken by the first way that it came."""
+        super().__init__(scope.policies, "subject", kept)
+        self._askers = {asker.label: asker for asker in scope.askers}
+        self._once = once
+        self._session: Session | None = None
+
+    def step(self, row: Fields) -> Iterator[Fields]:
+        """Yield what changes in each event that is let out."""
+        if (self._once and not self.link(row).is_first(row)) or row.get("blocked"):
+            return
+        policy, node, is_new = self.enter(row)
+        if is_new:
+            self._session = policy.session(node, self._askers[row["subject"]])
+        session = self._session
+        assert session is not None  # it is among the receivers of the row's key
+        watch, event, now = session.watch_out, event_of(row, row["link_type_now"]), row["time"]
+        # Contracts, which are asked later, need what is attached.
+        shown: Callable[[Event], Event] = user_properties.for_clients if node.contracts is None else lambda made: made
+        if watch is None:
+            yield {**event_fields(shown(event), now), "part": 0}
+            return
+        targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
+        part = 0
+        for output in edit.run_monitors(node, watch, event, now):
+            session.subscriptions = {output.topic: by_name(node, session, output.topic)}
+            for _ in shape.receivers(node, watch, targets, output):
+                yield {**event_fields(shown(output), now), "part": part}
+                part += 1
+            session.subscriptions = {}
+        node.notices.clear()
