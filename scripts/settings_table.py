@@ -30,11 +30,11 @@ from penstock.domain.schema.admin import AdminSettings
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.capsules import (
     AggregateSettings,
-    CapsuleInput,
+    CapsuleInputSettings,
     CapsuleOperation,
-    CapsuleOutput,
+    CapsuleOutputSettings,
     CapsuleSettings,
-    CapsuleWindow,
+    CapsuleWindowSettings,
     FuseSettings,
     InferenceRule,
 )
@@ -157,13 +157,13 @@ RATINGS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 CAPSULES_PAGE = _DOCS / "capsules.md"
 CAPSULES_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("capsules.NAME", CapsuleSettings),
-    ("capsules.NAME.input", CapsuleInput),
-    ("capsules.NAME.window", CapsuleWindow),
+    ("capsules.NAME.input", CapsuleInputSettings),
+    ("capsules.NAME.window", CapsuleWindowSettings),
     ("capsules.NAME.operations", CapsuleOperation),
     ("capsules.NAME.operations.aggregate", AggregateSettings),
     ("capsules.NAME.operations.fuse", FuseSettings),
     ("capsules.NAME.operations.infer", InferenceRule),
-    ("capsules.NAME.output", CapsuleOutput),
+    ("capsules.NAME.output", CapsuleOutputSettings),
 )
 ADMIN_PAGE = _DOCS / "admin-api.md"
 ADMIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("admin", AdminSettings),)

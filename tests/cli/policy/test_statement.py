@@ -102,7 +102,7 @@ def test_every_element_is_listed_with_what_it_takes_and_is_for(capsys: pytest.Ca
     assert all(element.about for element in elements().values())
     remove = next(line for line in lines if line.startswith("RemoveAttributes"))
     assert remove.split("  ")[0] == "RemoveAttributes(name, ...)"
-    assert remove.endswith("Take these attributes out.")
+    assert remove.endswith("Remove these attributes.")
     assert any(line.startswith("Publish(text[, topic])") for line in lines)
 
 

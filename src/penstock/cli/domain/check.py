@@ -29,7 +29,7 @@ Exit code: 0 if all is well, 2 for bad arguments, 3 if the domain does not check
 
 
 @dataclass(frozen=True, slots=True)
-class AssertionResult:
+class CheckedAssertion:
     """An assertion, whether it holds, and if not, why."""
 
     text: str
@@ -45,7 +45,7 @@ class CheckReport:
     """The domain without patterns and protocols; None if there are problems in the file."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
-    assertions: tuple[AssertionResult, ...] = ()
+    assertions: tuple[CheckedAssertion, ...] = ()
 
     def is_good(self, strict: bool) -> bool:
         return not self.problems and not (strict and self.warnings)
@@ -132,7 +132,7 @@ def check_domain(source: DomainSource, nodes: list[str] | None = None) -> CheckR
         return CheckReport(None, (Problem(str(source.folder), 0, "monitors", str(error)),))
     wrong = {failure.index: failure.reason for failure in failures}
     asserted = (
-        AssertionResult(str(assertion), at not in wrong, wrong.get(at, ""))
+        CheckedAssertion(str(assertion), at not in wrong, wrong.get(at, ""))
         for at, assertion in enumerate(entities.assertions)
     )
     problems = (

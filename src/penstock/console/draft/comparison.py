@@ -9,7 +9,7 @@ from penstock.broker.http.answers.comparison import (
     ComparisonResult,
     DraftComparison,
     RuleChange,
-    SubjectChange,
+    SubjectDifference,
     TopicChange,
 )
 from penstock.broker.http.answers.drafts import DomainDraft
@@ -225,7 +225,7 @@ def _number(count: int) -> TableCell:
     return TableCell(f"{count:,}" if count else "", "pk-number")
 
 
-Changed = SubjectChange | TopicChange | RuleChange
+Changed = SubjectDifference | TopicChange | RuleChange
 _COUNTS: dict[str, Callable[[Changed], int]] = {
     "gains": lambda change: change.gained,
     "loses": lambda change: change.lost,

@@ -37,7 +37,7 @@ PlaceText = Annotated[
 ]
 
 
-class CapsuleInput(Settings):
+class CapsuleInputSettings(Settings):
     """The subscription of a capsule."""
 
     topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list of topic filters")] = Field(
@@ -48,7 +48,7 @@ class CapsuleInput(Settings):
     )
 
 
-class CapsuleWindow(Settings):
+class CapsuleWindowSettings(Settings):
     """The time windows in which events are aggregated."""
 
     length: Seconds = Field(gt=0, le=30 * 86400, description="length of a window")
@@ -152,7 +152,7 @@ class CapsuleOperation(Settings):
         return self
 
 
-class CapsuleOutput(Settings):
+class CapsuleOutputSettings(Settings):
     """The destination of results."""
 
     topic: str = Field(description="topic of results; `{NAME}` is the group's key of this name")
@@ -170,12 +170,12 @@ class CapsuleSettings(Settings):
     """Context in, higher-level context out: a consumer and a producer."""
 
     client: Name = Field(description="the client it acts as: it has the rights of this client")
-    input: CapsuleInput = Field(description="its input events")
-    window: CapsuleWindow = Field(description="the time windows in which events are combined")
+    input: CapsuleInputSettings = Field(description="its input events")
+    window: CapsuleWindowSettings = Field(description="the time windows in which events are combined")
     operations: tuple[CapsuleOperation, ...] = Field(
         description="operations on the events, in this order; one of them is `aggregate` or `fuse`"
     )
-    output: CapsuleOutput = Field(description="where results go")
+    output: CapsuleOutputSettings = Field(description="where results go")
 
     @model_validator(mode="after")
     def _one_reduction(self) -> CapsuleSettings:

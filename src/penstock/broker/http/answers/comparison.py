@@ -33,7 +33,7 @@ class CompareDraft(msgspec.Struct, frozen=True):
     revision: str = ""
 
 
-class SubjectChange(msgspec.Struct, frozen=True):
+class SubjectDifference(msgspec.Struct, frozen=True):
     """Events that a subject would gain and lose in all."""
 
     subject: str
@@ -93,7 +93,7 @@ class ComparisonResult(msgspec.Struct, frozen=True):
     """Events that clients published."""
     first: str | None
     last: str | None
-    totals: tuple[SubjectChange, ...]
+    totals: tuple[SubjectDifference, ...]
     changes: tuple[TopicChange, ...]
     rules: tuple[RuleChange, ...]
     claims: tuple[ClaimResult, ...]
