@@ -346,12 +346,13 @@ class Node:
                 if not buffer:
                     dirty.append(session)
                 buffer.append(packet)
-            else:
-                outbox.push_lossy(self, session, packet)
+            elif not outbox.push_lossy(self, session, packet) and self.recorder is not None:
+                self.recorder.dropped(plan, session)
         if other:
             packet = (to_version_5 if version == 4 else to_version_4)(packet, after_topic)
             for session in other:
-                outbox.push_lossy(self, session, packet)
+                if not outbox.push_lossy(self, session, packet) and self.recorder is not None:
+                    self.recorder.dropped(plan, session)
         self.stats.sent += len(same) + len(other)
         if plan.closed:
             for session in plan.closed:

@@ -58,32 +58,32 @@ def main(argv: list[str]) -> int:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Run the job and print its result."""
+    """Run the job and print its results."""
     began = time.monotonic()
-    result = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
+    audited = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
-    page = _page(result, options.journal) if options.html is not None or is_recorded(options) else ""
+    page = _page(audited, options.journal) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     names = (SEEN, DENIALS, UNUSED, RIGHTS) if options.to is not None else ()
-    counts = {"events": result.events, "denials": sum(denial.events for denial in result.denials)}
-    counts |= {"unused rules": len(result.unused), "rights not used, or not all of them": len(result.rights)}
-    more = json.dumps({"seen": plain(result.seen), "rights": plain(result.rights)}).encode()
+    counts = {"events": audited.events, "denials": sum(denial.events for denial in audited.denials)}
+    counts |= {"unused rules": len(audited.unused), "rights not used, or not all of them": len(audited.rights)}
+    more = json.dumps({"seen": plain(audited.seen), "rights": plain(audited.rights)}).encode()
     add_to_record(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
     if options.json:
-        printed = plain(result)
-        assert isinstance(printed, dict)
-        print(json.dumps({**printed, "seconds": round(seconds, 3)}, indent=2))
+        described = plain(audited)
+        assert isinstance(described, dict)
+        print(json.dumps({**described, "seconds": round(seconds, 3)}, indent=2))
     else:
-        _show(result, seconds)
+        _show(audited, seconds)
 
 
-def _show(result: AuditReport, seconds: float) -> None:
-    _print_rows("who saw what", _SEEN, result.seen)
-    _print_rows("denials", _DENIALS[:-1], [denial[:-1] for denial in result.denials])
-    _print_rows(f"rules that decided nothing, of {sum(kind.rules for kind in result.kinds)}", _UNUSED, result.unused)
-    _print_rows("rights that nobody used, or not all of them", _RIGHTS, result.rights)
-    print(f"{result.events} events of clients in {seconds:.1f} s; rules of revision {result.revision}")
+def _show(audited: AuditReport, seconds: float) -> None:
+    _print_rows("who saw what", _SEEN, audited.seen)
+    _print_rows("denials", _DENIALS[:-1], [denial[:-1] for denial in audited.denials])
+    _print_rows(f"rules that decided nothing, of {sum(kind.rules for kind in audited.kinds)}", _UNUSED, audited.unused)
+    _print_rows("rights that nobody used, or not all of them", _RIGHTS, audited.rights)
+    print(f"{audited.events} events of clients in {seconds:.1f} s; rules of revision {audited.revision}")
 
 
 def _print_rows(
@@ -97,41 +97,41 @@ def _print_rows(
     print()
 
 
-def _page(result: AuditReport, journal: Path) -> str:
+def _page(audited: AuditReport, journal: Path) -> str:
     denied, never, wider = Counter[str](), Counter[str](), Counter[str]()
     saw = defaultdict[str, list[tuple[datetime, int]]](list)
-    for when in result.when:
+    for when in audited.when:
         saw[when.subject].append((when.time, when.events))
-    for right in result.rights:
+    for right in audited.rights:
         (wider if right.reads or right.writes else never)[right.subject] += 1
-    for denial in result.denials:
+    for denial in audited.denials:
         denied[f"{denial.stage} {denial.rule}"] += denial.events
     return report.page(
         f"Audit of {journal.name}",
-        f"{result.events:,} events of clients. Rules and rights are those of revision {result.revision}.",
+        f"{audited.events:,} events of clients. Rules and rights are those of revision {audited.revision}.",
         report.section(
             "Over time",
             report.timeline(
-                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in result.steps]
+                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in audited.steps]
             ),
         ),
         report.section(
             "Who saw what, and when",
             report.strips(saw),
-            report.table(_SEEN, result.seen),
+            report.table(_SEEN, audited.seen),
         ),
         report.section(
             "Denials",
             report.bars(("events",), [(name, (count,)) for name, count in denied.items()]),
-            report.table(_DENIALS, result.denials),
+            report.table(_DENIALS, audited.denials),
         ),
         report.section(
             "Rules that decided nothing",
             report.text("Candidates for removal; but a rule for the worst day is not used on others."),
             report.bars(
-                ("used", "unused"), [(kind.kind, (kind.rules - kind.unused, kind.unused)) for kind in result.kinds]
+                ("used", "unused"), [(kind.kind, (kind.rules - kind.unused, kind.unused)) for kind in audited.kinds]
             ),
-            report.table(_UNUSED, result.unused),
+            report.table(_UNUSED, audited.unused),
         ),
         report.section(
             "Rights that nobody used, or not all of them",
@@ -139,6 +139,6 @@ def _page(result: AuditReport, journal: Path) -> str:
                 ("wider than used", "never used"),
                 [(name, (wider[name], never[name])) for name in dict.fromkeys((*wider, *never))],
             ),
-            report.table(_RIGHTS, result.rights),
+            report.table(_RIGHTS, audited.rights),
         ),
     )

@@ -86,16 +86,16 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
     add_to_record(
         options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings]
     )
-    report = print_batch_json if options.json else print_batch
+    show = print_batch_json if options.json else print_batch
     queries = []
     try:
         for running in runnings:
             publisher = publishers.get(running.reference.name)
             publish = None if publisher is None else publisher.publish
-            queries.append(start(spark, running, options.once, options.every, publish, report))
+            queries.append(start(spark, running, options.once, options.every, publish, show))
         if options.once:
             wait(*(query.awaitTermination for query in queries))
-        else:  # when one ends, all end: otherwise nobody would notice
+        else:  # one that ends, ends all: otherwise nobody would notice
             wait(spark.streams.awaitAnyTermination)
     finally:
         for query in queries:
@@ -104,18 +104,18 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
             publisher.close()
 
 
-def _names(domain: Domain, wanted_names: list[str] | None) -> list[str]:
+def _names(domain: Domain, requested: list[str] | None) -> list[str]:
     if not domain.capsules:
         raise PipelineError("the domain has no capsules")
-    for name in wanted_names or ():
+    for name in requested or ():
         if name not in domain.capsules:
-            available = ", ".join(f"`{capsule}`" for capsule in domain.capsules)
+            available = ", ".join(f"`{name}`" for name in domain.capsules)
             raise ArgumentError(f"there is no capsule `{name}`; the domain has {available}")
-    return list(dict.fromkeys(wanted_names or domain.capsules))
+    return list(dict.fromkeys(requested or domain.capsules))
 
 
 def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | BrokerAddress:
-    """Return the source of the events of a capsule."""
+    """Return where the events of a capsule come from."""
     if not options.origin.startswith(_SCHEMES):
         return Path(options.origin)
     return _as_client(domain, name, options.origin, "")

@@ -22,10 +22,10 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments.
 
 def _time(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a time, as 2026-01-31T08:00:00Z, found `{text}`") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 def _parser() -> argparse.ArgumentParser:

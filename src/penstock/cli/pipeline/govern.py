@@ -65,10 +65,10 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
     views = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
     written = [JobTable(str(views.view.resolve()), sum(views.counts.values()))]
-    written += [JobTable(str(path.resolve())) for path in (views.metrics,) if path is not None]
+    written += [JobTable(str(metrics.resolve())) for metrics in (views.metrics,) if metrics is not None]
     add_to_record(options, {"subjects": len(views.counts), "not readable": views.quarantined}, written)
     if options.json:
-        printed = {
+        described = {
             "subjects": views.counts,
             "quarantined": views.quarantined,
             "view": str(views.view),
@@ -76,7 +76,7 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
             "metrics": str(views.metrics) if views.metrics is not None else None,
             "seconds": round(seconds, 3),
         }
-        print(json.dumps(printed, indent=2))
+        print(json.dumps(described, indent=2))
         return
     print_table(("subject", "events"), [(name, str(count)) for name, count in views.counts.items()])
     print(f"written to {views.view} in {seconds:.1f} s")

@@ -45,9 +45,9 @@ Exit code: 0, 1 if the job fails or an assertion of the draft fails on what was 
 draft does not check.
 """
 _MAX_ROWS = 40
-_ONE_CORE, _FEW_EVENTS = "local[1]", 20_000
+_ONE_CORE, _FEW = "local[1]", 20_000
 """The master for samples, and the number of events below which starting Spark takes longer than the job."""
-_MAX_PAIRS = 1_000_000
+_MOST = 1_000_000
 """Largest product of events and clients; each takes a kilobyte or two."""
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
 _METRICS = ("subject", "topic", "metric", "then", "draft", "gained", "lost")
@@ -95,15 +95,15 @@ def main(argv: list[str]) -> int:
 def _is_few(options: argparse.Namespace) -> bool:
     """Return whether the job is less work than starting Spark, and fits into memory."""
     try:
-        clients = len(load(options.domain).clients) if options.last <= _FEW_EVENTS else _MAX_PAIRS
-    except (DomainError, OSError):  # it is reported when the draft is read
+        clients = len(load(options.domain).clients) if options.last <= _FEW else _MOST
+    except (DomainError, OSError):  # it is told when the draft is looked at
         clients = 0
-    return bool(options.last * clients <= _MAX_PAIRS)
+    return bool(options.last * clients <= _MOST)
 
 
 def _settings(options: argparse.Namespace) -> Mapping[str, str]:
-    settings_for(options)  # checks that the journal has what is asked for
-    return SMALL if options.last <= _FEW_EVENTS else {}
+    settings_for(options)  # which says whether the journal has what is asked for
+    return SMALL if options.last <= _FEW else {}
 
 
 def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -> int:
@@ -111,12 +111,12 @@ def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -
 
 
 def _here(options: argparse.Namespace, folder: Path) -> int:
-    """Run on a sample, in this process."""
+    """Run the job on a sample, in this process."""
     began = time.monotonic()
     settings_for(options)
     since = _sample(options, folder)
-    result = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
-    return report_result(result, options, time.monotonic() - began)
+    replayed = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
+    return report_result(replayed, options, time.monotonic() - began)
 
 
 def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
@@ -131,56 +131,55 @@ def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None = None) -> int:
-    """Run the job and print its result; return the exit code."""
+    """Run the job and print its results; return the exit code."""
     began = time.monotonic()
     about = nodes_of(options), days_of(options), _subjects(options)
-    result = replay(spark, options.journal, options.domain, options.to, *about, since)
-    return report_result(result, options, time.monotonic() - began)
+    replayed = replay(spark, options.journal, options.domain, options.to, *about, since)
+    return report_result(replayed, options, time.monotonic() - began)
 
 
-def report_result(result: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
+def report_result(replayed: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
     """Print the result, and write the files asked for; return the exit code."""
-    page = _page(result, options.domain) if options.html is not None or is_recorded(options) else ""
+    page = _page(replayed, options.domain) if options.html is not None or is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     written = () if options.to is None else (JobTable(str((options.to / CHANGES).resolve())),)
-    counts = {name: sum(getattr(total, name) for total in result.totals) for name in ("gained", "lost", "changed")}
-    failing = sum(not claim.holds for claim in result.claims)
-    add_to_record(options, {"events": result.events, **counts, "assertions that fail": failing}, written, page)
+    counts = {name: sum(getattr(total, name) for total in replayed.totals) for name in ("gained", "lost", "changed")}
+    failing = sum(not claim.holds for claim in replayed.claims)
+    add_to_record(options, {"events": replayed.events, **counts, "assertions that fail": failing}, written, page)
     if options.json:
-        printed = plain(result)
-        assert isinstance(printed, dict)
+        described = plain(replayed)
+        assert isinstance(described, dict)
         claims = [
-            {**printed_claim, "holds": claim.holds}
-            for printed_claim, claim in zip(printed["claims"], result.claims, strict=True)
+            {**fields, "holds": claim.holds} for fields, claim in zip(described["claims"], replayed.claims, strict=True)
         ]
-        more = {"claims": claims, "rules": plain(result.rules), "holds": result.holds, "seconds": round(seconds, 3)}
-        print(json.dumps({**printed, **more}, indent=2))
+        more = {"claims": claims, "rules": plain(replayed.rules), "holds": replayed.holds, "seconds": round(seconds, 3)}
+        print(json.dumps({**described, **more}, indent=2))
     else:
-        _show(result, seconds)
-    return 0 if result.holds else EXIT_ERROR
+        _show(replayed, seconds)
+    return 0 if replayed.holds else EXIT_ERROR
 
 
-def _show(result: ReplayReport, seconds: float) -> None:
-    rows = [tuple(map(str, total)) for total in result.totals]
+def _show(replayed: ReplayReport, seconds: float) -> None:
+    rows = [tuple(map(str, total)) for total in replayed.totals]
     print_table(("subject", "then", "draft", "gained", "lost", "changed"), rows)
-    if result.changes:
+    if replayed.changes:
         print()
-        print_table(_TITLES, [_cells(change[:10]) for change in result.changes[:_MAX_ROWS]])
-        if len(result.changes) > _MAX_ROWS:
-            print(f"and {len(result.changes) - _MAX_ROWS} more: see --json, --html or --to")
+        print_table(_TITLES, [_cells(change[:10]) for change in replayed.changes[:_MAX_ROWS]])
+        if len(replayed.changes) > _MAX_ROWS:
+            print(f"and {len(replayed.changes) - _MAX_ROWS} more: see --json, --html or --to")
         print()
-        print_table(_BY_RULE, [_cells(rule) for rule in result.rules[:_MAX_ROWS]])
-    if result.metrics:
+        print_table(_BY_RULE, [_cells(rule) for rule in replayed.rules[:_MAX_ROWS]])
+    if replayed.metrics:
         print()
-        print_table(_METRICS, [_cells(metric) for metric in result.metrics[:_MAX_ROWS]])
-    print(f"\n{result.events} events played again in {seconds:.1f} s")
-    for claim in result.claims:
+        print_table(_METRICS, [_cells(metric) for metric in replayed.metrics[:_MAX_ROWS]])
+    print(f"\n{replayed.events} events played again in {seconds:.1f} s")
+    for claim in replayed.claims:
         if not claim.holds:
             print(f"\n`{claim.text}` fails: {claim.events} events show it")
             for line in _breaches(claim):
                 print(f"  {line}")
-    if result.claims and result.holds:
+    if replayed.claims and replayed.holds:
         print("no event speaks against an assertion")
 
 
@@ -191,54 +190,55 @@ def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
 def _breaches(claim: AssertionResult) -> list[str]:
     return [
         f"{report.moment(breach.time)} {breach.publisher} published `{breach.said}` at {breach.node}"
-        f" (seq {breach.seq}):"
-        f" {breach.subject} would have got `{breach.topic}`"
+        f" (seq {breach.seq}): {breach.subject} would have got `{breach.topic}`"
         for breach in claim.first
     ]
 
 
-def _page(result: ReplayReport, draft: Path) -> str:
+def _page(replayed: ReplayReport, draft: Path) -> str:
     period = (
-        f", {report.moment(result.first)} to {report.moment(result.last)} UTC" if result.first and result.last else ""
+        f", {report.moment(replayed.first)} to {report.moment(replayed.last)} UTC"
+        if replayed.first and replayed.last
+        else ""
     )
-    failing = [claim for claim in result.claims if not claim.holds]
+    failing = [claim for claim in replayed.claims if not claim.holds]
     claims = [report.text(f"{claim.text}: {claim.events:,} events speak against it", is_bad=True) for claim in failing]
     shown = [
         (breach.time, breach.node, breach.seq, breach.publisher, breach.said, breach.subject)
         for c in failing
         for breach in c.first
     ]
-    claim_rows = [(claim.text, claim.told, claim.events) for claim in result.claims]
+    assertions = [(claim.text, claim.told, claim.events) for claim in replayed.claims]
     return report.page(
         f"Replay of {draft.name}",
-        f"{result.events:,} events that clients published{period}; then: by the policies in force when each came.",
+        f"{replayed.events:,} events that clients published{period}; then: by the policies in force when each came.",
         report.section(
             "Assertions",
             *claims,
-            report.table(("assertion", "", "events"), claim_rows),
+            report.table(("assertion", "", "events"), assertions),
             *([report.table(("time", "node", "seq", "publisher", "topic", "would reach"), shown)] if shown else []),
         ),
         report.section(
             "By subject",
             report.bars(
                 ("gained", "lost", "changed"),
-                [(total.subject, (total.gained, total.lost, total.changed)) for total in result.totals],
+                [(total.subject, (total.gained, total.lost, total.changed)) for total in replayed.totals],
             ),
-            report.table(("subject", "then", "draft", "gained", "lost", "changed"), result.totals),
+            report.table(("subject", "then", "draft", "gained", "lost", "changed"), replayed.totals),
         ),
         report.section(
             "By rule",
             report.text("The draft's rule takes away what is lost; the rule of then held back what is gained."),
             report.bars(
                 ("gained", "lost", "changed"),
-                [(rule.reason or rule.rule, (rule.gained, rule.lost, rule.changed)) for rule in result.rules],
+                [(rule.reason or rule.rule, (rule.gained, rule.lost, rule.changed)) for rule in replayed.rules],
             ),
-            report.table(_BY_RULE, result.rules),
+            report.table(_BY_RULE, replayed.rules),
         ),
         report.section(
             "Over time",
-            report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in result.steps]),
+            report.timeline(("gained", "lost"), [(step.time, (step.gained, step.lost)) for step in replayed.steps]),
         ),
-        report.section("By topic", report.table((*_TITLES, "because"), result.changes)),
-        *([report.section("By metric", report.table(_METRICS, result.metrics))] if result.metrics else []),
+        report.section("By topic", report.table((*_TITLES, "because"), replayed.changes)),
+        *([report.section("By metric", report.table(_METRICS, replayed.metrics))] if replayed.metrics else []),
     )

@@ -35,7 +35,7 @@ def _day(text: str) -> date:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for where to run, and which part of a journal to read."""
+    """Add options for where to run, and which part of a journal to read."""
     parser.add_argument(
         "--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal"
     )
@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
-    """Add the options for where to run, and how to print the result."""
+    """Add options for where to run, and how to print results."""
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -93,7 +93,7 @@ def days_of(options: argparse.Namespace) -> Days | None:
 
 
 def settings_for(options: argparse.Namespace) -> Mapping[str, str]:
-    """Return the best session settings for the part of the journal that is to be read."""
+    """Return the settings of a session for the part of the journal that is to be read."""
     nothing = unknown_nodes(options.journal, nodes_of(options))
     if nothing:
         raise ArgumentError(nothing)
@@ -115,7 +115,7 @@ def run_job(
     def work() -> int:
         session_settings = settings(options)
         options.record = _record(name, options)
-        logging.getLogger().addHandler(logging.NullHandler())  # do not log an interrupted call
+        logging.getLogger().addHandler(logging.NullHandler())  # an interrupted call is no more than that
         with delayed_interrupt():
             spark = open_session(options.master, f"penstock {name}", session_settings)
         try:
@@ -189,13 +189,13 @@ def plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {key: plain(item) for key, item in value._asdict().items()}
-    return [plain(item) for item in value] if isinstance(value, tuple) else value
+        return {key: plain(member) for key, member in value._asdict().items()}
+    return [plain(element) for element in value] if isinstance(value, tuple) else value
 
 
 @contextmanager
 def _progress(spark: SparkSession, name: str) -> Iterator[None]:
-    """Show the progress of Spark on a terminal."""
+    """Show on a terminal how far Spark is."""
     if not sys.stderr.isatty():
         yield
         return
@@ -213,13 +213,11 @@ def _progress(spark: SparkSession, name: str) -> Iterator[None]:
 def _print_progress(spark: SparkSession, name: str, over: threading.Event) -> None:
     try:
         tracker = spark.sparkContext.statusTracker()
-    except PySparkException:  # a Connect session does not report it
+    except PySparkException:  # a Connect session does not say
         print(f"{name} …", end="", file=sys.stderr, flush=True)
         return
     while not over.wait(_PERIOD):
-        stages = [
-            info for stage_id in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage_id)) is not None
-        ]
+        stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
         done, all_ = sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
         if all_:
             print(f"\r\033[K{name}: {done} of {all_} tasks under way", end="", file=sys.stderr, flush=True)

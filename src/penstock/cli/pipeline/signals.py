@@ -62,8 +62,8 @@ def wait(*over: Callable[[int], bool | None]) -> None:
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda number, frame: is_asked.set()) for number in numbers]
     try:
-        for has_ended in over:
-            while not is_asked.is_set() and not has_ended(_PATIENCE):
+        for is_over in over:
+            while not is_asked.is_set() and not is_over(_PATIENCE):
                 pass
     finally:
         for number, handler in zip(numbers, before, strict=True):

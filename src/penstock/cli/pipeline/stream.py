@@ -86,8 +86,8 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))
         publisher = ViewPublisher(BrokerAddress.of_url(options.publish, options.client_id), options.topic_prefix)
-    report = print_batch_json if options.json else print_batch
-    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, report)
+    show = print_batch_json if options.json else print_batch
+    query = start(spark, stream, options.once, options.every, publisher.publish if publisher else None, show)
     try:
         wait(query.awaitTermination)
     finally:

@@ -94,13 +94,13 @@ def main(argv: list[str]) -> int:
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> int:
-    """Run the job and print its result."""
+    """Run the job and print its results."""
     began = time.monotonic()
     policies = as_it_stands(options.domain, options.journal)
     parameters = TrustOptions(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
     held = [
         ask(url) for url in options.compare
-    ]  # the evidence of a node goes on to change: read it before the job starts
+    ]  # what a node holds goes on to change: ask before the job takes its time
     fleet = rate(
         spark, options.journal, policies, parameters, nodes_of(options), days_of(options), options.to, options.paths
     )
@@ -166,14 +166,17 @@ def _show(fleet: Fleet, differences: list[RatingDifference], tolerance: float) -
     _more(len(fleet.ratings))
     if fleet.paths is not None:
         print("\nleast-trustworthy paths")
-        ways = [(path.origin, path.node, str(path.edges), f"{path.rating:.4f}") for path in fleet.paths[:_MAX_ROWS]]
+        ways = [
+            (rating.origin, rating.node, str(rating.edges), f"{rating.rating:.4f}")
+            for rating in fleet.paths[:_MAX_ROWS]
+        ]
         print_table(("from", "to", "edges", "rating"), ways)
         _more(len(fleet.paths))
     if differences:
         print("\nwhat nodes hold, beside what was recorded")
         print_table(
             ("node", "neighbour", "held good/bad", "recorded good/bad", "held rating", "recorded rating", ""),
-            [_line(difference, tolerance) for difference in differences],
+            [_line(rating, tolerance) for rating in differences],
         )
 
 

@@ -26,11 +26,13 @@ def push(node: "Node", session: Session, packet: bytes) -> None:
         session.buffer.append(packet)
 
 
-def push_lossy(node: "Node", session: Session, packet: bytes) -> None:
-    """A QoS 0 message, counted as sent: dropped if the client is away, or if too much waits already."""
+def push_lossy(node: "Node", session: Session, packet: bytes) -> bool:
+    """Send a QoS 0 message, counted as sent; return False if it is dropped, because the client is away or too much
+    waits already.
+    """
     if session.outlet is None:
         node.stats.sent -= 1
-        return
+        return False
     slow = session.blocked and session.backlog > node.limits.outbox_bytes
     if slow or (session.held and node.ledger.deferred_bytes > MOST_DEFERRED_BYTES):
         node.stats.sent -= 1
@@ -39,8 +41,9 @@ def push_lossy(node: "Node", session: Session, packet: bytes) -> None:
             session.overflowing = True
             cause = "the client does not read" if slow else "the store is behind"
             node.notice("slow", session, "", f"QoS 0 messages are dropped: {cause}")
-        return
+        return False
     push(node, session, packet)
+    return True
 
 
 def push_durable(node: "Node", session: Session, packet: bytes) -> None:

@@ -30,7 +30,6 @@ def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
     `delivery.event` is what is kept as long as it waits, `forms` what is sent.
     """
     session, qos = delivery.session, delivery.qos
-    delivery.wait()
     if qos == 0:
         if session.outlet is None or not _is_ready(session):
             return False
@@ -40,8 +39,7 @@ def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
             return False
         head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
         node.stats.sent += 1
-        push_lossy(node, session, head + tail)
-        return True
+        return push_lossy(node, session, head + tail)
     sendable = session.quota > 0 and session.outlet is not None and not session.blocked and _is_ready(session)
     if sendable and not session.queue and not session.resend:
         if session.durable:

@@ -48,7 +48,7 @@ NOT_TAKEN = Verdict("emit", Effect.SUPPRESS)
 
 def run(delivery: Delivery) -> Verdict | None:
     """Send the event, or queue it, without what is only for nodes if its receiver is none."""
-    passage, session, forms, target = delivery.passage, delivery.session, delivery.forms, delivery.target
+    passage, session, forms = delivery.passage, delivery.session, delivery.forms
     assert passage is not None
     assert forms is not None
     node = passage.node
@@ -64,9 +64,17 @@ def run(delivery: Delivery) -> Verdict | None:
         if event is not forms.event:
             forms = Forms(event, forms.now)
             delivery.event = event
-    is_planned = delivery.is_planned
     if not send_or_queue(node, delivery, forms):
         return NOT_TAKEN
-    if not is_planned and target is not None and node.recorder is not None and passage.sender is not None:
-        node.recorder.chose(target)
+    note_sent(delivery)
+    delivery.wait()
     return None
+
+
+def note_sent(delivery: Delivery) -> None:
+    """Tell the journal, if there is one, of a receiver that the plan of the event does not name."""
+    passage, target = delivery.passage, delivery.target
+    if delivery.is_planned or target is None or passage is None or passage.sender is None:
+        return
+    if passage.node.recorder is not None:
+        passage.node.recorder.chose(target)

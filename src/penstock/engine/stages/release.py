@@ -52,7 +52,8 @@ def concerns_event(node: "Node", event: Event) -> bool:
 
 
 FOR_NODES_ONLY = Verdict("release", Effect.SUPPRESS, "", "it is for nodes only")
-HELD = Verdict("release", Effect.PASS, "", "it goes out later, or in a mean")
+HELD = Verdict("release", Effect.PASS, "", "it goes out later")
+IN_MEAN = Verdict("release", Effect.SUPPRESS, "", "it goes into a mean")
 
 
 def run(delivery: Delivery) -> Verdict | None:
@@ -76,7 +77,7 @@ def run(delivery: Delivery) -> Verdict | None:
     decided = decide(node, session, forms.event, found, now)
     if decided.aggregate is not None:
         release_recheck.absorb_into(node, session, forms.event._replace(qos=delivery.qos), decided, now)
-        return HELD
+        return IN_MEAN
     if decided.event is None:
         node.stats.expired += decided.is_expired
         return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons))

@@ -154,7 +154,10 @@ def deliver(delivery: Delivery, steps: "tuple[DeliveryStep, ...]", start: int = 
         if answer is None:
             continue
         if isinstance(answer, Verdict):
-            return answer.effect is not Effect.SUPPRESS
+            if answer.effect is Effect.SUPPRESS:
+                return False
+            emit.note_sent(delivery)  # it is held back until later
+            return True
         is_sent = False
         for output in answer:
             is_sent |= deliver(output, steps, place + 1)
