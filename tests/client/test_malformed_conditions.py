@@ -6,7 +6,7 @@ import yaml
 
 from penstock.wire.packet import Publish, Suback, Subscribe, SubscriptionRequest
 from penstock.wire.properties import Properties
-from tests.support.cases.conditions import FOLDER
+from tests.support.cases.conditions import FOLDER, SCHEMA
 from tests.support.clients.peer import Peer
 from tests.support.processes.federation import federated
 from tests.support.processes.mosquitto import HOST
@@ -14,22 +14,7 @@ from tests.support.processes.mosquitto import HOST
 MISTAKES = yaml.safe_load((FOLDER / "mistakes.yaml").read_text("utf-8"))
 DOMAIN: dict[str, Any] = {
     "nodes": {"main": {"store": "memory"}},
-    # As `tests.support.cases.conditions.declared` has it.
-    "content": [
-        {
-            "topics": "declared/#",
-            "format": "sparkplug",  # which has all types
-            "schema": {
-                "temperature": "double",
-                "count": "int",
-                "name": "string",
-                "open": "bool",
-                "at": "timestamp",
-                "tags": ["string"],
-                "room": {"floor": "int", "name": "string"},
-            },
-        }
-    ],
+    "content": [{"topics": "declared/#", "format": "sparkplug", "schema": SCHEMA}],  # which has all types
 }
 
 

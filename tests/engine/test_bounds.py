@@ -10,11 +10,11 @@ from penstock.engine.events.entrances import MAX_REPLAYED
 from penstock.engine.stages import runner
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Puback, Pubrec, Pubrel
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.models.invariants import check_node
 
 
-def reader(joined: Joined, qos: int = 1) -> Client:
+def reader(joined: MemoryNode, qos: int = 1) -> Client:
     """A client that keeps its session and subscribes to everything."""
     client = joined.connect("ann", session_expiry=1000, clean_start=False)
     client.subscribe("#", qos=qos)
@@ -26,7 +26,7 @@ def reader(joined: Joined, qos: int = 1) -> Client:
 
 
 def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:
-    joined = Joined()
+    joined = MemoryNode()
     ann = reader(joined)
     bob = joined.connect("bob")
     assert ann.session is not None
@@ -39,7 +39,7 @@ def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:
 
 def test_identifiers_do_not_run_out_for_a_client_that_never_completes() -> None:
     """It says that it has received each message, not that it is done, and comes back for more."""
-    joined = Joined(LimitSettings(inflight=10))
+    joined = MemoryNode(LimitSettings(inflight=10))
     bob = joined.connect("bob")
     ann = reader(joined, qos=2)
     for _ in range(20):
@@ -56,14 +56,14 @@ def test_identifiers_do_not_run_out_for_a_client_that_never_completes() -> None:
 # --- retained messages
 
 
-def retain(joined: Joined, number: int, qos: int = 0) -> None:
+def retain(joined: MemoryNode, number: int, qos: int = 0) -> None:
     bob = joined.connect("bob")
     for each in range(number):
         bob.publish(f"retained/{each:05}", b"x", qos=qos, retain=True)
 
 
 def test_a_long_replay_is_sent_in_steps_in_which_others_have_their_turn() -> None:
-    joined = Joined()
+    joined = MemoryNode()
     retain(joined, 3 * MAX_REPLAYED + 1)
     bob = joined.connect("bob").subscribe("b")
     ann = joined.connect("ann")
@@ -81,7 +81,7 @@ def test_a_long_replay_is_sent_in_steps_in_which_others_have_their_turn() -> Non
 
 
 def test_a_replay_longer_than_the_window_comes_whole_and_rests_between_acknowledgements() -> None:
-    joined = Joined(LimitSettings(inflight=5))
+    joined = MemoryNode(LimitSettings(inflight=5))
     retain(joined, 250, qos=1)
     ann = joined.connect("ann").subscribe("#", qos=1)
     topics = []
@@ -94,7 +94,7 @@ def test_a_replay_longer_than_the_window_comes_whole_and_rests_between_acknowled
 
 
 def test_a_replay_rests_while_its_client_is_away() -> None:
-    joined = Joined()
+    joined = MemoryNode()
     retain(joined, 3 * MAX_REPLAYED)
     ann = joined.connect("ann", session_expiry=100)
     ann.subscribe("#")
@@ -105,7 +105,7 @@ def test_a_replay_rests_while_its_client_is_away() -> None:
 
 
 def test_a_replay_rests_while_its_client_does_not_read() -> None:
-    joined = Joined()
+    joined = MemoryNode()
     retain(joined, 3 * MAX_REPLAYED)
     ann = joined.connect("ann").subscribe("#")
     ann.goes_deaf()
@@ -118,7 +118,7 @@ def test_a_replay_rests_while_its_client_does_not_read() -> None:
 
 
 def test_subscribing_again_and_again_leaves_one_replay() -> None:
-    joined = Joined(LimitSettings(inflight=5))
+    joined = MemoryNode(LimitSettings(inflight=5))
     retain(joined, 50, qos=1)
     ann = joined.connect("ann")
     for _ in range(20):
@@ -133,7 +133,7 @@ def test_subscribing_again_and_again_leaves_one_replay() -> None:
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
 def test_a_client_that_does_not_read_costs_no_more_than_its_outbox_and_its_queue(durable: bool) -> None:
     limits = LimitSettings(outbox_bytes=10_000, queued_messages=10)
-    joined = Joined(limits, durable=durable)
+    joined = MemoryNode(limits, durable=durable)
     ann = reader(joined)
     bob = joined.connect("bob")
     assert ann.session is not None
@@ -151,7 +151,7 @@ def test_a_client_that_does_not_read_costs_no_more_than_its_outbox_and_its_queue
 
 def test_what_was_held_for_the_store_counts_in_the_outbox_of_a_client_that_does_not_read() -> None:
     limits = LimitSettings(outbox_bytes=10_000)
-    joined = Joined(limits, durable=True, commits=False)
+    joined = MemoryNode(limits, durable=True, commits=False)
     ann = reader(joined)
     bob = joined.connect("bob")
     joined.commit()
@@ -167,7 +167,7 @@ def test_what_was_held_for_the_store_counts_in_the_outbox_of_a_client_that_does_
 
 
 def test_an_operator_is_told_once_that_a_client_is_slow() -> None:
-    joined = Joined(LimitSettings(outbox_bytes=100, queued_messages=1))
+    joined = MemoryNode(LimitSettings(outbox_bytes=100, queued_messages=1))
     ann = reader(joined)
     bob = joined.connect("bob")
     for _ in range(2):
@@ -182,7 +182,7 @@ def test_an_operator_is_told_once_that_a_client_is_slow() -> None:
 
 
 def test_a_client_that_comes_and_goes_leaves_one_timer() -> None:
-    joined = Joined()
+    joined = MemoryNode()
     for _ in range(500):
         joined.connect("ann", session_expiry=1_000_000).lose()
     assert len(joined.node.timers) == 1
@@ -194,7 +194,7 @@ def test_a_client_that_comes_and_goes_leaves_one_timer() -> None:
 
 def test_plans_of_clients_that_are_gone_are_gone(tmp_path: Path) -> None:
     (tmp_path / "acl").write_text("pattern readwrite of/%c/#\n")
-    joined = Joined(acl=Acl.read(tmp_path / "acl"))
+    joined = MemoryNode(acl=Acl.read(tmp_path / "acl"))
     for number in range(50):
         client = joined.connect(f"client-{number}")
         client.publish(f"of/client-{number}/x", b"1")
@@ -206,7 +206,7 @@ def test_plans_of_clients_that_are_gone_are_gone(tmp_path: Path) -> None:
 
 def test_plans_are_made_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "MAX_PLANS", 20)
-    joined = Joined()
+    joined = MemoryNode()
     ann = joined.connect("ann").subscribe("+/x")
     bob = joined.connect("bob")
     ann.take()
@@ -219,7 +219,7 @@ def test_plans_are_made_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_held_is_let_go_with_the_session() -> None:
-    joined = Joined(durable=True)
+    joined = MemoryNode(durable=True)
     ann = joined.connect("ann", session_expiry=10)
     ann.subscribe("#", qos=2)
     bob = joined.connect("bob")

@@ -14,7 +14,7 @@ from penstock.model.topic import parse_filter
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Pubrec, Pubrel, WillMessage
 from tests.support.generators.examples import some
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.models.invariants import check_node
 from tests.support.models.plain_broker import NEVER, Message, Outcome, PlainBroker, PlainSession, Sub
 
@@ -58,7 +58,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.joined = Joined(LimitSettings(inflight=2 * MOST_OWED), durable=self.durable)
+        self.joined = MemoryNode(LimitSettings(inflight=2 * MOST_OWED), durable=self.durable)
         self.model = PlainBroker()
         self.clients: dict[str, Client] = {}
         self.count = 0

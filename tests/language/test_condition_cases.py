@@ -13,25 +13,25 @@ from penstock.language.evaluators.closures import compile_metered, compile_value
 from penstock.language.evaluators.reference import decide, evaluate
 from penstock.language.parser import parse
 from penstock.language.printer import show
-from tests.support.cases.conditions import EXECUTORS, Case, cases
+from tests.support.cases.conditions import EXECUTORS, ConditionCase, cases
 
 ALL = cases()
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_reference(case: Case) -> None:
+def test_reference(case: ConditionCase) -> None:
     found = evaluate(parse(case.expression), case.content, case.find_xpath)
     assert case.accepts(found), found
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_closures(case: Case) -> None:
+def test_closures(case: ConditionCase) -> None:
     found = compile_value(parse(case.expression))(case.content, case.find_xpath)
     assert case.accepts(found), found
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_as_policy_it_is_true_false_or_a_failure(case: Case) -> None:
+def test_as_policy_it_is_true_false_or_a_failure(case: ConditionCase) -> None:
     tree = parse(case.expression)
     outcome = compile_metered(tree)[0](case.content, case.find_xpath)
     assert outcome == decide(tree, case.content, case.find_xpath)
@@ -42,7 +42,7 @@ def test_as_policy_it_is_true_false_or_a_failure(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_the_checker_lets_it_pass_unless_the_case_says_otherwise(case: Case) -> None:
+def test_the_checker_lets_it_pass_unless_the_case_says_otherwise(case: ConditionCase) -> None:
     tree = parse(case.expression)
     if case.unchecked:
         with pytest.raises(ConditionError):
@@ -52,7 +52,7 @@ def test_the_checker_lets_it_pass_unless_the_case_says_otherwise(case: Case) -> 
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_canonical_form_is_the_same_condition(case: Case) -> None:
+def test_canonical_form_is_the_same_condition(case: ConditionCase) -> None:
     tree = parse(case.expression)
     assert parse(show(tree)) == tree
     assert show(parse(show(tree))) == show(tree)

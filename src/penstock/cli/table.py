@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 _MAX_LETTERS = 60
+_MAX_PAYLOAD = 200
 
 
 def shorten(cell: str) -> str:
@@ -37,3 +38,17 @@ def align_rows(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (titles, *rows)
     ]
+
+
+def printable(text: str) -> str:
+    """Return a text with terminal control characters escaped."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def payload_text(payload: bytes) -> str:
+    """Return the beginning of a payload on one line: as text if it is text, else as hexadecimal digits."""
+    try:
+        text = printable(payload.decode())
+    except UnicodeDecodeError:
+        return f"{len(payload)} bytes: {payload[:32].hex(' ')}{' ...' if len(payload) > 32 else ''}"
+    return text if len(text) <= _MAX_PAYLOAD else f"{text[:_MAX_PAYLOAD]} ... ({len(payload)} bytes)"

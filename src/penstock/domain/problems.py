@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from penstock.domain.schema.domain import Domain
+from penstock.language.words import nearest
 from penstock.model.yaml.tree import Step
 
 Loc = tuple[Step, ...]
@@ -50,8 +50,8 @@ def join_names(names: Iterable[str], last: str = "or") -> str:
 
 def suggestion(name: str, known: Collection[str]) -> str:
     """Return the known name most similar to this one, as a question; empty if there is none."""
-    near = get_close_matches(name, known, n=1) or [other for other in known if other.lower() == name.lower()]
-    return f"did you mean `{near[0]}`?" if near else ""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else ""
 
 
 def known_names_hint(name: str, known: Collection[str]) -> str:

@@ -13,14 +13,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from penstock.model.durations import read_seconds
+from penstock.model.durations import DURATION_FORM, read_seconds
 
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?", re.ASCII)
 
 SIZE_FORM = "a size in bytes, such as 1048576, `64 KiB` or `16 MiB`"
-DURATION_FORM = "a duration, such as 10 (seconds), `10s`, `5m`, `1h` or `2d`"
 ADDRESS_FORM = "`host:port`, such as `127.0.0.1:1883`, `0.0.0.0:1883` or `[::1]:1883`"
 
 
@@ -153,6 +152,29 @@ class Written:
 
     def __get_pydantic_json_schema__(self, schema: object, handler: object) -> dict[str, Any]:
         return dict(self.schema)
+
+
+Pair = tuple[str, str]
+
+
+def pair_form(pattern: str, between: str, expected: str, schema: str) -> Written:
+    """Return how two names are written with a word or sign between them.
+
+    `pattern` is what a name may be, `schema` the same for editors, `expected` what a message says.
+    """
+    parts = re.compile(rf"\s*({pattern}){between}({pattern})\s*", re.ASCII)
+
+    def read(value: object) -> Pair:
+        if isinstance(value, tuple) and len(value) == 2:
+            return str(value[0]), str(value[1])
+        match = parts.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise mistake(expected)
+        return match[1], match[2]
+
+    sign = between.replace(r"\s*", " ").replace(r"\s+", " ")
+    form = {"type": "string", "pattern": rf"^\s*{schema}{between}{schema}\s*$"}
+    return Written(read, sign.join, form)
 
 
 HostPort = Annotated[Address, Written(parse_address, str, {"type": "string", "pattern": "^.+:[0-9]{1,5}$"})]

@@ -76,7 +76,7 @@ def _a(type_: Type) -> str:
 
 
 def _elements_of(given: Type) -> Type | None:
-    """The type of what `in` and macros go through; None if it is neither a list nor a map."""
+    """Return the type of what `in` and macros go through; None if it is neither a list nor a map."""
     match given:
         case ListType(element) | MapType(element, _):
             return element
@@ -288,10 +288,10 @@ class _Checker:
         return MapType(joined(keys), joined(values))
 
     def _macro(self, node: Macro, scope: Scope) -> Type:
-        given = self.type_of(node.range, scope)
-        element = _elements_of(given)
+        range_type = self.type_of(node.range, scope)
+        element = _elements_of(range_type)
         if element is None:
-            raise self._wrong(node.at, f"`{node.name}` takes a list or a map, this is {_a(given)}", node.range)
+            raise self._wrong(node.at, f"`{node.name}` takes a list or a map, this is {_a(range_type)}", node.range)
         self._macros += 1
         if self._macros > MAX_MACROS:
             raise self._problem(f"more than {MAX_MACROS} macros inside each other", node.at)

@@ -24,6 +24,8 @@ GO_UNITS: Mapping[str, int] = MappingProxyType(
 """The units that Go and CEL know, in nanoseconds."""
 _UNITS = MappingProxyType({**GO_UNITS, "d": 86_400 * SECOND, "w": 604_800 * SECOND})
 
+DURATION_FORM = "a duration, such as 10 (seconds), `10s`, `5m`, `1h` or `2d`"
+
 _MAX_LENGTH = 100
 _SPACE = re.compile(r"(?<=[\d.]) (?=[a-zµμ])", re.ASCII)
 

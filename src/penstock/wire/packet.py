@@ -69,28 +69,28 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class Puback(msgspec.Struct, frozen=True, gc=False):
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    """What is said about a PUBLISH."""
+
     packet_id: int
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class Pubrec(msgspec.Struct, frozen=True, gc=False):
-    packet_id: int
-    reason: int = 0
-    properties: Properties = NO_PROPERTIES
+class Puback(_Answer, frozen=True, gc=False):
+    pass
 
 
-class Pubrel(msgspec.Struct, frozen=True, gc=False):
-    packet_id: int
-    reason: int = 0
-    properties: Properties = NO_PROPERTIES
+class Pubrec(_Answer, frozen=True, gc=False):
+    pass
 
 
-class Pubcomp(msgspec.Struct, frozen=True, gc=False):
-    packet_id: int
-    reason: int = 0
-    properties: Properties = NO_PROPERTIES
+class Pubrel(_Answer, frozen=True, gc=False):
+    pass
+
+
+class Pubcomp(_Answer, frozen=True, gc=False):
+    pass
 
 
 class SubscriptionRequest(msgspec.Struct, frozen=True, gc=False):

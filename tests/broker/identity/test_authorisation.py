@@ -44,7 +44,7 @@ from tests.support.processes.mosquitto import HOST
 from tests.support.processes.node import ANY_PORT, LiveNode
 from tests.support.processes.token_node import (
     USERS,
-    Answer,
+    HttpAnswer,
     ask,
     basic,
     send,
@@ -75,7 +75,7 @@ def issuer() -> Iterator[LiveNode]:
         yield live
 
 
-def post(node: LiveNode, body: bytes, **headers: str) -> Answer:
+def post(node: LiveNode, body: bytes, **headers: str) -> HttpAnswer:
     sent_headers = {"content_type": FORM, **headers}
     return send(node, "POST", "/token", body, {name.replace("_", "-"): value for name, value in sent_headers.items()})
 

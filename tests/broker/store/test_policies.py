@@ -20,7 +20,7 @@ from penstock.engine.node import Node
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.wire.properties import Properties
 from tests.support.clients.peer import Peer
-from tests.support.memory.joined import START, Joined
+from tests.support.memory.node import START, MemoryNode
 from tests.support.models.stored_state import durable_state
 from tests.support.processes.admin import ask
 from tests.support.processes.mosquitto import HOST
@@ -57,9 +57,9 @@ def load(store: Store, whole: Ensemble | None = None, now: float = START) -> Nod
     return node
 
 
-def resumed(store: Store, whole: Ensemble | None = None) -> Joined:
+def resumed(store: Store, whole: Ensemble | None = None) -> MemoryNode:
     """A node that starts with a store, and clients can connect to."""
-    joined = Joined(durable=True, whole=whole or made())
+    joined = MemoryNode(durable=True, whole=whole or made())
     store.load(joined.node, joined.now)
     return joined
 
@@ -77,8 +77,8 @@ def advertise(client: Any, name: str, filter: str, policy: str) -> None:
     )
 
 
-def with_policies() -> Joined:
-    joined = Joined(durable=True, commits=False, whole=made())
+def with_policies() -> MemoryNode:
+    joined = MemoryNode(durable=True, commits=False, whole=made())
     ann = joined.connect("ann", session_expiry=3600)
     ann.subscribe("t/#", qos=1, user_properties=(("policy", TRIM), ("name", "trimmed")))
     ann.subscribe("u", qos=1)
@@ -267,7 +267,7 @@ def rows(store: Store, **selection: Any) -> list[Persisted]:
 
 
 def test_a_message_is_persisted_with_what_made_it_so(store: Store) -> None:
-    joined = Joined(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
+    joined = MemoryNode(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
     joined.connect("ann").subscribe("t")
     joined.connect("p").publish("t", b"kept\xff")
     save(joined.node, store)
@@ -275,7 +275,7 @@ def test_a_message_is_persisted_with_what_made_it_so(store: Store) -> None:
 
 
 def test_above_the_limit_the_oldest_are_dropped_and_it_is_said_once(store: Store) -> None:
-    joined = Joined(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
+    joined = MemoryNode(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
     joined.node.limits = LimitSettings(persisted_messages=3)
     joined.connect("ann").subscribe("t")
     p = joined.connect("p")
@@ -290,7 +290,7 @@ def test_above_the_limit_the_oldest_are_dropped_and_it_is_said_once(store: Store
     store.commit()
     assert [row.payload for row in rows(store)] == [b"2", b"3", b"4"]
     assert len([notice for notice in joined.node.notices if notice.kind == "full"]) == 1
-    again = Joined(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
+    again = MemoryNode(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
     again.node.limits = LimitSettings(persisted_messages=2)
     store.load(again.node, START)
     again.connect("ann").subscribe("t")

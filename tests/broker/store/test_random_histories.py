@@ -30,7 +30,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.session import RELEASED
 from tests.support.generators.examples import some
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.models.invariants import check_node
 from tests.support.models.stored_state import Disk, durable_state, read_disk
 
@@ -81,7 +81,7 @@ class Promises(RuleBasedStateMachine):
         self.store.close()
 
     def _start(self) -> None:
-        self.joined = Joined(durable=True, commits=False)
+        self.joined = MemoryNode(durable=True, commits=False)
         self.store.load(self.joined.node, self.joined.now)
         self.committing: tuple[Changes, list[tuple[Session, object, bytes]]] | None = None
         self.expected: object = None
@@ -202,7 +202,7 @@ class Promises(RuleBasedStateMachine):
         self.store.write(self.committing[0])
 
     def _loaded(self) -> object:
-        joined = Joined(durable=True)
+        joined = MemoryNode(durable=True)
         self.store.load(joined.node, joined.now)
         check_node(joined.node)
         return durable_state(joined.node)

@@ -21,7 +21,7 @@ from penstock.engine.sessions.window import send_or_queue
 from penstock.model.event import Event
 from penstock.wire.packet import Puback, Pubrec, WillMessage
 from penstock.wire.properties import Properties
-from tests.support.memory.joined import START, Joined
+from tests.support.memory.node import START, MemoryNode
 from tests.support.models.stored_state import durable_state, load, read_disk
 
 
@@ -37,7 +37,7 @@ def store(path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def save(joined: Joined, store: Store) -> None:
+def save(joined: MemoryNode, store: Store) -> None:
     """Commit as a server does."""
     changes, deferred = joined.node.ledger.take()
     store.write(changes)
@@ -46,9 +46,9 @@ def save(joined: Joined, store: Store) -> None:
     flush(joined.node)
 
 
-def waiting() -> Joined:
+def waiting() -> MemoryNode:
     """A node that stores only when it is told to."""
-    return Joined(durable=True, commits=False)
+    return MemoryNode(durable=True, commits=False)
 
 
 # --- what is written is loaded
@@ -91,7 +91,7 @@ def test_the_time_of_a_session_goes_on_while_there_is_no_node(store: Store, is_c
     if not is_connected:
         ann.lose()
         save(joined, store)
-    restarted = Joined(durable=True)
+    restarted = MemoryNode(durable=True)
     restarted.now = START + 60
     store.load(restarted.node, restarted.now)
     restarted.wait(50)
@@ -107,7 +107,7 @@ def test_a_will_waits_for_its_delay_over_a_restart(store: Store) -> None:
     save(joined, store)
     bob.lose()
     save(joined, store)
-    restarted = Joined(durable=True)
+    restarted = MemoryNode(durable=True)
     store.load(restarted.node, START + 10)
     restarted.now = START + 10
     ann = restarted.connect("ann").subscribe("w")
@@ -121,7 +121,7 @@ def test_the_will_of_a_client_that_was_connected_when_the_node_was_killed_is_pub
     joined = waiting()
     joined.connect("bob", session_expiry=100, will=WillMessage("w", b"gone", retain=True))
     save(joined, store)
-    restarted = Joined(durable=True)
+    restarted = MemoryNode(durable=True)
     store.load(restarted.node, restarted.now)
     restarted.wait(1)
     assert restarted.connect("ann").subscribe("w").payloads() == ["gone"]

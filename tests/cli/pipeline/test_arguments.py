@@ -25,7 +25,7 @@ REFUSED = {
     ),
     "a prefix that cannot begin topics": (
         (*STREAM, "--publish", "mqtt://x", "--topic-prefix", "a/#"),
-        "`a/#` cannot begin topics",
+        "`a/#` is not a valid topic prefix",
     ),
     "a place where Spark cannot run": (
         (*GOVERN, "--master", "local[zzz]"),

@@ -9,7 +9,7 @@ import yaml
 from penstock.cli.main import main
 from penstock.domain import load, read
 from penstock.model.errors import DomainError
-from tests.support.cases.conditions import FOLDER, declared
+from tests.support.cases.conditions import FOLDER, SCHEMA, declared
 from tests.support.scenes.domains import nodes, write_domain
 
 CASES = yaml.safe_load((FOLDER.parent / "domain" / "content-mistakes.yaml").read_text("utf-8"))
@@ -38,16 +38,6 @@ def test_every_kind_has_its_own_title() -> None:
 # --- texts that are not conditions, at each place where the file takes a condition
 
 MISTAKES = yaml.safe_load((FOLDER / "mistakes.yaml").read_text("utf-8"))
-SCHEMA = {
-    "temperature": "double",
-    "count": "int",
-    "name": "string",
-    "open": "bool",
-    "at": "timestamp",
-    "tags": ["string"],
-    "room": {"floor": "int", "name": "string"},
-}
-"""The attributes of `declared()`, as a domain file writes them."""
 
 
 def with_condition(text: str) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from penstock.broker.server import Server
 from penstock.domain import Domain, NodeSettings
 from penstock.domain.compile.ensemble import ensemble
 from penstock.domain.compile.users import warnings
-from tests.support.memory.joined import Joined
+from tests.support.memory.node import MemoryNode
 
 ALICE = {"alice": {"node": "test", "user": "alice"}}
 RULES = {"rules": {"some": {"visible_to": {"user": ["alice"]}}}}
@@ -42,7 +42,7 @@ def test_it_is_told_what_counts_on_user_names(
 
 def test_who_gives_a_name_is_refused_where_it_counts() -> None:
     compiled = ensemble(domain({}, clients=ALICE, brokering=ANYBODY))
-    joined = Joined(whole=compiled)
+    joined = MemoryNode(whole=compiled)
     joined.node.unchecked = compiled.unchecked["test"]
     for user, is_refused in (("alice", True), ("eve", True), (None, False)):
         client = joined.connect("some", user=user)

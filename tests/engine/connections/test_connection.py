@@ -20,7 +20,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED, LEAVING, OPEN
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 
 LARGE = 20_000
 
@@ -40,7 +40,7 @@ def test_how_bytes_are_cut_makes_no_difference(version: int, seed: int) -> None:
         Publish("a/d", b"too late"),
     ]
     stream = b"".join(encode(packet, version) for packet in packets)
-    whole, pieces = Client(Joined(), version), Client(Joined(), version)
+    whole, pieces = Client(MemoryNode(), version), Client(MemoryNode(), version)
     whole.sends_bytes(stream)
     while stream:
         size = draw.choice((1, 2, 3, 50, LARGE))
@@ -53,7 +53,7 @@ def test_how_bytes_are_cut_makes_no_difference(version: int, seed: int) -> None:
 
 
 def test_an_acknowledgement_that_waits_for_the_store_goes_out_before_the_reason() -> None:
-    joined = Joined(durable=True, commits=False)
+    joined = MemoryNode(durable=True, commits=False)
     client = joined.connect("ann", session_expiry=60)
     joined.commit()
     joined.turn()
@@ -70,7 +70,7 @@ def test_an_acknowledgement_that_waits_for_the_store_goes_out_before_the_reason(
 
 
 def test_publications_wait_while_the_host_is_full_and_nothing_else_does() -> None:
-    joined = Joined()
+    joined = MemoryNode()
     reader, writer = joined.connect("reader").subscribe("a"), joined.connect("writer")
     reader.take()
     writer.take()
@@ -91,7 +91,7 @@ def test_publications_wait_while_the_host_is_full_and_nothing_else_does() -> Non
 
 
 def test_a_stranger_gets_no_memory_for_a_long_packet() -> None:
-    client = Client(Joined(), 5)
+    client = Client(MemoryNode(), 5)
     assert MAX_CONNECT_BYTES < 0x1FFFFF
     client.sends_bytes(b"\x10\xff\xff\x7f")  # a CONNECT of 0x1fffff bytes begins
     assert client.closed is Reason.PACKET_TOO_LARGE
@@ -100,7 +100,7 @@ def test_a_stranger_gets_no_memory_for_a_long_packet() -> None:
 
 def test_an_error_of_the_engine_is_not_hidden_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A live node logs it and closes the connection; a rehearsal or a test must fail."""
-    joined = Joined()
+    joined = MemoryNode()
     client = joined.connect("ann")
     monkeypatch.setattr("penstock.engine.sessions.receive.handle", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

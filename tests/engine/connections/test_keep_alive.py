@@ -7,11 +7,11 @@ from penstock.engine.connections.connection import CLOSE_SECONDS, NodeConnection
 from penstock.wire.packet import Connect
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED, OPEN
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 
 
 def opened(keepalive: int) -> NodeConnection:
-    return Joined().connect("ann", keepalive=keepalive).node_end
+    return MemoryNode().connect("ann", keepalive=keepalive).node_end
 
 
 @pytest.mark.parametrize("keepalive", [1, 2, 60])
@@ -44,7 +44,7 @@ class Cuttable(Client):
 
 
 def test_a_client_that_does_not_say_who_it_is_is_sent_away() -> None:
-    client = Client(Joined(LimitSettings(connect_timeout=2)), 5)
+    client = Client(MemoryNode(LimitSettings(connect_timeout=2)), 5)
     for _ in range(2):
         client.node_end.tick()
         assert client.node_end.phase != CLOSED
@@ -53,7 +53,7 @@ def test_a_client_that_does_not_say_who_it_is_is_sent_away() -> None:
 
 
 def test_a_client_that_does_not_close_is_cut_off() -> None:
-    client = Cuttable(Joined(), 5)
+    client = Cuttable(MemoryNode(), 5)
     client.sends(Connect("ann", 5)).node_end.disconnect(Reason.SERVER_SHUTTING_DOWN)
     for _ in range(CLOSE_SECONDS):
         client.node_end.tick()

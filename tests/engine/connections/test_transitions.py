@@ -22,7 +22,7 @@ from penstock.wire.session import (
     RELEASED,
     SENDER,
 )
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.models.invariants import check_node
 
 CLIENT_PACKETS: dict[int, Packet] = {
@@ -58,7 +58,7 @@ def named(kind: int) -> str:
 @pytest.mark.parametrize("kind", (CLIENT_PACKETS | SERVER_PACKETS), ids=named)
 @pytest.mark.parametrize("phase", [NEW, OPEN], ids=["new", "open"])
 def test_a_packet_is_taken_in_a_phase_if_the_table_has_it(phase: int, kind: int) -> None:
-    joined = Joined()
+    joined = MemoryNode()
     client = Client(joined, 5) if phase == NEW else joined.connect("ann")
     client.sends((CLIENT_PACKETS | SERVER_PACKETS)[kind])
     following = CONNECTION.get((phase, kind))
@@ -77,9 +77,9 @@ def test_nothing_is_taken_after_the_end() -> None:
     assert not [pair for pair in CONNECTION if pair[0] == CLOSED]
 
 
-def reach(state: int) -> tuple[Joined, Client]:
+def reach(state: int) -> tuple[MemoryNode, Client]:
     """A client that a message with packet identifier 1 is on its way to, with its handshake in a state."""
-    joined = Joined()
+    joined = MemoryNode()
     client = joined.connect("ann", session_expiry=60).subscribe("a", qos=2)
     joined.connect("bob").publish("a", b"hi", qos=1 if state == PUBLISHED else 2)
     if state == RELEASED:
@@ -123,7 +123,7 @@ def test_a_refusal_ends_a_message_in_every_state(state: int, packet: Packet) -> 
 @pytest.mark.parametrize("kind", [kinds.PUBLISH, kinds.PUBREL], ids=named)
 @pytest.mark.parametrize("state", [FREE, HELD], ids=NAMES.__getitem__)
 def test_a_received_identifier_is_held_as_the_table_says(state: int, kind: int) -> None:
-    joined = Joined()
+    joined = MemoryNode()
     reader = joined.connect("ann").subscribe("a")
     client = joined.connect("bob")
     if state == HELD:

@@ -14,7 +14,7 @@ from penstock.engine.contracts.delayed import MOST_WINDOWS
 from penstock.engine.ledger import Changes
 from penstock.wire.packet import Publish, WillMessage
 from penstock.wire.properties import Properties
-from tests.support.memory.joined import START, Client, Joined
+from tests.support.memory.node import START, Client, MemoryNode
 
 TOPIC = "bob/location"
 PRECISE = {"purpose": "health", "situation": "hazard"}
@@ -47,16 +47,16 @@ def whole(rules: dict[str, Any] | None = None, purpose: str = "health", **more: 
     return ensemble(domain)
 
 
-def start(made: Ensemble, joined: Joined | None = None, **more: Any) -> tuple[Joined, Client, Client]:
+def start(made: Ensemble, joined: MemoryNode | None = None, **more: Any) -> tuple[MemoryNode, Client, Client]:
     """The node, bob, and the doctor who subscribes to everything of his and whose session stays."""
-    joined = joined or Joined(whole=made, **more)
+    joined = joined or MemoryNode(whole=made, **more)
     doctor = joined.connect("doctor", session_expiry=100_000)
     doctor.subscribe("bob/#", 1, 7)
     doctor.take()
     return joined, joined.connect("bob"), doctor
 
 
-def back(joined: Joined, who: str = "doctor") -> Client:
+def back(joined: MemoryNode, who: str = "doctor") -> Client:
     return joined.connect(who, session_expiry=100_000, clean_start=False)
 
 
@@ -67,7 +67,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-class Stored(Joined):
+class Stored(MemoryNode):
     """A node whose changes go to a store."""
 
     store: Store | None = None
@@ -80,7 +80,7 @@ class Stored(Joined):
         return changes
 
 
-def restarted(store: Store, made: Ensemble, now: float = START) -> Joined:
+def restarted(store: Store, made: Ensemble, now: float = START) -> MemoryNode:
     """A process that begins with what the store has."""
     joined = Stored(whole=made, durable=True)
     joined.now, joined.store = now, store
@@ -144,7 +144,7 @@ def test_what_is_delayed_is_told_as_retained_as_it_would_be_at_once(
     title: str, options: dict[str, Any], live: list[bool], late: list[bool], qos: int
 ) -> None:
     """[MQTT-3.3.1-8] [MQTT-3.3.1-12] [MQTT-3.3.1-13]; what forgets a retained event too."""
-    joined = Joined(whole=whole({"late": {"purpose": "health", "degrade": [{"delay": 60}]}}))
+    joined = MemoryNode(whole=whole({"late": {"purpose": "health", "degrade": [{"delay": 60}]}}))
     bob, doctor = joined.connect("bob"), joined.connect("doctor").subscribe(TOPIC, qos, **options)
     bob.publish(TOPIC, LAT, 1, retain=True)
     bob.publish(TOPIC, LAT, 1)
@@ -230,13 +230,13 @@ def test_windows_are_bounded() -> None:
     assert doctor.messages() == [], "nor of what there was no room for at first"
 
 
-def _first(joined: Joined, bob: Client) -> None:
+def _first(joined: MemoryNode, bob: Client) -> None:
     """A new time begins, and one event comes in it."""
     joined.wait(60 - joined.now % 60)
     bob.publish(TOPIC, b'{"lat": 10}', 1)
 
 
-def _rest(joined: Joined, bob: Client) -> None:
+def _rest(joined: MemoryNode, bob: Client) -> None:
     for lat in (20, 30):
         bob.publish(TOPIC, json.dumps({"lat": lat}).encode(), 1)
     joined.wait(60)
@@ -245,7 +245,7 @@ def _rest(joined: Joined, bob: Client) -> None:
 def test_who_subscribes_in_the_middle_of_a_time_gets_no_mean_of_it() -> None:
     """Otherwise what one event said could be told from two means."""
     clients = {"bob": {"node": "test"}, "capsule": {"node": "test"}, "doctor": {"node": "test", "user": "doctor"}}
-    joined = Joined(whole=whole({"mean": MEAN}, clients=clients))
+    joined = MemoryNode(whole=whole({"mean": MEAN}, clients=clients))
     bob, early = joined.connect("bob"), joined.connect("early", user="doctor").subscribe(TOPIC, 1)
     _first(joined, bob)
     early.subscribe("bob/+", 1)
@@ -296,7 +296,7 @@ def test_the_same_subscription_again_changes_nothing() -> None:
 
 
 def test_those_who_share_a_subscription_get_no_means() -> None:
-    joined = Joined(whole=whole({"mean": MEAN}))
+    joined = MemoryNode(whole=whole({"mean": MEAN}))
     doctor, bob = joined.connect("doctor").subscribe("$share/group/bob/#", 1), joined.connect("bob")
     _first(joined, bob)
     _rest(joined, bob)
@@ -427,7 +427,7 @@ def test_when_a_mean_expires_survives_a_restart(store: Store) -> None:
 # --- situations
 
 
-def open_hazard(joined: Joined) -> Client:
+def open_hazard(joined: MemoryNode) -> Client:
     capsule = joined.connect("capsule")
     capsule.publish("open", b"{}", 1)
     return capsule
@@ -532,7 +532,7 @@ def test_what_a_consumer_has_brought_counts_no_longer_if_it_may_not_say_so() -> 
 
 
 def test_a_member_of_a_group_that_may_not_have_it_is_not_chosen() -> None:
-    joined = Joined(whole=whole({"coarse": COARSE}))
+    joined = MemoryNode(whole=whole({"coarse": COARSE}))
     doctor, other = (joined.connect(name).subscribe("$share/g/bob/#") for name in ("doctor", "other"))
     bob = joined.connect("bob")
     for _ in range(4):
@@ -577,7 +577,7 @@ CLAIM = {"indicator": "accuracy", "criterion": "accuracy", "definition": "accura
 
 
 def test_mqtt_3_consumers_get_quality_in_content_that_can_carry_it() -> None:
-    joined = Joined(whole=whole({"coarse": {"purpose": "health"}}))
+    joined = MemoryNode(whole=whole({"coarse": {"purpose": "health"}}))
     doctor = joined.connect("doctor", version=4).subscribe("bob/#")
     bob = joined.connect("bob")
     told = Properties(user_properties=(("qoc", json.dumps(CLAIM)),))

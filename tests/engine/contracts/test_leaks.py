@@ -13,7 +13,7 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.contracts.contract_set import subscription_id
 from penstock.policy.contracts.release_place import ACE, ace_digest, write_ace
 from penstock.wire.properties import Properties, encode_properties
-from tests.support.memory.joined import START, Joined
+from tests.support.memory.node import START, MemoryNode
 
 TOPIC = "bob/location"
 RULES: dict[str, Any] = {
@@ -106,7 +106,7 @@ def alone() -> Ensemble:
 def test_an_ace_set_of_a_neighbour_gives_nobody_more_than_contracts_do(
     who: str, rule: str, is_open: bool, lat: float | None
 ) -> None:
-    joined = Joined(whole=alone())
+    joined = MemoryNode(whole=alone())
     node = joined.node
     client = joined.connect(who)
     if is_open:
@@ -134,7 +134,7 @@ def test_an_ace_set_of_a_neighbour_gives_nobody_more_than_contracts_do(
     ["nobody-knows", "{", '{"name": "x"}', '{"name": "x", "rules": ' + "[" * 2000 + "]" * 2000 + "}", "[]"],
 )
 def test_what_cannot_be_read_of_a_neighbour_is_for_nobody(contract: str) -> None:
-    joined = Joined(whole=alone())
+    joined = MemoryNode(whole=alone())
     client = joined.connect("doctor")
     assert client.session is not None
     pairs = (("penstock-contract", contract),)
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_of_a_neighbour_is_for_nobody(contract: str) -> None
 
 
 def test_a_client_opens_no_situation_and_brings_no_contract_as_a_node() -> None:
-    joined = Joined(whole=alone())
+    joined = MemoryNode(whole=alone())
     spy = joined.connect("spy")
     spy.publish("$penstock/situation/hazard", b'{"since": 0, "until": 1e12, "by": "capsule"}', 1)
     spy.publish("$penstock/consumer/x", b'{"client": "spy", "name": "x", "contract": {}}', 1)
@@ -250,7 +250,7 @@ def test_what_is_shown_at_a_connection_is_an_attribute_there() -> None:
     said["links"] = []
     said["clients"] = {name: {"node": "test"} for name in said["clients"]}
     said["contracts"]["producers"]["bob"]["rules"] = {"r": {"visible_to": {"user": ["who"]}}}
-    joined = Joined(whole=ensemble(Domain.model_validate(said)))
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(said)))
     for user, count in (("who", 1), ("no", 0)):
         doctor = joined.connect("doctor", user=user).subscribe(TOPIC)
         joined.connect("bob").publish(TOPIC, b"{}")

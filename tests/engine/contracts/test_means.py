@@ -11,12 +11,12 @@ from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.engine.contracts.test_delayed import MEAN, TOPIC, whole
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 
 COARSE = {"purpose": "health", "degrade": [{"step": {"attribute": "lat", "size": 10}}]}
 
 
-def said(joined: Joined, bob: Client, *values: float) -> None:
+def said(joined: MemoryNode, bob: Client, *values: float) -> None:
     """A whole time, in which these come."""
     joined.wait(60 - joined.now % 60)
     for value in values:
@@ -43,14 +43,14 @@ def test_a_condition_is_asked_of_the_mean(
     clients = {name: {"node": "test"} for name in ("bob", "capsule")}
     asked = (("where", where),) if version == 5 else ()
     doctor = {"node": "test"} | ({} if version == 5 else {"where": {"bob/#": where}})
-    joined = Joined(whole=whole({"mean": MEAN}, clients={**clients, "doctor": doctor}))
+    joined = MemoryNode(whole=whole({"mean": MEAN}, clients={**clients, "doctor": doctor}))
     got = joined.connect("doctor", version=version).subscribe("bob/#", 1, user_properties=asked)
     said(joined, joined.connect("bob"), *values)
     assert [json.loads(one.payload)["lat"] for one in got.messages()] == ([] if mean is None else [mean]), title
 
 
 def test_each_mean_is_asked_of_for_itself_and_for_each_subscription() -> None:
-    joined = Joined(whole=whole({"mean": MEAN}))
+    joined = MemoryNode(whole=whole({"mean": MEAN}))
     doctor, bob = joined.connect("doctor"), joined.connect("bob")
     doctor.subscribe("bob/#", 1, 1, user_properties=(("where", "lat > 10.0"),))
     doctor.subscribe("bob/+", 0, 2, user_properties=(("where", "lat > 20.0"),))
@@ -63,7 +63,7 @@ def test_each_mean_is_asked_of_for_itself_and_for_each_subscription() -> None:
 
 
 def test_a_want_and_a_subscription_both_ask_of_the_mean() -> None:
-    joined = Joined(whole=whole({"mean": MEAN}, want={"where": "lat < 20.0"}))
+    joined = MemoryNode(whole=whole({"mean": MEAN}, want={"where": "lat < 20.0"}))
     doctor, bob = joined.connect("doctor"), joined.connect("bob")
     doctor.subscribe("bob/#", 1, user_properties=(("where", "lat > 10.0"),))
     for values in ((10, 20), (20, 30), (0, 5)):
@@ -83,7 +83,7 @@ def test_who_gets_means_is_not_chosen_for_an_event_of_a_shared_subscription() ->
         "clients": {name: {"node": "test"} for name in ("bob", "means", "events")},
         "contracts": {"producers": producers, "consumers": consumers},
     }
-    joined = Joined(whole=ensemble(Domain.model_validate(domain)))
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(domain)))
     asked = {"means": (("where", "lat > 1.0"),), "events": ()}
     for where in asked.values():
         got = {name: joined.connect(name) for name in consumers}

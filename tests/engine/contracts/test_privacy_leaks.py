@@ -12,7 +12,7 @@ from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.wire.properties import Properties
-from tests.support.memory.joined import Joined
+from tests.support.memory.node import MemoryNode
 
 TOPIC = "bob/location"
 POLICY = """
@@ -298,7 +298,7 @@ def test_where_only_what_is_named_passes_nothing_passes_beside_it(kind: str, way
         },
         **({"privacy": [{"name": "p", "topics": TOPIC, "policies": str(file)}]} if kind == "xacml" else {}),
     }
-    joined = Joined(whole=ensemble(Domain.model_validate(said)))
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(said)))
     doctor = joined.connect("doctor")
     doctor.subscribe(TOPIC)
     doctor.take()

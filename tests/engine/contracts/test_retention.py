@@ -9,7 +9,7 @@ import pytest
 from penstock.domain import Domain
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.policy.contracts.release import RETAIN_UNTIL, read_retain
-from tests.support.memory.joined import START, Client, Joined
+from tests.support.memory.node import START, Client, MemoryNode
 
 TOPIC = "bob/location"
 PLACE = b'{"lat":48.9}'
@@ -39,7 +39,7 @@ def whole(kind: str, folder: Path, more: dict[str, Any] | None = None) -> Ensemb
     return ensemble(domain)
 
 
-def connect(joined: Joined, clean_start: bool = True) -> Client:
+def connect(joined: MemoryNode, clean_start: bool = True) -> Client:
     return joined.connect("doctor", session_expiry=100_000, clean_start=clean_start)
 
 
@@ -55,7 +55,7 @@ def untils(client: Client) -> list[float]:
 
 @KINDS
 def test_what_is_retained_has_the_same_date_for_everybody_and_is_not_given_after_it(kind: str, tmp_path: Path) -> None:
-    joined = Joined(whole=whole(kind, tmp_path))
+    joined = MemoryNode(whole=whole(kind, tmp_path))
     joined.connect("bob").publish(TOPIC, PLACE, 1, retain=True)
     doctor = connect(joined)
     for _ in range(3):
@@ -73,7 +73,7 @@ def test_what_is_retained_has_the_same_date_for_everybody_and_is_not_given_after
 def test_what_waits_past_its_date_does_not_go_out(
     kind: str, seconds: int, is_told: bool, is_away: bool, tmp_path: Path
 ) -> None:
-    joined = Joined(whole=whole(kind, tmp_path))
+    joined = MemoryNode(whole=whole(kind, tmp_path))
     doctor = connect(joined)
     doctor.subscribe(TOPIC, 1)
     doctor.take()
@@ -88,7 +88,7 @@ def test_what_waits_past_its_date_does_not_go_out(
 
 def test_another_rule_may_release_what_is_over(tmp_path: Path) -> None:
     coarse = {"coarse": {"purpose": "health", "degrade": [{"step": {"attribute": "lat", "size": 10}}]}}
-    joined = Joined(whole=whole("contract", tmp_path, coarse))
+    joined = MemoryNode(whole=whole("contract", tmp_path, coarse))
     joined.connect("bob").publish(TOPIC, PLACE, 1, retain=True)
     joined.wait(101)
     doctor = connect(joined)

@@ -9,7 +9,7 @@ from penstock.domain import Domain
 from penstock.domain.compile.ensemble import ensemble
 from penstock.engine.contracts.situation_audit import COLLECTION, ENDED, OPENED, REFUSED
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from tests.support.memory.joined import Joined
+from tests.support.memory.node import MemoryNode
 
 SAID: dict[str, Any] = {
     "nodes": {name: {"listen": "127.0.0.1:0"} for name in "ab"},
@@ -82,7 +82,7 @@ def test_it_is_kept_in_the_store_and_what_others_try_is_only_told() -> None:
     nodes = {"test": {"listen": "127.0.0.1:0"}}
     clients = {name: {"node": "test"} for name in SAID["clients"]}
     domain = Domain.model_validate({**SAID, "nodes": nodes, "links": [], "clients": clients})
-    joined = Joined(whole=ensemble(domain), durable=True, commits=False)
+    joined = MemoryNode(whole=ensemble(domain), durable=True, commits=False)
     node = joined.node
     joined.connect("rescue").publish("open", b"{}")
     assert [one.kind for one in node.notices] == ["situation", "situation"]

@@ -90,7 +90,7 @@ def test_what_is_explained_is_what_happens_in_graphs_with_cycles(scene: Scene) -
 
 
 @given(networks.scenes(cyclic=False))
-def test_what_is_explained_about_content_is_what_happens(scene: networks.Scene) -> None:
+def test_what_is_explained_about_content_is_what_happens(scene: networks.NetworkScene) -> None:
     rehearsal = networks.begin(scene)
     for at, topic, payload in scene.published:
         found = decisions(rehearsal, f"n{at}", f"p{at}", topic, payload.decode(), 1)

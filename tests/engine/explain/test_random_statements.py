@@ -68,7 +68,7 @@ def policies(draw: st.DrawFn, has_filter: bool, is_attached: bool = False) -> st
 
 @dataclass(frozen=True)
 class Scene:
-    network: networks.Scene
+    network: networks.NetworkScene
     wanted: tuple[str, ...]
     """The policy of each subscription, empty if none; then of each advertisement, and of each publication."""
     advertised: tuple[str, ...]

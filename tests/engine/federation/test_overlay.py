@@ -18,7 +18,7 @@ from penstock.engine.federation.wants import Want
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sessions import lifecycle
 from tests.support.generators.examples import some
-from tests.support.generators.networks import SMALL_PACKETS, Scene, begin, network, scenes
+from tests.support.generators.networks import SMALL_PACKETS, NetworkScene, begin, network, scenes
 
 
 def publish(rehearsal: Rehearsal, at: int, topic: str, payload: bytes) -> dict[str, int]:
@@ -30,13 +30,13 @@ def publish(rehearsal: Rehearsal, at: int, topic: str, payload: bytes) -> dict[s
     return {name: count for name, count in copies.items() if count}
 
 
-def expected(scene: Scene, at: int, topic: str, payload: bytes) -> set[str]:
+def expected(scene: NetworkScene, at: int, topic: str, payload: bytes) -> set[str]:
     if not scene.conforms(at, topic, payload):
         return set()
     return {f"s{wish.at}" for wish in scene.wanted if wish.takes(topic, payload)}
 
 
-def reach(scene: Scene, at: int, needs_advertisement: tuple[str, ...]) -> set[int]:
+def reach(scene: NetworkScene, at: int, needs_advertisement: tuple[str, ...]) -> set[int]:
     """The nodes that an event that nobody advertised comes to: not over links where that counts."""
     seen, waiting = {at}, [at]
     while waiting:
@@ -52,7 +52,7 @@ def reach(scene: Scene, at: int, needs_advertisement: tuple[str, ...]) -> set[in
 
 
 @given(scenes(cyclic=False))
-def test_in_a_tree_every_advertised_event_comes_once_to_all_who_want_it(scene: Scene) -> None:
+def test_in_a_tree_every_advertised_event_comes_once_to_all_who_want_it(scene: NetworkScene) -> None:
     rehearsal = begin(scene)
     for at, topic, payload in scene.published:
         got = publish(rehearsal, at, topic, payload)
@@ -67,7 +67,7 @@ def test_in_a_tree_every_advertised_event_comes_once_to_all_who_want_it(scene: S
 
 
 @given(scenes(cyclic=True, modes=("advertised", "routed"), one_mode=True))
-def test_in_a_graph_with_cycles_an_advertised_event_comes_once_to_all_who_want_it(scene: Scene) -> None:
+def test_in_a_graph_with_cycles_an_advertised_event_comes_once_to_all_who_want_it(scene: NetworkScene) -> None:
     rehearsal = begin(scene)
     for at, topic, payload in scene.published:
         got = publish(rehearsal, at, topic, payload)
@@ -79,7 +79,7 @@ def test_in_a_graph_with_cycles_an_advertised_event_comes_once_to_all_who_want_i
 
 
 @given(scenes(cyclic=True, modes=("all", "subscribed")))
-def test_in_a_graph_with_cycles_events_come_once_to_all_who_want_them(scene: Scene) -> None:
+def test_in_a_graph_with_cycles_events_come_once_to_all_who_want_them(scene: NetworkScene) -> None:
     rehearsal = begin(scene)
     for at, topic, payload in scene.published:
         assert publish(rehearsal, at, topic, payload) == dict.fromkeys(expected(scene, at, topic, payload), 1)
@@ -99,7 +99,7 @@ def told(rehearsal: Rehearsal) -> Counter[str]:
 
 @given(scenes(cyclic=True))
 @settings(max_examples=some(60))
-def test_when_nobody_wants_or_advertises_any_more_nothing_is_left(scene: Scene) -> None:
+def test_when_nobody_wants_or_advertises_any_more_nothing_is_left(scene: NetworkScene) -> None:
     rehearsal = begin(scene)
     for number, wish in enumerate(scene.wanted):
         rehearsal.unsubscribe(f"s{wish.at}", wish.filter, name=str(number))
@@ -112,7 +112,7 @@ def test_when_nobody_wants_or_advertises_any_more_nothing_is_left(scene: Scene) 
 @given(scenes(cyclic=True), st.data())
 @settings(max_examples=some(60))
 def test_after_links_were_cut_and_nodes_restarted_all_is_as_if_nothing_had_happened(
-    scene: Scene, data: st.DataObject
+    scene: NetworkScene, data: st.DataObject
 ) -> None:
     steady, moved = begin(scene), begin(scene)
     for link in data.draw(st.lists(st.sampled_from(scene.domain.links), max_size=3, unique_by=str)):
@@ -141,7 +141,7 @@ def _knowledge(rehearsal: Rehearsal) -> dict[str, object]:
 
 @given(scenes(cyclic=True, modes=("subscribed", "routed"), one_mode=True), st.data())
 @settings(max_examples=some(60))
-def test_while_there_is_another_way_a_cut_link_is_no_loss(scene: Scene, data: st.DataObject) -> None:
+def test_while_there_is_another_way_a_cut_link_is_no_loss(scene: NetworkScene, data: st.DataObject) -> None:
     rehearsal = begin(scene)
     link = data.draw(st.sampled_from(scene.domain.links))
     rehearsal.cut(*link.between)

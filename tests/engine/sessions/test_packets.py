@@ -5,8 +5,8 @@ import pytest
 from penstock.wire import kinds
 from penstock.wire.packet import Publish
 from penstock.wire.reason import Reason
-from tests.support.cases.packets import Case, invalid_cases, valid_cases
-from tests.support.memory.joined import Client, Joined
+from tests.support.cases.packets import PacketCase, invalid_cases, valid_cases
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.models.invariants import check_node
 
 
@@ -14,12 +14,12 @@ class Scene:
     """A node with two clients that have nothing to do with the third."""
 
     def __init__(self) -> None:
-        self.joined = Joined()
+        self.joined = MemoryNode()
         self.reader = self.joined.connect("reader").subscribe("watched/#", qos=1)
         self.writer = self.joined.connect("writer", version=4)
         self.reader.take()
 
-    def client_for(self, case: Case) -> Client:
+    def client_for(self, case: PacketCase) -> Client:
         """Ready for the packet: connected, unless it is a CONNECT."""
         if case.kind == kinds.CONNECT:
             # [MQTT-3.1.2-2] a protocol that the node does not speak is refused in the words of 3.1.1
@@ -34,7 +34,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("case", [case for case in invalid_cases() if case.from_client], ids=str)
-def test_an_invalid_packet_ends_its_connection_and_nothing_else(case: Case) -> None:
+def test_an_invalid_packet_ends_its_connection_and_nothing_else(case: PacketCase) -> None:
     scene = Scene()
     client = scene.client_for(case)
     client.sends_bytes(case.data)
@@ -44,7 +44,7 @@ def test_an_invalid_packet_ends_its_connection_and_nothing_else(case: Case) -> N
 
 
 @pytest.mark.parametrize("case", valid_cases(), ids=str)
-def test_a_valid_packet_is_answered_or_refused(case: Case) -> None:
+def test_a_valid_packet_is_answered_or_refused(case: PacketCase) -> None:
     scene = Scene()
     client = scene.client_for(case)
     client.sends_bytes(case.data)
@@ -61,8 +61,8 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("case", "message"), MESSAGES, ids=[str(case) for case, _ in MESSAGES])
-def test_a_publication_goes_on_as_it_came(case: Case, message: Publish) -> None:
-    joined = Joined()
+def test_a_publication_goes_on_as_it_came(case: PacketCase, message: Publish) -> None:
+    joined = MemoryNode()
     reader = joined.connect("reader").subscribe("#", qos=2, retain_as_published=True)
     reader.take()
     joined.connect("client", case.version).sends_bytes(case.data)

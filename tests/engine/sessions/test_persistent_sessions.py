@@ -11,7 +11,7 @@ from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.stages.admit import Door
 from penstock.policy.access.acl import Acl
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 
 INSIDE, OUTSIDE = Door("here", "test/0", True), Door("here", "test/1", True)
 STAFF = {"node": "test", "type": "inside", "listener": "127.0.0.1:1"}
@@ -27,12 +27,12 @@ def domain(**more: Any) -> Ensemble:
     return ensemble(Domain.model_validate({**plain, **more}))
 
 
-def at(joined: Joined, door: Door) -> Joined:
+def at(joined: MemoryNode, door: Door) -> MemoryNode:
     joined.door = door
     return joined
 
 
-def back(joined: Joined, door: Door, **fields: Any) -> Client:
+def back(joined: MemoryNode, door: Door, **fields: Any) -> Client:
     return at(joined, door).connect("tab", clean_start=False, session_expiry=600, **fields)
 
 
@@ -41,9 +41,9 @@ def acl(folder: Path, text: str) -> Acl:
     return Acl.read(folder / "acl")
 
 
-def left(filter: str = "secret/#", **fields: Any) -> Joined:
+def left(filter: str = "secret/#", **fields: Any) -> MemoryNode:
     """A node with a session of the staff's that waits, and for which something was published."""
-    joined = Joined(whole=domain(), durable=True)
+    joined = MemoryNode(whole=domain(), durable=True)
     at(joined, INSIDE).connect("tab", session_expiry=600, **fields).subscribe(filter, 1).leave()
     at(joined, INSIDE).connect("sensor").publish("secret/x", b"for staff", 1)
     return joined
@@ -67,7 +67,7 @@ def test_what_is_not_acknowledged_is_not_repeated_to_another() -> None:
 
 
 def test_retained_messages_still_to_come_do_not_go_to_another() -> None:
-    joined = Joined(whole=domain())
+    joined = MemoryNode(whole=domain())
     at(joined, INSIDE).connect("sensor").publish("secret/x", b"kept", 1, retain=True)
     staff = at(joined, INSIDE).connect("tab", session_expiry=600)
     staff.goes_deaf()
@@ -98,7 +98,7 @@ def test_what_a_reload_gives_to_another_type_is_held_against_that() -> None:
 @pytest.mark.parametrize("moment", ["away", "connected"])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_right_that_a_reload_takes_away_ends_repetition(moment: str, qos: int, tmp_path: Path) -> None:
-    joined = Joined(acl=acl(tmp_path, "topic readwrite #"), durable=True)
+    joined = MemoryNode(acl=acl(tmp_path, "topic readwrite #"), durable=True)
     client = joined.connect("tab", session_expiry=600).subscribe("pub/#", qos)
     joined.connect("sensor").publish("pub/x", b"1", qos).publish("pub/y", b"2", qos)
     assert client.payloads() == ["1", "2"]

@@ -12,7 +12,7 @@ from penstock.domain import Domain, ensemble
 from penstock.engine.sessions import outbox
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.wire.packet import Puback, Publish
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.memory.sparkplug import encode
 
 DOMAIN = """
@@ -53,7 +53,7 @@ class Plant:
     """A node with an edge node, a host and two readers of the same rights."""
 
     def __init__(self, text: str = DOMAIN, durable: bool = False) -> None:
-        self.joined = Joined(
+        self.joined = MemoryNode(
             durable=durable, commits=not durable, whole=ensemble(Domain.model_validate(yaml.safe_load(text)))
         )
         self.edge = self.joined.connect("e1")
@@ -90,7 +90,7 @@ def restarted(plant: Plant, store: Store) -> None:
     store.write(changes)
     store.commit()
     whole = plant.joined.node.ensemble
-    plant.joined = Joined(durable=True, commits=False, whole=whole)
+    plant.joined = MemoryNode(durable=True, commits=False, whole=whole)
     store.load(plant.joined.node, plant.joined.now)
     plant.edge = plant.joined.connect("e1")
     names: dict[str, Any] = {"clean_start": False, "session_expiry": 3600}
@@ -274,7 +274,7 @@ access:
     ("client_id", "user", "sees"), [("a1", "alice", True), ("a1", "bob", False), ("kiosk", "bob", True)]
 )
 def test_the_client_id_of_another_client_gives_nothing(client_id: str, user: str, sees: bool) -> None:
-    joined = Joined(whole=ensemble(Domain.model_validate(yaml.safe_load(BY_USER))))
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(yaml.safe_load(BY_USER))))
     reader = joined.connect(client_id, user=user)
     reader.subscribe("spBv1.0/#").take()
     joined.connect("e1").publish(NBIRTH, encode({"metrics": metrics(a=1), "seq": 0}))

@@ -14,7 +14,7 @@ from penstock.model.event import Event
 from penstock.model.sparkplug.message import COMPRESSED
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.wire.packet import Puback, Publish, WillMessage
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.memory.sparkplug import PAYLOAD, encode
 
 MARK = b"SECRET"
@@ -63,7 +63,7 @@ class Plant:
     """A node, its edge node, and a reader from whom `secret` is withheld."""
 
     def __init__(self, text: str = DOMAIN, durable: bool = False) -> None:
-        self.joined = Joined(durable=durable, commits=not durable, whole=whole(text))
+        self.joined = MemoryNode(durable=durable, commits=not durable, whole=whole(text))
         self.edge = self.joined.connect("e1")
         self.scada = self.joined.connect("scada", user="scada")
         lasting: dict[str, Any] = {"session_expiry": 3600} if durable else {}
@@ -374,7 +374,7 @@ def test_a_foreign_broker_sees_what_it_may() -> None:
         'foreign: {plantwide: {address: "127.0.0.1:1", in: ["#"], out: ["spBv1.0/#"]}}\n'
         "links: [{between: [test, plantwide]}]\naccess:",
     ).replace("[reader, second]", "[reader, second, plantwide]")
-    joined = Joined(whole=whole(text))
+    joined = MemoryNode(whole=whole(text))
     from penstock.engine.federation import overlay
     from penstock.engine.sessions.render import Forms
     from penstock.engine.sparkplug import births
@@ -425,7 +425,7 @@ def test_what_waits_for_a_reader_outlives_the_node_as_it_was_seen() -> None:
     store.write(changes)
     store.commit()
     for policy, expected in ((text, [{1: "x"}]), (DOMAIN.replace("[reader, second]", "second"), [])):
-        again = Joined(durable=True, whole=whole(policy))
+        again = MemoryNode(durable=True, whole=whole(policy))
         store.load(again.node, again.now)
         (session,) = (one for one in again.node.sessions.values() if one.client_id == "reader")
         waiting = [one.event.payload for one in (*session.inflight.values(), *(session.queue or ()))]

@@ -20,7 +20,7 @@ from penstock.engine.sessions.session import Delivery
 from penstock.engine.stages import runner
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.packet import WillMessage
-from tests.support.memory.joined import Joined
+from tests.support.memory.node import MemoryNode
 from tests.support.memory.rehearsed import domain, stage
 
 PLACES = len(runner.STAGES)
@@ -158,7 +158,7 @@ def _bridged(probes: Probes) -> None:
 
 
 def _will(probes: Probes) -> None:
-    joined = Joined()
+    joined = MemoryNode()
     joined.connect("bob").subscribe("#")
     ann = joined.connect("ann", will=WillMessage("gone", b"1"))
     probes.forget()
@@ -176,21 +176,21 @@ def _monitor(probes: Probes) -> None:
 
 
 def _own(probes: Probes) -> None:
-    joined = Joined()
+    joined = MemoryNode()
     joined.connect("bob").subscribe("$SYS/#")
     probes.forget()
     joined.node.publish("$SYS/x", b"1", joined.now)
 
 
 def _retained(probes: Probes) -> None:
-    joined = Joined()
+    joined = MemoryNode()
     joined.connect("ann").publish("a", b"1", retain=True)
     probes.forget()
     joined.connect("bob").subscribe("a")
 
 
 def _queued(probes: Probes) -> None:
-    joined = Joined()
+    joined = MemoryNode()
     bob = joined.connect("bob", clean_start=False, session_expiry=100)
     bob.subscribe("a", qos=1)
     bob.lose()
@@ -200,7 +200,7 @@ def _queued(probes: Probes) -> None:
 
 
 def _resent(probes: Probes) -> None:
-    joined = Joined()
+    joined = MemoryNode()
     bob = joined.connect("bob", clean_start=False, session_expiry=100)
     bob.subscribe("a", qos=1)
     joined.connect("ann").publish("a", b"1", qos=1)

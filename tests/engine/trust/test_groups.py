@@ -29,7 +29,7 @@ from penstock.model.group_proof import (
 from penstock.wire.packet import Auth, Connack
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.scenes.domains import nodes
 
 INNER, OUTER = b"inner secret of 32 random bytes!", b"outer secret of 32 random bytes!"
@@ -55,16 +55,16 @@ def nonces() -> Iterator[bytes]:
     return (number.to_bytes(32, "big") for number in count(1))
 
 
-def holding(secrets: dict[str, bytes] | None = None, whole: Ensemble | None = None) -> Joined:
+def holding(secrets: dict[str, bytes] | None = None, whole: Ensemble | None = None) -> MemoryNode:
     """The node `test`, which holds these secrets."""
-    joined = Joined(whole=whole or domain())
+    joined = MemoryNode(whole=whole or domain())
     made = nonces()
     joined.node.make_nonce = lambda: next(made)
     group_proofs.hold(joined.node, {"inner": INNER, "outer": OUTER} if secrets is None else secrets, joined.now)
     return joined
 
 
-def claim(joined: Joined, claimant: Claimant, client_id: str = "ann", **fields: Any) -> Client:
+def claim(joined: MemoryNode, claimant: Claimant, client_id: str = "ann", **fields: Any) -> Client:
     return joined.connect(client_id, auth_method=METHOD, auth_data=claimant.claim, **fields)
 
 
@@ -81,7 +81,9 @@ def say(client: Client, data: bytes | None, reason: Reason = Reason.CONTINUE_AUT
     client.sends(Auth(reason, Properties(auth_method=METHOD, auth_data=data)))
 
 
-def proves(joined: Joined, secrets: dict[str, bytes], client_id: str = "ann", **fields: Any) -> tuple[Client, Claimant]:
+def proves(
+    joined: MemoryNode, secrets: dict[str, bytes], client_id: str = "ann", **fields: Any
+) -> tuple[Client, Claimant]:
     """A client that goes through the whole exchange."""
     claimant = Claimant(client_id, secrets, MINE)
     client = claim(joined, claimant, client_id, **fields)
@@ -374,7 +376,7 @@ def test_a_wrong_auth_on_an_open_connection_ends_it(method: str | None, packet: 
 # --- who is a member
 
 
-def member_of(joined: Joined, client: Client) -> set[str]:
+def member_of(joined: MemoryNode, client: Client) -> set[str]:
     assert client.session is not None
     every = ("inner", "outer", "elsewhere", "nowhere")
     return {group for group in every if is_member(joined.node, client.session, group, joined.now)}
@@ -463,7 +465,7 @@ def test_a_message_for_members_comes_to_those_who_have_proven_it_while_it_counts
 LASTING: dict[str, Any] = {"clean_start": False, "session_expiry": 1000}
 
 
-def away(joined: Joined) -> Client:
+def away(joined: MemoryNode) -> Client:
     """A member that has subscribed, and whose connection is lost."""
     member, _ = proves(joined, {"inner": INNER}, **LASTING)
     member.subscribe("t", qos=1)

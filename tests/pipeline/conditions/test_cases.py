@@ -10,7 +10,7 @@ from penstock.language.errors import Failure, FailureKind
 from penstock.language.evaluators.reference import decide
 from penstock.language.parser import parse
 from penstock.language.tree import Tree
-from tests.support.cases.conditions import Case, cases, expected_value
+from tests.support.cases.conditions import ConditionCase, cases, expected_value
 from tests.support.spark.conditions import CODEGEN_OFF, Answer, Question, answers, question, settings
 from tests.support.spark.lifted_conditions import as_condition, lifted
 
@@ -21,23 +21,23 @@ LIFTED = [case for case in ALL if case.file != "literals" and lifted(parse(case.
 """Cases with constants; those about how constants are written have nothing else in them."""
 
 
-def as_it_is(case: Case) -> Question:
+def as_it_is(case: ConditionCase) -> Question:
     return question(_condition(case, parse(case.expression)), case.content)
 
 
-def with_constants_in_columns(case: Case) -> Question:
+def with_constants_in_columns(case: ConditionCase) -> Question:
     tree, constants = lifted(parse(case.expression))
     return question(_condition(case, tree), case.content | constants)
 
 
-def _condition(case: Case, tree: Tree) -> Tree:
+def _condition(case: ConditionCase, tree: Tree) -> Tree:
     """The case as a condition: if it has a value that is not a bool, whether it has this value."""
     if case.error is not None or isinstance(case.value, bool):
         return tree
     return as_condition(tree, expected_value(case.value))
 
 
-def _expected(case: Case) -> bool | FailureKind:
+def _expected(case: ConditionCase) -> bool | FailureKind:
     if case.error is not None:
         return FailureKind(case.error)
     return case.value if isinstance(case.value, bool) else True
@@ -46,7 +46,7 @@ def _expected(case: Case) -> bool | FailureKind:
 Answers = dict[str, Answer]
 
 
-def _all_answers(spark: SparkSession, cases: list[Case], form: Callable[[Case], Question]) -> Answers:
+def _all_answers(spark: SparkSession, cases: list[ConditionCase], form: Callable[[ConditionCase], Question]) -> Answers:
     found = dict(zip(map(str, cases), answers(spark, map(form, cases)), strict=True))
     how = Counter(answer.how.construct or "native" for answer in found.values())
     print(f"\n{form.__name__}:", ", ".join(f"{count} {name}" for name, count in how.most_common()))
@@ -66,17 +66,17 @@ def lifted_answers(spark: SparkSession) -> Answers:
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_as_it_is(case: Case, plain_answers: Answers) -> None:
+def test_as_it_is(case: ConditionCase, plain_answers: Answers) -> None:
     assert plain_answers[str(case)].outcome == _expected(case)
 
 
 @pytest.mark.parametrize("case", LIFTED, ids=str)
-def test_with_its_constants_in_columns(case: Case, lifted_answers: Answers) -> None:
+def test_with_its_constants_in_columns(case: ConditionCase, lifted_answers: Answers) -> None:
     assert lifted_answers[str(case)].outcome == _expected(case)
 
 
 @pytest.mark.parametrize("form", [as_it_is, with_constants_in_columns])
-def test_what_is_asked_is_what_the_case_says(form: Callable[[Case], Question]) -> None:
+def test_what_is_asked_is_what_the_case_says(form: Callable[[ConditionCase], Question]) -> None:
     for case in ALL:
         tree = form(case).tree
         found = decide(tree, case.content | lifted(parse(case.expression))[1])

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
-from tests.support.generators.brokering import Joined, gathered, plays
+from tests.support.generators.brokering import BrokeringPlays, gathered, plays
 from tests.support.memory.recording import Views, Written, differences, viewed
 
 pytestmark = pytest.mark.recorded
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.recorded
 class Recorded:
     """What was played: its journal, and what each subject got."""
 
-    joined: Joined
+    joined: BrokeringPlays
     journal: Path
     events: DataFrame
     delivered: Views
@@ -30,7 +30,7 @@ class Recorded:
         assert not wrong, f"{wrong[0]}\n{self.joined.told(wrong[0].split()[0])}"
 
 
-def _recorded(spark: SparkSession, joined: Joined) -> Recorded:
+def _recorded(spark: SparkSession, joined: BrokeringPlays) -> Recorded:
     journal = Written(joined.folder / "journal")
     delivered = joined.played(journal)
     return Recorded(joined, journal.folder, tables.events(spark, journal.folder).cache(), delivered)
@@ -38,13 +38,13 @@ def _recorded(spark: SparkSession, joined: Joined) -> Recorded:
 
 @pytest.fixture(scope="module")
 def in_trees(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return _recorded(spark, Joined(gathered(25, plays()), tmp_path_factory.mktemp("trees")))
+    return _recorded(spark, BrokeringPlays(gathered(25, plays()), tmp_path_factory.mktemp("trees")))
 
 
 @pytest.fixture(scope="module")
 def in_cycles(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     strategy = plays(cyclic=True)
-    return _recorded(spark, Joined(gathered(12, strategy), tmp_path_factory.mktemp("cycles")))
+    return _recorded(spark, BrokeringPlays(gathered(12, strategy), tmp_path_factory.mktemp("cycles")))
 
 
 def test_as_it_stood(in_trees: Recorded) -> None:

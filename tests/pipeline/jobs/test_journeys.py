@@ -11,7 +11,7 @@ from penstock.pipeline.jobs.journeys import journeys, origins
 from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.tables import tables
 from penstock.pipeline.tables.executor import small_table, small_tables
-from tests.support.generators.brokering import Joined, gathered, plays
+from tests.support.generators.brokering import BrokeringPlays, gathered, plays
 from tests.support.memory.recording import Written
 
 WAYS = pytest.mark.parametrize(
@@ -23,7 +23,7 @@ class Played:
     """Random plays, recorded."""
 
     def __init__(self, folder: Path, cyclic: bool, again: bool) -> None:
-        self.joined = Joined(gathered(8, plays(cyclic=cyclic)), folder)
+        self.joined = BrokeringPlays(gathered(8, plays(cyclic=cyclic)), folder)
         written = Written(self.joined.folder / "journal")
         self._delivered = self.joined.played(written)
         self.journal = written.folder

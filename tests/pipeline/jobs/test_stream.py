@@ -15,7 +15,7 @@ from penstock.pipeline.jobs.stream import Stream, StreamBatch, start
 from penstock.pipeline.spark.policies import Asker, following
 from penstock.pipeline.state.monitors import LINKS, LinkMonitors
 from penstock.pipeline.tables.stream_marks import StreamLedger
-from tests.support.generators.brokering import Joined, gathered, plays
+from tests.support.generators.brokering import BrokeringPlays, gathered, plays
 from tests.support.memory.recording import Written, differences, viewed
 
 pytestmark = pytest.mark.recorded
@@ -26,7 +26,7 @@ SHAPE: dict[str, object] = {"subjects": ["a"]}
 def test_streamed_views_are_what_nodes_delivered(spark: SparkSession, tmp_path: Path) -> None:
     """Trees and cycles, with monitors on links into nodes and to subjects, in several batches."""
     scenes = gathered(8, plays()) + gathered(8, plays(cyclic=True))
-    joined = Joined(scenes, tmp_path)
+    joined = BrokeringPlays(scenes, tmp_path)
     journal = Written(tmp_path / "journal")
     delivered = joined.played(journal)
     domain = tmp_path / "domain.yaml"

@@ -28,8 +28,8 @@ from tests.engine.contracts.test_paris import paris_domain
 from tests.pipeline.stages.test_contracts import SUBJECTS, city
 from tests.support.scenes.contracts import (
     STORY,
+    ContractsPlayed,
     Gets,
-    Played,
     given,
     health,
     location,
@@ -77,7 +77,7 @@ def test_a_situation_is_open_from_its_event_on_up_to_its_end() -> None:
 
 
 def _streamed(
-    spark: SparkSession, made: Played, domain: Domain, folder: Path, subjects: tuple[str, ...]
+    spark: SparkSession, made: ContractsPlayed, domain: Domain, folder: Path, subjects: tuple[str, ...]
 ) -> tuple[Gets, int]:
     (folder / "domain.yaml").write_text(domain_text(domain))
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))

@@ -64,7 +64,7 @@ def test_what_a_node_refuses_ends_the_job(spark: SparkSession) -> None:
     ("prefix", "subjects", "problem"),
     [
         ("governed", 2, "must have `{subject}` in it"),
-        ("a/#/{subject}", 1, "cannot begin topics"),
+        ("a/#/{subject}", 1, "is not a valid topic prefix"),
     ],
     ids=["subjects that nobody could tell apart", "no topic"],
 )

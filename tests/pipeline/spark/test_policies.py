@@ -52,7 +52,7 @@ def test_another_installed_monitor_than_then_is_refused(tmp_path: Path, monkeypa
     module.write_text(PASSES)
     then = _kept(tmp_path, "penstock_test_changed:Monitor")
     module.write_text(SUPPRESSES)
-    with pytest.raises(PipelineError, match="module `penstock_test_changed` of a Python monitor is not the one of"):
+    with pytest.raises(PipelineError, match="module `penstock_test_changed` of a Python monitor has changed since"):
         as_it_stood(tmp_path / "j").of(then)
     assert as_it_stands(tmp_path / "domain.yaml", tmp_path / "j").known(then) is None
 

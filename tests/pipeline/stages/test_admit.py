@@ -31,7 +31,7 @@ from tests.support.scenes.trust import (
     PUBLISHERS,
     SUBJECTS,
     TRUST,
-    Played,
+    TrustPlayed,
     play,
     trusted,
 )
@@ -41,7 +41,7 @@ ASKERS = tuple(map(Asker, SUBJECTS))
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def played(tmp_path_factory: pytest.TempPathFactory) -> TrustPlayed:
     return play(tmp_path_factory.mktemp("trusted") / "journal", Random(8))
 
 
@@ -62,23 +62,23 @@ def governed(journal: Path, policies: Policies, askers: tuple[Asker, ...] = ASKE
     return views
 
 
-def again(played: Played, **more: Any) -> Policies:
+def again(played: TrustPlayed, **more: Any) -> Policies:
     """Everything decided again, by a draft."""
     return judged_by(trusted(domain="draft", **more), played.journal.parent, played.journal)
 
 
-def test_there_is_something_to_compare(played: Played) -> None:
+def test_there_is_something_to_compare(played: TrustPlayed) -> None:
     rules = {(row["rule"], row["neighbour"] is None) for row in rows(played.journal) if row["effect"] == "suppress"}
     assert {("token", True), ("trust", False)} <= rules
     assert {name for name, _ in played.delivered} == set(SUBJECTS)
     assert {row["topic"] for row in rows(played.journal)} >= {"$penstock/feedback", "$penstock/evidence"}
 
 
-def test_as_it_stood(played: Played) -> None:
+def test_as_it_stood(played: TrustPlayed) -> None:
     assert not differences(governed(played.journal, as_it_stood(played.journal)), played.delivered)
 
 
-def test_decided_again_by_the_same(played: Played) -> None:
+def test_decided_again_by_the_same(played: TrustPlayed) -> None:
     assert not differences(governed(played.journal, again(played)), played.delivered)
 
 
@@ -95,7 +95,7 @@ NARROWER: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("title", "more"), NARROWER, ids=[title for title, _ in NARROWER])
-def test_what_was_refused_stays_refused(title: str, more: dict[str, Any], played: Played) -> None:
+def test_what_was_refused_stays_refused(title: str, more: dict[str, Any], played: TrustPlayed) -> None:
     refused = {
         (row["node"], row["topic"], row["payload"])
         for row in rows(played.journal)
@@ -133,7 +133,7 @@ DRAFTS: list[tuple[str, dict[str, Any], str, set[str]]] = [
 
 @pytest.mark.parametrize(("title", "said", "subject", "topics"), DRAFTS, ids=[case[0] for case in DRAFTS])
 def test_a_draft_with_other_grants(
-    title: str, said: dict[str, Any], subject: str, topics: set[str], played: Played
+    title: str, said: dict[str, Any], subject: str, topics: set[str], played: TrustPlayed
 ) -> None:
     """At the node where events begin."""
     found = governed(played.journal, again(played, tokens=said))
@@ -146,7 +146,7 @@ def test_a_draft_with_other_grants(
     assert {topic for topic, payload, _ in given if payload in from_clients} == topics
 
 
-def test_what_a_neighbour_is_given_a_token_for_is_all_that_goes_to_it(played: Played) -> None:
+def test_what_a_neighbour_is_given_a_token_for_is_all_that_goes_to_it(played: TrustPlayed) -> None:
     found = governed(played.journal, as_it_stood(played.journal), (Asker("b3", is_neighbour=True),))
     topics = {topic for topic, _, _ in found["b3", "b2"]}
     assert topics == {"home/door", "home/light"}
@@ -157,11 +157,11 @@ def test_what_came_without_cannot_be_decided_with(key: str, tmp_path: Path) -> N
     lacking: dict[str, Any] = {"trust": None, "tokens": None} if key == "tokens" else {"trust": None}
     before = play(tmp_path / "journal", Random(1), trusted(**lacking), steps=12)
     draft = trusted(trust=None) if key == "tokens" else trusted()
-    with pytest.raises(PipelineError, match=rf"`{key}` cannot be decided over what node `b\d` recorded"):
+    with pytest.raises(PipelineError, match=rf"`{key}` cannot be evaluated for what node `b\d` recorded"):
         governed(before.journal, judged_by(draft, tmp_path, before.journal))
 
 
-def test_whose_token_says_what_is_not_known_has_no_view(played: Played) -> None:
+def test_whose_token_says_what_is_not_known_has_no_view(played: TrustPlayed) -> None:
     policies = again(played, tokens=tokens(grants=[GRANTS[0]]))
     with pytest.raises(PipelineError, match="what `bob1` may read is not known"):
         check_places(policies, (Asker("bob1"),))
@@ -197,5 +197,5 @@ def test_replay_follows_events_by_other_grants(tmp_path: Path, replaying: Replay
 
 def test_replay_cannot_say_what_trust_would_do(tmp_path: Path, replaying: Replaying) -> None:
     some = play(tmp_path / "journal", Random(3), trusted(trust=None), steps=5)
-    with pytest.raises(PipelineError, match="the draft decides between nodes by `trust`"):
+    with pytest.raises(PipelineError, match="the draft uses `trust` between nodes"):
         replaying(some.journal, _on_disk(tmp_path, trusted()))

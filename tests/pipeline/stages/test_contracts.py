@@ -12,7 +12,7 @@ from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judge
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
 from tests.engine.contracts.test_paris import CLIENTS, paris_domain
-from tests.support.scenes.contracts import STORY, Gets, Played, given, played, random_scene, wanting, wrong
+from tests.support.scenes.contracts import STORY, ContractsPlayed, Gets, given, played, random_scene, wanting, wrong
 
 PUBLISHERS = ("paris-sensors", "bob-phone", "bob-wrist", "bob-health-capsule")
 SUBJECTS = tuple(name for name in CLIENTS if name not in PUBLISHERS)
@@ -24,16 +24,16 @@ def city(scope: str = "global", want: str = "global", **more: Any) -> Domain:
 
 
 @pytest.fixture(scope="module")
-def paris(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Played, DataFrame]:
+def paris(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[ContractsPlayed, DataFrame]:
     made = played(city(), tmp_path_factory.mktemp("paris"), STORY, SUBJECTS)
     return made, tables.events(spark, made.journal).cache()
 
 
-def _given(paris: tuple[Played, DataFrame], policies: Policies, askers: tuple[Asker, ...] = ASKERS) -> Gets:
+def _given(paris: tuple[ContractsPlayed, DataFrame], policies: Policies, askers: tuple[Asker, ...] = ASKERS) -> Gets:
     return given(view(paris[1], policies, askers))
 
 
-def test_as_it_stood(paris: tuple[Played, DataFrame]) -> None:
+def test_as_it_stood(paris: tuple[ContractsPlayed, DataFrame]) -> None:
     got = paris[0].got
     seen = {name: [topic for topic, *_ in several] for (name, _), several in got.items()}
     assert seen["city-emergency"].count("paris/bob/location") == 2
@@ -42,13 +42,15 @@ def test_as_it_stood(paris: tuple[Played, DataFrame]) -> None:
 
 
 @pytest.mark.recorded
-def test_as_it_stands_everything_is_worked_out_again(paris: tuple[Played, DataFrame], tmp_path: Path) -> None:
+def test_as_it_stands_everything_is_worked_out_again(paris: tuple[ContractsPlayed, DataFrame], tmp_path: Path) -> None:
     same = city(assertions=[{"can": "bob-phone to free-air"}])
     assert not wrong(_given(paris, judged_by(same, tmp_path, paris[0].journal)), paris[0].got)
 
 
 @pytest.mark.recorded
-def test_a_draft_without_contracts_gives_what_was_published(paris: tuple[Played, DataFrame], tmp_path: Path) -> None:
+def test_a_draft_without_contracts_gives_what_was_published(
+    paris: tuple[ContractsPlayed, DataFrame], tmp_path: Path
+) -> None:
     plain = judged_by(city(contracts=None, quality=None), tmp_path, paris[0].journal)
     found = _given(paris, plain, (Asker("curious"), Asker("ads")))
     everything = [(one[1], json.dumps(one[2]).encode(), 1, ()) for one in STORY if isinstance(one, tuple)]
@@ -59,7 +61,7 @@ def test_a_draft_without_contracts_gives_what_was_published(paris: tuple[Played,
 
 @pytest.mark.recorded
 def test_a_draft_with_another_contract_binds_what_came_from_other_nodes(
-    paris: tuple[Played, DataFrame], tmp_path: Path
+    paris: tuple[ContractsPlayed, DataFrame], tmp_path: Path
 ) -> None:
     """It is not known there who published; nothing may pass unbound for that."""
     rules = {"rule": {"purpose": "health", "degrade": [{"keep": ["pm"]}]}}

@@ -21,8 +21,8 @@ from penstock.pipeline.stages.stage import EventKey
 from penstock.pipeline.state.rows import event_of, rows_of
 from penstock.pipeline.state.scope import Scope
 from penstock.policy.statements.elements.element import ElementError
-from tests.support.generators.judging import Joined, Views, differences
-from tests.support.memory.recording import Written, record
+from tests.support.generators.judging import StatementPlays, Views
+from tests.support.memory.recording import Written, differences, record
 
 
 def governed(folder: Path, policies: Policies, askers: tuple[Asker, ...], at_rest: bool = False) -> Views:
@@ -49,7 +49,7 @@ def governed(folder: Path, policies: Policies, askers: tuple[Asker, ...], at_res
 
 
 def test_random_policies_do_with_recorded_events_what_they_did_on_nodes(tmp_path: Path) -> None:
-    joined = Joined(60, Random())
+    joined = StatementPlays(60, Random())
     journal, delivered = joined.played(tmp_path)
     found = governed(journal.folder, as_it_stood(journal.folder), tuple(map(Asker, joined.subjects)))
     wrong = differences(found, delivered)

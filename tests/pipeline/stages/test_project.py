@@ -17,7 +17,7 @@ from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
 from penstock.wire.packet import Publish
-from tests.support.memory.joined import Joined
+from tests.support.memory.node import MemoryNode
 from tests.support.memory.recording import Views, Written, differences, viewed
 from tests.support.memory.sparkplug import encode
 from tests.support.spark.replays import Replaying
@@ -72,7 +72,7 @@ def _metric(draw: random.Random, kind: str, name: str) -> dict[str, Any]:
 
 def played(domain: Domain, folder: Path, seed: int) -> Views:
     """Publish it all at a node that records, and return what subjects got."""
-    joined = Joined(whole=ensemble(domain))
+    joined = MemoryNode(whole=ensemble(domain))
     joined.node.recorder = Recorder()
     publishers = {name: joined.connect(name) for name in ("gateway", "e0")}
     readers = {name: joined.connect(name) for name in SUBJECTS}

@@ -14,17 +14,17 @@ from penstock.pipeline.jobs.stream import Stream, start
 from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
-from tests.support.generators.judging import Joined, Views, differences
-from tests.support.memory.recording import Written
+from tests.support.generators.judging import StatementPlays, Views
+from tests.support.memory.recording import Written, differences
 
 pytestmark = pytest.mark.recorded
 
-Recorded = tuple[Joined, Written, Views]
+Recorded = tuple[StatementPlays, Written, Views]
 
 
 @pytest.fixture(scope="module", params=["trees", "cycles"])
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    joined = Joined(60, Random(), watched=True, cyclic=request.param == "cycles")
+    joined = StatementPlays(60, Random(), watched=True, cyclic=request.param == "cycles")
     return joined, *joined.played(tmp_path_factory.mktemp("statements") / "journal")
 
 
@@ -37,12 +37,12 @@ def viewed(view: DataFrame) -> Views:
     return views
 
 
-def check(found: Views, joined: Joined, delivered: Views) -> None:
+def check(found: Views, joined: StatementPlays, delivered: Views) -> None:
     wrong = differences(found, delivered)
     assert not wrong, f"{wrong[0]}\n{joined.told(wrong[0].split()[0])}"
 
 
-def askers(joined: Joined) -> tuple[Asker, ...]:
+def askers(joined: StatementPlays) -> tuple[Asker, ...]:
     return tuple(map(Asker, joined.subjects))
 
 

@@ -22,7 +22,7 @@ from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
 from tests.support.scenes.air_capsules import NOON
-from tests.support.scenes.contracts import Gets, Left, Played, Said, played
+from tests.support.scenes.contracts import ContractsPlayed, Gets, Left, Said, played
 
 pytestmark = pytest.mark.recorded
 
@@ -145,7 +145,7 @@ RETAINED = {*((name, False) for name in SUBJECTS), ("late", True), ("open", True
 """What comes later is retained as it was; no mean is."""
 
 
-def _scene(folder: Path, seed: int, **more: Any) -> Played:
+def _scene(folder: Path, seed: int, **more: Any) -> ContractsPlayed:
     when: dict[str, Any] = {"start": float(NOON), "every": 25, "ticks": 0.1, "expiry": _expiry, "retain": _retain}
     made = played(hall(**more), folder, story(seed, 60), SUBJECTS, **when)
     got = {

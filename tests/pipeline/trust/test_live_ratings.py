@@ -65,9 +65,9 @@ def saying(body: bytes, code: int = 200) -> Iterator[str]:
 
 
 ANSWERS: list[tuple[str, bytes, int, str]] = [
-    ("not JSON", b"<html>", 200, "says something else"),
-    ("another object", b"{}", 200, "says something else"),
-    ("a list", b"[]", 200, "says something else"),
+    ("not JSON", b"<html>", 200, "did not answer with the ratings of a node"),
+    ("another object", b"{}", 200, "did not answer with the ratings of a node"),
+    ("a list", b"[]", 200, "did not answer with the ratings of a node"),
     ("no trust", b'{"node": "b2", "trust": null}', 200, "node `b2` has no trust"),
     (
         "less than nothing",
@@ -75,7 +75,7 @@ ANSWERS: list[tuple[str, bytes, int, str]] = [
         200,
         "evidence is of numbers from 0 on",
     ),
-    ("an error", b"", 500, "does not say what its node holds"),
+    ("an error", b"", 500, "cannot be asked for the ratings of its node"),
 ]
 
 

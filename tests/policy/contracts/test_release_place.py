@@ -1,7 +1,9 @@
 """Where privacy filters are evaluated: every combination, against a direct reading of the paper's predicate."""
 
 import json
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -12,9 +14,7 @@ from penstock.policy.contracts.release_place import (
     MAX_ACE,
     Circumstance,
     FilterPlace,
-    SimpleFilter,
     ace_digest,
-    evaluate,
     must_evaluate,
     place,
     read_ace,
@@ -44,6 +44,34 @@ def test_the_predicate_is_the_first_node_that_knows_both(at: Circumstance) -> No
     predicate = p and ((s1 and (la or not ls)) or (not la and ls))
     assert must_evaluate(at) == predicate == knows_both_first(*at)
     assert (place(at) is FilterPlace.EVALUATE) == predicate
+
+
+class SimpleFilter(NamedTuple):
+    """A simple filter of a subscription, which is the conjunction of such."""
+
+    id: str
+    is_privacy: bool
+    holds: Callable[[], bool]
+
+
+def evaluate(filters: Sequence[SimpleFilter], at: Circumstance, ace: Collection[str]) -> tuple[bool, str]:
+    """Return whether a publication satisfies a subscription (Algorithm 1) where nodes do what `place` says."""
+    found = not at.is_private
+    for one in filters:
+        if one.is_privacy:
+            found = True
+            match place(at):
+                case FilterPlace.SKIP:
+                    continue
+                case FilterPlace.REFUSE:
+                    return False, "no node knows both the advertisement and the subscription: both are local"
+                case FilterPlace.ENABLED:
+                    if one.id not in ace:
+                        return False, "the producer's node has not enabled access for this subscription"
+                    continue
+        if not one.holds():
+            return False, f"`{one.id}` does not hold"
+    return (True, "") if found else (False, "the publication is private, and the subscription guarantees nothing")
 
 
 def paper(filters: list[SimpleFilter], at: Circumstance, ace: set[str]) -> bool:

@@ -1,6 +1,7 @@
 """Requests and responses in XML and JSON, versions of policies, patterns."""
 
 import json
+from xml.sax.saxutils import quoteattr
 
 import pytest
 
@@ -12,7 +13,6 @@ from penstock.policy.xacml import (
     XacmlRequest,
     read_request,
     read_request_json,
-    show_request,
     show_response,
     show_response_json,
 )
@@ -21,6 +21,7 @@ from penstock.policy.xacml.forms.short import from_plain
 from penstock.policy.xacml.forms.xml import read_xml, show_xml
 from penstock.policy.xacml.names import ACTION, CORE, INTEGER, RESOURCE, STRING, SUBJECT
 from penstock.policy.xacml.request import Context
+from penstock.policy.xacml.response import show_category
 from penstock.policy.xacml.tree import LiteralValue
 from penstock.policy.xacml.values.values import SHORT_TYPES, XPathExpression
 from penstock.policy.xacml.values.versions import check_pattern, is_wanted
@@ -47,6 +48,21 @@ ASKS = f"""<?xml version="1.0"?>
   </Attributes>
   <MultiRequests><RequestReference><AttributesReference ReferenceId="s"/></RequestReference></MultiRequests>
 </Request>"""
+
+
+def show_request(request: XacmlRequest) -> str:
+    """Return a request as XML."""
+    lists, combined = (str(flag).lower() for flag in (request.returns_policies, request.is_combined))
+    lines = [f'<Request xmlns="{CORE}" ReturnPolicyIdList="{lists}" CombinedDecision="{combined}">']
+    for category in request.categories:
+        lines += (f"  {line}" for line in show_category(category))
+    if request.references:
+        lines.append("  <MultiRequests>")
+        for reference in request.references:
+            named = "".join(f"<AttributesReference ReferenceId={quoteattr(one)}/>" for one in reference)
+            lines.append(f"    <RequestReference>{named}</RequestReference>")
+        lines.append("  </MultiRequests>")
+    return "\n".join([*lines, "</Request>", ""])
 
 
 def test_a_request_is_the_same_written_and_read_again() -> None:

@@ -28,7 +28,7 @@ EXECUTORS = ("spark",)
 
 
 @dataclass(frozen=True)
-class Case:
+class ConditionCase:
     """One case."""
 
     file: str
@@ -58,10 +58,10 @@ class Case:
 
 
 @cache
-def cases() -> list[Case]:
+def cases() -> list[ConditionCase]:
     """All cases of values."""
     files = sorted(path for path in FOLDER.glob("*.yaml") if path.name != "mistakes.yaml")
-    return [Case(path.stem, **case) for path in files for case in yaml.safe_load(path.read_text("utf-8"))]
+    return [ConditionCase(path.stem, **case) for path in files for case in yaml.safe_load(path.read_text("utf-8"))]
 
 
 def expected_value(written: Any) -> Value:
@@ -100,6 +100,18 @@ def same(left: Value, right: Value) -> bool:
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     return equal(left, right) if not isinstance(left, Failure) else left == right
+
+
+SCHEMA: dict[str, Any] = {
+    "temperature": "double",
+    "count": "int",
+    "name": "string",
+    "open": "bool",
+    "at": "timestamp",
+    "tags": ["string"],
+    "room": {"floor": "int", "name": "string"},
+}
+"""The attributes of `declared()`, as a domain file writes them."""
 
 
 def declared() -> RecordType:

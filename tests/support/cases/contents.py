@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[2] / "cases" / "content"
 
 
 @dataclass(frozen=True)
-class Case:
+class ContentCase:
     """One case."""
 
     file: str
@@ -63,10 +63,10 @@ def says(reason: str, expected: str) -> bool:
 
 
 @cache
-def cases() -> list[Case]:
+def cases() -> list[ContentCase]:
     """All cases of payloads."""
     files = ["json.yaml", "xml.yaml", "sparkplug.yaml", "looking.yaml"]
-    return [Case(name.removesuffix(".yaml"), **case) for name in files for case in load(name)]
+    return [ContentCase(name.removesuffix(".yaml"), **case) for name in files for case in load(name)]
 
 
 def load(name: str) -> Any:

@@ -26,7 +26,7 @@ _CLIENT_ONLY = frozenset({kinds.CONNECT, kinds.SUBSCRIBE, kinds.UNSUBSCRIBE, kin
 _SERVER_ONLY = frozenset({kinds.CONNACK, kinds.SUBACK, kinds.UNSUBACK, kinds.PINGRESP})
 
 
-class Case(msgspec.Struct, frozen=True):
+class PacketCase(msgspec.Struct, frozen=True):
     """One packet on the wire and what must become of it: just one of `packet` and `error` is set."""
 
     title: str
@@ -54,15 +54,15 @@ class Case(msgspec.Struct, frozen=True):
 
 
 @cache
-def all_cases() -> tuple[Case, ...]:
+def all_cases() -> tuple[PacketCase, ...]:
     return tuple(case for path in sorted(FOLDER.glob("*.yaml")) for case in _read(path))
 
 
-def valid_cases() -> tuple[Case, ...]:
+def valid_cases() -> tuple[PacketCase, ...]:
     return tuple(case for case in all_cases() if case.packet is not None)
 
 
-def invalid_cases() -> tuple[Case, ...]:
+def invalid_cases() -> tuple[PacketCase, ...]:
     return tuple(case for case in all_cases() if case.error is not None)
 
 
@@ -83,7 +83,7 @@ def parse_bytes(text: str) -> bytes:
     return bytes(out)
 
 
-def _read(path: Path) -> Iterator[Case]:
+def _read(path: Path) -> Iterator[PacketCase]:
     for raw in yaml.safe_load(path.read_text()):
         versions = raw.pop("versions", None) or [raw.pop("version")]
         for version in versions:
@@ -102,7 +102,7 @@ def _case(
     direction: str | None = None,
     clauses: tuple[str, ...] = (),
     canonical: bool = True,
-) -> Case:
+) -> PacketCase:
     data = parse_bytes(bytes)
     if (packet is None) == (error is None):
         raise ValueError("a case has either `packet` or `error`")
@@ -112,7 +112,7 @@ def _case(
         direction = _usual_direction(data[0] >> 4)
     if direction not in ("client", "server", "both"):
         raise ValueError(f"direction is `{direction}`")
-    return Case(
+    return PacketCase(
         title=title,
         version=version,
         data=data,

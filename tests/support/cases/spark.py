@@ -18,7 +18,7 @@ from penstock.pipeline.spark.policies import Asker
 from penstock.wire.packet import Publish
 from penstock.wire.stream import StreamDecoder
 from tests.support.cases.stages import _VERBS, Case, Player
-from tests.support.memory.joined import Client
+from tests.support.memory.node import Client
 from tests.support.memory.recording import Written
 
 Message = tuple[str, bytes]

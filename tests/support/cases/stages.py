@@ -67,7 +67,7 @@ from penstock.wire.packet import (
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
 from tests.support.cases.packets import packet_of
-from tests.support.memory.joined import Client, Joined
+from tests.support.memory.node import Client, MemoryNode
 from tests.support.memory.sparkplug import encode
 from tests.support.models.invariants import check_node
 
@@ -119,7 +119,7 @@ class Player:
         self._folder = folder
         self._clients: dict[str, Client] = {}
         rights = self._acl(case.acl) if case.acl else None
-        self.joined = Joined(LimitSettings(**case.limits), rights, durable, whole=_ensemble(case.domain))
+        self.joined = MemoryNode(LimitSettings(**case.limits), rights, durable, whole=_ensemble(case.domain))
         overlay.prepare(self.joined.node)
 
     def play(self) -> None:

@@ -26,7 +26,7 @@ PATTERNS = ("readwrite %c/#", "read +", "deny a", "write #")
 
 
 @dataclass(frozen=True)
-class Play:
+class BrokeringPlay:
     """A domain as the file writes it, rights by node, and what is published: device, node, topic, payload, QoS."""
 
     plain: dict[str, Any]
@@ -37,7 +37,7 @@ class Play:
 
 
 @st.composite
-def plays(draw: st.DrawFn, cyclic: bool = False) -> Play:
+def plays(draw: st.DrawFn, cyclic: bool = False) -> BrokeringPlay:
     """A scene of `random_domains` with more to decide; devices may advertise by themselves too."""
     scene = draw(scenes(cyclic=cyclic, most_publications=6))
     plain = yaml.safe_load(domain_text(scene.domain))
@@ -61,16 +61,16 @@ def plays(draw: st.DrawFn, cyclic: bool = False) -> Play:
     ]
     own = st.tuples(st.sampled_from(list(plain["clients"])), st.sampled_from(FILTERS), st.sampled_from(CONDITIONS))
     advertised = draw(st.lists(own, max_size=1))
-    return Play(plain, acls, tuple(published), tuple(advertised))
+    return BrokeringPlay(plain, acls, tuple(published), tuple(advertised))
 
 
 def _encoded(topic: str, payload: str) -> tuple[str, bytes]:
     return topic, payload.encode()
 
 
-def gathered(count: int, strategy: st.SearchStrategy[Play]) -> list[Play]:
+def gathered(count: int, strategy: st.SearchStrategy[BrokeringPlay]) -> list[BrokeringPlay]:
     """So many plays, others each time."""
-    found: list[Play] = []
+    found: list[BrokeringPlay] = []
 
     @settings(
         max_examples=count,
@@ -80,17 +80,17 @@ def gathered(count: int, strategy: st.SearchStrategy[Play]) -> list[Play]:
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
-    def gather(play: Play) -> None:
+    def gather(play: BrokeringPlay) -> None:
         found.append(play)
 
     gather()
     return found
 
 
-class Joined:
+class BrokeringPlays:
     """Plays joined into one domain, each by itself in it."""
 
-    def __init__(self, plays: list[Play], folder: Path) -> None:
+    def __init__(self, plays: list[BrokeringPlay], folder: Path) -> None:
         self.folder = folder
         self._plays = plays
         self.published = [
@@ -108,7 +108,7 @@ class Joined:
             self._join(at, play)
         self.domain = Domain.model_validate(self.plain)
 
-    def _join(self, at: int, play: Play) -> None:
+    def _join(self, at: int, play: BrokeringPlay) -> None:
         plain = yaml.safe_load(re.sub(r"\b[ndm]\d\b", lambda found: _named(at, found[0]), yaml.safe_dump(play.plain)))
         table = {key: rules for key, rules in plain["brokering"].items() if key != "types"}
         for node in plain["nodes"].values():

@@ -104,7 +104,7 @@ def _rule(random: Random) -> str:
 
 
 @dataclass(frozen=True)
-class Play:
+class StatementPlay:
     """A domain as the file writes it, and what is done, step by step."""
 
     plain: dict[str, Any]
@@ -112,7 +112,7 @@ class Play:
     vouched: list[str]
 
 
-def play(random: Random, watched: bool = False, cyclic: bool = False) -> Play:
+def play(random: Random, watched: bool = False, cyclic: bool = False) -> StatementPlay:
     """One to three nodes in a line, or in a ring; publishers `p`, subjects `s`. There may be monitors."""
     nodes = [f"n{at}" for at in range(random.choice((1, 2, 2, 3)))]
     clients: dict[str, dict[str, Any]] = {name: {"node": random.choice(nodes)} for name in ("p0", "p1", "s0", "s1")}
@@ -140,7 +140,9 @@ def play(random: Random, watched: bool = False, cyclic: bool = False) -> Play:
     for at, name in enumerate(random.sample(list(clients), random.choice((0, 1, 2))) if watched else ()):
         ends = (name, clients[name]["node"]) if name in PUBLISHERS else (clients[name]["node"], name)
         plain["monitors"][f"m{at + 5}"] = {"link": " -> ".join(ends), "states": random.choice(MONITORS)}
-    return Play(plain, list(_steps(random, nodes, list(clients))), random.sample(list(clients), random.choice((0, 1))))
+    return StatementPlay(
+        plain, list(_steps(random, nodes, list(clients))), random.sample(list(clients), random.choice((0, 1)))
+    )
 
 
 def _steps(random: Random, nodes: list[str], clients: list[str]) -> Iterator[dict[str, Any]]:
@@ -156,7 +158,7 @@ def _steps(random: Random, nodes: list[str], clients: list[str]) -> Iterator[dic
         yield {"do": "publish", "client": random.choice(PUBLISHERS), **said, "policy": attached}
 
 
-class Joined:
+class StatementPlays:
     """Plays joined into one domain, each by itself in it."""
 
     def __init__(self, count: int, random: Random, watched: bool = False, cyclic: bool = False) -> None:
@@ -241,13 +243,3 @@ def _do(rehearsal: Rehearsal, do: str, **step: Any) -> None:
             payload = step["payload"].encode()
             rehearsal.publish(step["client"], step["topic"], payload, step["qos"], policy=step["policy"])
             rehearsal.run()
-
-
-def differences(found: Views, expected: Views) -> list[str]:
-    """What is not the same, in words."""
-    return [
-        f"{subject} at {node}: the view has {found.get((subject, node), [])},"
-        f" live it was {expected.get((subject, node), [])}"
-        for subject, node in sorted(found.keys() | expected.keys())
-        if found.get((subject, node), []) != expected.get((subject, node), [])
-    ]

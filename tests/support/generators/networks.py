@@ -53,7 +53,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Scene:
+class NetworkScene:
     """A network, who wants what, who advertises what, and what is published."""
 
     domain: Domain
@@ -77,7 +77,7 @@ class Scene:
 
 
 @st.composite
-def scenes(draw: st.DrawFn, cyclic: bool, modes: tuple[str, ...] = MODES, one_mode: bool = False) -> Scene:
+def scenes(draw: st.DrawFn, cyclic: bool, modes: tuple[str, ...] = MODES, one_mode: bool = False) -> NetworkScene:
     nodes = draw(st.integers(2, 5))
     pairs = [(number, draw(st.integers(0, number - 1))) for number in range(1, nodes)]
     if cyclic:
@@ -88,7 +88,7 @@ def scenes(draw: st.DrawFn, cyclic: bool, modes: tuple[str, ...] = MODES, one_mo
     wish = st.builds(Wish, st.integers(0, nodes - 1), st.sampled_from(FILTERS), st.sampled_from(CONDITIONS))
     payload = st.sampled_from([msgspec.json.encode(content) for content in CONTENTS])
     publication = st.tuples(st.integers(0, nodes - 1), st.sampled_from(TOPICS), payload)
-    return Scene(
+    return NetworkScene(
         network(pairs, chosen, nodes, draw(st.sampled_from((None, SMALL_PACKETS)))),
         tuple(chosen),
         tuple(draw(st.lists(wish, min_size=1, max_size=6))),
@@ -97,7 +97,7 @@ def scenes(draw: st.DrawFn, cyclic: bool, modes: tuple[str, ...] = MODES, one_mo
     )
 
 
-def begin(scene: Scene) -> Rehearsal:
+def begin(scene: NetworkScene) -> Rehearsal:
     rehearsal = Rehearsal(scene.domain, ensemble(scene.domain))
     for name in scene.domain.clients:
         rehearsal.connect(name)

@@ -1,7 +1,8 @@
 """What nodes without sockets record, as a journal on disk; and what subjects got, to hold views against it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -73,7 +74,7 @@ def viewed(view: DataFrame) -> Views:
     return views
 
 
-def differences(found: Views, expected: Views) -> list[str]:
+def differences(found: Mapping[tuple[str, str], list[Any]], expected: Mapping[tuple[str, str], list[Any]]) -> list[str]:
     """What is not the same, in words."""
     return [
         f"{subject} at {node}: the view has {found.get((subject, node), [])},"

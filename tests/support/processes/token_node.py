@@ -94,7 +94,7 @@ def issued(node: str, client: str, seconds: int = 3600, **changes: Any) -> str:
     return issue(replace(claims, **changes), key_of(node)).text.decode()
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     headers: http.client.HTTPMessage
     body: bytes
@@ -104,12 +104,14 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def send(node: LiveNode, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+def send(
+    node: LiveNode, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+) -> HttpAnswer:
     connection = http.client.HTTPConnection(HOST, node.ports("http")[0], timeout=PATIENCE)
     try:
         connection.request(method, path, body, dict(headers or {}))
         found = connection.getresponse()
-        return Answer(found.status, found.headers, found.read())
+        return HttpAnswer(found.status, found.headers, found.read())
     finally:
         connection.close()
 
@@ -119,7 +121,7 @@ def basic(user: str, password: str) -> str:
     return f"Basic {base64.b64encode(said.encode()).decode()}"
 
 
-def ask(node: LiveNode, user: str, password: str | None = None, **parameters: str) -> Answer:
+def ask(node: LiveNode, user: str, password: str | None = None, **parameters: str) -> HttpAnswer:
     """Ask for a token with Basic authentication; the password is the user's unless given."""
     said = urlencode({"grant_type": "client_credentials", **parameters}).encode()
     headers = {"Authorization": basic(user, USERS.get(user, "") if password is None else password)}

@@ -27,7 +27,7 @@ Left = dict[tuple[str, str, bytes], list[int | None]]
 """By subject, topic and payload, for how many seconds messages were still good."""
 
 
-class Played(NamedTuple):
+class ContractsPlayed(NamedTuple):
     """What was played: its journal, and what clients got."""
 
     journal: Path
@@ -45,7 +45,7 @@ def played(
     ticks: float = math.inf,
     expiry: Callable[[int], int | None] = lambda number: None,
     retain: Callable[[int], bool] = lambda number: False,
-) -> Played:
+) -> ContractsPlayed:
     """Play what clients say, one after the other; a number is a pause in seconds. After `every` so many of them, the
     journal has new files. Nodes look at the time each so many seconds, `ticks`; `expiry` says for how many the message
     of a number is good, and `retain` whether it is to be retained.
@@ -79,7 +79,7 @@ def played(
             told = (message.topic, message.payload, message.qos, message.properties)
             got.setdefault((subject, message.node), []).append(told)
             left.setdefault((subject, message.topic, message.payload), []).append(message.expiry)
-    return Played(journal.folder, got, left)
+    return ContractsPlayed(journal.folder, got, left)
 
 
 def _wait(rehearsal: Rehearsal, seconds: float, ticks: float) -> None:

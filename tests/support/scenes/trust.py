@@ -51,7 +51,7 @@ def trusted(**more: Any) -> Domain:
 
 
 @dataclass(frozen=True)
-class Played:
+class TrustPlayed:
     """What happened: its journal, what subjects got, and the nodes as they are now."""
 
     journal: Path
@@ -59,7 +59,7 @@ class Played:
     rehearsal: Rehearsal
 
 
-def play(folder: Path, random: Random, domain: Domain | None = None, steps: int = 80) -> Played:
+def play(folder: Path, random: Random, domain: Domain | None = None, steps: int = 80) -> TrustPlayed:
     """Random publications and ratings; subjects subscribe to every topic by its name."""
     domain = domain or trusted()
     rehearsal = Rehearsal(domain, ensemble(domain))
@@ -83,4 +83,4 @@ def play(folder: Path, random: Random, domain: Domain | None = None, steps: int 
         rehearsal.run()
     journal = Written(folder)
     journal.add_all(rehearsal.nodes.values(), journal.keep(domain))
-    return Played(folder, delivered(rehearsal, SUBJECTS), rehearsal)
+    return TrustPlayed(folder, delivered(rehearsal, SUBJECTS), rehearsal)

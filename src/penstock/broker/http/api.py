@@ -22,7 +22,7 @@ from penstock.broker.http.answers.drafts import MaskedDomain
 from penstock.broker.http.answers.flows import FlowAnswers
 from penstock.broker.http.answers.status import RatingSnapshot
 from penstock.broker.http.audit import AuditLog
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Error
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Error, read_body
 from penstock.broker.http.processes import Turns
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.broker.identity.logins import Logins
@@ -189,7 +189,7 @@ class Api:
                 _require(api_request.caller, endpoint.right)
                 if endpoint.method == "POST":
                     api_request = api_request._replace(
-                        body=await read_body(request, MAX_BODY if endpoint.right else MAX_LOGIN_BODY)
+                        body=await read_body(request, MAX_BODY if endpoint.right else MAX_LOGIN_BODY, BODY_SECONDS)
                     )
                 result = await (
                     _until_disconnected(request, endpoint.handler(api_request))
@@ -271,17 +271,3 @@ def error_response(error: ApiError) -> Response:
     if error.later:
         headers["Retry-After"] = str(error.later)
     return Response(msgspec.json.encode(Error(str(error))), error.status, headers, _JSON)
-
-
-async def read_body(request: Request, most: int) -> bytes:
-    """Read the body, within limits of size and time."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise ApiError(f"more than {most} bytes", 413)
-    except TimeoutError:
-        raise ApiError("the body does not come", 408) from None
-    return bytes(body)

@@ -1,10 +1,12 @@
 """Endpoints of the admin API: path, needed right, parameters and answer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.datastructures import QueryParams
+from starlette.requests import Request
 
 from penstock.domain.schema.admin import Right
 from penstock.model.errors import PenstockError
@@ -25,6 +27,20 @@ class ApiError(PenstockError):
         self.status = status
         self.later = later
         """Seconds to wait before another try; 0: that does not help."""
+
+
+async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
+    """Return the body of a request; raise `ApiError` if it is longer, or does not come in time."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > max_bytes:
+                    raise ApiError(f"more than {max_bytes} bytes", 413)
+    except TimeoutError:
+        raise ApiError("the body does not come", 408) from None
+    return bytes(body)
 
 
 class Caller(NamedTuple):

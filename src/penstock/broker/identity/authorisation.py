@@ -3,7 +3,6 @@
 `POST /token` (RFC 6749 §4.4), `GET /keys` (RFC 7517), `GET /.well-known/oauth-authorization-server` (RFC 8414).
 """
 
-import asyncio
 import base64
 import time
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from penstock.broker.http.endpoint import ApiError, read_body
 from penstock.broker.identity.logins import LoginRefused, Logins
 from penstock.engine.trust.tokens import OWN, Tokens
 from penstock.policy.tokens.errors import TokenError, show
@@ -186,17 +186,10 @@ def _nothing() -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    body = bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_BODY:
-                    why = f"more than {MAX_BODY} bytes"
-                    raise TokenRefusal("invalid_request", why, 413, {"Connection": "close"})
-    except TimeoutError:
-        raise TokenRefusal("invalid_request", "the body does not come", 408, {"Connection": "close"}) from None
-    return bytes(body)
+        return await read_body(request, MAX_BODY, BODY_SECONDS)
+    except ApiError as error:
+        raise TokenRefusal("invalid_request", str(error), error.status, {"Connection": "close"}) from None
 
 
 def read_request(request: Request, body: bytes) -> TokenRequest:

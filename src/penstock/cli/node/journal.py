@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.exit_codes import EXIT_ERROR, EXIT_USAGE
-from penstock.cli.parsers import command_parser
-from penstock.cli.table import print_table
+from penstock.cli.parsers import command_parser, time_argument
+from penstock.cli.table import payload_text, print_table
 from penstock.domain import read
 from penstock.model.errors import PenstockError, TopicError
 from penstock.model.topic import parse_filter
@@ -28,8 +28,6 @@ Exit code: 0, 1 if the journal cannot be read, 2 for bad arguments, 3 if the dom
 """
 _POLL_SECONDS = 0.3
 _MAX_TOPICS = 10
-_MAX_PAYLOAD = 200
-"""Bytes of a payload that are shown."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,8 +42,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--topic", metavar="FILTER", help="only events on these topics")
         command.add_argument("--client", metavar="NAME", help="only what this client sent or got, by client id or name")
         command.add_argument("--effect", choices=["pass", "suppress"], help="only events that passed, or did not")
-    show.add_argument("--from", dest="since", type=_time, metavar="TIME", help="only events from this time on (UTC)")
-    show.add_argument("--to", dest="until", type=_time, metavar="TIME", help="only events before this time (UTC)")
+    show.add_argument(
+        "--from", dest="since", type=time_argument, metavar="TIME", help="only events from this time on (UTC)"
+    )
+    show.add_argument(
+        "--to", dest="until", type=time_argument, metavar="TIME", help="only events before this time (UTC)"
+    )
     show.add_argument("--limit", type=_count, metavar="N", help="no more than N events")
     _command(commands, "stats", "figures of each node: rows, bytes, files, events per second, topics, denials, gaps")
     compact = _command(commands, "compact", "make Parquet files of sealed segments")
@@ -69,14 +71,6 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"`{text}` is not a number")
     return int(text)
-
-
-def _time(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a time such as 2026-01-31T12:00") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def main(argv: list[str]) -> int:
@@ -203,7 +197,7 @@ def _in_words(row: dict[str, Any]) -> Iterator[str]:
     whence = whence or f"from {publisher}"
     flags = f"QoS {row['qos']}" + (", retained" if row["retain"] else "")
     yield f"{_stamp(row['time'])} {row['node']} #{row['seq']} {row['topic']} {whence} by {row['link_type']}, {flags}"
-    yield f"    {_shown(row['payload'])}"
+    yield f"    {payload_text(row['payload'])}"
     rule = f" by {row['rule']}" if row["rule"] else ""
     reason = f": {row['reason']}" if row["reason"] else ""
     yield f"    {row['stage']}: {row['effect']}{rule}{reason}"
@@ -212,13 +206,6 @@ def _in_words(row: dict[str, Any]) -> Iterator[str]:
             f"{receiver['entity']} (QoS {min(receiver['qos'], row['qos'])})" for receiver in row["reached"]
         )
         yield f"    reached {names or 'nobody'}"
-
-
-def _shown(payload: bytes) -> str:
-    text = _text(payload)
-    if text is None or not text.isprintable():
-        return f"{len(payload)} bytes: {payload[:32].hex(' ')}{' ...' if len(payload) > 32 else ''}"
-    return text if len(text) <= _MAX_PAYLOAD else f"{text[:_MAX_PAYLOAD]} ... ({len(payload)} bytes)"
 
 
 def _text(payload: bytes) -> str | None:

@@ -8,16 +8,14 @@ from pathlib import Path
 
 from penstock.broker.store.persisted import Selection, plain
 from penstock.broker.store.store import Store, StoreError
-from penstock.cli.parsers import command_parser
-from penstock.cli.table import print_table
+from penstock.cli.parsers import command_parser, time_argument
+from penstock.cli.table import payload_text, print_table
 from penstock.engine.ledger import Persisted
 
 _EPILOG = """\
 A running node locks its store: use its admin address then, at /api/persisted.
 Exit code: 0, 1 if the store cannot be opened, 2 for bad arguments.
 """
-_MAX_PAYLOAD = 200
-"""Characters of a payload that a table shows."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -28,8 +26,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="the store of a node")
     parser.add_argument("--collection", metavar="NAME", help="only of this collection")
-    parser.add_argument("--since", type=_time, metavar="TIME", help="only from this time on (UTC unless it says)")
-    parser.add_argument("--until", type=_time, metavar="TIME", help="only before this time")
+    parser.add_argument(
+        "--since", type=time_argument, metavar="TIME", help="only from this time on (UTC unless it says)"
+    )
+    parser.add_argument("--until", type=time_argument, metavar="TIME", help="only before this time")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print each as a line of JSON, with its whole payload")
     how.add_argument("--collections", action="store_true", help="print how many each collection has")
@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
-    selection = Selection(options.collection, options.since or float("-inf"), options.until or float("inf"))
+    selection = Selection(options.collection, _seconds(options.since, "-inf"), _seconds(options.until, "inf"))
     if not options.store.is_file():
         raise StoreError(f"there is no store `{options.store}`")
     store = Store(options.store, "full")
@@ -48,6 +48,10 @@ def main(argv: list[str]) -> int:
     finally:
         store.close()
     return 0
+
+
+def _seconds(when: datetime | None, otherwise: str) -> float:
+    return float(otherwise) if when is None else when.timestamp()
 
 
 def _show(store: Store, selection: Selection, options: argparse.Namespace) -> None:
@@ -66,22 +70,4 @@ def _show(store: Store, selection: Selection, options: argparse.Namespace) -> No
 
 def _row(row: Persisted) -> tuple[str, ...]:
     when = datetime.fromtimestamp(row.time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return when, row.collection, row.policy, row.topic, _shown(row.payload)
-
-
-def _shown(payload: bytes) -> str:
-    """Return a payload as text on one line, with terminal control characters escaped."""
-    try:
-        text = payload.decode()
-    except UnicodeDecodeError:
-        return f"{len(payload)} bytes: {payload[:32].hex(' ')}{' ...' if len(payload) > 32 else ''}"
-    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-    return text if len(text) <= _MAX_PAYLOAD else f"{text[:_MAX_PAYLOAD]} ... ({len(payload)} bytes)"
-
-
-def _time(text: str) -> float:
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a time such as 2026-05-01 or 2026-05-01T12:30") from None
-    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
+    return when, row.collection, row.policy, row.topic, payload_text(row.payload)

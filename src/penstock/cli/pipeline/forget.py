@@ -2,12 +2,11 @@
 
 import argparse
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.parsers import command_parser
+from penstock.cli.parsers import command_parser, time_argument
 from penstock.cli.pipeline.shared import add_master, run_job
 from penstock.cli.table import print_table
 from penstock.pipeline.jobs.forget import forget
@@ -20,20 +19,14 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments.
 """
 
 
-def _time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a time, as 2026-01-31T08:00:00Z, found `{text}`") from None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "pipeline forget", "Delete rows from tables whose retention, set by contracts, has ended.", _EPILOG
     )
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="where the tables are")
-    parser.add_argument("--at", type=_time, metavar="TIME", help="what is to be deleted by then (default: by now)")
+    parser.add_argument(
+        "--at", type=time_argument, metavar="TIME", help="what is to be deleted by then (default: by now)"
+    )
     add_master(parser)
     return parser
 

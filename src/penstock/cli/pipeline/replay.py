@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.exit_codes import EXIT_ERROR
-from penstock.cli.parsers import command_parser
+from penstock.cli.parsers import command_parser, count_argument
 from penstock.cli.pipeline.shared import (
     add_options,
     add_to_record,
@@ -68,14 +68,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--subject", action="append", default=[], metavar="NAME", help="only about this client (may be repeated)"
     )
-    parser.add_argument("--last", type=_count, metavar="N", help="only the last N events that came to nodes")
+    parser.add_argument("--last", type=count_argument, metavar="N", help="only the last N events that came to nodes")
     return parser
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, found `{text}`")
-    return int(text)
 
 
 def main(argv: list[str]) -> int:

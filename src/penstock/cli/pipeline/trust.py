@@ -4,15 +4,13 @@ import argparse
 import json
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.parsers import command_parser
+from penstock.cli.parsers import command_parser, count_argument, duration_argument, time_argument
 from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, plain, read_options, run_job
 from penstock.cli.table import print_table, shorten
-from penstock.domain.units import DURATION_FORM, parse_duration
 from penstock.journal.jobs import JobTable
 from penstock.model.errors import PolicyError
 from penstock.pipeline.jobs.trust import Fleet, TrustOptions, moment, rate
@@ -41,43 +39,29 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
     parser.add_argument("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
     parser.add_argument(
-        "--longest", type=_count, metavar="N", help="edges of the longest path (default: as the domain)"
+        "--longest", type=count_argument, metavar="N", help="edges of the longest path (default: as the domain)"
     )
     parser.add_argument("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
+    parser.add_argument("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
     parser.add_argument(
-        "--half-life", type=_duration, metavar="TIME", help="as 30s, 5m, 2d; 0: no ageing (default: as the domain)"
+        "--half-life",
+        type=duration_argument,
+        metavar="TIME",
+        help="as 30s, 5m, 2d; 0: no ageing (default: as the domain)",
     )
     parser.add_argument(
         "--evaluate",
         metavar="MODULE:FUNCTION",
         help="judge what came from neighbours by this function; it is looked for beside the domain file first",
     )
-    parser.add_argument("--at", type=_moment, metavar="TIME", help="rate as of then (default: the last recorded event)")
+    parser.add_argument(
+        "--at", type=time_argument, metavar="TIME", help="rate as of then (default: the last recorded event)"
+    )
     parser.add_argument(
         "--compare", nargs="+", default=[], metavar="URL", help="admin addresses of nodes to compare with"
     )
     parser.add_argument("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
     return parser
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, found `{text}`")
-    return int(text)
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"`{text}`: expected {DURATION_FORM}") from None
-
-
-def _moment(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).astimezone().timestamp()
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a time, as 2026-01-31T12:00:00+00:00, found `{text}`") from None
 
 
 def main(argv: list[str]) -> int:
@@ -97,7 +81,9 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     """Run the job and print its results."""
     began = time.monotonic()
     policies = as_it_stands(options.domain, options.journal)
-    parameters = TrustOptions(options.penalty, options.half_life, options.evaluate, options.at, options.longest)
+    parameters = TrustOptions(
+        options.penalty, options.half_life, options.evaluate, options.at and options.at.timestamp(), options.longest
+    )
     held = [
         ask(url) for url in options.compare
     ]  # what a node holds goes on to change: ask before the job takes its time

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
-from penstock.cli.parsers import command_parser
-from penstock.cli.table import print_table
+from penstock.cli.parsers import command_parser, duration_argument, time_argument
+from penstock.cli.table import print_table, printable
 from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import replace_file
 from penstock.policy.tokens.errors import TokenError
@@ -162,7 +162,7 @@ def _inspect(options: argparse.Namespace, parser: argparse.ArgumentParser) -> in
         ("digest of the claims", claims.digest),
         ("digest of the token", token.digest),
     ]
-    print_table(("what", "says"), [(name, _printable(value)) for name, value in rows])
+    print_table(("what", "says"), [(name, printable(value)) for name, value in rows])
     return 0
 
 
@@ -258,29 +258,15 @@ def _shown_time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
-def _printable(text: str) -> str:
-    """Return text with terminal control characters escaped."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
 def _time(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-        seconds = int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError):
-        seconds = -1
+    seconds = int(time_argument(text).timestamp())
     if not 0 <= seconds <= MAX_TIME:
         raise argparse.ArgumentTypeError(f"`{text}` is not a time such as 2026-05-01T12:30")
     return seconds
 
 
 def _life(text: str) -> int:
-    from penstock.domain.units import DURATION_FORM, parse_duration
-
-    try:
-        seconds = parse_duration(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"`{text}`: expected {DURATION_FORM}") from None
+    seconds = duration_argument(text)
     if seconds < 1:
         raise argparse.ArgumentTypeError(f"`{text}`: expected a second or more")
     if seconds > MAX_TIME:

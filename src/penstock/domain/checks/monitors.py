@@ -11,7 +11,8 @@ from penstock.domain.compile.graph import LinkGraph
 from penstock.domain.compile.monitors import attributes_at, compile_monitor
 from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
-from penstock.domain.schema.policies import ANY, MonitorSettings, Pair
+from penstock.domain.schema.policies import ANY, MonitorSettings
+from penstock.domain.units import Pair
 from penstock.model.content.content import ContentReader
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.protocol import UNLISTED

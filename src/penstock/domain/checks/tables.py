@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from penstock.domain.problems import Loc, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
-from penstock.domain.schema.policies import Pair, TableSettings
+from penstock.domain.schema.policies import TableSettings
+from penstock.domain.units import Pair
 from penstock.model.yaml.tree import path_text
 
 

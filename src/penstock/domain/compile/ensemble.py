@@ -23,9 +23,9 @@ from penstock.domain.schema.contents import reader as content_reader
 from penstock.domain.schema.contracts import compiled as compile_contracts
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkSettings, LinkTypes
-from penstock.domain.schema.policies import Pair
 from penstock.domain.schema.tokens import TokenSettings
 from penstock.domain.schema.trust import TrustGroup, TrustSettings
+from penstock.domain.units import Pair
 from penstock.language.types import RecordType
 from penstock.model.content.content import ContentReader
 from penstock.model.link import Link

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from penstock.domain.compile.graph import client_types
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.node_settings import NodeSettings
-from penstock.domain.schema.policies import Pair
-from penstock.domain.units import Address
+from penstock.domain.units import Address, Pair
 from penstock.language.condition import Condition
 from penstock.model.link import Link
 from penstock.policy.contracts.contract import advertisement

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
-from penstock.domain.schema.policies import ANY, Direction, MonitorSettings, Pair, TableSettings
+from penstock.domain.schema.policies import ANY, Direction, MonitorSettings, TableSettings
+from penstock.domain.units import Pair
 from penstock.model.link import Link
 from penstock.policy.access.brokering import DEFAULT_TYPE, BrokeringTable
 from penstock.policy.monitors.protocol import UNLISTED

@@ -9,7 +9,8 @@ from penstock.domain.patterns.settings import Interface
 from penstock.domain.problems import Entities, Loc, WrongValue, known_names_hint
 from penstock.domain.schema.base import MAX_NAME
 from penstock.domain.schema.domain import Domain
-from penstock.domain.schema.policies import MonitorSettings, Pair
+from penstock.domain.schema.policies import MonitorSettings
+from penstock.domain.units import Pair
 
 
 def interfaces(domain: Domain, pattern: Interface) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from penstock.domain.patterns.tables import PatternTable, join_tables
 from penstock.domain.problems import WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
-from penstock.domain.schema.policies import Pair, TableSettings
+from penstock.domain.schema.policies import TableSettings
+from penstock.domain.units import Pair
 
 
 def expand(domain: Domain, pattern: Levels) -> Domain:

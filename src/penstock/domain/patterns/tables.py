@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.domain.schema.policies import BrokeringRule, BrokeringSettings, Pair
+from penstock.domain.schema.policies import BrokeringRule, BrokeringSettings
+from penstock.domain.units import Pair
 
 Kind = Literal["allow", "deny"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -17,14 +16,13 @@ from pydantic import (
 from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicFilter, check_filter
 from penstock.domain.schema.contents import ConditionText
 from penstock.domain.schema.federation import Types
-from penstock.domain.units import Written, mistake
+from penstock.domain.units import Pair, mistake, pair_form
 
 ANY = "*"
 """At the end of a link: any entity."""
 START = "q0"
 """The initial state of an automaton, if it has one of this name. (brokering §4.2, Convention 1, rule 1)"""
 
-Pair = tuple[str, str]
 Direction = Literal["im_pub", "im_sub", "ex_pub", "ex_sub"]
 
 
@@ -90,27 +88,7 @@ class NodeBrokering(TableSettings):
 
 
 _LINK_FORM = "a link such as `cloud -> gateway`, with `*` for any entity"
-_END = r"(\*|\?|[A-Za-z0-9_-]{1,64})"
-_LINK = re.compile(rf"\s*{_END}\s*->\s*{_END}\s*", re.ASCII)
-
-
-def _parse_link(value: object) -> Pair:
-    if isinstance(value, tuple) and len(value) == 2:
-        return str(value[0]), str(value[1])
-    match = _LINK.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise mistake(_LINK_FORM)
-    return match[1], match[2]
-
-
-LinkPattern = Annotated[
-    Pair,
-    Written(
-        _parse_link,
-        lambda pair: f"{pair[0]} -> {pair[1]}",
-        {"type": "string", "pattern": r"^\s*([*?]|[\w-]+)\s*->\s*([*?]|[\w-]+)\s*$"},
-    ),
-]
+LinkPattern = Annotated[Pair, pair_form(r"\*|\?|[A-Za-z0-9_-]{1,64}", r"\s*->\s*", _LINK_FORM, r"([*?]|[\w-]+)")]
 
 
 class NodeSide(Settings):
@@ -268,26 +246,7 @@ class ProtocolSettings(Settings):
 
 
 _FLOW_FORM = "two entities, such as `motion to phone`"
-_FLOW = re.compile(r"\s*([A-Za-z0-9_-]{1,64}|\?)\s+to\s+([A-Za-z0-9_-]{1,64}|\?)\s*", re.ASCII)
-
-
-def _parse_flow(value: object) -> Pair:
-    if isinstance(value, tuple) and len(value) == 2:
-        return str(value[0]), str(value[1])
-    match = _FLOW.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise mistake(_FLOW_FORM)
-    return match[1], match[2]
-
-
-Flow = Annotated[
-    Pair,
-    Written(
-        _parse_flow,
-        lambda pair: f"{pair[0]} to {pair[1]}",
-        {"type": "string", "pattern": r"^\s*([\w-]+|\?)\s+to\s+([\w-]+|\?)\s*$"},
-    ),
-]
+Flow = Annotated[Pair, pair_form(r"[A-Za-z0-9_-]{1,64}|\?", r"\s+to\s+", _FLOW_FORM, r"([\w-]+|\?)")]
 
 
 class AssertionSettings(Settings):

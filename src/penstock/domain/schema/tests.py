@@ -14,13 +14,13 @@ import json
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_list
 from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
 from penstock.domain.schema.statements import PolicyChoice
 from penstock.domain.schema.trust import ExpectedRating, RateStep, ShownToken
-from penstock.domain.units import Seconds, mistake
+from penstock.domain.units import Pair, Seconds, mistake, pair_form
 from penstock.model.errors import ContentError, TopicError
 from penstock.model.sparkplug.plain import write_plain
 from penstock.model.topic import parse_filter
@@ -30,9 +30,7 @@ _POLICY = "policy to set on it: its name in `statements`, or a statement; unset:
 OTHERS = "*"
 """In `expect`: every other client and foreign broker."""
 
-Pair = tuple[str, str]
 _NAME = r"[A-Za-z0-9_-]{1,64}"
-_LINK = re.compile(rf"\s*({_NAME})\s*->\s*({_NAME})\s*", re.ASCII)
 _STATE = re.compile(rf"({_NAME})\s*(?:@\s*({_NAME})\s*->\s*({_NAME})\s*)?", re.ASCII)
 
 
@@ -46,21 +44,7 @@ def _check_filter(value: str) -> str:
 Filter = Annotated[str, AfterValidator(_check_filter)]
 
 
-def _parse_link(value: object) -> Pair:
-    if isinstance(value, tuple) and len(value) == 2:
-        return str(value[0]), str(value[1])
-    match = _LINK.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise mistake("a link such as `cloud -> gateway`")
-    return match[1], match[2]
-
-
-LinkName = Annotated[
-    Pair,
-    PlainValidator(_parse_link),
-    PlainSerializer(lambda pair: f"{pair[0]} -> {pair[1]}"),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*[\w-]+\s*->\s*[\w-]+\s*$"}),
-]
+LinkName = Annotated[Pair, pair_form(_NAME, r"\s*->\s*", "a link such as `cloud -> gateway`", r"[\w-]+")]
 Links = Annotated[tuple[LinkName, ...], OneOrMany("a link or a list of links")]
 Names = Annotated[tuple[Name, ...], OneOrMany("a name or a list of names")]
 Stage = Literal["admit", "prune", "conform", "edit", "match", "route", "judge", "shape", "release", "project", "emit"]

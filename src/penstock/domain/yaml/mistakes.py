@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.domain.schema.base import keys
+from penstock.language.words import nearest
 from penstock.model.errors import Problem
 from penstock.model.yaml.tree import (
     NOTHING,
@@ -98,7 +98,7 @@ def _meant(key: str, owners: Iterable[type[BaseModel]]) -> str:
     for name, annotation in annotations.items():
         if any(key == name for inner in _models(annotation) for name, _, _ in keys(inner)):
             return f"{name}.{key}"
-    return next(iter(get_close_matches(key.lower().replace("-", "_"), annotations, n=1)), "")
+    return nearest(key.lower().replace("-", "_"), annotations)
 
 
 def _problem(details: ErrorDetails, model: type[BaseModel], root: YamlEntry) -> Problem:

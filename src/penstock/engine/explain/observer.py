@@ -1,6 +1,6 @@
 """The observer of a run of the stages: steps that tell what they find, in place of those that act."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -8,7 +8,7 @@ from penstock.engine.events import dedup
 from penstock.engine.events.dedup import Once
 from penstock.engine.events.fan_out import may_take
 from penstock.engine.events.passage import Outputs, Passage
-from penstock.engine.events.plan import PASS, Draft, Group, LinkClass, Plan, Plans, Stage, Target
+from penstock.engine.events.plan import PASS, Draft, Group, LinkClass, Plan, Stage, Target
 from penstock.engine.explain import releasing, verdicts
 from penstock.engine.explain.access import Views
 from penstock.engine.explain.arrival import Arrival
@@ -21,6 +21,7 @@ from penstock.engine.explain.matching import (
     match_verdict,
     unsatisfied,
 )
+from penstock.engine.explain.observed import Observed, ObservedDraft, Towards
 from penstock.engine.explain.tokens import Carried, Weighed
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.node import Node
@@ -44,108 +45,10 @@ from penstock.engine.stages.edit import Watch
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.link import Link
-from penstock.model.subject import Subject
 from penstock.model.verdict import Effect, Verdict
 
 _STOPPED = Verdict("match", Effect.SUPPRESS)
 """Ends a delivery of which everything has been said."""
-_NOBODY = Session(0, Subject("", None, "", ""), 5)
-
-
-class Observed(Passage):
-    """A passage that is explained."""
-
-    __slots__ = ("arrival", "asked", "decisions", "verdicts", "weighed")
-
-    def __init__(self, came: Arrival, link: LinkClass, event: Event, now: float, weighed: Weighed) -> None:
-        super().__init__(came.node, Plans(link, {}), event, came.session or came.stand_in, now)
-        self.arrival = came
-        self.weighed = weighed
-        self.verdicts: list[Verdict] = []
-        """What the stages have said of the event, wherever it goes."""
-        self.asked: Asked | None = None
-        self.decisions: list[Decision] = []
-
-    def decide(self, link: Link | None, said: Iterable[Verdict], outputs: Iterable[Event] = ()) -> Decision:
-        """Return the decision about one link."""
-        came = self.arrival
-        return Decision(came.node.name, came.link, came.event, link, tuple(said), tuple(outputs))
-
-
-class Towards(Delivery):
-    """A delivery that is explained: what is said of the link that it goes by is gathered from all deliveries by it."""
-
-    __slots__ = ("candidate", "link", "matched", "outputs", "verdicts")
-
-    def __init__(self, link: Link, target: Target | None, event: Event, verdicts: list[Verdict]) -> None:
-        session = _NOBODY if target is None else target.session
-        super().__init__(session, event, event.qos, event.retain, ())
-        self.target = target
-        self.link = link
-        self.verdicts = verdicts
-        self.outputs: list[Event] = []
-        self.candidate: Candidate | None = None
-        """All that the link leads to; None: a member of a group."""
-        self.matched: Verdict | None = None
-        """Of a member of a group, what the stage match says."""
-
-    def say(self, *said: Verdict) -> None:
-        """Add what a stage says, once."""
-        self.verdicts += [verdict for verdict in said if verdict not in self.verdicts]
-
-    def copy(self, target: Target, event: Event) -> "Towards":
-        """Return the delivery of what a monitor has made of the event."""
-        made = Towards(self.link, target, event, self.verdicts)
-        made.passage, made.outputs, made.candidate, made.matched = (
-            self.passage,
-            self.outputs,
-            self.candidate,
-            self.matched,
-        )
-        return made
-
-
-class ObservedDraft(Draft):
-    """The draft of an observed event: every stage has a step, also where topic and link decide."""
-
-    __slots__ = ("_planners",)
-
-    def __init__(
-        self, node: Node, topic: str, plans: Plans, planners: "Mapping[Stage, Callable[[Draft], None]]"
-    ) -> None:
-        super().__init__(node, topic, plans)
-        self._planners = planners
-
-    def ask(self, stage: Stage) -> None:
-        planner = self._planners.get(stage)
-        if planner is not None:
-            planner(self)
-            return
-        steps, delivery_steps = len(self.steps), len(self.delivery_steps)
-        stage.plan(self)
-        self.steps[steps:] = [partial(_told, step) for step in self.steps[steps:]]
-        self.delivery_steps[delivery_steps:] = [
-            partial(_told_of, step) for step in self.delivery_steps[delivery_steps:]
-        ]
-
-
-def _told(step: Callable[[Passage], Verdict | Outputs | None], passage: Passage) -> Verdict | Outputs | None:
-    """Run the step of a stage that has nothing else to tell than its verdict."""
-    answer = step(passage)
-    assert isinstance(passage, Observed)
-    if isinstance(answer, Verdict):
-        passage.verdicts.append(answer)
-    return answer
-
-
-def _told_of(
-    step: Callable[[Delivery], Verdict | list[Delivery] | None], delivery: Delivery
-) -> Verdict | list[Delivery] | None:
-    answer = step(delivery)
-    assert isinstance(delivery, Towards)
-    if isinstance(answer, Verdict):
-        delivery.say(answer)
-    return answer
 
 
 class Explainer:

@@ -74,7 +74,13 @@ def run(delivery: Delivery) -> Verdict | None:
 def note_sent(delivery: Delivery) -> None:
     """Tell the journal, if there is one, of a receiver that the plan of the event does not name."""
     passage, target = delivery.passage, delivery.target
-    if delivery.is_planned or target is None or passage is None or passage.sender is None:
+    if (
+        delivery.is_planned
+        or target is None
+        or passage is None
+        or passage.sender is None
+        or passage.observer is not None
+    ):
         return
     if passage.node.recorder is not None:
         passage.node.recorder.chose(target)

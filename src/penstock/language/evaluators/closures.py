@@ -87,9 +87,7 @@ def _evaluator(run: codes.Code, places: list[None]) -> Evaluator:
 
 
 def compile_metered(tree: Tree) -> tuple[Decider, Metered | None]:
-    """The evaluator of a condition used as policy, which comes to true, to false, or to a failure; and if it counts
-    steps, one that says how many it took.
-    """
+    """Compile a condition to an evaluator, and if it counts steps, to one that also returns their number."""
     compiler = _ClosureCompiler()
     run = compiler.part(tree, {}).run
     if compiler.needs_frame:

@@ -163,7 +163,7 @@ def _bounds(events: DataFrame) -> tuple[int, datetime, datetime, str]:
     began = F.count_if((F.col("kind") == ARRIVAL) & F.col("neighbour").isNull())
     row = events.agg(began, F.min("time"), F.max("time"), F.max_by("revision", "time")).collect()[0]
     if row[1] is None:
-        raise PipelineError("there is nothing in the journal")
+        raise PipelineError("the journal has no events")
     return row[0], row[1], row[2], row[3]
 
 
@@ -172,7 +172,9 @@ def _policies(journal: Path, domain: Path | None, revision: str) -> Policies:
         return as_it_stands(domain, journal)
     kept = as_it_stood(journal).by_digest
     if revision not in kept:
-        raise PipelineError(f"the journal has lost the policies `{revision}` that were in force: name a domain")
+        raise PipelineError(
+            f"the journal does not have the policies `{revision}` that were in force: name a domain with --domain"
+        )
     return Policies(kept, revision)
 
 

@@ -50,7 +50,7 @@ def write_views(
     """Write the views of subjects, and what of the journal cannot be read; raises `PipelineError`."""
     for name in (VIEW, QUARANTINE, METRICS):
         if (folder / name / _DONE).exists():
-            raise PipelineError(f"`{folder / name}` is there already: choose another folder")
+            raise PipelineError(f"`{folder / name}` exists already: choose another folder")
     check_places(policies, askers)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def _check_place(policies: Policies, asker: Asker) -> None:
         if any(policy.session(policy.new_node(name), asker) is not None for name in policy.ensemble.nodes):
             return
     known = ", ".join(f"`{name}`" for name in listed) or "no clients"
-    raise PipelineError(f"`{asker.name}` has no place at any node; the domain lists {known}")
+    raise PipelineError(f"no node accepts the subject `{asker.name}`; the domain lists {known}")
 
 
 def _is_written(folder: Path) -> bool:

@@ -246,7 +246,7 @@ def _chosen(everybody: tuple[Asker, ...], names: tuple[str, ...]) -> tuple[Asker
     known = {asker.name for asker in everybody}
     for name in names:
         if name not in known:
-            raise PipelineError(f"nobody is called `{name}`, in the domain or in the journal")
+            raise PipelineError(f"unknown subject `{name}`: neither the domain nor the journal names it")
     return tuple(asker for asker in everybody if not names or asker.name in names)
 
 

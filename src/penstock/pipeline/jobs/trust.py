@@ -133,7 +133,7 @@ def rate(
     (policy,) = policies.judging
     settings = policy.ensemble.trust
     if settings is None:
-        raise PipelineError("the domain has no `trust`: its nodes rate nobody")
+        raise PipelineError("the domain has no `trust` section, so its nodes have no ratings")
     weights = asked.weights(settings)
     events = tables.events(spark, journal, nodes, days)
     seen = evidence(events)
@@ -216,7 +216,7 @@ def pairs(spark: SparkSession, whole: Ensemble, settings: TrustSettings, nodes: 
         (by, of) for of, by in whole.links if of in whole.nodes and by in whole.nodes and (nodes is None or by in nodes)
     ]
     if not known:
-        raise ArgumentError("no two of the nodes are joined: there is nobody to rate")
+        raise ArgumentError("no link joins two of these nodes, so there is nothing to rate")
     begun = [settings.begins(by, of) for by, of in known]
     rows = [(*ends, float(evidence.good), float(evidence.bad)) for ends, evidence in zip(known, begun, strict=True)]
     return spark.createDataFrame(rows, "node string, neighbour string, begun_good double, begun_bad double")

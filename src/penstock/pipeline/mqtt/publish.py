@@ -36,7 +36,7 @@ def check_prefix(prefix: str, subjects: int) -> None:
     try:
         check_topic(prefix.replace(SUBJECT, "x") + "/x")
     except TopicError as error:
-        raise ArgumentError(f"`{prefix}` cannot begin topics: {error}") from error
+        raise ArgumentError(f"`{prefix}` is not a valid topic prefix: {error}") from error
 
 
 @dataclass

@@ -112,8 +112,8 @@ def _modules(standing: PolicyFiles) -> dict[str, str]:
             for module, digest in json.loads(data).items():
                 if digest != installed_digest(module):
                     raise PipelineError(
-                        f"module `{module}` of a Python monitor is not the one of policies `{standing.digest}`: install"
-                        " what was installed then, or name a domain with --domain"
+                        f"module `{module}` of a Python monitor has changed since policies `{standing.digest}`: install"
+                        " the version of then, or name a domain with --domain"
                     )
                 digests[module] = digest
         elif name.startswith(f"{MONITORS}/"):
@@ -337,7 +337,9 @@ class Policies:
         if digest is None:
             raise PipelineError("the journal does not say which policies were in force: name a domain with --domain")
         if digest not in self.by_digest:
-            raise PipelineError(f"the journal has lost the policies `{digest}` that were in force: name a domain")
+            raise PipelineError(
+                f"the journal does not have the policies `{digest}` that were in force: name a domain with --domain"
+            )
         return self.by_digest[digest].compiled()
 
     def known(self, revision: str | None) -> "CompiledDomain | None":

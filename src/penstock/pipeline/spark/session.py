@@ -101,7 +101,7 @@ def check_place(where: str) -> None:
             " for a Spark Connect server"
         )
     if where.startswith("sc://") and importlib.util.find_spec("grpc") is None:
-        raise PipelineError("a Spark Connect server is reached by `grpc`: install `pyspark[connect]`")
+        raise PipelineError("a Spark Connect server needs the module `grpc`: install `pyspark[connect]`")
 
 
 def find_java() -> str:

@@ -100,9 +100,9 @@ def _check_neighbour(policy: CompiledDomain, before: CompiledDomain | None, node
         is_asked = getattr(policy.ensemble, key) is not None
         if is_asked and (before is None or getattr(before.ensemble, key) is None):
             raise PipelineError(
-                f"`{key}` cannot be decided over what node `{node}` recorded from `{neighbour}` without: which tokens"
-                f" would have come, and how far they would have been trusted, is not known; take `{key}` out of the"
-                " domain, or begin with a day on which nodes had it (--since)"
+                f"`{key}` cannot be evaluated for what node `{node}` recorded from `{neighbour}` without it: the"
+                " journal does not say which tokens would have come, and how they would have been rated; remove"
+                f" `{key}` from the domain, or begin with a day on which nodes had it (--since)"
             )
 
 
@@ -124,8 +124,8 @@ def check_ways(events: DataFrame, recording: frozenset[str], draft: Policies, th
     trusting = any(policy.ensemble.trust is not None and policy.has_links for policy in draft.judging)
     if trusting and any(policy.ensemble.trust is None for policy in then.judging):
         raise PipelineError(
-            "the draft decides between nodes by `trust`, and nodes did not always: their ratings are not known; take"
-            " `trust` out of the draft"
+            "the draft uses `trust` between nodes, and the recording nodes did not always: their ratings are not"
+            " known; remove `trust` from the draft"
         )
     if all(policy.ensemble.tokens is None for policy in then.judging):
         return
@@ -134,7 +134,7 @@ def check_ways(events: DataFrame, recording: frozenset[str], draft: Policies, th
     if counted:
         first = counted[0]
         raise PipelineError(
-            f"node `{first.node}` refused {first['count']} events of `{first.neighbour}` by `{first.rule}`: where"
-            " events would go that other nodes stopped so is not known; ask for other days (--since, --until), or use"
-            " `penstock pipeline govern`, which takes what came to each node as it was decided"
+            f"node `{first.node}` refused {first['count']} events of `{first.neighbour}` by `{first.rule}`: the"
+            " journal does not say where these would have gone; choose other days (--since, --until), or use"
+            " `penstock pipeline govern`, which takes the events as they came to each node"
         )

@@ -183,7 +183,7 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except FileNotFoundError:  # it was compacted meanwhile
                 attempts += 1
                 if attempts > _ATTEMPTS:
-                    raise PipelineError(f"`{part.path}` is gone, and nothing has its rows") from None
+                    raise PipelineError(f"`{part.path}` is gone, and no other file has its rows") from None
                 files = self._between(node, start, span.end)
                 continue
             rows = _within(whole.events, start, span.end)

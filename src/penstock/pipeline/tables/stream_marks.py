@@ -46,7 +46,7 @@ def _token(folder: Path, checkpoint: Path, shape: dict[str, object], table: str)
     known, other = _read(folder / _NAME), _read(checkpoint / _NAME)
     if known is None and other is None:
         if (folder / table).exists():
-            raise PipelineError(f"`{folder / table}` is there already, and no stream made it: choose another folder")
+            raise PipelineError(f"`{folder / table}` exists already, and no stream made it: choose another folder")
         token = uuid.uuid4().hex[:12]
         # The checkpoint's first: what a process leaves that is killed in between is told by the case below.
         for place in (checkpoint, folder):
@@ -57,7 +57,7 @@ def _token(folder: Path, checkpoint: Path, shape: dict[str, object], table: str)
         return _token(folder, checkpoint, shape, table)
     if known is None or other is None or known["stream"] != other["stream"]:
         raise PipelineError(
-            f"`{checkpoint}` is not the checkpoint of the stream to `{folder}`: each has its own, and needs it"
+            f"`{checkpoint}` is not the checkpoint of the stream to `{folder}`: use the one that it began with"
         )
     for key, value in known["shape"].items():
         if shape.get(key) != value:

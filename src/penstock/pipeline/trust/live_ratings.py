@@ -39,12 +39,12 @@ def ask(url: str) -> tuple[str, dict[str, Evidence]]:
     try:
         answer = AdminClient(url).get("/api/trust")
         if answer["trust"] is None:
-            raise PipelineError(f"node `{answer['node']}` has no trust: its domain says nothing of it")
+            raise PipelineError(f"node `{answer['node']}` has no trust: its domain has no `trust` section")
         return str(answer["node"]), dict(_held(answer))
     except AdminError as error:
-        raise PipelineError(f"`{url}` does not say what its node holds: {error}") from None
+        raise PipelineError(f"`{url}` cannot be asked for the ratings of its node: {error}") from None
     except (ValueError, LookupError, TypeError, AttributeError, PolicyError) as error:
-        raise PipelineError(f"`{url}` says something else than what its node holds: {error}") from None
+        raise PipelineError(f"`{url}` did not answer with the ratings of a node: {error}") from None
 
 
 def _held(answer: Mapping[str, Any]) -> Iterator[tuple[str, Evidence]]:

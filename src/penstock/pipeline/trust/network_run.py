@@ -77,7 +77,7 @@ class Setting:
         Thresholds(self.sign, self.accept, self.signers)
         Weights(self.penalty, self.base_rate, self.half_life or None)
         if not (self.bad >= 0 and self.careless >= 0 and self.bad + self.careless <= 0.9):
-            raise ArgumentError(f"of {self.bad} bad and {self.careless} careless nodes too few are left over")
+            raise ArgumentError(f"{self.bad} bad and {self.careless} careless nodes leave too few others")
 
 
 class Round(NamedTuple):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from penstock.language.words import question
 from penstock.model.errors import PolicyError
 
 DEFAULT_TYPE = "default"
@@ -74,7 +74,4 @@ class BrokeringTable:
 
 
 def _unknown(type: str, types: frozenset[str]) -> str:
-    known = sorted(types)
-    near = get_close_matches(type, known, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(f'`{name}`' for name in known) or 'none'}"
-    return f"`{type}` is not a link type ({hint})"
+    return f"`{type}` is not a link type ({question(type, types)})"

@@ -1,4 +1,4 @@
-"""Conditions on attributes as plain data: what privacy rules of contracts ask of a consumer.
+"""Attribute conditions as plain data: the form that contracts compile to, before an engine for policies.
 
 What is not known of an attribute never permits.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class AttributeCategory(StrEnum):
-    """Whose attribute it is, as XACML has it."""
+    """The category of an attribute, as in XACML."""
 
     SUBJECT = "subject"
     RESOURCE = "resource"
@@ -19,7 +19,7 @@ class AttributeCategory(StrEnum):
 
 
 class AttributeName(NamedTuple):
-    """Which attribute is meant: `AttributeName(Category.SUBJECT, "purpose")`."""
+    """The name of an attribute: `AttributeName(AttributeCategory.SUBJECT, "purpose")`."""
 
     category: AttributeCategory
     attribute: str
@@ -30,11 +30,11 @@ class AttributeName(NamedTuple):
 
 Texts = frozenset[str]
 Attributes = Mapping[AttributeName, Texts | float]
-"""What is known for a request: texts, of which there may be none, or one number."""
+"""The known attributes of a request: texts, of which there may be none, or one number."""
 
 
 class Relation(StrEnum):
-    """What is asked of an attribute; the first four of texts, the others of a number."""
+    """The relation of a condition; the first four are of texts, the others of a number."""
 
     ANY_OF = "any of"
     """One of its texts is among those of the condition."""
@@ -83,13 +83,13 @@ class Compare:
 
     def why_not(self, attributes: Attributes) -> str:
         """Return why it does not hold; empty if it does."""
-        found = attributes.get(self.name)
-        if found is None:
+        value = attributes.get(self.name)
+        if value is None:
             return f"{self.name} is not known"
-        if isinstance(found, frozenset):
-            shown = ", ".join(f"`{text}`" for text in sorted(found)) or "none"
-            holds = self.relation in _OF_TEXTS and _OF_TEXTS[self.relation](found, self.texts)
+        if isinstance(value, frozenset):
+            shown = ", ".join(f"`{text}`" for text in sorted(value)) or "none"
+            holds = self.relation in _OF_TEXTS and _OF_TEXTS[self.relation](value, self.texts)
         else:
-            shown = f"{found:g}"
-            holds = self.relation in _OF_NUMBERS and _OF_NUMBERS[self.relation](found, self.number)
+            shown = f"{value:g}"
+            holds = self.relation in _OF_NUMBERS and _OF_NUMBERS[self.relation](value, self.number)
         return "" if holds else f"{self.name} is {shown}, asked is: {str(self).removeprefix(f'{self.name} ')}"

@@ -1,7 +1,7 @@
-"""Aggregates: of many events, only the means of some attributes over a time, with the quality that means have.
+"""Aggregates: of many events, only the means of some attributes over a period, with the quality of means.
 
-Times are the same for all: they begin at whole multiples of their length since the epoch. What is released of one is
-made when an event of a later one comes, or when somebody asks after its end. Nothing of a single event is in it.
+Periods are the same for all: they begin at multiples of their length since the epoch. The mean of a period is made
+when an event of a later one comes, or when it is asked for after its end. It contains nothing of a single event.
 """
 
 import math
@@ -17,28 +17,28 @@ from penstock.policy.quality.propagation import Operation, propagate
 
 
 class MeanWindow(NamedTuple):
-    """What has come in one time."""
+    """The events of one period."""
 
     number: int
-    """Which time it is, counted from the epoch."""
+    """The number of the period, counted from the epoch."""
     inputs: tuple[tuple[tuple[float, ...], Quality], ...] = ()
-    """Of each event, the numbers of the attributes, and its quality."""
+    """The numbers of the attributes of each event, and its quality."""
     left_out: int = 0
     expires: float | None = None
-    """When the first of them expires, in seconds since the epoch."""
+    """The time when the first of them expires, in seconds since the epoch."""
 
 
 class Mean(NamedTuple):
-    """What is released of a time: a JSON object of the means, by their attributes."""
+    """The release of a period: a JSON object of the means, by attribute."""
 
     payload: bytes
     quality: Quality
     of: int
-    """How many events it is made of."""
+    """The number of events that it is made of."""
     at: float
-    """The end of the time, in seconds since the epoch: its quality is as of then, whenever somebody asks."""
+    """The end of the period, in seconds since the epoch: its quality is as of then."""
     expires: float | None = None
-    """When the first of the events expires that it is made of."""
+    """The time when the first of its events expires."""
 
 
 class Absorbed(NamedTuple):
@@ -55,7 +55,7 @@ def absorb(
     now: float,
     expires: float | None = None,
 ) -> Absorbed:
-    """Return the window with one more event, and what is released of the one before if it is over.
+    """Return the window with one more event, and the mean of the window before if it is over.
 
     Raises `ContentError` for content that is no JSON, or has no such numbers; then nothing has changed.
     """
@@ -71,12 +71,12 @@ def absorb(
 
 
 def begin_of(aggregate: Aggregate, now: float) -> float:
-    """When the time began that an event of now is in."""
+    """Return the beginning of the present period."""
     return _number(aggregate, now) * aggregate.seconds
 
 
 def end_of(aggregate: Aggregate, now: float) -> float:
-    """When the time is over that an event of now is in."""
+    """Return the end of the present period."""
     return (_number(aggregate, now) + 1) * aggregate.seconds
 
 
@@ -87,19 +87,20 @@ class Due(NamedTuple):
 
 
 def due(aggregate: Aggregate, window: MeanWindow | None, catalogue: Catalogue, now: float) -> Due:
-    """What is released of a window by now."""
+    """Return the mean of a window that is over by now."""
     if window is None or window.number >= _number(aggregate, now):
         return Due(window, None)
     if len(window.inputs) < aggregate.least:
         return Due(None, None)
     count = len(window.inputs)
     means: dict[str, Any] = {}
-    for name, several in zip(aggregate.attributes, zip(*(one for one, _ in window.inputs), strict=True), strict=True):
-        _put(means, name, math.fsum(several) / count)
+    columns = zip(*(numbers for numbers, _ in window.inputs), strict=True)
+    for name, column in zip(aggregate.attributes, columns, strict=True):
+        _put(means, name, math.fsum(column) / count)
     qualities = [quality for _, quality in window.inputs]
     end = (window.number + 1) * aggregate.seconds
-    made = propagate(Operation.MEAN, qualities, catalogue, end, expected=count + window.left_out)
-    return Due(None, Mean(msgspec.json.encode(means), made, count, end, window.expires))
+    quality_of_mean = propagate(Operation.MEAN, qualities, catalogue, end, expected=count + window.left_out)
+    return Due(None, Mean(msgspec.json.encode(means), quality_of_mean, count, end, window.expires))
 
 
 def _number(aggregate: Aggregate, now: float) -> int:
@@ -108,6 +109,6 @@ def _number(aggregate: Aggregate, now: float) -> int:
 
 def _put(into: dict[str, Any], name: str, value: float) -> None:
     *around, last = path_of(name)
-    for one in around:
-        into = into.setdefault(one, {})
+    for step in around:
+        into = into.setdefault(step, {})
     into[last] = value

@@ -36,7 +36,7 @@ from penstock.policy.quality.needs import Constraint, Need
 from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 
 MAX_RULES = 64
-"""Of a producer's contract; and wants of a consumer's."""
+"""Rules of a producer's contract, and wants of a consumer's."""
 
 _subject = partial(AttributeName, AttributeCategory.SUBJECT)
 PURPOSE = _subject("purpose")
@@ -47,12 +47,12 @@ RETENTION = _subject("retention")
 ACTION = AttributeName(AttributeCategory.ACTION, "action")
 ACCESS = "access"
 RETAIN = "retain"
-"""The obligation to delete after so many seconds."""
+"""The obligation to delete after a number of seconds."""
 
 SHOWN = frozenset({"user", "certificate", "token-issuer"})
-"""What a client may show when it connects: then its node knows it, whatever the domain says."""
+"""Attributes that a client may show when it connects: then its node knows them, whatever the domain says."""
 RESERVED = frozenset(name.attribute for name in (PURPOSE, PROMISED, RETENTION))
-"""What is said by contracts, and is no attribute that a client can be given."""
+"""Attributes that contracts set, and that a client cannot be given."""
 
 Subject = tuple[tuple[str, Texts], ...]
 """Attributes of a subject, by name."""
@@ -60,13 +60,13 @@ Subject = tuple[tuple[str, Texts], ...]
 
 @dataclass(frozen=True, slots=True)
 class PrivacyRule:
-    """One way to get a producer's context. All that it says must hold."""
+    """One way to get a producer's context. All of its conditions must hold."""
 
     id: str
     purposes: Texts | None = None
-    """Those that it may be used for; None: any."""
+    """The purposes that it may be used for; None: any."""
     visibility: Subject = ()
-    """Who has access: of each attribute named, one of these values."""
+    """The subjects with access: of each attribute named, one of these values."""
     retention: float | None = None
     """Seconds that it may be kept at most; None: for ever."""
     during: Texts = frozenset()
@@ -74,7 +74,7 @@ class PrivacyRule:
     outside: Texts = frozenset()
     """Situations that must not be open."""
     quality: tuple[Need, ...] = ()
-    """What quality the event must have, as it is released; so that the best is for some purposes only."""
+    """The quality that the released event must have, so that the best is for some purposes only."""
     degrade: tuple[Degradation, ...] = ()
     guarantees: tuple[Constraint, ...] = ()
     """The quality that is guaranteed of what is released by this rule."""
@@ -83,8 +83,8 @@ class PrivacyRule:
         check_id(self.id)
         if self.purposes is not None and not self.purposes:
             raise PolicyError(f"rule `{self.id}` allows no purpose")
-        if both := self.during & self.outside:
-            raise PolicyError(f"rule `{self.id}` is both during and outside of `{min(both)}`")
+        if conflicting := self.during & self.outside:
+            raise PolicyError(f"rule `{self.id}` is both during and outside of `{min(conflicting)}`")
         if any(not values for _, values in self.visibility):
             raise PolicyError(f"rule `{self.id}` is visible to nobody")
         _check_retention(f"rule `{self.id}`", self.retention)
@@ -92,7 +92,7 @@ class PrivacyRule:
 
 @dataclass(frozen=True, slots=True)
 class ProducerContract:
-    """What a producer guarantees of its context, and whom it is for."""
+    """The guarantees of a producer, and the consumers of its context."""
 
     name: str
     producers: Texts
@@ -120,7 +120,7 @@ class ProducerContract:
 
 @dataclass(frozen=True, slots=True)
 class ContextWant:
-    """Context that a consumer wants, and the quality that it needs."""
+    """A want of a consumer: context, and the quality that it needs."""
 
     name: str
     filter: str
@@ -134,11 +134,11 @@ class ContextWant:
 
     @property
     def asks(self) -> bool:
-        """True if it asks more of events than that they are on its topics."""
+        """True if it asks more of events than their topic."""
         return self.condition is not None or bool(self.needs)
 
     def unmet(self, content: Content) -> str:
-        """What it asks of content, and this is not; empty if it is. A condition that fails is not met."""
+        """Return the condition that content does not meet; empty if it does. A condition that fails is not met."""
         outcome = True if self.condition is None else self.condition.holds(content)
         if self.condition is None or outcome is True:
             return ""
@@ -147,19 +147,19 @@ class ContextWant:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerContract:
-    """What a consumer needs, and what it guarantees for the privacy of those it is about."""
+    """The needs of a consumer, and its guarantees for privacy."""
 
     name: str
     consumers: Texts
     wants: tuple[ContextWant, ...]
     purposes: Texts = frozenset()
-    """All that it uses context for; one that says none gets nothing that is private."""
+    """All purposes that it uses context for; without any it gets nothing private."""
     situations: Texts = frozenset()
-    """Those that it commits itself to act in."""
+    """The situations that it commits itself to act in."""
     retention: float | None = None
     """Seconds that it keeps what it gets at most; None: it promises nothing."""
     attributes: Subject = ()
-    """What is known of it: groups and the like. A client's own word does not count here."""
+    """Known attributes, such as groups. A client's own statement does not count here."""
 
     def __post_init__(self) -> None:
         check_id(self.name)
@@ -168,8 +168,8 @@ class ConsumerContract:
         if len(names) > MAX_RULES or len(set(names)) < len(names):
             raise PolicyError(f"contract `{self.name}` has more than {MAX_RULES} wants, or two of one name")
         _check_retention(f"contract `{self.name}`", self.retention)
-        if taken := RESERVED & {name for name, _ in self.attributes}:
-            raise PolicyError(f"contract `{self.name}`: `{min(taken)}` is not an attribute that can be given")
+        if reserved := RESERVED & {name for name, _ in self.attributes}:
+            raise PolicyError(f"contract `{self.name}`: `{min(reserved)}` is not an attribute that can be given")
 
 
 # --- what they compile to
@@ -190,7 +190,7 @@ def request_attributes(contract: ConsumerContract) -> Attributes:
 
 
 def commitments(rule: PrivacyRule) -> Iterator[Compare]:
-    """What a rule asks of the consumer's contract alone, whatever the event and the time."""
+    """Yield the conditions of a rule on the consumer's contract alone, whatever the event and the time."""
     yield Compare(ACTION, Relation.ONLY, frozenset({ACCESS}))
     if rule.purposes is not None:
         yield Compare(PURPOSE, Relation.ONLY, rule.purposes)

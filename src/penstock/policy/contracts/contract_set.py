@@ -1,4 +1,4 @@
-"""All contracts of a domain, with what they speak of: quality, collectors, situations, and what is known of clients."""
+"""All contracts of a domain, with their quality, collectors, situations, and the known attributes of clients."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,21 +15,21 @@ from penstock.policy.quality.collectors import QualityCollector
 
 EVERYBODY = "*"
 ANYTHING = ContextWant("anything", "#")
-"""What a consumer wants that has said what it guarantees, and nothing of a topic."""
+"""The want of a consumer that states guarantees, but no topic."""
 
 
 class CollectorAssignment(NamedTuple):
-    """Collectors of the events of some clients on some topics."""
+    """Collectors for the events of some clients on some topics."""
 
     filter: str
     clients: frozenset[str]
-    """Empty: of all."""
+    """The clients; empty: all."""
     collectors: tuple[QualityCollector, ...]
 
 
 @dataclass(frozen=True)
 class Contracts:
-    """What a domain says of contracts."""
+    """The contracts of a domain."""
 
     catalogue: Catalogue
     producers: tuple[ProducerContract, ...] = ()
@@ -39,7 +39,7 @@ class Contracts:
     known: Mapping[str, Subject] = field(default_factory=dict)
     """By client, the attributes that the domain gives it."""
     values: Mapping[str, Values] = field(default_factory=dict)
-    """By client, those of them that are no texts, as policies in XACML are given them."""
+    """By client, the known attributes that are not texts, for policies in XACML."""
     privacy: tuple[PrivacyPolicy, ...] = ()
     """Policies in XACML."""
     bring: frozenset[str] = frozenset()
@@ -50,56 +50,60 @@ class Contracts:
 
     def producing(self, client: str, topic: str) -> tuple[ProducerContract, ...]:
         """Return the contracts that bind what a client publishes on a topic."""
-        return tuple(one for one in self.producers if client in one.producers and matches(one.filter, topic))
+        return tuple(
+            contract for contract in self.producers if client in contract.producers and matches(contract.filter, topic)
+        )
 
     def named(self, name: str) -> ProducerContract | None:
         return self._by_name.get(name)
 
     @cached_property
     def _by_name(self) -> dict[str, ProducerContract]:
-        return {one.name: one for one in self.producers}
+        return {contract.name: contract for contract in self.producers}
 
     def collectors(self, client: str, topic: str) -> tuple[QualityCollector, ...]:
         """Return the collectors that measure what a client publishes on a topic."""
-        found = (
-            one for one in self.collecting if (not one.clients or client in one.clients) and matches(one.filter, topic)
+        assignments = (
+            assignment
+            for assignment in self.collecting
+            if (not assignment.clients or client in assignment.clients) and matches(assignment.filter, topic)
         )
-        return tuple(collector for one in found for collector in one.collectors)
+        return tuple(collector for assignment in assignments for collector in assignment.collectors)
 
     def consuming(self, client: str, shown: Subject = ()) -> tuple[ConsumerContract, ...]:
-        """Return the contracts of a client that consumes, with all that is known of it."""
-        return tuple(self.of(client, one, shown) for one in self.consumers if client in one.consumers)
+        """Return the contracts of a consuming client, completed with all its known attributes."""
+        return tuple(self.of(client, contract, shown) for contract in self.consumers if client in contract.consumers)
 
     def of(self, client: str, contract: ConsumerContract, shown: Subject = ()) -> ConsumerContract:
-        """Return a contract, with what the domain knows of the client, and what it has shown at its node."""
-        given = dict(contract.attributes)
+        """Return a contract completed with the client's known attributes, and with those it has shown at its node."""
+        attributes = dict(contract.attributes)
         for name, values in (*self.known.get(client, ()), *shown):
-            given.setdefault(name, values)
-        return replace(contract, attributes=tuple(given.items()))
+            attributes.setdefault(name, values)
+        return replace(contract, attributes=tuple(attributes.items()))
 
     def concerns(self, topic: str) -> bool:
-        """Return whether events on a topic can be of any contract, or have a quality that is measured."""
-        needing = (want.filter for one in self.consumers for want in one.wants if want.asks)
-        filters = (one.filter for several in (self.producers, self.collecting, self.privacy) for one in several)
+        """Return whether events on a topic can be of any contract, or have a measured quality."""
+        needing = (want.filter for contract in self.consumers for want in contract.wants if want.asks)
+        filters = (entry.filter for entries in (self.producers, self.collecting, self.privacy) for entry in entries)
         return any(matches(filter, topic) for filter in (*filters, *needing))
 
     def private(self, topic: str) -> tuple[PrivacyPolicy, ...]:
         """Return the policies in XACML about events on a topic."""
-        return tuple(one for one in self.privacy if matches(one.filter, topic))
+        return tuple(policy for policy in self.privacy if matches(policy.filter, topic))
 
 
 def wants_of(contract: ConsumerContract, topic: str) -> tuple[ContextWant, ...]:
-    """Return the wants of a contract that are about a topic. What is guaranteed counts only there, as it belongs to a
-    subscription (contracts §2.2); unless it says of no topic that it is wanted.
+    """Return the wants of a contract that are about a topic: guarantees belong to a subscription (contracts §2.2). A
+    contract without wants is about all topics.
     """
     return tuple(want for want in said_wants(contract) if matches(want.filter, topic))
 
 
 def said_wants(contract: ConsumerContract) -> tuple[ContextWant, ...]:
-    """Return the wants of a contract; of one that has none, the one for anything."""
+    """Return the wants of a contract; if it has none, the want for anything."""
     return contract.wants or (ANYTHING,)
 
 
 def subscription_id(client: str, contract: ConsumerContract, want: ContextWant) -> str:
-    """What a want of a client is known by in the whole ensemble."""
+    """Return the id of a client's want in the whole ensemble."""
     return f"{client}/{contract.name}/{want.name}"

@@ -1,4 +1,4 @@
-"""Degradations: what a privacy rule gives instead of refusing: less, and with quality metadata that says so.
+"""Degradations: a privacy rule releases less instead of refusing, with quality metadata that says so.
 
     grid: a location as the centre of the cell that it is in      keep: nothing but the attributes named
     step: a number in steps                                       delay: later
@@ -23,24 +23,24 @@ from penstock.policy.statements.redact import Path
 from penstock.policy.statements.substitute import keep_attributes, put_numbers
 
 METRES_OF_A_DEGREE = 111_320.0
-"""Of latitude; of longitude at the equator."""
+"""Metres of a degree of latitude; of longitude at the equator."""
 MAX_INPUTS = 1_000
-"""Events of one time that an aggregate is made of; more are left out."""
+"""Events of one period that an aggregate is made of; more are left out."""
 _DIGITS = 6
-"""Of a degree: a tenth of a metre."""
+"""Digits of a degree: a tenth of a metre."""
 _UNIFORM = math.sqrt(12.0)
-"""What is anywhere in a cell of 1 has a standard deviation of one by this."""
+"""The width of a uniform distribution divided by its standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A location, as the centre of the cell of a grid that it is in."""
+    """A degradation of a location to the centre of its grid cell."""
 
     metres: float
     latitude: str = "lat"
     longitude: str = "lon"
     span: float | None = None
-    """Of precision and accuracy, in metres; without it, these are not known afterwards."""
+    """The span of precision and accuracy, in metres; without it they are unknown afterwards."""
 
     def __post_init__(self) -> None:
         _check("grid", "metres", self.metres, 1.0, 1e7)
@@ -48,12 +48,12 @@ class Grid:
 
     @property
     def spread(self) -> float:
-        """How far a location is from what is told of it: the standard deviation of the distance, both axes."""
+        """The standard deviation of the distance between the location and the centre, both axes."""
         return self.metres * math.sqrt(2.0) / _UNIFORM
 
     @property
     def error(self) -> float:
-        """How far it may be at most: half the diagonal."""
+        """The greatest distance: half the diagonal."""
         return self.metres / math.sqrt(2.0)
 
     @property
@@ -63,7 +63,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A number, as the middle of the step that it is in."""
+    """A degradation of a number to the middle of its step."""
 
     attribute: str
     size: float
@@ -84,7 +84,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Nothing but these attributes."""
+    """A degradation that keeps only these attributes."""
 
     attributes: tuple[str, ...]
 
@@ -95,7 +95,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Not before so many seconds after it came."""
+    """A delay of the release, in seconds."""
 
     seconds: float
 
@@ -105,12 +105,12 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Only the means of these attributes over a time, as `policy/contracts/aggregate.py` makes them."""
+    """A degradation to the means of these attributes over a period (`policy/contracts/aggregate.py`)."""
 
     seconds: float
     attributes: tuple[str, ...]
     least: int = 2
-    """How many events there must be: of fewer, nothing is released."""
+    """The least number of events: of fewer, nothing is released."""
 
     def __post_init__(self) -> None:
         _check("aggregate", "seconds", self.seconds, 1.0, 365 * 86_400.0)
@@ -123,23 +123,23 @@ Degradation = Grid | Step | Keep | Delay | Aggregate
 
 
 def leaves_only(degradations: Iterable[Degradation]) -> bool:
-    """Return whether only what is named is left: then nothing else that comes with an event passes either."""
-    return any(isinstance(one, Keep | Aggregate) for one in degradations)
+    """Return whether only named attributes are left: then nothing else of an event passes either."""
+    return any(isinstance(degradation, Keep | Aggregate) for degradation in degradations)
 
 
 class Degraded(NamedTuple):
-    """What is left of an event."""
+    """A degraded event."""
 
     payload: bytes
     quality: Quality
     not_before: float
-    """When it may be released, in seconds since the epoch."""
+    """The time from which it may be released, in seconds since the epoch."""
 
 
 def degrade(
     degradations: Sequence[Degradation], content: Content, quality: Quality, catalogue: Catalogue, now: float
 ) -> Degraded:
-    """Return an event of this content and quality, degraded; if the content carries quality, then as it is now.
+    """Degrade an event of this content and quality; quality in the content is updated.
 
     What is to be aggregated is not yet so: `absorb` does that. Raises `ContentError` if it cannot be done.
     """
@@ -147,8 +147,8 @@ def degrade(
         return Degraded(content.payload, quality, now)
     lowered = lower(degradations, quality, catalogue, now)
     payload = content.payload
-    for one in degradations:
-        payload = _content(one, Content(payload, content.format))
+    for degradation in degradations:
+        payload = _content(degradation, Content(payload, content.format))
     if read_quality(content, moment(now)):
         payload = write_quality(Content(payload, content.format), lowered)
     return Degraded(payload, lowered, now + _delay(degradations))
@@ -157,7 +157,7 @@ def degrade(
 def degraded_once(
     degradations: Sequence[Degradation], content: Content, quality: Quality, catalogue: Catalogue, now: float
 ) -> Degraded:
-    """Return the same, done once for all who get this content so."""
+    """Degrade an event once for all receivers with the same degradations."""
 
     def done() -> Degraded | ContentError:
         try:
@@ -167,27 +167,27 @@ def degraded_once(
 
     if not degradations:
         return degrade(degradations, content, quality, catalogue, now)
-    found = content.cached(("degraded", tuple(degradations), quality, catalogue, now), done)
-    if isinstance(found, ContentError):
-        raise ContentError(str(found))
-    return found
+    result = content.cached(("degraded", tuple(degradations), quality, catalogue, now), done)
+    if isinstance(result, ContentError):
+        raise ContentError(str(result))
+    return result
 
 
 def _delay(degradations: Iterable[Degradation]) -> float:
-    return math.fsum(one.seconds for one in degradations if isinstance(one, Delay))
+    return math.fsum(degradation.seconds for degradation in degradations if isinstance(degradation, Delay))
 
 
-def _content(one: Degradation, content: Content) -> bytes:
-    match one:
+def _content(degradation: Degradation, content: Content) -> bytes:
+    match degradation:
         case Grid():
-            latitude, longitude = path_of(one.latitude), path_of(one.longitude)
-            lat, lon = on_grid(number_at(content, latitude), number_at(content, longitude), one.metres)
+            latitude, longitude = path_of(degradation.latitude), path_of(degradation.longitude)
+            lat, lon = on_grid(number_at(content, latitude), number_at(content, longitude), degradation.metres)
             return put_numbers(content, {latitude: lat, longitude: lon})
         case Step():
-            name = path_of(one.attribute)
-            return put_numbers(content, {name: in_steps(number_at(content, name), one.size)})
+            name = path_of(degradation.attribute)
+            return put_numbers(content, {name: in_steps(number_at(content, name), degradation.size)})
         case Keep():
-            return keep_attributes(content, [path_of(name) for name in one.attributes])
+            return keep_attributes(content, [path_of(name) for name in degradation.attributes])
         case Delay() | Aggregate():
             return content.payload
 
@@ -218,18 +218,18 @@ def in_steps(number: float, size: float) -> float:
 
 
 def lower(degradations: Sequence[Degradation], quality: Quality, catalogue: Catalogue, now: float) -> Quality:
-    """Quality after the degradations: never better than before, and nothing that is no longer known.
+    """Return the quality after the degradations: never better than before, and without what is unknown afterwards.
 
     It is that of when the event may be released, after its delay.
     """
     time = moment(now + _delay(degradations))
-    for one in degradations:
+    for degradation in degradations:
         kept = []
         for value in quality:
             definition = catalogue.find(value.key)
             lowered = None
             if definition is not None:
-                lowered = _lowered(one, catalogue.kind(value.key), definition, value.value)
+                lowered = _lowered(degradation, catalogue.kind(value.key), definition, value.value)
             if lowered is not None:
                 kept.append(value if lowered == value.value else value.changed(lowered, time))
         quality = Quality(kept)
@@ -237,49 +237,49 @@ def lower(degradations: Sequence[Degradation], quality: Quality, catalogue: Cata
 
 
 def caps(degradations: Sequence[Degradation], catalogue: Catalogue) -> dict[MetricKey, Need | None]:
-    """Return the best that quality can still be after the degradations, by metric; None if nothing of it is left."""
-    found: dict[MetricKey, Need | None] = {}
+    """Return the best possible quality after the degradations, by metric; None if it is unknown afterwards."""
+    best: dict[MetricKey, Need | None] = {}
     for key in catalogue:
         definition, kind = catalogue.definition(key), catalogue.kind(key)
         is_higher = definition.direction is Direction.HIGHER
         start = definition.most if is_higher else definition.least
         value: float | None = start
-        for one in degradations:
-            value = None if value is None else _lowered(one, kind, definition, value)
+        for degradation in degradations:
+            value = None if value is None else _lowered(degradation, kind, definition, value)
         if value is None:
-            found[key] = None
+            best[key] = None
         elif value != start:
-            found[key] = Need(key, "<=" if is_higher else ">=", value)
-    return found
+            best[key] = Need(key, "<=" if is_higher else ">=", value)
+    return best
 
 
-def _lowered(one: Degradation, kind: str, definition: MetricDefinition, value: float) -> float | None:
-    """What a value becomes; None: it is not known any more."""
-    match one:
+def _lowered(degradation: Degradation, kind: str, definition: MetricDefinition, value: float) -> float | None:
+    """Return the value after a degradation; None if it is unknown afterwards."""
+    match degradation:
         case Grid() | Step():
             rule = _COARSER.get(kind)
-            made = value if rule is None else rule(one, value)
-        case Delay() if one.seconds and kind == "up-to-dateness":
-            made = None  # it would need the lifetime
+            lowered = value if rule is None else rule(degradation, value)
+        case Delay() if degradation.seconds and kind == "up-to-dateness":
+            lowered = None  # it would need the lifetime
         case Delay():
-            made = value + one.seconds if kind == "freshness" else value
+            lowered = value + degradation.seconds if kind == "freshness" else value
         case Keep():
-            made = None if kind == "completeness" else value
+            lowered = None if kind == "completeness" else value
         case Aggregate():
-            made = value  # what the means are worth is known when they are made
-    return made if made is None or made == value else definition.rounded(made)
+            lowered = value  # what the means are worth is known when they are made
+    return lowered if lowered is None or lowered == value else definition.rounded(lowered)
 
 
-def _less_precise(one: Grid | Step, value: float) -> float | None:
-    """Spreads of independent causes add by their squares."""
-    if one.span is None:
+def _less_precise(degradation: Grid | Step, value: float) -> float | None:
+    """Return the lower precision: spreads of independent causes add by their squares."""
+    if degradation.span is None:
         return None
-    return _percent(1.0 - math.hypot(1.0 - value / 100.0, one.spread / one.span))
+    return _percent(1.0 - math.hypot(1.0 - value / 100.0, degradation.spread / degradation.span))
 
 
-def _less_accurate(one: Grid | Step, value: float) -> float | None:
-    """Return the greatest error is added."""
-    return None if one.span is None else _percent(value / 100.0 - one.error / one.span)
+def _less_accurate(degradation: Grid | Step, value: float) -> float | None:
+    """Return the lower accuracy: the greatest error is added."""
+    return None if degradation.span is None else _percent(value / 100.0 - degradation.error / degradation.span)
 
 
 _COARSER: dict[str, Callable[[Grid | Step, float], float | None]] = {

@@ -1,4 +1,4 @@
-"""Whether a producer's and a consumer's contract fit, by which rule, in which situations, and why not."""
+"""The fit of a producer's and a consumer's contract: by which rule, in which situations, and why not."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from penstock.policy.quality.needs import Constraint, Need, excludes, implies, r
 
 
 class FitLevel(IntEnum):
-    """How far a pair fits; the better, the greater."""
+    """The level of a fit; a greater value is better."""
 
     UNRELATED = 0
     """They have no topic in common."""
@@ -42,7 +42,7 @@ class FitLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleFit:
-    """How far one way fits: a privacy rule, or none where none is asked for."""
+    """The fit of one privacy rule, or of none where none is needed."""
 
     rule: str
     standing: FitLevel
@@ -51,34 +51,34 @@ class RuleFit:
     outside: frozenset[str] = frozenset()
 
     def is_on(self, open_situations: Collection[str]) -> bool:
-        """Return whether the rule counts while just these situations are open."""
+        """Return whether the rule counts while exactly these situations are open."""
         return self.during <= set(open_situations) and not self.outside & set(open_situations)
 
     @property
     def when(self) -> str:
-        """The situations in which it counts, in words; empty: in all."""
+        """The situations in which it counts, in words; empty: all."""
         parts = [f"during {name}" for name in sorted(self.during)]
         return ", ".join(parts + [f"outside {name}" for name in sorted(self.outside)])
 
 
 @dataclass(frozen=True, slots=True)
 class WantFit:
-    """How far one want of a consumer is met."""
+    """The fit of one want of a consumer."""
 
     want: str
     topics: tuple[str, ...]
-    """What both are about, as topic filters."""
+    """The common topics, as topic filters."""
     rules: tuple[RuleFit, ...]
 
     @property
     def standing(self) -> FitLevel:
-        """In the situations that are best for it."""
+        """The level in the best situations."""
         return max((rule.standing for rule in self.rules), default=FitLevel.UNRELATED)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How far a consumer's contract fits a producer's."""
+    """The fit of a consumer's contract with a producer's."""
 
     producer: str
     consumer: str
@@ -86,12 +86,12 @@ class Fit:
 
     @property
     def standing(self) -> FitLevel:
-        """That of the want that is met best."""
+        """The level of the best want."""
         return max((want.standing for want in self.wants), default=FitLevel.UNRELATED)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """All that was found, in sentences."""
+        """All reasons, in sentences."""
         return tuple(
             f"want `{want.want}`" + (f", rule `{rule.rule}`" if rule.rule else "") + f": {reason}"
             for want in self.wants
@@ -101,7 +101,7 @@ class Fit:
 
 
 class FitReport(msgspec.Struct, frozen=True):
-    """One way from a producer's contract to a client's want, by one rule, and what it comes to: as people are told."""
+    """One path from a producer's contract to a client's want, by one rule, and its result, as shown to people."""
 
     producer: str
     consumer: str
@@ -115,22 +115,22 @@ class FitReport(msgspec.Struct, frozen=True):
 
 
 class ClientFit(NamedTuple):
-    """How far a client, as a consumer by one of its contracts, fits a producer's contract."""
+    """The fit of a client, as a consumer by one of its contracts, with a producer's contract."""
 
     client: str
     fit: Fit
 
 
 def way(client: str, fit: Fit, want: WantFit, rule: RuleFit) -> FitReport:
-    """One of the ways of a pair."""
+    """Return the report on one rule of a fit."""
     comes_to = rule.standing.name.lower()
     names = fit.producer, fit.consumer, client, want.want, want.topics, rule.rule
     return FitReport(*names, comes_to, rule.when, rule.reasons)
 
 
 def match_all(contracts: Contracts) -> Iterator[ClientFit]:
-    """Yield all pairs of a domain. What is known of a client counts, so its attributes may tell it from others.
-    Policies in XACML are producers' contracts here, which decide event by event.
+    """Yield the fits of all pairs of a domain, with the known attributes of each client. Policies in XACML count as
+    producers' contracts that decide event by event.
     """
     for producer in contracts.producers:
         for consumer in contracts.consumers:
@@ -151,21 +151,25 @@ def _asked(policy: PrivacyPolicy, want: ContextWant) -> WantFit:
 
 
 def _with_policies(fit: Fit, policies: tuple[PrivacyPolicy, ...]) -> Fit:
-    """What contracts come to where policies in XACML are asked too, and may refuse."""
+    """Return the fit where policies in XACML must also permit."""
     wants = []
     for want in fit.wants:
-        both = [one.name for one in policies if any(overlaps(one.filter, topic) for topic in want.topics)]
-        reason = tuple(f"privacy policy `{name}` is asked too" for name in both)
+        overlapping = [
+            policy.name for policy in policies if any(overlaps(policy.filter, topic) for topic in want.topics)
+        ]
+        reason = tuple(f"privacy policy `{name}` is asked too" for name in overlapping)
         rules = tuple(
-            replace(one, standing=min(one.standing, FitLevel.DEPENDS), reasons=(*reason, *one.reasons)) if both else one
-            for one in want.rules
+            replace(rule, standing=min(rule.standing, FitLevel.DEPENDS), reasons=(*reason, *rule.reasons))
+            if overlapping
+            else rule
+            for rule in want.rules
         )
         wants.append(replace(want, rules=rules))
     return replace(fit, wants=tuple(wants))
 
 
 def match(producer: ProducerContract, consumer: ConsumerContract, catalogue: Catalogue) -> Fit:
-    """How far a consumer's contract fits a producer's, for each of its wants and each of the rules."""
+    """Return the fit of a consumer's contract with a producer's, for each want and each rule."""
     return Fit(
         producer.name, consumer.name, tuple(_want(producer, consumer, want, catalogue) for want in said_wants(consumer))
     )
@@ -184,17 +188,18 @@ def _want(producer: ProducerContract, consumer: ConsumerContract, want: ContextW
     return WantFit(want.name, topics, tuple(rules))
 
 
-def _may_meet(one: Condition | None, other: Condition | None) -> bool:
-    return one is None or other is None or intersects(one.ranges, other.ranges) is not False
+def _may_meet(condition: Condition | None, other: Condition | None) -> bool:
+    return condition is None or other is None or intersects(condition.ranges, other.ranges) is not False
 
 
 def _rule(
     producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: ContextWant, catalogue: Catalogue
 ) -> RuleFit:
-    asked = request_attributes(consumer)
-    wrong = [(one, reason) for one, reason in ((one, one.why_not(asked)) for one in commitments(rule)) if reason]
-    may_show = [one.name.attribute for one, _ in wrong if one.name not in asked and one.name.attribute in SHOWN]
-    refused = tuple(reason for one, reason in wrong if one.name.attribute not in may_show)
+    attributes = request_attributes(consumer)
+    reasons_of = ((condition, condition.why_not(attributes)) for condition in commitments(rule))
+    wrong = [(condition.name, reason) for condition, reason in reasons_of if reason]
+    may_show = [name.attribute for name, _ in wrong if name not in attributes and name.attribute in SHOWN]
+    refused = tuple(reason for name, reason in wrong if name.attribute not in may_show)
     left = caps(rule.degrade, catalogue)
     lost = tuple(
         f"the rule takes away quality `{need.key}`, which is needed"
@@ -202,12 +207,12 @@ def _rule(
         if isinstance(need, Need) and _is_lost(need, rule, left, catalogue)
     )
     promised = (
-        *(one for one in producer.guarantees if _survives(one, rule, left, catalogue)),
+        *(need for need in producer.guarantees if _survives(need, rule, left, catalogue)),
         *rule.guarantees,
         *(need for need in left.values() if need is not None),
     )
     standing, reasons = _quality((*promised, *rule.quality), want.needs)
-    only = tuple(f"only for events with `{one}`" for one in rule.quality if not implies(promised, one))
+    only = tuple(f"only for events with `{need}`" for need in rule.quality if not implies(promised, need))
     only += tuple(
         f"only if it shows such a `{name}` here: other nodes than its own do not know it" for name in may_show
     )
@@ -221,39 +226,43 @@ def _rule(
 
 
 def _is_lost(need: Need, rule: PrivacyRule, left: Mapping[MetricKey, Need | None], catalogue: Catalogue) -> bool:
-    """Return whether nothing is left of a metric; of one that nobody defines nothing is, once anything is degraded."""
+    """Return whether a metric is unknown after the rule; an undefined metric is, once anything is degraded."""
     return bool(rule.degrade) and (catalogue.find(need.key) is None or left.get(need.key, need) is None)
 
 
 def _survives(
     guarantee: Constraint, rule: PrivacyRule, left: Mapping[MetricKey, Need | None], catalogue: Catalogue
 ) -> bool:
-    """Return whether what is guaranteed of events as they come holds of what a rule makes of them."""
+    """Return whether a guarantee on events still holds after the degradations of a rule."""
     if not rule.degrade:
         return True
-    if any(isinstance(one, Aggregate) for one in rule.degrade) or not isinstance(guarantee, Need):
+    if any(isinstance(degradation, Aggregate) for degradation in rule.degrade) or not isinstance(guarantee, Need):
         return False
     return catalogue.find(guarantee.key) is not None and guarantee.key not in left
 
 
-def _quality(given: tuple[Constraint, ...], needs: tuple[Constraint, ...]) -> tuple[FitLevel, tuple[str, ...]]:
-    reasons = [f"nothing is as all that is said of `{key}`" for key in _contradictions(given)]
+def _quality(constraints: tuple[Constraint, ...], needs: tuple[Constraint, ...]) -> tuple[FitLevel, tuple[str, ...]]:
+    reasons = [f"nothing is as all that is said of `{key}`" for key in _contradictions(constraints)]
     standing = FitLevel.FAILS if reasons else FitLevel.FITS
     for need in needs:
-        if implies(given, need):
+        if implies(constraints, need):
             continue
-        about = [one for one in given if isinstance(one, Need) and isinstance(need, Need) and one.key == need.key]
-        said = " and ".join(f"`{one}`" for one in about) or "nothing about it"
-        if excludes(given, need):
+        about = [
+            constraint
+            for constraint in constraints
+            if isinstance(constraint, Need) and isinstance(need, Need) and constraint.key == need.key
+        ]
+        known = " and ".join(f"`{constraint}`" for constraint in about) or "nothing about it"
+        if excludes(constraints, need):
             standing = FitLevel.FAILS
-            reasons.append(f"`{need}` is needed, and there is at best {said}")
+            reasons.append(f"`{need}` is needed, and there is at best {known}")
         else:
             standing = min(standing, FitLevel.DEPENDS)
-            reasons.append(f"`{need}` is needed, and promised is {said}: each event is judged by itself")
+            reasons.append(f"`{need}` is needed, and promised is {known}: each event is judged by itself")
     return standing, tuple(reasons)
 
 
-def _contradictions(given: tuple[Constraint, ...]) -> list[MetricKey]:
-    keys = dict.fromkeys(one.key for one in given if isinstance(one, Need))
-    found = ((key, range_of(given, key)) for key in keys)
-    return [key for key, left in found if left is not None and left.is_empty]
+def _contradictions(constraints: tuple[Constraint, ...]) -> list[MetricKey]:
+    keys = dict.fromkeys(constraint.key for constraint in constraints if isinstance(constraint, Need))
+    ranges = ((key, range_of(constraints, key)) for key in keys)
+    return [key for key, left in ranges if left is not None and left.is_empty]

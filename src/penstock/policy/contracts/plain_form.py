@@ -1,4 +1,4 @@
-"""Contracts written out, as plain mappings that `contract_text.py` reads: to show them, and to tell other nodes.
+"""Contracts as plain mappings that `text_form.py` reads: to show them, and to send them to other nodes.
 
 A global advertisement takes its producer's contract with it to other nodes, a global subscription what its consumer
 guarantees.
@@ -14,7 +14,7 @@ Plain = dict[str, Any]
 
 
 def plain_producer(contract: ProducerContract) -> Plain:
-    """Return a producer's contract, without its name; JSON can say it."""
+    """Return a producer's contract as JSON values, without its name."""
     return _said(
         producer=sorted(contract.producers),
         filter=contract.filter,
@@ -26,7 +26,7 @@ def plain_producer(contract: ProducerContract) -> Plain:
 
 
 def plain_consumer(contract: ConsumerContract) -> Plain:
-    """Return a consumer's contract, without its name; JSON can say it."""
+    """Return a consumer's contract as JSON values, without its name."""
     return _said(
         consumer=sorted(contract.consumers),
         purpose=sorted(contract.purposes),
@@ -45,25 +45,33 @@ def plain_rule(rule: PrivacyRule) -> Plain:
         retention=rule.retention,
         situation=[*sorted(rule.during), *outside],
         quality=_constraints(rule.quality),
-        degrade=[plain_degradation(one) for one in rule.degrade],
+        degrade=[plain_degradation(degradation) for degradation in rule.degrade],
         guarantees=_constraints(rule.guarantees),
     )
 
 
-def plain_degradation(one: Degradation) -> Plain:
+def plain_degradation(degradation: Degradation) -> Plain:
     """Return a degradation, by its name."""
-    match one:
+    match degradation:
         case Grid():
-            place = {"metres": one.metres, "latitude": one.latitude, "longitude": one.longitude}
-            return {"grid": place | _said(span=one.span)}
+            place = {"metres": degradation.metres, "latitude": degradation.latitude, "longitude": degradation.longitude}
+            return {"grid": place | _said(span=degradation.span)}
         case Step():
-            return {"step": {"attribute": one.attribute, "size": one.size} | _said(span=one.span)}
+            return {
+                "step": {"attribute": degradation.attribute, "size": degradation.size} | _said(span=degradation.span)
+            }
         case Keep():
-            return {"keep": list(one.attributes)}
+            return {"keep": list(degradation.attributes)}
         case Delay():
-            return {"delay": one.seconds}
+            return {"delay": degradation.seconds}
         case Aggregate():
-            return {"aggregate": {"seconds": one.seconds, "attributes": list(one.attributes), "least": one.least}}
+            return {
+                "aggregate": {
+                    "seconds": degradation.seconds,
+                    "attributes": list(degradation.attributes),
+                    "least": degradation.least,
+                }
+            }
 
 
 def _want(want: ContextWant) -> Plain:
@@ -72,7 +80,10 @@ def _want(want: ContextWant) -> Plain:
 
 
 def _constraints(constraints: tuple[Constraint, ...]) -> list[Any]:
-    return [str(one) if isinstance(one, Need) else {"xpath": one.expression} for one in constraints]
+    return [
+        str(constraint) if isinstance(constraint, Need) else {"xpath": constraint.expression}
+        for constraint in constraints
+    ]
 
 
 def _subject(subject: Subject) -> dict[str, list[str]]:
@@ -80,5 +91,5 @@ def _subject(subject: Subject) -> dict[str, list[str]]:
 
 
 def _said(**parts: Any) -> Plain:
-    """Return those parts that say something."""
+    """Return the parts that are not empty."""
     return {name: part for name, part in parts.items() if part is not None and part not in ([], {})}

@@ -1,4 +1,4 @@
-"""Privacy policies in XACML: who may have events on some topics, and with which obligations (contracts §2.2).
+"""Privacy policies in XACML: who may receive events on some topics, and with which obligations (contracts §2.2).
 
 Each node is a policy enforcement point: for each receiver it asks the policies of a topic, with what is known of the
 receiver, of the event and of the moment. Only a Permit releases, and only if every obligation of it is understood.
@@ -30,25 +30,25 @@ _MAX_KNOWN = 10_000
 
 
 class ReleaseRequest(NamedTuple):
-    """What a decision is asked for."""
+    """A request for a decision on the release of an event."""
 
     client: str
-    """Who would get the event."""
+    """The receiver of the event."""
     known: Subject
-    """What the domain knows of it."""
+    """The attributes that the domain gives it."""
     consumers: tuple[ConsumerContract, ...]
-    """What it guarantees."""
+    """Its contracts, with its guarantees."""
     topic: str
     producer: str
-    """Whose event it is; empty where that is not known: at other nodes than its own."""
+    """The producer of the event; empty where it is unknown: at other nodes than its own."""
     situations: Collection[str]
-    """Those that are open."""
+    """The open situations."""
     values: Values = ()
-    """What of that which the domain knows is no text."""
+    """The attributes of the domain that are not texts."""
 
 
 class Permitted(NamedTuple):
-    """On which conditions an event is released."""
+    """The conditions of a release."""
 
     degrade: tuple[Degradation, ...] = ()
     retain: float | None = None
@@ -63,62 +63,65 @@ class PrivacyPolicy:
     filter: str
     pdp: Pdp
     resource: tuple[tuple[str, Plain], ...] = ()
-    """What is said of these events, as attributes of the resource."""
+    """Attributes of these events, as attributes of the resource."""
     ids: Mapping[str, str] = field(default_factory=dict)
-    """By name of an attribute of a category (`subject.group`), the identifier that the policies know it by."""
+    """By name of an attribute of a category (`subject.group`), its identifier in the policies."""
     _known: dict[tuple[str, str], tuple[ReleaseRequest, Single]] = field(
         default_factory=dict, compare=False, repr=False
     )
-    """By client and topic, what was asked last, as a request without a document: mostly it is asked again."""
+    """By client and topic, the last request without a document: mostly it is the same again."""
 
-    def decide(self, asked: ReleaseRequest, content: Content, now: float) -> Permitted | str:
-        """On which conditions the event is released, or why it is not."""
-        subject, resource, *others = self._categories(asked)
+    def decide(self, request_made: ReleaseRequest, content: Content, now: float) -> Permitted | str:
+        """Return the conditions of the release, or the reason for a refusal."""
+        subject, resource, *others = self._categories(request_made)
         request = XacmlRequest((subject, resource._replace(content=_document(content)), *others))
         (result,) = self.pdp.decide(request, int(now * 1e9))
         if result.decision != "Permit":
-            said = f": {result.status.message}" if result.status.message else ""
-            return f"privacy policy `{self.name}`: {result.decision}{said}"
+            message = f": {result.status.message}" if result.status.message else ""
+            return f"privacy policy `{self.name}`: {result.decision}{message}"
         try:
             return _permitted(result.obligations)
         except PolicyError as error:
-            return f"privacy policy `{self.name}`: it obliges to what cannot be done: {error}"
+            return f"privacy policy `{self.name}`: its obligations cannot be fulfilled: {error}"
 
-    def _categories(self, asked: ReleaseRequest) -> Single:
-        key = (asked.client, asked.topic)
-        known = self._known.get(key)
-        if known is not None and known[0] == asked:
-            return known[1]
+    def _categories(self, release: ReleaseRequest) -> Single:
+        key = (release.client, release.topic)
+        last = self._known.get(key)
+        if last is not None and last[0] == release:
+            return last[1]
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        made = self._request(asked)
-        self._known[key] = asked, made
-        return made
+        categories = self._request(release)
+        self._known[key] = release, categories
+        return categories
 
-    def _request(self, asked: ReleaseRequest) -> Single:
-        subject: list[tuple[str, str, tuple[str, ...]]] = [("id", SUBJECT_ID, (asked.client,))]
-        given: dict[str, set[str]] = {}
-        for name, values in asked.known:
-            given.setdefault(name, set()).update(values)
-        for contract in asked.consumers:
-            given.setdefault("purpose", set()).update(contract.purposes)
-            given.setdefault("situation", set()).update(contract.situations)
+    def _request(self, release: ReleaseRequest) -> Single:
+        subject: list[tuple[str, str, tuple[str, ...]]] = [("id", SUBJECT_ID, (release.client,))]
+        subject_texts: dict[str, set[str]] = {}
+        for name, values in release.known:
+            subject_texts.setdefault(name, set()).update(values)
+        for contract in release.consumers:
+            subject_texts.setdefault("purpose", set()).update(contract.purposes)
+            subject_texts.setdefault("situation", set()).update(contract.situations)
             for name, values in contract.attributes:
-                given.setdefault(name, set()).update(values)
-        subject += [(name, name, tuple(sorted(values))) for name, values in given.items()]
-        said = dict(self.resource)
-        resource = [("id", RESOURCE_ID, (text_of(said.pop("id", asked.topic)),)), ("topic", "topic", (asked.topic,))]
-        resource += [(name, name, (text_of(value),)) for name, value in said.items()]
-        if asked.producer:
-            resource.append(("producer", "producer", (asked.producer,)))
-        numbers = tuple((name, typed(value)) for name, value in said.items())
-        moment = [("situation", "situation", tuple(sorted(asked.situations)))]
-        retention = [one.retention for one in asked.consumers if one.retention is not None]
+                subject_texts.setdefault(name, set()).update(values)
+        subject += [(name, name, tuple(sorted(values))) for name, values in subject_texts.items()]
+        resource_values = dict(self.resource)
+        resource = [
+            ("id", RESOURCE_ID, (text_of(resource_values.pop("id", release.topic)),)),
+            ("topic", "topic", (release.topic,)),
+        ]
+        resource += [(name, name, (text_of(value),)) for name, value in resource_values.items()]
+        if release.producer:
+            resource.append(("producer", "producer", (release.producer,)))
+        numbers = tuple((name, typed(value)) for name, value in resource_values.items())
+        moment = [("situation", "situation", tuple(sorted(release.situations)))]
+        retention = [contract.retention for contract in release.consumers if contract.retention is not None]
         longest = tuple(LiteralValue(DOUBLE, seconds) for seconds in sorted(retention)[-1:])
         promised = (RequestAttribute(self._id("subject", "retention", "retention"), longest),) if longest else ()
         return (
             RequestCategory(
-                SUBJECT, (*self._texts("subject", subject), *promised, *self._values("subject", asked.values))
+                SUBJECT, (*self._texts("subject", subject), *promised, *self._values("subject", release.values))
             ),
             RequestCategory(RESOURCE, (*self._texts("resource", resource), *self._values("resource", numbers))),
             RequestCategory(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
@@ -144,8 +147,8 @@ class PrivacyPolicy:
 def given_types(
     resource: Mapping[str, Plain], ids: Mapping[str, str], subjects: Iterable[tuple[str, str, frozenset[str]]]
 ) -> GivenTypes:
-    """Return the types of what policies are given: with what is said of events, identifiers that attributes have by
-    name, and what is known of subjects (name, whose it is, and types of it).
+    """Return the types of the attributes that policies get: from events, from identifiers by name, and from subjects
+    (name, owner, types).
     """
     text = frozenset({STRING})
     by_category = {
@@ -155,39 +158,41 @@ def given_types(
         "action": [("id", ACTION_ID, text)],
         "environment": [("situation", "situation", text)],
     }
-    said = [
+    entries = [
         (category, name, otherwise, types, "that of nodes")
-        for category, several in by_category.items()
-        for name, otherwise, types in several
+        for category, attributes in by_category.items()
+        for name, otherwise, types in attributes
     ]
-    said += [("subject", name, name, types, whose) for name, whose, types in subjects]
-    said += [("resource", name, name, types_of(one), "`resource`") for name, one in resource.items() if name != "id"]
-    found: dict[tuple[str, str], dict[frozenset[str], str]] = {}
-    for category, name, otherwise, types, whose in said:
+    entries += [("subject", name, name, types, whose) for name, whose, types in subjects]
+    entries += [
+        ("resource", name, name, types_of(value), "`resource`") for name, value in resource.items() if name != "id"
+    ]
+    by_place: dict[tuple[str, str], dict[frozenset[str], str]] = {}
+    for category, name, otherwise, types, whose in entries:
         place = _CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
-        found.setdefault(place, {}).setdefault(types, whose)
-    return found
+        by_place.setdefault(place, {}).setdefault(types, whose)
+    return by_place
 
 
 def _document(content: Content) -> Document | None:
-    """XML content, which selectors may ask."""
+    """Return XML content for selectors; None for other content."""
     return Document(content.payload) if content.format is Format.XML else None
 
 
 def _permitted(obligations: Iterable[Duty]) -> Permitted:
-    """What has to be done before the event is released; raises `PolicyError` for what is not known."""
+    """Return the conditions of a release from its obligations; raises `PolicyError` for an unknown one."""
     degrade: list[Degradation] = []
     retain: list[float] = []
     for count, duty in enumerate(obligations):
         if count == _MAX_OBLIGATIONS:
             raise PolicyError(f"more than {_MAX_OBLIGATIONS} obligations")
-        said: dict[str, list[object]] = {}
-        for one in duty.assigned:
-            said.setdefault(one.id, []).append(one.value)
+        arguments: dict[str, list[object]] = {}
+        for assigned in duty.assigned:
+            arguments.setdefault(assigned.id, []).append(assigned.value)
         if duty.id == RETAIN:
-            retain.append(_number(said, "seconds"))
+            retain.append(_number(arguments, "seconds"))
         elif duty.id in _MAKERS:
-            degrade.append(_MAKERS[duty.id](said))
+            degrade.append(_MAKERS[duty.id](arguments))
         else:
             raise PolicyError(f"`{duty.id:.80}` is not known")
     return Permitted(tuple(degrade), min(retain) if retain else None)
@@ -196,24 +201,24 @@ def _permitted(obligations: Iterable[Duty]) -> Permitted:
 Assigned = Mapping[str, list[object]]
 
 
-def _number(said: Assigned, name: str) -> float:
-    value = said.get(name, [None])[0]
+def _number(arguments: Assigned, name: str) -> float:
+    value = arguments.get(name, [None])[0]
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise PolicyError(f"`{name}` is no number: `{value!r:.80}`") from None
 
 
-def _texts(said: Assigned, name: str) -> tuple[str, ...]:
-    return tuple(map(str, said.get(name, ())))
+def _texts(arguments: Assigned, name: str) -> tuple[str, ...]:
+    return tuple(map(str, arguments.get(name, ())))
 
 
-def _text(said: Assigned, name: str, otherwise: str) -> str:
-    return next(iter(_texts(said, name)), otherwise)
+def _text(arguments: Assigned, name: str, otherwise: str) -> str:
+    return next(iter(_texts(arguments, name)), otherwise)
 
 
-def _span(said: Assigned) -> float | None:
-    return _number(said, "span") if "span" in said else None
+def _span(arguments: Assigned) -> float | None:
+    return _number(arguments, "span") if "span" in arguments else None
 
 
 _MAKERS: dict[str, Callable[[Assigned], Degradation]] = {
@@ -244,12 +249,12 @@ PARAMETERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 
 
 def wrong_duties(roots: Iterable[Root]) -> Iterator[str]:
-    """Obligations with a permit that no node can do, so that it releases nothing."""
-    for policy in (one for root in roots for one in inside(root)):
+    """Yield the obligations of permits that no node can fulfil, so that they release nothing."""
+    for policy in (policy for root in roots for policy in inside(root)):
         rules = policy.rules if isinstance(policy, XacmlPolicy) else ()
         for where, duties in (
             (f"policy `{policy.id}`", policy.obligations),
-            *((f"rule `{one.id}`", one.obligations) for one in rules),
+            *((f"rule `{rule.id}`", rule.obligations) for rule in rules),
         ):
             for duty in duties:
                 wrong = _wrong(duty) if duty.on == "Permit" else ""
@@ -261,21 +266,21 @@ def _wrong(duty: DutyExpression) -> str:
     if duty.id not in PARAMETERS:
         return f"it is not known; there are {', '.join(f'`{name}`' for name in PARAMETERS)}"
     must, may = PARAMETERS[duty.id]
-    said: dict[str, list[object]] = {}
-    for one in duty.assignments:
-        value = one.expression.value if isinstance(one.expression, LiteralValue) else None
-        said.setdefault(one.id, []).append(value)
-    if missing := must - said.keys():
+    arguments: dict[str, list[object]] = {}
+    for assignment in duty.assignments:
+        value = assignment.expression.value if isinstance(assignment.expression, LiteralValue) else None
+        arguments.setdefault(assignment.id, []).append(value)
+    if missing := must - arguments.keys():
         return f"`{min(missing)}` is missing"
-    if unknown := said.keys() - must - may:
+    if unknown := arguments.keys() - must - may:
         return f"`{min(unknown)}` is not a parameter of it"
-    if any(not isinstance(one.expression, LiteralValue) for one in duty.assignments):
+    if any(not isinstance(assignment.expression, LiteralValue) for assignment in duty.assignments):
         return ""  # what it comes to is known when it is asked
     try:
         if duty.id == RETAIN:
-            _number(said, "seconds")
+            _number(arguments, "seconds")
         else:
-            _MAKERS[duty.id](said)
+            _MAKERS[duty.id](arguments)
     except PolicyError as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""Types of the attributes that nodes give to policies in XACML, and policies that ask for others.
+"""The types of the attributes that nodes give to policies in XACML, and policies that ask for other types.
 
 A number of the domain file is given as what it is and as a text, a text as a text only: so an attribute has its number
 where a policy asks for one, and nothing is read as a number that was not meant to be one.
@@ -25,7 +25,7 @@ def text_of(value: Plain) -> str:
 
 
 def typed(value: Plain) -> tuple[LiteralValue, ...]:
-    """Return a value in every type that it has beside that of texts."""
+    """Return a value in every type that it has beside text."""
     if isinstance(value, bool):
         return (LiteralValue(BOOLEAN, value),)
     if isinstance(value, int):
@@ -36,13 +36,13 @@ def typed(value: Plain) -> tuple[LiteralValue, ...]:
 
 def types_of(value: Plain) -> frozenset[str]:
     """Return the types that a value is given in."""
-    return frozenset({STRING, *(one.type for one in typed(value))})
+    return frozenset({STRING, *(literal.type for literal in typed(value))})
 
 
 AttributePlace = tuple[str, str]
 """Category and identifier of an attribute."""
 GivenTypes = Mapping[AttributePlace, Mapping[frozenset[str], str]]
-"""The types that nodes give an attribute in, all that one value has; and whose value it is, in words."""
+"""The types in which nodes give an attribute, with the owner of the value, in words."""
 
 
 class RequestedAttribute(NamedTuple):
@@ -52,75 +52,81 @@ class RequestedAttribute(NamedTuple):
     place: AttributePlace
     types: frozenset[str]
     is_ordered: bool = False
-    """True if its order as text is asked for."""
+    """True if it is compared in order as a text."""
 
 
-def refused_types(roots: Iterable[Root], given: GivenTypes) -> Iterator[str]:
-    """Numbers and booleans that policies ask for where nodes have a text: who has one would escape a denial."""
-    for one, types, whose in _unlike(roots, given):
-        if one.types <= _NUMBERS:
-            yield f"{_said(one)}, and {whose} is {_named(types)}"
+def refused_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
+    """Yield numbers and booleans that policies ask for where nodes have a text: such a subject would escape a
+    denial.
+    """
+    for requested, types, whose in _unlike(roots, given_types):
+        if requested.types <= _NUMBERS:
+            yield f"{_said(requested)}, and {whose} is {_named(types)}"
 
 
-def odd_types(roots: Iterable[Root], given: GivenTypes) -> Iterator[str]:
-    """Attributes that nodes never give as policies ask for them; numbers that policies put in order as texts."""
+def odd_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
+    """Yield attributes that nodes never give in the type that policies ask for, and numbers that policies order as
+    texts.
+    """
     roots = list(roots)
-    for one in dict.fromkeys(asked._replace(is_ordered=False) for asked in _asked(roots)):
-        if one.place[0] != ENVIRONMENT and one.types.isdisjoint({STRING, *_NUMBERS}):
-            what = f"attribute `{one.place[1]:.80}` is asked for as {_named(one.types)}, which nodes do not give"
-            yield f"policy `{one.policy}`: {what}"
-    for one, types, whose in _unlike(roots, given):
-        if STRING in one.types:
-            yield f"{_said(one)}, and {whose} is {_named(types)}: it is not found"
-    for one in _asked(roots):
-        for types, whose in given.get(one.place, {}).items() if one.is_ordered else ():
+    for requested in dict.fromkeys(request._replace(is_ordered=False) for request in _asked(roots)):
+        if requested.place[0] != ENVIRONMENT and requested.types.isdisjoint({STRING, *_NUMBERS}):
+            what = f"attribute `{requested.place[1]:.80}` is asked for as {_named(requested.types)}"
+            yield f"policy `{requested.policy}`: {what}, which nodes do not give"
+    for requested, types, whose in _unlike(roots, given_types):
+        if STRING in requested.types:
+            yield f"{_said(requested)}, and {whose} is {_named(types)}: it is not found"
+    for requested in _asked(roots):
+        for types, whose in given_types.get(requested.place, {}).items() if requested.is_ordered else ():
             if types & _NUMBERS:
-                what = f"policy `{one.policy}` puts `{one.place[1]}` in order as a text, and {whose} is {_named(types)}"
-                yield f"{what}: as texts, 9 is more than 18"
+                what = f"policy `{requested.policy}` puts `{requested.place[1]}` in order as a text"
+                yield f"{what}, and {whose} is {_named(types)}: as texts, 9 is more than 18"
 
 
-def _unlike(roots: Iterable[Root], given: GivenTypes) -> Iterator[tuple[RequestedAttribute, frozenset[str], str]]:
-    for one in dict.fromkeys(asked._replace(is_ordered=False) for asked in _asked(roots)):
-        for types, whose in given.get(one.place, {}).items():
-            if not types & one.types:
-                yield one, types, whose
+def _unlike(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[tuple[RequestedAttribute, frozenset[str], str]]:
+    for requested in dict.fromkeys(request._replace(is_ordered=False) for request in _asked(roots)):
+        for types, whose in given_types.get(requested.place, {}).items():
+            if not types & requested.types:
+                yield requested, types, whose
 
 
-def _said(one: RequestedAttribute) -> str:
-    return f"policy `{one.policy}` asks for `{one.place[1]}` as {_named(one.types)}"
+def _said(requested: RequestedAttribute) -> str:
+    return f"policy `{requested.policy}` asks for `{requested.place[1]}` as {_named(requested.types)}"
 
 
 def _named(types: frozenset[str]) -> str:
     if len(types) > 1:
         types -= {STRING}
-    return " or ".join(sorted(DATA_TYPES[one].name if one in DATA_TYPES else one for one in types))
+    return " or ".join(sorted(DATA_TYPES[type_uri].name if type_uri in DATA_TYPES else type_uri for type_uri in types))
 
 
 def _asked(roots: Iterable[Root]) -> Iterator[RequestedAttribute]:
-    for policy in (one for root in roots for one in inside(root)):
+    for policy in (policy for root in roots for policy in inside(root)):
         rules = policy.rules if isinstance(policy, XacmlPolicy) else ()
         for target in (policy.target, *(rule.target for rule in rules)):
             yield from _asked_by_target(policy.id, target)
-        duties = (duty for one in (policy, *rules) for several in (one.obligations, one.advice) for duty in several)
-        expressions = [each.expression for duty in duties for each in duty.assignments]
+        owners = (policy, *rules)
+        duties = (duty for owner in owners for listed in (owner.obligations, owner.advice) for duty in listed)
+        expressions = [assignment.expression for duty in duties for assignment in duty.assignments]
         expressions += [rule.condition for rule in rules if rule.condition is not None]
-        expressions += [one for _, one in policy.variables] if isinstance(policy, XacmlPolicy) else []
+        expressions += [variable for _, variable in policy.variables] if isinstance(policy, XacmlPolicy) else []
         for expression in expressions:
             yield from _asked_by(policy.id, expression)
 
 
 def _asked_by_target(policy: str, target: Target) -> Iterator[RequestedAttribute]:
-    """Of alternatives that ask for one attribute in several types, one will do."""
+    """Yield the attributes of a target. Of alternatives that ask for one attribute in several types, one is enough."""
     for any_of in target:
-        found: dict[AttributePlace, set[str]] = {}
+        types_by_place: dict[AttributePlace, set[str]] = {}
         ordered: set[AttributePlace] = set()
         for match in (match for all_of in any_of for match in all_of):
             if isinstance(source := match.source, Designator):
-                found.setdefault((source.category, source.id), set()).add(source.type)
+                types_by_place.setdefault((source.category, source.id), set()).add(source.type)
                 if _orders_texts(match.function):
                     ordered.add((source.category, source.id))
         yield from (
-            RequestedAttribute(policy, place, frozenset(types), place in ordered) for place, types in found.items()
+            RequestedAttribute(policy, place, frozenset(types), place in ordered)
+            for place, types in types_by_place.items()
         )
 
 
@@ -135,15 +141,15 @@ def _asked_by(policy: str, expression: Expression, is_ordered: bool = False) -> 
         case Apply(function, arguments) if function == CEL:
             yield from _asked_by_condition(policy, arguments)
         case Apply(function, arguments):
-            for one in arguments:
-                yield from _asked_by(policy, one, is_ordered or _orders_texts(function))
+            for argument in arguments:
+                yield from _asked_by(policy, argument, is_ordered or _orders_texts(function))
 
 
 def _asked_by_condition(policy: str, arguments: tuple[Expression, ...]) -> Iterator[RequestedAttribute]:
-    """Yield a name that is there several times may have any of the types."""
-    found: dict[tuple[str, AttributePlace], set[str]] = {}
+    """Yield the attributes of a condition. A name that is there several times may have any of the types."""
+    types_by_key: dict[tuple[str, AttributePlace], set[str]] = {}
     for name, bag in zip(arguments[1::2], arguments[2::2], strict=False):
         if isinstance(name, LiteralValue) and isinstance(bag, Designator):
             key = str(name.value).removesuffix(LIST), (bag.category, bag.id)
-            found.setdefault(key, set()).add(bag.type)
-    yield from (RequestedAttribute(policy, place, frozenset(types)) for (_, place), types in found.items())
+            types_by_key.setdefault(key, set()).add(bag.type)
+    yield from (RequestedAttribute(policy, place, frozenset(types)) for (_, place), types in types_by_key.items())

@@ -1,8 +1,9 @@
-"""What one consumer gets of one producer's event, and why: the core of the release stage, without an engine around it.
+"""The release of one producer's event to one consumer, with the reasons: the core of the release stage, without an
+engine.
 
-`Releaser` is made once for a producer's contract and a want of a consumer's: all that their contracts decide is decided
-then. For each event, the rules that are left are tried in order, and the first counts whose situation it is and whose
-degraded event has the quality that the rule, its guarantees and the consumer ask for.
+`Releaser` is made once for a producer's contract and a want of a consumer: all that depends only on their contracts is
+decided then. For each event the remaining rules are tried in order. The first rule counts whose situations are open and
+whose degraded event has the quality that the rule, its guarantees and the consumer ask for.
 """
 
 from collections.abc import Collection, Iterable
@@ -34,40 +35,40 @@ from penstock.policy.quality.needs import why_not
 from penstock.policy.quality.propagation import aged
 
 RETAIN_UNTIL = "penstock-retain-until"
-"""The user property of a released event that is to be deleted by then."""
+"""The user property of a released event with the time by which it must be deleted."""
 
 
 RELEASED = "penstock-released"
-"""The user property of a released event while it waits: by which rules."""
+"""The user property of a released event that waits: the rules that released it."""
 
 
 PRIVACY = "privacy:"
-"""In place of a contract: that it is a policy in XACML."""
+"""The prefix that marks a policy in XACML in place of a contract."""
 NO_MARKS = "[]"
 
 
 class Release(NamedTuple):
-    """What a consumer gets of an event."""
+    """The release of an event to a consumer."""
 
     is_released: bool
     rule: str = ""
-    """The one that releases it; empty where nothing is private."""
+    """The rule that releases it; empty where nothing is private."""
     payload: bytes = b""
     quality: Quality = NO_QUALITY
     not_before: float = 0.0
-    """When it may go out, in seconds since the epoch."""
+    """The time from which it may be sent, in seconds since the epoch."""
     retain_until: float | None = None
-    """When it is to be deleted; None: never."""
+    """The time by which it must be deleted; None: never."""
     is_bare: bool = False
-    """True if nothing but the content goes out: no properties of the producer's."""
+    """True if only the content is sent, without properties of the producer."""
     aggregate: Aggregate | None = None
-    """If there is one, the event does not go out, but into the window of the rule and the consumer."""
+    """If set, the event is not sent, but goes into the window of the rule and the consumer."""
     reasons: tuple[str, ...] = ()
-    """Why it is not released, or why not by rules before this one."""
+    """The reasons why it is not released, or why not by earlier rules."""
 
 
 class Releaser:
-    """Decides on events of one producer's contract for one want of a consumer."""
+    """A releaser of the events of one producer's contract for one want of a consumer."""
 
     __slots__ = ("_candidates", "_catalogue", "_refused", "_want", "retention")
 
@@ -79,17 +80,17 @@ class Releaser:
         catalogue: Catalogue,
         situations: Collection[str],
     ) -> None:
-        """`situations`: all that there are. Whether it is another that a rule names is never known, so it permits
+        """Decide what the contracts decide; `situations` are all that exist. A rule that names another one permits
         nothing.
         """
         self._want = want
         self._catalogue = catalogue
         self.retention = consumer.retention
-        asked = request_attributes(consumer)
+        attributes = request_attributes(consumer)
         self._candidates: list[PrivacyRule | None] = [] if producer.rules else [None]
         self._refused: list[str] = []
         for rule in producer.rules:
-            wrong = [reason for reason in (one.why_not(asked) for one in commitments(rule)) if reason]
+            wrong = [reason for reason in (condition.why_not(attributes) for condition in commitments(rule)) if reason]
             unknown = sorted((rule.during | rule.outside).difference(situations))
             wrong += [f"there is no situation `{name}`" for name in unknown]
             self._refused += [f"rule `{rule.id}`: {reason}" for reason in wrong]
@@ -97,8 +98,8 @@ class Releaser:
                 self._candidates.append(rule)
 
     def permits(self, rule: str) -> bool:
-        """Return whether contracts let this rule release anything to the consumer."""
-        return any(one is not None and one.id == rule for one in self._candidates)
+        """Return whether the contracts let this rule release anything to the consumer."""
+        return any(candidate is not None and candidate.id == rule for candidate in self._candidates)
 
     def decide(
         self,
@@ -108,17 +109,17 @@ class Releaser:
         now: float,
         since: float | None = None,
     ) -> Release:
-        """What the consumer gets of an event of this content and quality, in these situations. `since`: when it was
-        published, if that was not now; retentions count from then.
+        """Return the release of an event of this content and quality, in these situations. `since` is the time of its
+        publication, if that was not now; retentions count from then.
         """
         reasons = list(self._refused)
         for rule in self._candidates:
             if rule is None:
-                made, wrong = self._plain(content, quality, now)
+                release, wrong = self._plain(content, quality, now)
             else:
-                made, wrong = self._by_rule(rule, content, quality, open_situations, now, since)
+                release, wrong = self._by_rule(rule, content, quality, open_situations, now, since)
             if not wrong:
-                return made._replace(reasons=tuple(reasons))
+                return release._replace(reasons=tuple(reasons))
             reasons += wrong if rule is None else [f"rule `{rule.id}`: {reason}" for reason in wrong]
         return Release(False, reasons=tuple(reasons))
 
@@ -131,26 +132,29 @@ class Releaser:
         now: float,
         since: float | None = None,
     ) -> Release:
-        """What the consumer gets by a rule that another node has found to be the one. It must be one for this consumer
-        and these situations too: what was kept since then is not released when they are over.
+        """Return the release by a rule that another node has chosen. The rule must also permit this consumer in these
+        situations: an event that waited is not released after they are over.
         """
-        for one in self._candidates:
-            if one is not None and one.id == rule:
-                made, wrong = self._by_rule(one, content, quality, open_situations, now, since)
-                return made if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
+        for candidate in self._candidates:
+            if candidate is not None and candidate.id == rule:
+                release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since)
+                return release if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
         return Release(False, reasons=(f"rule `{rule}` does not permit it",))
 
     def why_not(self, rule: str, mean: Mean) -> tuple[str, ...]:
-        """Return why the mean of several events that a rule has aggregated does not go out; nothing if it does."""
-        guarantees = next((one.guarantees for one in self._candidates if one is not None and one.id == rule), None)
+        """Return why the mean that a rule has aggregated is not sent; empty if it is."""
+        guarantees = next(
+            (candidate.guarantees for candidate in self._candidates if candidate is not None and candidate.id == rule),
+            None,
+        )
         if guarantees is None:
             return (f"rule `{rule}` does not permit it",)
         return why_not((*guarantees, *self._want.needs), mean.quality, Content(mean.payload, Format.JSON))
 
     def _plain(self, content: Content, quality: Quality, now: float) -> tuple[Release, list[str]]:
         current = aged(quality, self._catalogue, now)
-        made = Release(True, "", content.payload, quality, now)
-        return made, list(why_not(self._want.needs, current, content))
+        release = Release(True, "", content.payload, quality, now)
+        return release, list(why_not(self._want.needs, current, content))
 
     def _by_rule(
         self,
@@ -171,63 +175,65 @@ class Releaser:
             )
         except ContentError as error:
             return Release(False), [f"it cannot be degraded: {error}"]
-        aggregate = next((one for one in rule.degrade if isinstance(one, Aggregate)), None)
+        aggregate = next((degradation for degradation in rule.degrade if isinstance(degradation, Aggregate)), None)
         # A rule with a retention is for consumers that promise one, which is not longer.
         retain = None
         if rule.retention is not None and self.retention is not None:
             retain = keep_until(self.retention, not_before, now, since)
             if retain <= now:
                 return Release(False), [OVER]
-        made = Release(True, rule.id, payload, lowered, not_before, retain, leaves_only(rule.degrade), aggregate)
+        release = Release(True, rule.id, payload, lowered, not_before, retain, leaves_only(rule.degrade), aggregate)
         left = content.changed(payload)
         wrong = list(why_not(rule.quality, lowered, left))
         if aggregate is None:  # else what is made of several is judged by these
             wrong += why_not((*rule.guarantees, *self._want.needs), lowered, left)
-        return made, wrong
+        return release, wrong
 
 
 OVER = "the time is over for which it may be kept"
 
 
 def keep_until(retention: float, not_before: float, now: float, since: float | None) -> float:
-    """When what is released is to be deleted: its time begins when it was published, or so much later as it is held
-    back.
+    """Return the time by which a released event must be deleted: the retention counts from its publication, or from the
+    end of its delay.
     """
     return not_before + retention - (now - min(now, since) if since is not None else 0.0)
 
 
 class ReleaseMark(msgspec.Struct, frozen=True, array_like=True):
-    """By which rule an event was released that waits for its consumer, and in which situations it may go out."""
+    """The rule that released an event that waits for its consumer, and the situations in which it may be sent."""
 
     contract: str
     rule: str
     digest: str
-    """Of all that the rule says."""
+    """The digest of the whole rule."""
     during: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     topic: str = ""
-    """Of a policy in XACML, the topic that it was asked about."""
+    """For a policy in XACML, the topic that it was asked about."""
 
     @property
     def named(self) -> str:
         return self.rule if self.contract == PRIVACY else f"{self.contract}.{self.rule}"
 
     def is_on(self, open_situations: Collection[str]) -> bool:
-        return all(one in open_situations for one in self.during) and not any(
-            one in open_situations for one in self.outside
+        return all(situation in open_situations for situation in self.during) and not any(
+            situation in open_situations for situation in self.outside
         )
 
 
 @lru_cache(maxsize=4096)
 def mark_of(producer: ProducerContract, rule: str) -> ReleaseMark:
-    """Return the mark of what a rule of a contract releases."""
-    found = next(one for one in producer.rules if one.id == rule)
-    said = blake2b(msgspec.json.encode(plain_rule(found)), digest_size=8).hexdigest()
-    return ReleaseMark(producer.name, rule, said, tuple(sorted(found.during)), tuple(sorted(found.outside)))
+    """Return the mark of events that a rule of a contract releases."""
+    privacy_rule = next(candidate for candidate in producer.rules if candidate.id == rule)
+    digest = blake2b(msgspec.json.encode(plain_rule(privacy_rule)), digest_size=8).hexdigest()
+    return ReleaseMark(
+        producer.name, rule, digest, tuple(sorted(privacy_rule.during)), tuple(sorted(privacy_rule.outside))
+    )
 
 
 def mark_of_policy(name: str, topic: str, permitted: Permitted) -> ReleaseMark:
-    """Return the mark of what a policy in XACML releases on these conditions."""
+    """Return the mark of events that a policy in XACML releases on these conditions."""
     return ReleaseMark(PRIVACY, name, blake2b(repr(permitted).encode(), digest_size=8).hexdigest(), topic=topic)
 
 
@@ -236,7 +242,7 @@ def write_marks(marks: Iterable[ReleaseMark]) -> str:
 
 
 def read_marks(text: str) -> list[ReleaseMark]:
-    """Return the marks of a text; raises `ContentError`."""
+    """Parse marks; raises `ContentError`."""
     try:
         return msgspec.json.decode(text, type=list[ReleaseMark])
     except msgspec.MsgspecError as error:
@@ -244,12 +250,12 @@ def read_marks(text: str) -> list[ReleaseMark]:
 
 
 def retain_property(until: float) -> tuple[str, str]:
-    """Return the user property that says when a released event is to be deleted."""
+    """Return the user property with the time by which a released event must be deleted."""
     return RETAIN_UNTIL, timestamp_to_string(moment(until))
 
 
 def read_retain(text: str) -> float:
-    """When an event with such a property is to be deleted, in seconds since the epoch; raises `ContentError`."""
+    """Parse the time of such a property, in seconds since the epoch; raises `ContentError`."""
     try:
         return timestamp_from_string(text[:100]).nanos / SECOND
     except EvaluationError as error:

@@ -1,7 +1,7 @@
 """Situations: opened by an event of an authorised source, they switch privacy rules while they last (contracts §3).
 
-Break-the-glass is a situation that opens more than is given otherwise, so: only sources that are named can open it, it
-always has an end, and each change is told, refused ones too, so that it can be audited.
+Break-the-glass is a situation that releases more than usual. So only named sources can open it, it always has an end,
+and each change is recorded for the audit, refused ones too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ MAX_AHEAD = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Events that say something of a situation: on these topics, with content that satisfies the condition."""
+    """The events that signal a situation: on these topics, with content that satisfies the condition."""
 
     filter: str
     condition: Condition | None = None
@@ -38,14 +38,14 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A situation and what opens and closes it."""
+    """A situation, and the signals that open and close it."""
 
     name: str
     sources: frozenset[str]
-    """The clients whose events count."""
+    """The clients whose signals count."""
     opens: Signal
     lasts: float
-    """Seconds after which it is over, unless it is opened again."""
+    """Seconds after which it ends, unless it is opened again."""
     closes: Signal | None = None
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class SituationChange(StrEnum):
 
 
 class SituationNotice(NamedTuple):
-    """What is told of a situation, for the audit."""
+    """A change of a situation, for the audit."""
 
     situation: str
     change: SituationChange
@@ -89,58 +89,62 @@ class SituationNotice(NamedTuple):
 
 
 class SituationStep(NamedTuple):
-    """What is open now, and what has changed."""
+    """The open situations, and the changes."""
 
     open: OpenSituations
     notices: tuple[SituationNotice, ...] = ()
 
 
-def counts(situation: Situation, told: OpenSituation, now: float) -> OpenSituation | str:
-    """What counts of what another node tells of a situation, or why it does not: that node may go by another domain."""
-    if told.by not in situation.sources:
-        return f"`{told.by}` is none of its sources here"
-    if told.until > now + situation.lasts + MAX_AHEAD:
-        return f"it is to last {told.until - now:.0f} s, and lasts {situation.lasts:g} s at most here"
-    return told._replace(until=min(told.until, now + situation.lasts))
+def counts(situation: Situation, reported: OpenSituation, now: float) -> OpenSituation | str:
+    """Return the situation that another node reports as it counts here, or why it does not: that node may run another
+    domain.
+    """
+    if reported.by not in situation.sources:
+        return f"`{reported.by}` is none of its sources here"
+    if reported.until > now + situation.lasts + MAX_AHEAD:
+        return f"it is to last {reported.until - now:.0f} s, and lasts {situation.lasts:g} s at most here"
+    return reported._replace(until=min(reported.until, now + situation.lasts))
 
 
 def current(open: OpenSituations, now: float) -> SituationStep:
-    """What is still open now. What has come to its end is no longer, whether or not anybody has noticed."""
-    ended = [name for name, one in open.items() if one.until <= now]
+    """Return the situations that are still open now, and notices of those that have ended."""
+    ended = [name for name, situation in open.items() if situation.until <= now]
     if not ended:
         return SituationStep(open)
     notices = tuple(SituationNotice(name, SituationChange.EXPIRED, "", open[name].until) for name in ended)
-    return SituationStep({name: one for name, one in open.items() if one.until > now}, notices)
+    return SituationStep({name: situation for name, situation in open.items() if situation.until > now}, notices)
 
 
 def step(
     situations: Iterable[Situation], open: OpenSituations, topic: str, source: str, content: Content, now: float
 ) -> SituationStep:
-    """What an event of a source, by its authenticated client id, does to the situations.
+    """Return the situations after an event of a source, by its authenticated client id.
 
-    An opening condition that fails does not open; a closing condition that fails closes. What says both closes.
+    An opening condition that fails does not open; a closing condition that fails closes. If both match, it closes.
     """
     left, notices = current(open, now)
     after = dict(left)
-    told = list(notices)
-    for one in situations:
-        change = _said(one, one.name in after, topic, content)
+    all_notices = list(notices)
+    for situation in situations:
+        change = _said(situation, situation.name in after, topic, content)
         if change is None:
             continue
-        if source not in one.sources:
-            told.append(
+        if source not in situation.sources:
+            all_notices.append(
                 SituationNotice(
-                    one.name, SituationChange.REFUSED, source, now, f"`{source}` may not say that it is {change}"
+                    situation.name, SituationChange.REFUSED, source, now, f"`{source}` may not say that it is {change}"
                 )
             )
         elif change is SituationChange.CLOSED:
-            del after[one.name]
-            told.append(SituationNotice(one.name, change, source, now))
+            del after[situation.name]
+            all_notices.append(SituationNotice(situation.name, change, source, now))
         else:
-            before = after.get(one.name)
-            after[one.name] = OpenSituation(now if before is None else before.since, now + one.lasts, source)
-            told.append(SituationNotice(one.name, change, source, now))
-    return SituationStep(after, tuple(told))
+            before = after.get(situation.name)
+            after[situation.name] = OpenSituation(
+                now if before is None else before.since, now + situation.lasts, source
+            )
+            all_notices.append(SituationNotice(situation.name, change, source, now))
+    return SituationStep(after, tuple(all_notices))
 
 
 def _said(situation: Situation, is_open: bool, topic: str, content: Content) -> SituationChange | None:

@@ -1,6 +1,6 @@
 """Contracts, situations and quality as the domain file writes them, and as clients bring them (docs/contracts.md).
 
-What is read here are plain mappings, from YAML or JSON. A mistake is a `PolicyError` that says at which key it is.
+The input is plain mappings, from YAML or JSON. A mistake is a `PolicyError` that names its key.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,29 +38,28 @@ class KeyMistake(PolicyError):
 
 
 def mistake_at(error: PolicyError) -> tuple[tuple[str | int, ...], str]:
-    """Where a mistake is, and what."""
+    """Return the path and the text of a mistake."""
     return (error.path, error.what) if isinstance(error, KeyMistake) else ((), str(error))
 
 
-def read_producer(name: str, said: object, catalogue: Catalogue) -> ProducerContract:
-    """Return a producer's contract of a name, as the domain has it; raises `PolicyError`."""
-    return _producer(name, _mapping(said, _OFFERED | {"producer"}, {"producer", "filter"}), catalogue)
+def read_producer(name: str, value: object, catalogue: Catalogue) -> ProducerContract:
+    """Read a producer's contract of the domain; raises `PolicyError`."""
+    return _producer(name, _mapping(value, _OFFERED | {"producer"}, {"producer", "filter"}), catalogue)
 
 
-def read_consumer(name: str, said: object, catalogue: Catalogue) -> ConsumerContract:
-    """Return a consumer's contract of a name, as the domain has it; raises `PolicyError`."""
-    return _consumer(name, _mapping(said, _WANTED | {"consumer", "attributes"}, {"consumer", "wants"}), catalogue)
+def read_consumer(name: str, value: object, catalogue: Catalogue) -> ConsumerContract:
+    """Read a consumer's contract of the domain; raises `PolicyError`."""
+    return _consumer(name, _mapping(value, _WANTED | {"consumer", "attributes"}, {"consumer", "wants"}), catalogue)
 
 
 def bring_producer(name: str, client: str, text: str, catalogue: Catalogue) -> ProducerContract:
-    """Return the contract that a client brings for what it produces, as JSON; raises `PolicyError`."""
+    """Read the JSON contract that a client brings as a producer; raises `PolicyError`."""
     return _producer(name, {**_mapping(_brought(text), _OFFERED, {"filter"}), "producer": [client]}, catalogue)
 
 
 def bring_consumer(name: str, client: str, text: str, catalogue: Catalogue) -> ConsumerContract:
-    """Return the contract that a client brings for what it consumes, as JSON; raises `PolicyError`.
-
-    What the client is, in attributes, others must say.
+    """Read the JSON contract that a client brings as a consumer; raises `PolicyError`. Its attributes must come from
+    others.
     """
     return _consumer(name, {**_mapping(_brought(text), _WANTED, {"wants"}), "consumer": [client]}, catalogue)
 
@@ -68,51 +67,49 @@ def bring_consumer(name: str, client: str, text: str, catalogue: Catalogue) -> C
 def bring_wanting(
     name: str, client: str, filter: str, scope: Scope, text: str, catalogue: Catalogue
 ) -> ConsumerContract:
-    """What a client guarantees and needs for one subscription, as JSON: the want is the subscription; raises
-    `PolicyError`.
-    """
-    found = dict(_mapping(_brought(text), (_WANTED - {"wants"}) | {"needs"}))
-    want = {"filter": filter, "needs": found.pop("needs", ()), "scope": scope}
-    return _consumer(name, {**found, "wants": {"subscription": want}, "consumer": [client]}, catalogue)
+    """Read the JSON guarantees and needs of a client for one subscription, which is the want; raises `PolicyError`."""
+    fields = dict(_mapping(_brought(text), (_WANTED - {"wants"}) | {"needs"}))
+    want = {"filter": filter, "needs": fields.pop("needs", ()), "scope": scope}
+    return _consumer(name, {**fields, "wants": {"subscription": want}, "consumer": [client]}, catalogue)
 
 
-def read_situation(name: str, said: object) -> Situation:
-    """Return a situation of a name; raises `PolicyError`."""
-    found = _mapping(said, {"sources", "opens", "closes", "lasts"}, {"sources", "opens", "lasts"})
-    closes = found.get("closes")
+def read_situation(name: str, value: object) -> Situation:
+    """Read a situation; raises `PolicyError`."""
+    fields = _mapping(value, {"sources", "opens", "closes", "lasts"}, {"sources", "opens", "lasts"})
+    closes = fields.get("closes")
     return Situation(
         name,
-        _in("sources", _texts, found["sources"]),
-        _in("opens", _signal, found["opens"]),
-        _in("lasts", check_seconds, found["lasts"]),
+        _in("sources", _texts, fields["sources"]),
+        _in("opens", _signal, fields["opens"]),
+        _in("lasts", check_seconds, fields["lasts"]),
         None if closes is None else _in("closes", _signal, closes),
     )
 
 
-def read_indicator(id: str, said: object) -> Indicator:
-    """Return an indicator of an id: its criterion, and the metrics of that; raises `PolicyError`.
+def read_indicator(id: str, value: object) -> Indicator:
+    """Read an indicator: its criterion, and the metrics of that; raises `PolicyError`.
 
     {criterion: "10.1", like: precision, definitions: {"10.1": {unit: "%", range: [0, 100], better: higher, resolution:
     1, levels: {medium: 50, high: 80}}}}. Without `criterion` and `definitions` there is one of each, with the
     indicator's id.
     """
     own = {"criterion", "like", "definitions"}
-    found = _mapping(said, own | _METRIC)
-    several = _mapping(found.get("definitions", {id: {k: v for k, v in found.items() if k in _METRIC}}))
+    fields = _mapping(value, own | _METRIC)
+    metrics = _mapping(fields.get("definitions", {id: {k: v for k, v in fields.items() if k in _METRIC}}))
     definitions = tuple(
-        _in(("definitions", str(one)), _definition, str(one), metric) for one, metric in several.items()
+        _in(("definitions", str(name)), _definition, str(name), metric) for name, metric in metrics.items()
     )
-    return Indicator(id, Criterion(str(found.get("criterion", id)), definitions, str(found.get("like", ""))))
+    return Indicator(id, Criterion(str(fields.get("criterion", id)), definitions, str(fields.get("like", ""))))
 
 
-def read_collector(said: object, catalogue: Catalogue, sensor: PlainMapping | None = None) -> QualityCollector:
-    """Return a collector; raises `PolicyError`: {indicator: precision, formula: precision, spread: hdop * 5.0}."""
-    found = dict(_mapping(said, None, {"indicator"}))
-    (need,) = parse_constraints(str(found.pop("indicator")), catalogue)
+def read_collector(value: object, catalogue: Catalogue, sensor: PlainMapping | None = None) -> QualityCollector:
+    """Read a collector; raises `PolicyError`: {indicator: precision, formula: precision, spread: hdop * 5.0}."""
+    fields = dict(_mapping(value, None, {"indicator"}))
+    (need,) = parse_constraints(str(fields.pop("indicator")), catalogue)
     if not isinstance(need, Need) or need.relation is not None:
         raise PolicyError("`indicator` is not a quality metric such as `precision` or `10/10.1/10.1`")
-    formula = str(found.pop("formula", catalogue.kind(need.key)))
-    return make_collector(need.key, formula, found, catalogue, sensor)
+    formula = str(fields.pop("formula", catalogue.kind(need.key)))
+    return make_collector(need.key, formula, fields, catalogue, sensor)
 
 
 # --- their parts
@@ -132,81 +129,85 @@ def _brought(text: str) -> object:
         raise PolicyError(str(error)) from None
 
 
-def _producer(name: str, found: PlainMapping, catalogue: Catalogue) -> ProducerContract:
-    rules = _in("rules", _mapping, found.get("rules", {}))
+def _producer(name: str, fields: PlainMapping, catalogue: Catalogue) -> ProducerContract:
+    rules = _in("rules", _mapping, fields.get("rules", {}))
     return ProducerContract(
         name,
-        _in("producer", _texts, found["producer"]),
-        str(found["filter"]),
-        _in("where", _condition, found.get("where")),
+        _in("producer", _texts, fields["producer"]),
+        str(fields["filter"]),
+        _in("where", _condition, fields.get("where")),
         tuple(_in(("rules", str(id)), _rule, str(id), rule, catalogue) for id, rule in rules.items()),
-        _in("guarantees", parse_constraints, found.get("guarantees", ()), catalogue),
-        _scope(found),
+        _in("guarantees", parse_constraints, fields.get("guarantees", ()), catalogue),
+        _scope(fields),
     )
 
 
-def _consumer(name: str, found: PlainMapping, catalogue: Catalogue) -> ConsumerContract:
-    wants = _in("wants", _mapping, found["wants"])
+def _consumer(name: str, fields: PlainMapping, catalogue: Catalogue) -> ConsumerContract:
+    wants = _in("wants", _mapping, fields["wants"])
     return ConsumerContract(
         name,
-        _in("consumer", _texts, found["consumer"]),
-        tuple(_in(("wants", str(one)), _want, str(one), want, catalogue) for one, want in wants.items()),
-        _in("purpose", _texts, found.get("purpose", ())),
-        _in("situation", _texts, found.get("situation", ())),
-        _in("retention", _retention, found.get("retention")),
-        _in("attributes", _subject, found.get("attributes", {})),
+        _in("consumer", _texts, fields["consumer"]),
+        tuple(_in(("wants", str(name_)), _want, str(name_), want, catalogue) for name_, want in wants.items()),
+        _in("purpose", _texts, fields.get("purpose", ())),
+        _in("situation", _texts, fields.get("situation", ())),
+        _in("retention", _retention, fields.get("retention")),
+        _in("attributes", _subject, fields.get("attributes", {})),
     )
 
 
-def _want(name: str, said: object, catalogue: Catalogue) -> ContextWant:
-    found = _mapping(said, {"filter", "where", "needs", "scope"}, {"filter"})
-    needs = _in("needs", parse_constraints, found.get("needs", ()), catalogue)
-    return ContextWant(name, str(found["filter"]), _in("where", _condition, found.get("where")), needs, _scope(found))
+def _want(name: str, value: object, catalogue: Catalogue) -> ContextWant:
+    fields = _mapping(value, {"filter", "where", "needs", "scope"}, {"filter"})
+    needs = _in("needs", parse_constraints, fields.get("needs", ()), catalogue)
+    return ContextWant(
+        name, str(fields["filter"]), _in("where", _condition, fields.get("where")), needs, _scope(fields)
+    )
 
 
-def _rule(id: str, said: object, catalogue: Catalogue) -> PrivacyRule:
-    found = _mapping(said, _RULE)
-    during, outside = _in("situation", _situations, found.get("situation", ()))
-    degrade = found.get("degrade", ())
+def _rule(id: str, value: object, catalogue: Catalogue) -> PrivacyRule:
+    fields = _mapping(value, _RULE)
+    during, outside = _in("situation", _situations, fields.get("situation", ()))
+    degrade = fields.get("degrade", ())
     return PrivacyRule(
         id,
-        _in("purpose", _texts, found["purpose"]) if "purpose" in found else None,
-        _in("visible_to", _subject, found.get("visible_to", {})),
-        _in("retention", _retention, found.get("retention")),
+        _in("purpose", _texts, fields["purpose"]) if "purpose" in fields else None,
+        _in("visible_to", _subject, fields.get("visible_to", {})),
+        _in("retention", _retention, fields.get("retention")),
         during,
         outside,
-        _in("quality", _needs, found.get("quality", ()), catalogue),
-        tuple(_in(("degrade", at), _degradation, one) for at, one in enumerate(_list(degrade))),
-        _in("guarantees", parse_constraints, found.get("guarantees", ()), catalogue),
+        _in("quality", _needs, fields.get("quality", ()), catalogue),
+        tuple(_in(("degrade", at), _degradation, degradation) for at, degradation in enumerate(_list(degrade))),
+        _in("guarantees", parse_constraints, fields.get("guarantees", ()), catalogue),
     )
 
 
-def _needs(said: object, catalogue: Catalogue) -> tuple[Need, ...]:
-    found = parse_constraints(said, catalogue)
-    if wrong := [one for one in found if not isinstance(one, Need)]:
+def _needs(value: object, catalogue: Catalogue) -> tuple[Need, ...]:
+    constraints = parse_constraints(value, catalogue)
+    if wrong := [constraint for constraint in constraints if not isinstance(constraint, Need)]:
         raise PolicyError(f"`{wrong[0]}`: a privacy rule takes no XPath")
-    return tuple(one for one in found if isinstance(one, Need))
+    return tuple(constraint for constraint in constraints if isinstance(constraint, Need))
 
 
-def _situations(said: object) -> tuple[Texts, Texts]:
-    """Return those during which, and those outside of which: `life-hazard`, `{not: life-hazard}`, or a list of such."""
+def _situations(value: object) -> tuple[Texts, Texts]:
+    """Return the situations during and outside of which a rule counts: `life-hazard`, `{not: life-hazard}`, or
+    a list.
+    """
     during, outside = set[str](), set[str]()
-    for one in _list(said):
-        if isinstance(one, Mapping):
-            outside |= _texts(_mapping(one, {"not"}, {"not"})["not"])
+    for item in _list(value):
+        if isinstance(item, Mapping):
+            outside |= _texts(_mapping(item, {"not"}, {"not"})["not"])
         else:
-            during |= _texts(one)
+            during |= _texts(item)
     return frozenset(during), frozenset(outside)
 
 
-def _number(said: object) -> float:
-    if isinstance(said, bool) or not isinstance(said, int | float):
-        raise PolicyError(f"expected a number, found `{said!r:.80}`")
-    return float(said)
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PolicyError(f"expected a number, found `{value!r:.80}`")
+    return float(value)
 
 
-def _names(said: object) -> tuple[str, ...]:
-    return tuple(map(str, said if isinstance(said, Sequence) and not isinstance(said, str) else [said]))
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value if isinstance(value, Sequence) and not isinstance(value, str) else [value]))
 
 
 _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], Any]]]] = {
@@ -227,103 +228,103 @@ _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], A
 """The class, the argument that may stand alone, and how arguments are read."""
 
 
-def _degradation(said: object) -> Degradation:
-    found = _mapping(said, set(_DEGRADATIONS))
-    if len(found) != 1:
-        raise PolicyError(f"expected one of {_listed(_DEGRADATIONS)}, found {len(found)} of them")
-    ((name, arguments),) = found.items()
-    made, alone, readers = _DEGRADATIONS[name]
+def _degradation(value: object) -> Degradation:
+    fields = _mapping(value, set(_DEGRADATIONS))
+    if len(fields) != 1:
+        raise PolicyError(f"expected one of {_listed(_DEGRADATIONS)}, found {len(fields)} of them")
+    ((name, arguments),) = fields.items()
+    kind, alone, readers = _DEGRADATIONS[name]
     if alone and not isinstance(arguments, Mapping):
         arguments = {alone: arguments}
-    taken = _mapping(arguments, set(readers))
+    given = _mapping(arguments, set(readers))
     try:
-        built: Degradation = made(**{key: _in((name, key), readers[key], value) for key, value in taken.items()})
+        built: Degradation = kind(**{key: _in((name, key), readers[key], value) for key, value in given.items()})
     except (TypeError, ValueError):
         raise PolicyError(f"`{name}`: expected {_listed(readers)}, found `{arguments!r:.80}`") from None
     return built
 
 
-def _definition(id: str, said: object) -> MetricDefinition:
-    found = _mapping(said, _METRIC)
-    least, most = _in("range", _range, found.get("range", [0, 100]))
+def _definition(id: str, value: object) -> MetricDefinition:
+    fields = _mapping(value, _METRIC)
+    least, most = _in("range", _range, fields.get("range", [0, 100]))
     try:
-        better = Direction(found.get("better", "higher"))
+        better = Direction(fields.get("better", "higher"))
     except ValueError:
-        raise PolicyError(f"`better` is `higher` or `lower`, not `{found['better']}`") from None
-    levels = _mapping(found.get("levels", {}))
+        raise PolicyError(f"`better` is `higher` or `lower`, not `{fields['better']}`") from None
+    levels = _mapping(fields.get("levels", {}))
     return MetricDefinition(
         id,
-        str(found.get("unit", "%")),
+        str(fields.get("unit", "%")),
         least,
         most,
         better,
-        None if found.get("resolution") is None else _number(found["resolution"]),
+        None if fields.get("resolution") is None else _number(fields["resolution"]),
         tuple((str(name), _number(bound)) for name, bound in levels.items()),
     )
 
 
-def _range(said: object) -> tuple[float, float]:
+def _range(value: object) -> tuple[float, float]:
     """Return two numbers; null: without an end."""
-    if not isinstance(said, Sequence) or isinstance(said, str) or len(said) != 2:
-        raise PolicyError(f"expected two numbers, found `{said!r:.80}`")
-    least, most = said
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise PolicyError(f"expected two numbers, found `{value!r:.80}`")
+    least, most = value
     return (float("-inf") if least is None else _number(least), float("inf") if most is None else _number(most))
 
 
-def _signal(said: object) -> Signal:
-    found = _mapping({"filter": said} if isinstance(said, str) else said, {"filter", "where"}, {"filter"})
-    return Signal(str(found["filter"]), _in("where", _condition, found.get("where")))
+def _signal(value: object) -> Signal:
+    fields = _mapping({"filter": value} if isinstance(value, str) else value, {"filter", "where"}, {"filter"})
+    return Signal(str(fields["filter"]), _in("where", _condition, fields.get("where")))
 
 
-def _condition(said: object) -> Condition | None:
-    if said is None:
+def _condition(value: object) -> Condition | None:
+    if value is None:
         return None
     try:
-        return make_condition(str(said))
+        return make_condition(str(value))
     except ConditionError as error:
         raise PolicyError(str(error)) from None
 
 
-def _subject(said: object) -> Subject:
-    return tuple((str(name), _texts(values)) for name, values in _mapping(said).items())
+def _subject(value: object) -> Subject:
+    return tuple((str(name), _texts(values)) for name, values in _mapping(value).items())
 
 
-def _retention(said: object) -> float | None:
-    return None if said is None else check_seconds(said)
+def _retention(value: object) -> float | None:
+    return None if value is None else check_seconds(value)
 
 
-def _scope(found: PlainMapping) -> Any:
-    scope = found.get("scope", "global")
+def _scope(fields: PlainMapping) -> Any:
+    scope = fields.get("scope", "global")
     if scope not in ("global", "local"):
         what = f"`scope` is `global` or `local`, not `{scope!r:.80}`"
         raise KeyMistake(("scope",), what, what)
     return scope
 
 
-def _list(said: object) -> Sequence[Any]:
-    return said if isinstance(said, Sequence) and not isinstance(said, str) else [said]
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
-def _texts(said: object) -> Texts:
-    several = _list(said)
-    if len(several) > _MAX_NAMES:
-        raise PolicyError(f"{len(several)} names are too many, {_MAX_NAMES} are the most")
-    if not all(isinstance(one, str) and one for one in several):
-        raise PolicyError(f"expected a name or a list of names, found `{said!r:.80}`")
-    return frozenset(several)
+def _texts(value: object) -> Texts:
+    names = _list(value)
+    if len(names) > _MAX_NAMES:
+        raise PolicyError(f"{len(names)} names are too many, {_MAX_NAMES} are the most")
+    if not all(isinstance(name, str) and name for name in names):
+        raise PolicyError(f"expected a name or a list of names, found `{value!r:.80}`")
+    return frozenset(names)
 
 
-def _mapping(said: object, known: Any = None, needed: Any = ()) -> PlainMapping:
-    if not isinstance(said, Mapping):
-        raise PolicyError(f"expected a mapping, found `{said!r:.80}`")
-    for key in said:
+def _mapping(value: object, known: Any = None, needed: Any = ()) -> PlainMapping:
+    if not isinstance(value, Mapping):
+        raise PolicyError(f"expected a mapping, found `{value!r:.80}`")
+    for key in value:
         if known is not None and key not in known:
             what = f"unknown key `{key!s:.80}` (known: {_listed(known)})"
             raise KeyMistake((str(key),), what, what)
     for key in needed:
-        if key not in said:
+        if key not in value:
             raise PolicyError(f"there is no `{key}`")
-    return said
+    return value
 
 
 def _listed(names: Any) -> str:

@@ -7,8 +7,8 @@ Events that are not the protocol's pass.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
+from penstock.language.words import question
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.action import parse_action
 from penstock.policy.monitors.automaton import Automaton
@@ -44,7 +44,7 @@ class Protocol:
             for event in events:
                 if event not in self.events:
                     raise PolicyError(
-                        f"`{key}`: `{event}` is not an event of the protocol ({_hint(event, self.events)})"
+                        f"`{key}`: `{event}` is not an event of the protocol ({question(event, self.events)})"
                     )
         if self.guard == ():
             raise PolicyError("`guard` is empty: nothing would be kept in order")
@@ -104,7 +104,7 @@ def _check_entities(protocol: Protocol, around: Surroundings) -> None:
     for event, senders in protocol.senders.items():
         for sender in senders:
             if sender not in around.homes:
-                hint = _hint(sender, around.homes)
+                hint = question(sender, around.homes)
                 raise PolicyError(f"`senders`: `{event}`: `{sender}` is not a client or foreign broker ({hint})")
             if sender in protocol.protects:
                 raise PolicyError(
@@ -113,7 +113,7 @@ def _check_entities(protocol: Protocol, around: Surroundings) -> None:
     known = (*around.homes, *around.nodes)
     for entity in protocol.protects:
         if entity not in known:
-            raise PolicyError(f"`protects`: `{entity}` is not an entity ({_hint(entity, known)})")
+            raise PolicyError(f"`protects`: `{entity}` is not an entity ({question(entity, known)})")
 
 
 def _last_links(protocol: Protocol, around: Surroundings, entity: str) -> list[Ends]:
@@ -187,12 +187,3 @@ def _sender_filters(protocol: Protocol, around: Surroundings) -> list[MonitorDef
 
 def _without(kinds: Collection[TopicKind], refused: frozenset[str]) -> dict[str, object]:
     return edges_of(kinds, lambda kind: "suppress" if kind.events <= refused else "pass")
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, sorted(known), n=1)
-    return (
-        f"did you mean `{near[0]}`?"
-        if near
-        else f"known: {', '.join(f'`{other}`' for other in sorted(known)) or 'none'}"
-    )

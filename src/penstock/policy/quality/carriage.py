@@ -38,9 +38,9 @@ from penstock.policy.statements.redact import json_members
 MEMBER = "qoc"
 """The member of a JSON object."""
 CLAIMED = "qoc"
-"""The user property by which a producer speaks of its own event."""
+"""The user property in which a producer states the quality of its own event."""
 ATTACHED = "penstock-quality"
-"""The user property of what nodes have attached; from a client it is removed."""
+"""The user property of the quality that nodes have attached; it is removed from clients' publications."""
 
 MAX_PROPERTY = 1_000
 _MAX_ATTACHED = 400 * MAX_VALUES
@@ -49,9 +49,9 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 def read_quality(content: Content, received: Timestamp) -> Quality:
-    """What content says of its own quality; values without a time are of when it was received.
+    """Return the quality that content carries; values without a time get the time of receipt.
 
-    There is none in other formats than JSON and XML. Raises `ContentError`.
+    Only JSON and XML carry quality. Raises `ContentError`.
     """
     attributes = content.attributes
     if isinstance(attributes, Unreadable):
@@ -59,13 +59,16 @@ def read_quality(content: Content, received: Timestamp) -> Quality:
     if content.format is Format.JSON:
         return _of_entries(attributes.get(MEMBER, ()), received)
     if content.format is Format.XML:
-        found = map(read_indicator, _bounded(find_indicators(attributes)))
-        return _made(_value(one.ids, one.value, one.created, one.modified, received) for one in found)
+        indicators = map(read_indicator, _bounded(find_indicators(attributes)))
+        return _made(
+            _value(indicator.ids, indicator.value, indicator.created, indicator.modified, received)
+            for indicator in indicators
+        )
     return NO_QUALITY
 
 
 def write_quality(content: Content, quality: Quality) -> bytes:
-    """Return the payload with this quality, in place of what it said of it; else as it was. Raises `ContentError`.
+    """Return the payload with this quality in place of its own, otherwise unchanged. Raises `ContentError`.
 
     JSON that is no object, and other formats, cannot carry it: use properties.
     """
@@ -80,7 +83,7 @@ def write_quality(content: Content, quality: Quality) -> bytes:
 
 
 def read_properties(pairs: Iterable[tuple[str, str]], received: Timestamp, name: str = CLAIMED) -> Quality:
-    """What the user properties of this name say. Raises `ContentError`."""
+    """Return the quality in the user properties of this name. Raises `ContentError`."""
     texts = [text for key, text in pairs if key == name]
     if not texts:
         return NO_QUALITY
@@ -92,12 +95,10 @@ def read_properties(pairs: Iterable[tuple[str, str]], received: Timestamp, name:
 
 
 def write_properties(quality: Quality, name: str = CLAIMED) -> tuple[tuple[str, str], ...]:
-    """Return the quality as user properties: one for each value, but if they are attached by a node, for all
-    of them.
-    """
+    """Return the quality as user properties: one for each value, or one for all if a node attaches them."""
     if name == ATTACHED:
         return ((name, _to_rows(quality)),) if quality else ()
-    return tuple((name, _ENCODE(_entry(one)).decode()) for one in quality)
+    return tuple((name, _ENCODE(_entry(value)).decode()) for value in quality)
 
 
 # --- what nodes attach
@@ -124,7 +125,7 @@ def _of_rows(text: str) -> Quality:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ContentError(f"the quality that is attached cannot be read: {error}") from None
     times: dict[int, Timestamp] = {}  # mostly, all are of the same time
-    return _made(_of_row(one, times) for one in rows)
+    return _made(_of_row(row, times) for row in rows)
 
 
 def _of_row(row: _Row, times: dict[int, Timestamp]) -> MetricValue:
@@ -135,10 +136,10 @@ def _of_row(row: _Row, times: dict[int, Timestamp]) -> MetricValue:
 
 def _to_rows(quality: Quality) -> str:
     rows = [
-        (*one.key, one.value, one.created.nanos)
-        if one.modified is None
-        else (*one.key, one.value, one.created.nanos, one.modified.nanos)
-        for one in quality
+        (*metric.key, metric.value, metric.created.nanos)
+        if metric.modified is None
+        else (*metric.key, metric.value, metric.created.nanos, metric.modified.nanos)
+        for metric in quality
     ]
     return _ENCODE(rows).decode()
 
@@ -149,7 +150,7 @@ def _to_rows(quality: Quality) -> str:
 def _of_entries(entries: Value, received: Timestamp) -> Quality:
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
         raise ContentError(f"`{MEMBER}` is no list of quality values")
-    return _made(_of_entry(one, received) for one in _bounded(entries))
+    return _made(_of_entry(entry, received) for entry in _bounded(entries))
 
 
 def _of_entry(entry: Value, received: Timestamp) -> MetricValue:
@@ -191,7 +192,7 @@ def _into_json(payload: bytes, quality: Quality) -> bytes:
         raise ContentError(str(error)) from None
     members.pop(MEMBER, None)
     if quality:
-        members[MEMBER] = msgspec.Raw(msgspec.json.encode([_entry(one) for one in quality]))
+        members[MEMBER] = msgspec.Raw(msgspec.json.encode([_entry(value) for value in quality]))
     return msgspec.json.encode(members)
 
 
@@ -199,10 +200,10 @@ def _into_json(payload: bytes, quality: Quality) -> bytes:
 
 
 def _bounded(entries: Iterable[Any]) -> Iterator[Any]:
-    for count, one in enumerate(entries):
+    for count, entry in enumerate(entries):
         if count == MAX_VALUES:
             raise ContentError(f"more than {MAX_VALUES} quality values")
-        yield one
+        yield entry
 
 
 def _made(values: Iterator[MetricValue]) -> Quality:

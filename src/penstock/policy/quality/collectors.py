@@ -39,7 +39,7 @@ _SPAN = re.compile(r"[\d.]+[a-zµμ]+[\d.a-zµμ]*", re.ASCII)
 
 
 class ArgumentSource(StrEnum):
-    """Where a collector finds what it measures from."""
+    """The source of an argument of a collector."""
 
     PAYLOAD = "payload"
     CLOCK = "clock"
@@ -56,25 +56,25 @@ class QualityCollector:
 
     @property
     def sources(self) -> frozenset[ArgumentSource]:
-        """All that it is measured from."""
+        """The sources of all its arguments."""
         clock = {ArgumentSource.CLOCK} if _NOW in _parameters(self.formula) else set()
         return frozenset(clock | {_source(argument) for _, argument in self.arguments})
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedQuality:
-    """What collectors have measured of one event, and why the others have not."""
+    """The measurements of collectors on one event, and why others have failed."""
 
     quality: Quality
     missing: tuple[tuple[MetricKey, str], ...] = ()
 
     def beside(self, carried: Quality, catalogue: Catalogue) -> Quality:
-        """With what the event says of itself on metrics that no collector is for, if these can have such values.
+        """Return the quality with the event's own values for metrics without a collector, if they are in range.
 
-        Where there is a collector and it has failed, the producer's own word does not stand in for it.
+        Where a collector has failed, the producer's own value does not replace its result.
         """
         failed = {key for key, _ in self.missing}
-        wrong = {one.key for one in carried if not _admits(catalogue, one)}
+        wrong = {value.key for value in carried if not _admits(catalogue, value)}
         return carried.without(failed | wrong).with_(self.quality)
 
 
@@ -90,7 +90,7 @@ def make_collector(
     catalogue: Catalogue,
     sensor: Mapping[str, object] | None = None,
 ) -> QualityCollector:
-    """Return the collector of a metric, with arguments as the domain file writes them; raises `PolicyError`.
+    """Make the collector of a metric, with arguments as the domain file writes them; raises `PolicyError`.
 
     What it does not say itself is taken from what is declared of the sensor, by the same names.
     """
@@ -100,38 +100,42 @@ def make_collector(
     parameters = _parameters(formula)
     for name in arguments:
         if name not in parameters or name in _OURS:
-            known = ", ".join(f"`{one}`" for one in parameters if one not in _OURS)
+            known = ", ".join(f"`{name_known}`" for name_known in parameters if name_known not in _OURS)
             raise PolicyError(f"formula `{formula}` takes no `{name}` (it takes {known})")
-    said = {**(sensor or {}), **arguments}
-    taken = [(name, _argument(name, said[name])) for name in parameters if name in said and name not in _OURS]
+    declared = {**(sensor or {}), **arguments}
+    used = [(name, _argument(name, declared[name])) for name in parameters if name in declared and name not in _OURS]
     for name, parameter in parameters.items():
-        if name not in said and name not in _OURS and parameter.default is inspect.Parameter.empty:
+        if name not in declared and name not in _OURS and parameter.default is inspect.Parameter.empty:
             raise PolicyError(f"formula `{formula}` needs `{name}`: give it, or declare it for the sensor")
-    return QualityCollector(key, formula, tuple(taken))
+    return QualityCollector(key, formula, tuple(used))
 
 
 def collect(
     collectors: Iterable[QualityCollector], catalogue: Catalogue, content: Content, now: float
 ) -> CollectedQuality:
-    """Return the quality of an event of this content that conforms now, in seconds since the epoch."""
+    """Measure the quality of an event of this content now, in seconds since the epoch."""
     time = moment(now)
-    found: list[MetricValue] = []
+    values: list[MetricValue] = []
     missing: list[tuple[MetricKey, str]] = []
-    for one in collectors:
+    for collector in collectors:
         try:
-            found.append(MetricValue(one.key, _measured(one, catalogue.definition(one.key), content, time), time))
+            values.append(
+                MetricValue(
+                    collector.key, _measured(collector, catalogue.definition(collector.key), content, time), time
+                )
+            )
         except PolicyError as error:
-            missing.append((one.key, str(error)))
-    return CollectedQuality(NO_QUALITY.with_(found), tuple(missing))
+            missing.append((collector.key, str(error)))
+    return CollectedQuality(NO_QUALITY.with_(values), tuple(missing))
 
 
 def _measured(collector: QualityCollector, definition: MetricDefinition, content: Content, now: Timestamp) -> float:
-    given: dict[str, object] = {name: _value(name, one, content) for name, one in collector.arguments}
+    arguments: dict[str, object] = {name: _value(name, argument, content) for name, argument in collector.arguments}
     if _NOW in _parameters(collector.formula):
-        given[_NOW] = now
-    if _WEIGHTS in given:
-        given[_PRESENT] = {name: _is_there(content, name) for name in given[_WEIGHTS]}  # type: ignore[attr-defined]
-    measured = FORMULAS[collector.formula](**given)
+        arguments[_NOW] = now
+    if _WEIGHTS in arguments:
+        arguments[_PRESENT] = {name: _is_there(content, name) for name in arguments[_WEIGHTS]}  # type: ignore[attr-defined]
+    measured = FORMULAS[collector.formula](**arguments)
     if not definition.admits(measured):
         raise PolicyError(f"`{measured:g}` is not within {definition.least:g} to {definition.most:g}")
     return definition.rounded(measured)
@@ -145,25 +149,25 @@ def _source(argument: Argument) -> ArgumentSource:
     return ArgumentSource.DECLARED if isinstance(argument, float) else ArgumentSource.PAYLOAD
 
 
-def _argument(name: str, said: object) -> Argument:
+def _argument(name: str, value: object) -> Argument:
     if name == _WEIGHTS:
-        if not isinstance(said, Mapping) or not said:
-            raise PolicyError(f"`{name}`: expected weights by attribute, found `{said!r:.80}`")
-        return tuple((str(attribute), _number(str(attribute), weight)) for attribute, weight in said.items())
-    if name in _SPANS and isinstance(said, str) and _SPAN.fullmatch(said):
-        return check_seconds(said)
-    if isinstance(said, str):
+        if not isinstance(value, Mapping) or not value:
+            raise PolicyError(f"`{name}`: expected weights by attribute, found `{value!r:.80}`")
+        return tuple((str(attribute), _number(str(attribute), weight)) for attribute, weight in value.items())
+    if name in _SPANS and isinstance(value, str) and _SPAN.fullmatch(value):
+        return check_seconds(value)
+    if isinstance(value, str):
         try:
-            return make_expression(said)
+            return make_expression(value)
         except ConditionError as error:
             raise PolicyError(f"`{name}`: {error}") from None
-    return _number(name, said)
+    return _number(name, value)
 
 
-def _number(name: str, said: object) -> float:
-    if isinstance(said, bool) or not isinstance(said, int | float):
-        raise PolicyError(f"`{name}`: expected a number or an expression, found `{said!r:.80}`")
-    return float(said)
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PolicyError(f"`{name}`: expected a number or an expression, found `{value!r:.80}`")
+    return float(value)
 
 
 def _value(name: str, argument: Argument, content: Content) -> object:
@@ -178,7 +182,7 @@ def _value(name: str, argument: Argument, content: Content) -> object:
 
 
 def _time(value: object) -> Timestamp:
-    """Return a time as payloads have it: a timestamp, a text as RFC 3339 writes it, or seconds since the epoch."""
+    """Return a time from a payload: a timestamp, a text in RFC 3339, or seconds since the epoch."""
     if isinstance(value, Timestamp):
         return value
     if isinstance(value, str):
@@ -190,7 +194,7 @@ def _time(value: object) -> Timestamp:
 
 
 def _is_there(content: Content, path: str) -> bool:
-    """Return whether there is an attribute, and not null. A name with dots leads into maps."""
+    """Return whether an attribute is present and not null. A name with dots leads into maps."""
     at = content.attributes
     if isinstance(at, Unreadable):
         raise PolicyError(at.reason)

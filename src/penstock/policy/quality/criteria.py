@@ -20,7 +20,7 @@ _LEVELS = (("low", 0.0), ("medium", 50.0), ("high", 80.0))
 
 
 def freshness(now: Timestamp, measured: Timestamp, skew: float = SKEW) -> float:
-    """Return the age in seconds. What was measured later than now, by more than clocks differ, has none."""
+    """Return the age in seconds. A measurement from the future, beyond the skew, has none."""
     age = (now.nanos - measured.nanos) / SECOND
     if age < -_at_least(0, "skew", skew):
         raise PolicyError(f"measured {-age:g} s from now, in the future")
@@ -28,22 +28,22 @@ def freshness(now: Timestamp, measured: Timestamp, skew: float = SKEW) -> float:
 
 
 def up_to_dateness(now: Timestamp, measured: Timestamp, lifetime: float, skew: float = SKEW) -> float:
-    """How much of the lifetime is left: 1 - age / lifetime, and 0 after it (Manzoor et al. 2008)."""
+    """Return the remaining part of the lifetime: 1 - age / lifetime, and 0 after it (Manzoor et al. 2008)."""
     return _percent(1 - freshness(now, measured, skew) / _above_zero("lifetime", lifetime))
 
 
 def precision(spread: float, span: float) -> float:
-    """How close repeated measurements are to each other: 1 - spread / span, of one standard deviation (ISO 5725)."""
+    """Return how close repeated measurements are: 1 - spread / span, of one standard deviation (ISO 5725)."""
     return _percent(1 - _at_least(0, "spread", spread) / _above_zero("span", span))
 
 
 def accuracy(error: float, span: float) -> float:
-    """How close a measurement is to what is true: 1 - |error| / span (Kim and Lee 2006)."""
+    """Return how close a measurement is to the truth: 1 - |error| / span (Kim and Lee 2006)."""
     return _percent(1 - abs(_finite("error", error)) / _above_zero("span", span))
 
 
 def completeness(present: Mapping[str, bool], weights: Mapping[str, float]) -> float:
-    """Return the weights of the attributes that are there, of all (Manzoor et al. 2008)."""
+    """Return the weight of the present attributes, as a part of the weight of all (Manzoor et al. 2008)."""
     whole = math.fsum(_at_least(0, f"weight of {name}", weight) for name, weight in weights.items())
     there = math.fsum(weight for name, weight in weights.items() if present.get(name) is True)
     return _percent(there / _above_zero("sum of the weights", whole))
@@ -55,13 +55,15 @@ def resolution(step: float) -> float:
 
 
 def trustworthiness(distance: float, reach: float, accuracy: float = 100.0) -> float:
-    """(1 - distance / reach) * the sensor's accuracy in percent, and 0 beyond its reach (Manzoor et al. 2008)."""
+    """Return (1 - distance / reach) * the sensor's accuracy in percent, and 0 beyond its reach (Manzoor et
+    al. 2008).
+    """
     near = 1 - _at_least(0, "distance", distance) / _above_zero("reach", reach)
     return _percent(near * min(_at_least(0, "accuracy", accuracy), 100.0) / 100)
 
 
 def value(value: float) -> float:
-    """What the payload says, as it is."""
+    """Return the value of the payload unchanged."""
     return _finite("value", value)
 
 
@@ -109,18 +111,18 @@ _AMOUNTS = frozenset({"freshness", "resolution"})
 
 
 def make_catalogue(indicators: Iterable[Indicator] = ()) -> Catalogue:
-    """Return the library, with what a domain defines besides or instead; raises `PolicyError`.
+    """Return the library with the indicators of a domain, which may replace its own; raises `PolicyError`.
 
     A criterion that is like one of the library is measured like it: what is done with quality goes by that.
     """
-    made = LIBRARY.with_(indicators)
-    for key in made:
-        definition, kind = made.definition(key), made.kind(key)
+    catalogue = LIBRARY.with_(indicators)
+    for key in catalogue:
+        definition, kind = catalogue.definition(key), catalogue.kind(key)
         is_percent = definition.direction is Direction.HIGHER and definition.least >= 0 and definition.most <= 100
         is_amount = definition.direction is Direction.LOWER and definition.least >= 0
         if (kind in _PERCENT and not is_percent) or (kind in _AMOUNTS and not is_amount):
             raise PolicyError(f"metric `{key}` is not measured like `{kind}` of the library")
-    return made
+    return catalogue
 
 
 def _percent(ratio: float) -> float:

@@ -1,4 +1,4 @@
-"""An event as XML with its quality, for needs in XPath: one document for all who ask, and one bound for all they cost.
+"""An event as XML with its quality, for needs in XPath: one document for all needs, and one bound on their cost.
 
 It is made once for each content and quality, whoever asks, and what a need finds in it is found once. Steps are counted
 on the event's content, together with those of conditions (`language/condition.py`); beyond the bound, needs are not
@@ -15,7 +15,7 @@ from penstock.policy.quality.xml import check_utf8, put_indicators
 
 _NO_XML = b"<event/>"
 _SIZE_OF_A_VALUE = 24
-"""What a value adds to the size of a document, at most: elements, attributes and characters."""
+"""The most that a value adds to the size of a document: elements, attributes and characters."""
 _MAKING = 2
 """Steps that making a document takes, for each one of its size."""
 _MIN_STEPS = 50
@@ -23,7 +23,7 @@ _MIN_STEPS = 50
 
 
 class QualityDocument:
-    """The document of a content and a quality, and what needs have found in it."""
+    """The document of a content and a quality, and the results of needs on it."""
 
     __slots__ = ("_answers", "_content", "_document", "_quality", "_wrong")
 
@@ -36,14 +36,14 @@ class QualityDocument:
 
     def why_not(self, expression: str) -> str:
         """Return why an expression finds nothing in it; empty if it finds something."""
-        known = self._answers.get(expression)
-        if known is None:
+        answer = self._answers.get(expression)
+        if answer is None:
             try:
-                known = self._asked(expression)
+                answer = self._asked(expression)
             except ContentError as error:
                 return f"`{expression}` has no value: {error}"
-            self._answers[expression] = known
-        return known
+            self._answers[expression] = answer
+        return answer
 
     def _asked(self, expression: str) -> str:
         if self._wrong:
@@ -59,7 +59,7 @@ class QualityDocument:
         return "" if is_there else f"`{expression}` finds nothing"
 
     def _made(self) -> Document:
-        """Content that is not XML counts as an empty document."""
+        """Make the document. Content that is not XML counts as an empty document."""
         content = self._content if self._content.format is Format.XML else Content(_NO_XML, Format.XML)
         document = content.new_document()
         check_utf8(document.root, content.payload)
@@ -77,7 +77,7 @@ class QualityDocument:
 
 
 def document_of(content: Content | None, quality: Quality) -> QualityDocument:
-    """Return the document of a content, if there is one, and a quality: the same for all who ask."""
+    """Return the document of a content and a quality: the same object for all callers."""
     if content is None:
         return QualityDocument(Content(_NO_XML, Format.XML), quality)
     return content.cached(("quality", quality), lambda: QualityDocument(content, quality))

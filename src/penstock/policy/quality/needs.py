@@ -46,12 +46,12 @@ _LISTING = re.compile(
 )
 _MAX_TEXT = 1_000
 MAX_CONSTRAINTS = 64
-"""In one list: clients write them too."""
+"""Constraints in one list: clients write them too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """That an event has a metric and, if there is a relation, that its value stands so to the bound."""
+    """The need for a metric and, with a relation, for a value within a bound."""
 
     key: MetricKey
     relation: str | None = None
@@ -72,15 +72,15 @@ class Need:
 
     def why_not(self, quality: Quality) -> str:
         """Return why an event of this quality does not satisfy it; empty if it does."""
-        found = quality.get(self.key)
-        if found is None:
+        metric = quality.get(self.key)
+        if metric is None:
             return f"it has no quality `{self.key}`"
-        if self.relation is None or _RELATIONS[self.relation](found.value, self.bound):
+        if self.relation is None or _RELATIONS[self.relation](metric.value, self.bound):
             return ""
-        return f"its quality `{self.key}` is {_shown(found.value)}, not {self.relation} {_shown(self.bound)}"
+        return f"its quality `{self.key}` is {_shown(metric.value)}, not {self.relation} {_shown(self.bound)}"
 
     def xpath(self) -> str:
-        """Return the same as Listing 3 has it, over XML."""
+        """Return the same need in XPath over XML, as in Listing 3."""
         value = f" and qocmetricvalue[@value{self.relation}'{_shown(self.bound)}']" if self.relation else ""
         indicator, criterion, definition = self.key
         return (
@@ -89,7 +89,7 @@ class Need:
         )
 
     def condition(self, format: Format) -> str:
-        """Return the same in our language, over content that carries its quality itself; raises `PolicyError`."""
+        """Return the same need as a condition on content that carries its quality; raises `PolicyError`."""
         if format is Format.XML:
             return _finds_something(self.xpath())
         if format is not Format.JSON:
@@ -101,7 +101,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class XPathNeed:
-    """That an XPath expression finds something in the event as XML, with its quality as Listing 3 has it."""
+    """The need that an XPath expression finds something in the event as XML, with its quality as in Listing 3."""
 
     expression: str
 
@@ -117,13 +117,11 @@ class XPathNeed:
         return self.expression
 
     def why_not(self, quality: Quality, content: Content | None = None) -> str:
-        """Return why an event does not satisfy it; empty if it does. Content that is not XML counts as an empty
-        document.
-        """
+        """Return why an event does not satisfy it; empty if it does. Content that is not XML counts as empty."""
         return document_of(content, quality).why_not(self.expression)
 
     def condition(self, format: Format) -> str:
-        """Return the same in our language, over content that carries its quality itself; raises `PolicyError`."""
+        """Return the same need as a condition on content that carries its quality; raises `PolicyError`."""
         if format is not Format.XML:
             raise PolicyError(f"`{self.expression}` is for XML, not for content that is {format}")
         return _finds_something(self.expression)
@@ -140,58 +138,58 @@ def why_not(constraints: Sequence[Constraint], quality: Quality, content: Conten
     """Return why an event does not satisfy all of the constraints; nothing if it does."""
     document: QualityDocument | None = None
     reasons: list[str] = []
-    for one in constraints:
-        if isinstance(one, XPathNeed):
+    for constraint in constraints:
+        if isinstance(constraint, XPathNeed):
             document = document or document_of(content, quality)
-            reasons.append(document.why_not(one.expression))
+            reasons.append(document.why_not(constraint.expression))
         else:
-            reasons.append(one.why_not(quality))
+            reasons.append(constraint.why_not(quality))
     return tuple(reason for reason in reasons if reason)
 
 
-def parse_constraint(said: object, catalogue: Catalogue) -> Constraint:
-    """Return a constraint as it is written, as text or as a mapping; raises `PolicyError`."""
-    if isinstance(said, Mapping):
-        return _of_mapping(said, catalogue)
-    if not isinstance(said, str):
-        raise PolicyError(f"`{said!r:.80}` is not a quality constraint such as `precision >= 40`")
-    if said.lstrip().startswith("/"):
-        return _of_xpath(said.strip())
-    match = _TEXT.fullmatch(said) if len(said) <= _MAX_TEXT else None
+def parse_constraint(value: object, catalogue: Catalogue) -> Constraint:
+    """Parse a constraint from text or from a mapping; raises `PolicyError`."""
+    if isinstance(value, Mapping):
+        return _of_mapping(value, catalogue)
+    if not isinstance(value, str):
+        raise PolicyError(f"`{value!r:.80}` is not a quality constraint such as `precision >= 40`")
+    if value.lstrip().startswith("/"):
+        return _of_xpath(value.strip())
+    match = _TEXT.fullmatch(value) if len(value) <= _MAX_TEXT else None
     if match is None:
-        raise PolicyError(f"`{said[:80]}` is not a quality constraint such as `precision >= 40`")
+        raise PolicyError(f"`{value[:80]}` is not a quality constraint such as `precision >= 40`")
     name, relation, bound = match.groups()
     return _need(_key(name, catalogue), relation, bound, catalogue)
 
 
-def parse_constraints(said: object, catalogue: Catalogue) -> tuple[Constraint, ...]:
-    """Constraints as they are written: a list, or one; raises `PolicyError`."""
-    several = said if isinstance(said, Sequence) and not isinstance(said, str) else [said]
-    if len(several) > MAX_CONSTRAINTS:
-        raise PolicyError(f"{len(several)} quality constraints are too many, {MAX_CONSTRAINTS} are the most")
-    return tuple(parse_constraint(one, catalogue) for one in several)
+def parse_constraints(value: object, catalogue: Catalogue) -> tuple[Constraint, ...]:
+    """Parse a list of constraints, or one; raises `PolicyError`."""
+    items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if len(items) > MAX_CONSTRAINTS:
+        raise PolicyError(f"{len(items)} quality constraints are too many, {MAX_CONSTRAINTS} are the most")
+    return tuple(parse_constraint(item, catalogue) for item in items)
 
 
-def _of_mapping(said: Mapping[object, object], catalogue: Catalogue) -> Constraint:
+def _of_mapping(fields: Mapping[object, object], catalogue: Catalogue) -> Constraint:
     known = {*MetricKey._fields, *_WORDS, "level", "xpath"}
-    for name in said:
+    for name in fields:
         if name not in known:
             raise PolicyError(f"unknown key `{name}` of a quality constraint (known: {', '.join(sorted(known))})")
-    if "xpath" in said:
-        if len(said) > 1:
+    if "xpath" in fields:
+        if len(fields) > 1:
             raise PolicyError("a quality constraint in XPath has no other keys")
-        return _of_xpath(str(said["xpath"]).strip())
-    ids = [str(said[name]) for name in MetricKey._fields if name in said]
-    if "indicator" not in said or ("definition" in said and "criterion" not in said):
+        return _of_xpath(str(fields["xpath"]).strip())
+    ids = [str(fields[name]) for name in MetricKey._fields if name in fields]
+    if "indicator" not in fields or ("definition" in fields and "criterion" not in fields):
         raise PolicyError("a quality constraint names an `indicator`, and a `criterion` if it names a `definition`")
-    bounds = [name for name in said if name in _WORDS or name == "level"]
+    bounds = [name for name in fields if name in _WORDS or name == "level"]
     if len(bounds) > 1:
         raise PolicyError("a quality constraint has one of `at_least`, `at_most`, `above`, `below`, `level`")
     key = _key("/".join(ids), catalogue)
     if not bounds:
         return Need(key)
     word = str(bounds[0])
-    return _need(key, _WORDS.get(word, ">="), str(said[word]), catalogue)
+    return _need(key, _WORDS.get(word, ">="), str(fields[word]), catalogue)
 
 
 def _of_xpath(text: str) -> Constraint:
@@ -209,10 +207,10 @@ def _key(name: str, catalogue: Catalogue) -> MetricKey:
         return MetricKey(*ids)
     if len(ids) == 1:
         return catalogue.key(ids[0])
-    found = [key for key in catalogue.keys_of(ids[0]) if key.criterion == ids[1]]
-    if len(found) != 1:
-        raise PolicyError(f"`{name}` stands for {len(found) or 'no'} metrics: name one, as in `10/10.1/10.1`")
-    return found[0]
+    keys = [key for key in catalogue.keys_of(ids[0]) if key.criterion == ids[1]]
+    if len(keys) != 1:
+        raise PolicyError(f"`{name}` stands for {len(keys) or 'no'} metrics: name one, as in `10/10.1/10.1`")
+    return keys[0]
 
 
 def _need(key: MetricKey, relation: str | None, bound: str | None, catalogue: Catalogue) -> Need:
@@ -253,31 +251,31 @@ class Range(NamedTuple):
 
 
 def range_of(needs: Sequence[Constraint], key: MetricKey) -> Range | None:
-    """What constraints leave to a metric; None if they do not ask for it."""
-    found = [_range(one) for one in needs if isinstance(one, Need) and one.key == key]
+    """Return the values that constraints leave to a metric; None if they do not ask for it."""
+    ranges = [_range(range_) for range_ in needs if isinstance(range_, Need) and range_.key == key]
     left = Range()
-    for one in found:
-        left = left.meet(one)
-    return left if found else None
+    for range_ in ranges:
+        left = left.meet(range_)
+    return left if ranges else None
 
 
-def implies(given: Sequence[Constraint], wanted: Constraint) -> bool:
-    """Return whether what satisfies all the given constraints satisfies the wanted one; XPath says nothing but itself.
+def implies(constraints: Sequence[Constraint], needed: Constraint) -> bool:
+    """Return whether the given constraints together imply the needed one; an XPath need implies only itself.
 
     Constraints that nothing satisfies imply nothing.
     """
-    if isinstance(wanted, XPathNeed):
-        return wanted in given
-    left = range_of(given, wanted.key)
-    return left is not None and not left.is_empty and left.is_within(_range(wanted))
+    if isinstance(needed, XPathNeed):
+        return needed in constraints
+    left = range_of(constraints, needed.key)
+    return left is not None and not left.is_empty and left.is_within(_range(needed))
 
 
-def excludes(given: Sequence[Constraint], wanted: Constraint) -> bool:
-    """Return whether nothing satisfies both the given constraints and the wanted one."""
-    if isinstance(wanted, XPathNeed):
+def excludes(constraints: Sequence[Constraint], needed: Constraint) -> bool:
+    """Return whether no value satisfies both the given constraints and the needed one."""
+    if isinstance(needed, XPathNeed):
         return False
-    left = range_of(given, wanted.key)
-    return left is not None and left.meet(_range(wanted)).is_empty
+    left = range_of(constraints, needed.key)
+    return left is not None and left.meet(_range(needed)).is_empty
 
 
 def _range(need: Need) -> Range:

@@ -1,4 +1,4 @@
-"""What becomes of quality when context is processed (contracts §2.3): a rule for each operation and criterion.
+"""The propagation of quality when context is processed (contracts §2.3): a rule for each operation and criterion.
 
 | operation | freshness | up-to-dateness | precision | accuracy | completeness | resolution | trustworthiness | others |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -26,7 +26,7 @@ from penstock.model.values import SECOND, Timestamp
 
 
 class Operation(StrEnum):
-    """What a capsule makes one value of several with."""
+    """An operation by which a capsule makes one value of several."""
 
     MEAN = "mean"
     FUSE = "fuse"
@@ -40,55 +40,55 @@ class Inputs(NamedTuple):
 
     values: Sequence[float]
     weights: Sequence[float]
-    """How much each input counts; they sum up to 1."""
+    """The weight of each input; they sum up to 1."""
     expected: int
-    """How many inputs there should have been."""
+    """The expected number of inputs."""
     definition: MetricDefinition
 
 
 PropagationRule = Callable[[Inputs], float]
 
 
-def worst(given: Inputs) -> float:
+def worst(inputs: Inputs) -> float:
     """Return the worst of the inputs."""
-    return given.definition.worst(given.values)
+    return inputs.definition.worst(inputs.values)
 
 
-def mean(given: Inputs) -> float:
-    """Each input counts the same: systematic errors do not become less by averaging.
+def mean(inputs: Inputs) -> float:
+    """Return the mean of the inputs: systematic errors do not become less by averaging.
 
     Of a sum, over the span of all inputs together, it is the worst case: that all errors go the same way.
     """
-    return math.fsum(given.values) / len(given.values)
+    return math.fsum(inputs.values) / len(inputs.values)
 
 
-def weighted(given: Inputs) -> float:
-    """Each input counts by its weight."""
-    return math.fsum(value * weight for value, weight in zip(given.values, given.weights, strict=True))
+def weighted(inputs: Inputs) -> float:
+    """Return the weighted mean of the inputs."""
+    return math.fsum(value * weight for value, weight in zip(inputs.values, inputs.weights, strict=True))
 
 
-def of_mean(given: Inputs) -> float:
-    """Precision of a mean of independent inputs of one span: spreads add by their squares (GUM, JCGM 100:2008, 5.1.2).
+def of_mean(inputs: Inputs) -> float:
+    """Return the precision of a mean of independent inputs of one span (GUM, JCGM 100:2008, 5.1.2).
 
     spread = sqrt(Σ spread²) / n, so that n inputs of one precision have a spread of 1/√n of theirs.
     """
-    return _precision(math.hypot(*map(_spread, given.values)) / len(given.values))
+    return _precision(math.hypot(*map(_spread, inputs.values)) / len(inputs.values))
 
 
-def of_weighted_mean(given: Inputs) -> float:
-    """Precision of a weighted mean: spread = sqrt(Σ (weight · spread)²)."""
-    each = (weight * _spread(value) for value, weight in zip(given.values, given.weights, strict=True))
-    return _precision(math.hypot(*each))
+def of_weighted_mean(inputs: Inputs) -> float:
+    """Return the precision of a weighted mean: spread = sqrt(Σ (weight · spread)²)."""
+    parts = (weight * _spread(value) for value, weight in zip(inputs.values, inputs.weights, strict=True))
+    return _precision(math.hypot(*parts))
 
 
-def of_window(given: Inputs) -> float:
-    """Completeness of a window: that of its inputs on average, times the part of those expected that came."""
-    return math.fsum(given.values) / max(given.expected, len(given.values))
+def of_window(inputs: Inputs) -> float:
+    """Return the completeness of a window: the mean of its inputs, times the part of the expected inputs that came."""
+    return math.fsum(inputs.values) / max(inputs.expected, len(inputs.values))
 
 
-def product(given: Inputs) -> float:
-    """Trustworthiness of what is inferred: all inputs must be right, and are so independently of each other."""
-    return 100.0 * math.prod(value / 100.0 for value in given.values)
+def product(inputs: Inputs) -> float:
+    """Return the trustworthiness of an inference: all inputs must be right, independently of each other."""
+    return 100.0 * math.prod(value / 100.0 for value in inputs.values)
 
 
 _WINDOWED: Mapping[str, PropagationRule] = {"completeness": of_window}
@@ -115,7 +115,7 @@ def propagate(
     weights: Sequence[float] | None = None,
     expected: int = 0,
 ) -> Quality:
-    """Return the quality of what an operation makes of inputs of these qualities; of none, none.
+    """Return the quality of the result of an operation on inputs of these qualities; without inputs, none.
 
     `weights`: how much each input counts, equally without; `expected`: how many inputs there should be, if more than
     there are. Metrics that the catalogue does not know are dropped: which of two values is worse is not known.
@@ -124,19 +124,19 @@ def propagate(
     if not inputs:
         return Quality()
     shares = _shares(weights if weights is not None else [1.0] * len(inputs), len(inputs))
-    made = []
+    results = []
     for key in _common(inputs, catalogue):
         definition = catalogue.definition(key)
-        found = [_aged(one, catalogue, time) for quality in inputs for one in quality if one.key == key]
+        metrics = [_aged(metric, catalogue, time) for quality in inputs for metric in quality if metric.key == key]
         rule = RULES[operation].get(catalogue.kind(key), worst)
-        value = rule(Inputs([one.value for one in found], shares, expected, definition))
-        created = min(one.created for one in found)
-        made.append(MetricValue(key, definition.rounded(value), created, time))
-    return Quality(made)
+        value = rule(Inputs([metric.value for metric in metrics], shares, expected, definition))
+        created = min(metric.created for metric in metrics)
+        results.append(MetricValue(key, definition.rounded(value), created, time))
+    return Quality(results)
 
 
 def quality_weights(inputs: Sequence[Quality], key: MetricKey, catalogue: Catalogue) -> list[float]:
-    """Weights for a fusion, by one metric: from 0 for the worst value of its range to 1 for the best.
+    """Return weights for a fusion by one metric: from 0 for the worst value of its range to 1 for the best.
 
     An input without the metric weighs nothing. Raises `PolicyError` if the range has no end, or all weigh nothing.
     """
@@ -144,24 +144,24 @@ def quality_weights(inputs: Sequence[Quality], key: MetricKey, catalogue: Catalo
     span = definition.most - definition.least
     if not math.isfinite(span) or span == 0:
         raise PolicyError(f"metric `{key}` has no range to weigh by")
-    found = [one.get(key) for one in inputs]
-    weights = [0.0 if one is None else _goodness(one.value, definition) for one in found]
+    metrics = [quality.get(key) for quality in inputs]
+    weights = [0.0 if metric is None else _goodness(metric.value, definition) for metric in metrics]
     if not any(weights):
         raise PolicyError(f"no input has any quality by `{key}` to be weighed with")
     return weights
 
 
 def precision_weights(inputs: Sequence[Quality], key: MetricKey) -> list[float]:
-    """Weights that give the fused value the least spread: the inverse of each spread's square.
+    """Return the weights that give the fused value the least spread: the inverse of each spread's square.
 
     An input without the metric weighs nothing; where some have no spread at all, only these count. Raises `PolicyError`
     if nothing weighs anything.
     """
-    found = [one.get(key) for one in inputs]
-    spreads = [None if one is None or one.value <= 0 else _spread(one.value) for one in found]
+    metrics = [quality.get(key) for quality in inputs]
+    spreads = [None if metric is None or metric.value <= 0 else _spread(metric.value) for metric in metrics]
     exact = [spread == 0 for spread in spreads]
     if any(exact):
-        return [float(one) for one in exact]
+        return [float(is_exact) for is_exact in exact]
     weights = [0.0 if spread is None else spread**-2 for spread in spreads]
     if not any(weights):
         raise PolicyError(f"no input has any precision by `{key}` to be weighed with")
@@ -175,9 +175,9 @@ def fuse(values: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def aged(quality: Quality, catalogue: Catalogue, now: float) -> Quality:
-    """Quality as it is now: ages have grown since they were measured."""
+    """Return the quality as of now: ages have grown since they were measured."""
     time = moment(now)
-    grown = [_aged(one, catalogue, time) for one in quality]
+    grown = [_aged(metric, catalogue, time) for metric in quality]
     return quality if all(map(operator.is_, grown, quality)) else Quality(grown)
 
 
@@ -191,7 +191,11 @@ def _aged(value: MetricValue, catalogue: Catalogue, now: Timestamp) -> MetricVal
 
 
 def _common(inputs: Sequence[Quality], catalogue: Catalogue) -> list[MetricKey]:
-    return [one.key for one in inputs[0] if catalogue.find(one.key) and all(other.get(one.key) for other in inputs)]
+    return [
+        metric.key
+        for metric in inputs[0]
+        if catalogue.find(metric.key) and all(other.get(metric.key) for other in inputs)
+    ]
 
 
 def _shares(weights: Sequence[float], count: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""Propagation of quality from summaries: the rules of `quality_propagate.py`, where inputs are too many to be listed.
+"""Propagation of quality from summaries: the rules of `propagation.py`, where inputs are too many to be listed.
 
 Each rule needs one number of all inputs, which can be summed up in any order and in parts: so data in bulk is
 aggregated by its own engine, and the rule is applied at the end. Fusion and inference are over few inputs, and take
@@ -16,7 +16,7 @@ from penstock.policy.quality.propagation import RULES, Operation, PropagationRul
 
 
 class Statistic(StrEnum):
-    """A number of all inputs."""
+    """A number that summarises all inputs."""
 
     SUM = "sum"
     SQUARES = "squares"
@@ -34,17 +34,17 @@ _STATISTICS: Mapping[PropagationRule, Statistic] = {
 
 
 class Summary(NamedTuple):
-    """What is known of one metric of several inputs."""
+    """The summary of one metric of several inputs."""
 
     having: int
-    """Inputs that have it."""
+    """The number of inputs that have it."""
     created: Timestamp
-    """When the first of them was measured."""
+    """The time of the first measurement."""
     numbers: Mapping[Statistic, float]
 
 
 def statistic_of(operation: Operation, key: MetricKey, catalogue: Catalogue) -> Statistic:
-    """Return the number that an operation needs of a metric; there is one for means, sums and selections."""
+    """Return the statistic that an operation needs of a metric; there is one for means, sums and selections."""
     return _STATISTICS[_rule(operation, key, catalogue)]
 
 
@@ -56,16 +56,18 @@ def propagate_summaries(
     now: float,
     expected: int = 0,
 ) -> Quality:
-    """What `propagate` gives for inputs of these summaries; of several operations, for each metric the worst."""
-    time, several, made = moment(now), tuple(operations), []
+    """Return the result of `propagate` for inputs of these summaries; of several operations, the worst of each
+    metric.
+    """
+    time, applied, metrics = moment(now), tuple(operations), []
     for key, summary in summaries.items():
-        if not several or not inputs or summary.having != inputs:
+        if not applied or not inputs or summary.having != inputs:
             continue
         definition = catalogue.definition(key)
-        values = (_value(_rule(one, key, catalogue), summary, max(expected, inputs)) for one in several)
+        values = (_value(_rule(operation, key, catalogue), summary, max(expected, inputs)) for operation in applied)
         rounded = definition.worst([definition.rounded(value) for value in values])
-        made.append(MetricValue(key, rounded, summary.created, time))
-    return Quality(made)
+        metrics.append(MetricValue(key, rounded, summary.created, time))
+    return Quality(metrics)
 
 
 def _rule(operation: Operation, key: MetricKey, catalogue: Catalogue) -> PropagationRule:

@@ -1,4 +1,4 @@
-"""Quality in XML content, as the paper's Listing 3 looks for it. What else a document says is kept byte for byte."""
+"""Quality in XML content, as the paper's Listing 3 looks for it. The rest of a document is kept byte for byte."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _UTF8 = frozenset({None, "utf-8", "us-ascii"})
 
 
 class XmlIndicator(NamedTuple):
-    """One quality indicator of a document, not checked but for its number."""
+    """One quality indicator of a document; only its number is checked."""
 
     ids: tuple[Value, Value, Value]
     value: float
@@ -52,7 +52,7 @@ def find_indicators(value: Value) -> Iterator[Value]:
 
 
 def read_indicator(indicator: Value) -> XmlIndicator:
-    """What an indicator says; raises `ContentError`."""
+    """Read an indicator; raises `ContentError`."""
     criterion = _only(indicator, CRITERION)
     definition = _only(criterion, DEFINITION)
     value = _only(indicator, VALUE)
@@ -64,22 +64,20 @@ def read_indicator(indicator: Value) -> XmlIndicator:
 
 
 def _only(around: Value, name: str) -> dict[str, Value]:
-    """Return the element of a name, of which there must be one: with more, which value is of which metric is
-    not clear.
-    """
-    found = around.get(name) if isinstance(around, dict) else None
-    if not isinstance(found, dict):
-        raise ContentError(f"a quality indicator has {'several' if isinstance(found, list) else 'no'} `{name}`")
-    return found
+    """Return the element of a name, which must be unique: else it is not clear which value belongs to which metric."""
+    element = around.get(name) if isinstance(around, dict) else None
+    if not isinstance(element, dict):
+        raise ContentError(f"a quality indicator has {'several' if isinstance(element, list) else 'no'} `{name}`")
+    return element
 
 
 def with_indicators(payload: bytes, quality: Quality) -> bytes:
-    """Return a document that was read before, with these indicators at its end in place of those that it has.
+    """Return a document that was read before, with these indicators at its end in place of its own.
 
     Raises `ContentError` if it is not in UTF-8, or is nothing but an indicator.
     """
     places = _Places(payload)
-    text = "".join(_element(one, places.has_namespace) for one in quality).encode()
+    text = "".join(_element(value, places.has_namespace) for value in quality).encode()
     parts: list[bytes] = []
     done = 0
     for start, end in places.indicators:
@@ -98,14 +96,14 @@ def with_indicators(payload: bytes, quality: Quality) -> bytes:
 
 
 def put_indicators(root: etree._Element, quality: Quality) -> None:
-    """The same to a document that is parsed already; raises `ContentError` if it is nothing but an indicator."""
+    """Put indicators into a parsed document; raises `ContentError` if it is nothing but an indicator."""
     if etree.QName(root).localname == INDICATOR:
         raise ContentError(_NOTHING_ELSE)
-    around = {one.getparent() for one in root.iter(f"{{*}}{INDICATOR}")}
+    around = {element.getparent() for element in root.iter(f"{{*}}{INDICATOR}")}
     if around:
         etree.strip_elements(root, f"{{*}}{INDICATOR}", with_tail=False)
-        for each in around:
-            _join_texts(each)
+        for parent in around:
+            _join_texts(parent)
     for value in quality:
         indicator = etree.SubElement(root, INDICATOR, id=value.key.indicator)
         criterion = etree.SubElement(indicator, CRITERION, id=value.key.criterion)
@@ -114,14 +112,14 @@ def put_indicators(root: etree._Element, quality: Quality) -> None:
 
 
 def check_utf8(root: etree._Element, payload: bytes) -> None:
-    """Raises `ContentError` if a document is not in UTF-8."""
+    """Raise `ContentError` if a document is not in UTF-8."""
     encoding = root.getroottree().docinfo.encoding
     if (encoding or "utf-8").lower() not in _UTF8 or b"\0" in payload:
         raise ContentError(_NOT_UTF8)
 
 
 def _join_texts(element: etree._Element | None) -> None:
-    """What stood around something that was taken out is one text now, as it is where it is read anew."""
+    """Join the texts around a removed element, as a parser would read them."""
     if element is not None:
         element.text = element.text
         for inside in element:
@@ -129,7 +127,7 @@ def _join_texts(element: etree._Element | None) -> None:
 
 
 class _Places(XmlReader):
-    """Where in a payload its indicators stand, and the tag that its root ends with."""
+    """The positions of the indicators in a payload, and of the tag that ends its root."""
 
     separator = _SEPARATOR
 
@@ -176,7 +174,7 @@ class _Places(XmlReader):
             self._inside = None
 
     def _last_tag(self, start: int) -> tuple[int, int]:
-        """Start and end of the tag that ends the element which begins there: its only one, of an empty element."""
+        """Return the start and end of the tag that ends the element which begins there."""
         begins = self._tag(start)
         if begins[0].endswith(b"/>"):
             return begins.span()  # the parser is behind it already
@@ -192,17 +190,17 @@ class _Places(XmlReader):
 def _element(value: MetricValue, has_namespace: bool) -> str:
     own = ' xmlns=""' if has_namespace else ""
     # Nothing is escaped: ids, numbers and times have nothing that must be.
-    said = "".join(f' {name}="{text}"' for name, text in _value_attributes(value).items())
+    attributes = "".join(f' {name}="{text}"' for name, text in _value_attributes(value).items())
     return (
         f'<{INDICATOR}{own} id="{value.key.indicator}"><{CRITERION} id="{value.key.criterion}">'
         f'<{DEFINITION} id="{value.key.definition}"/></{CRITERION}>'
-        f"<{VALUE}{said}/></{INDICATOR}>"
+        f"<{VALUE}{attributes}/></{INDICATOR}>"
     )
 
 
 def _value_attributes(value: MetricValue) -> dict[str, str]:
     # XPath's numbers have no exponents.
-    said = {"value": f"{Decimal(repr(value.value)):f}", CREATED: timestamp_to_string(value.created)}
+    attributes = {"value": f"{Decimal(repr(value.value)):f}", CREATED: timestamp_to_string(value.created)}
     if value.modified is not None:
-        said[MODIFIED] = timestamp_to_string(value.modified)
-    return said
+        attributes[MODIFIED] = timestamp_to_string(value.modified)
+    return attributes

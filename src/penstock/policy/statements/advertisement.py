@@ -1,4 +1,4 @@
-"""Advertisements: what a producer says that it will publish."""
+"""Advertisements: statements of a producer on what it will publish."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,28 +8,30 @@ from penstock.language.condition import Condition
 from penstock.policy.statements.statement import Policy
 
 Scope = Literal["global", "local"]
-"""True if other nodes are told of an advertisement or subscription."""
+"""The scope of an advertisement or subscription: `global` if other nodes are told of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerAdvertisement:
-    """What its producer will publish: events on these topics whose content satisfies the condition (None: any)."""
+    """The events that a producer will publish: on these topics, with content that satisfies the condition
+    (None: any).
+    """
 
     name: str
-    """Tells it from the producer's other advertisements."""
+    """A name, unique among the producer's advertisements."""
     filter: str
     condition: Condition | None = None
     scope: Scope = "global"
     policy: Policy | None = None
-    """What is done with messages that match it."""
+    """The policy on messages that match it."""
 
 
 OWN, GIVEN = "own advertisement", "advertisement"
-"""Who binds a producer, as verdicts name it: the producer itself, or the domain."""
+"""The origin of an advertisement, as verdicts name it: the producer itself, or the domain."""
 
 
 class AdvertisementSet(NamedTuple):
-    """Advertisements of a producer that one side has made; what it publishes must be as one of them says."""
+    """The advertisements of a producer of one origin; what it publishes must match one of them."""
 
     rule: str
     """`OWN` or `GIVEN`."""
@@ -37,11 +39,11 @@ class AdvertisementSet(NamedTuple):
 
 
 def claims(
-    own: Iterable[ProducerAdvertisement], given: Iterable[ProducerAdvertisement]
+    own: Iterable[ProducerAdvertisement], assigned: Iterable[ProducerAdvertisement]
 ) -> tuple[AdvertisementSet, ...]:
-    """What binds a producer: its own advertisements if it has any, and those that the domain makes for it.
+    """Return the advertisements that bind a producer: its own if it has any, and those that the domain makes for it.
 
-    Its own come first, so that a verdict by the domain's says that its own were kept.
+    Its own come first, so that a verdict by the domain's means that its own were kept.
     """
-    both = AdvertisementSet(OWN, tuple(own)), AdvertisementSet(GIVEN, tuple(given))
-    return tuple(claim for claim in both if claim.advertisements)
+    sets = AdvertisementSet(OWN, tuple(own)), AdvertisementSet(GIVEN, tuple(assigned))
+    return tuple(claim for claim in sets if claim.advertisements)

@@ -1,4 +1,4 @@
-"""Policies that the domain gives to messages of clients and nodes, and what clients may set themselves."""
+"""Policies that the domain assigns to messages of clients and nodes, and the policies that clients may set."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class AssignedPolicy(NamedTuple):
     policy: Policy
     to: Message
     clients: frozenset[str] | None
-    """None: of any client."""
+    """The clients; None: any client."""
     nodes: frozenset[str]
     filter: str
     condition: Condition | None = None
@@ -24,44 +24,44 @@ class AssignedPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SettingGrant:
-    """That some clients may set policies on some messages, with some elements."""
+    """The grant to some clients to set policies on some messages, with some elements."""
 
     clients: frozenset[str] | None
-    """None: any client; so of `elements`."""
+    """The clients; None: any client. The same for `elements`."""
     carriers: frozenset[Message]
     elements: frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """All that a domain says of policy statements."""
+    """The policy statements of a domain."""
 
     given: tuple[AssignedPolicy, ...] = ()
     grants: tuple[SettingGrant, ...] = ()
 
     def of(self, client: str, to: Message) -> tuple[AssignedPolicy, ...]:
-        """What is given to such messages of a client."""
+        """Return the policies that are assigned to such messages of a client."""
         return tuple(
-            one
-            for one in self.given
-            if one.to is to and not one.nodes and (one.clients is None or client in one.clients)
+            assigned
+            for assigned in self.given
+            if assigned.to is to and not assigned.nodes and (assigned.clients is None or client in assigned.clients)
         )
 
     def at(self, node: str) -> tuple[AssignedPolicy, ...]:
-        """What is given to advertisements of a node itself."""
-        return tuple(one for one in self.given if node in one.nodes)
+        """Return the policies that are assigned to advertisements of a node itself."""
+        return tuple(assigned for assigned in self.given if node in assigned.nodes)
 
     def may_set(self, client: str, carrier: Message) -> bool:
         """Return whether a client may set some policy on such a message."""
         return bool(self._granted(client, carrier))
 
     def none_of(self, client: str, carrier: Message) -> str:
-        """What is said to a client that may not."""
+        """Return the message for a client that may not set policies."""
         return f"`{client}` may not set policies on {_PLURAL[carrier]}"
 
     def _granted(self, client: str, carrier: Message) -> list[SettingGrant]:
-        granted = [one for one in self.grants if one.clients is None or client in one.clients]
-        return [one for one in granted if carrier in one.carriers]
+        granted = [grant for grant in self.grants if grant.clients is None or client in grant.clients]
+        return [grant for grant in granted if carrier in grant.carriers]
 
     def why_not(self, client: str, carrier: Message, policy: Policy) -> str:
         """Return why a client may not set this policy on such a message; empty if it may."""

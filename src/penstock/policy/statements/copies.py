@@ -1,4 +1,4 @@
-"""A message while policies change it: the copy of a publication, or of a filter, that goes one way."""
+"""Copies of a message that policies change: of a publication, or of a filter, in one direction."""
 
 import base64
 from collections.abc import Collection, Iterable, Mapping
@@ -37,13 +37,13 @@ _ROOT = "event"
 
 
 def path_of(name: str) -> Path:
-    """Return the attribute that a policy names."""
+    """Return the path of an attribute that a policy names."""
     return tuple(name.split("."))
 
 
 def paths_read(tree: Tree | None) -> frozenset[Path]:
-    """Return the attributes that a condition asks for."""
-    found: set[Path] = set()
+    """Return the attributes that a condition reads."""
+    paths: set[Path] = set()
     waiting = [] if tree is None else [tree]
     while waiting:
         node = waiting.pop()
@@ -51,8 +51,8 @@ def paths_read(tree: Tree | None) -> frozenset[Path]:
         if path is None:
             waiting.extend(children(node))
         else:
-            found.add(path)
-    return frozenset(found)
+            paths.add(path)
+    return frozenset(paths)
 
 
 def _path(node: Tree) -> Path | None:
@@ -66,17 +66,17 @@ def _path(node: Tree) -> Path | None:
 
 
 def touches(paths: Iterable[Path], others: Collection[Path]) -> bool:
-    """Return whether some of these are others, or parts of these, or have parts that are."""
-    return any(one[: len(other)] == other[: len(one)] for one in paths for other in others)
+    """Return whether some of these paths are others, parts of them, or contain them."""
+    return any(path[: len(other)] == other[: len(path)] for path in paths for other in others)
 
 
 class Hidden:
-    """What was taken out of a message, by paths as conditions have them."""
+    """The attributes that were removed from a message, by paths as conditions write them."""
 
     def __init__(self) -> None:
         self._removed: frozenset[Path] = frozenset()
         self._kept: list[frozenset[Path]] = []
-        """Each time that all others were taken out, what was not."""
+        """For each removal of all others, the paths that were kept."""
 
     def __bool__(self) -> bool:
         return bool(self._removed or self._kept)
@@ -88,44 +88,44 @@ class Hidden:
         self._kept.append(frozenset(paths))
 
     def has(self, path: Path) -> bool:
-        """Return whether this, a part of it, or what it is a part of was taken out."""
+        """Return whether this, a part of it, or what it is a part of was removed."""
         beginnings = [path[:length] for length in range(1, len(path) + 1)]
         return touches([_split(path)], self._removed) or any(kept.isdisjoint(beginnings) for kept in self._kept)
 
 
 def _split(path: Path) -> Path:
-    """Return a name with dots in it, and names inside each other, are the same where something is taken out."""
+    """Split names at dots: for removal, a name with dots and names inside each other are the same."""
     return tuple(part for step in path for part in step.split("."))
 
 
 class PublicationCopy:
-    """A publication on its way in one direction. JSON is read once and written once, whatever is done with it.
+    """A publication in one direction. JSON is decoded once and encoded once, whatever is done with it.
 
-    Attributes are always taken out of, and put into, the format that it came in, so that paths mean the same before and
-    after a conversion: this is done when the payload is asked for.
+    Attributes are always removed from, and put into, the original format, so that paths mean the same before and after
+    a conversion. The conversion is done when the payload is read.
     """
 
     _members: Members | None = None
-    """What JSON says, once that has been asked for."""
+    """The JSON members, once they have been read."""
     _written: str | None = None
-    """The content type, if it was made to say something else."""
+    """The content type, if it was rewritten."""
     _wanted: Format | None = None
-    """The format to be converted to."""
+    """The format to convert to."""
     _converted: bytes | None = None
 
     def __init__(self, event: Event, content: Content) -> None:
         self.event = event
         self.content = content
-        """As it came."""
+        """The original content."""
         self.beside: list[tuple[str, str]] = []
-        """What was put beside the content."""
+        """User properties added beside the content."""
         self._body: bytes | None = event.payload
-        """What it says, before it is converted; None: it is to be written from its members."""
+        """The payload before conversion; None: it is to be encoded from its members."""
         self._hidden = Hidden()
 
     @property
     def attributes(self) -> Mapping[str, Value] | Unreadable:
-        """What conditions ask for: the message as it came."""
+        """The attributes for conditions: those of the original message."""
         return self.content.attributes
 
     @property
@@ -138,7 +138,7 @@ class PublicationCopy:
 
     @property
     def content_type(self) -> str | None:
-        """Of what it is now written in; None: as it came."""
+        """The content type of the present format; None: unchanged."""
         return self._written if self._wanted is None else _TYPES[self._wanted]
 
     @property
@@ -147,38 +147,38 @@ class PublicationCopy:
 
     @property
     def takes_out(self) -> bool:
-        """True if anything was taken out."""
+        """True if anything was removed."""
         return bool(self._hidden)
 
     def hides(self, path: Path) -> bool:
-        """Return whether something of what a condition calls this was taken out."""
+        """Return whether something at this path was removed."""
         return self._hidden.has(path)
 
     def size(self) -> int:
         return len(self.payload)
 
     def text(self) -> str:
-        """Return the message as `$Message` has it."""
+        """Return the message for `$Message`."""
         try:
-            said = self.payload[:MAX_SHOWN].decode()
+            shown = self.payload[:MAX_SHOWN].decode()
         except UnicodeDecodeError:
-            said = base64.b64encode(self.payload[:MAX_SHOWN]).decode()
-        return f"{self.event.topic} {said}{'...' if len(self.payload) > MAX_SHOWN else ''}"
+            shown = base64.b64encode(self.payload[:MAX_SHOWN]).decode()
+        return f"{self.event.topic} {shown}{'...' if len(self.payload) > MAX_SHOWN else ''}"
 
     def label(self) -> str:
-        """What the message is, for all to know: not what it says."""
+        """Return a public label of the message, without its content."""
         return self.event.topic
 
     @property
     def is_empty(self) -> bool:
-        """True if it takes a retained message back: there is nothing that could be asked about, or kept back."""
+        """True if it clears a retained message: it has no content to ask about or to remove."""
         return self.event.retain and not self.event.payload
 
     def raw(self) -> tuple[str, bytes]:
         return self.event.topic, self.payload
 
     def settle(self) -> None:
-        """From now on conditions are asked of what it says by now."""
+        """Evaluate conditions on the present content from now on."""
         if self._body is not self.event.payload:
             self.content = Content(self._plain(), self._format())
 
@@ -187,17 +187,17 @@ class PublicationCopy:
         return frozenset(self._readable())
 
     def remove(self, paths: Collection[Path]) -> None:
-        """Take attributes out."""
+        """Remove attributes."""
         self._cut(paths, keeping=False)
         self._hidden.remove(self._named(paths, keeping=False))
 
     def keep(self, paths: Collection[Path]) -> None:
-        """Take all other attributes out."""
+        """Remove all other attributes."""
         self._cut(paths, keeping=True)
         self._hidden.keep(self._named(paths, keeping=True))
 
     def put(self, name: str, value: Value) -> None:
-        """Give it an attribute, in place of one of that name."""
+        """Set an attribute, replacing one of that name."""
         match self._format():
             case Format.JSON:
                 if self._wanted is Format.XML:
@@ -219,15 +219,15 @@ class PublicationCopy:
         """Return an attribute as it is now, None if there is none; only of JSON."""
         if self._format() is not Format.JSON:
             return None
-        found = self._json().get(name)
-        return None if found is None else msgspec.json.decode(found)
+        raw = self._json().get(name)
+        return None if raw is None else msgspec.json.decode(raw)
 
     def current(self) -> dict[str, Value]:
         """Return the attributes as they are now, in the format that it came in."""
         return dict(_read(self._plain(), self._format()))
 
     def convert(self, format: Format) -> None:
-        """Have the same attributes written in another format."""
+        """Convert the attributes to another format."""
         if self._format() is format:
             self._wanted = self._converted = None
             return
@@ -237,19 +237,19 @@ class PublicationCopy:
         self._wanted = format
 
     def write(self, payload: bytes, content_type: str) -> None:
-        """Let it say something else."""
+        """Replace the payload and the content type."""
         self._body, self._written = payload, content_type
         self._members = self._wanted = self._converted = None
 
     def _format(self) -> Format:
-        """Of what it says, before it is converted."""
+        """Return the format before conversion."""
         self._readable()
         if self._written is not None:
             return format_of_type(self._written) or Format.OPAQUE
         return self.content.format
 
     def _plain(self) -> bytes:
-        """What it says, before it is converted."""
+        """Return the payload before conversion."""
         if self._body is None:
             self._body = msgspec.json.encode(self._members)
         return self._body
@@ -286,7 +286,7 @@ class PublicationCopy:
         self._converted = None
 
     def _named(self, paths: Collection[Path], keeping: bool) -> Collection[Path]:
-        """Paths as conditions name them."""
+        """Return paths as conditions write them."""
         match self.content.format:
             case Format.XML:
                 ((root, inside),) = self._readable().items()
@@ -310,29 +310,29 @@ def _read(payload: bytes, format: Format) -> Mapping[str, Value]:
 
 @dataclass(slots=True)
 class FilterCopy:
-    """A subscription, an advertisement, or that one of these is taken back, on its way in one direction."""
+    """A subscription, an advertisement, or the removal of one, in one direction."""
 
     filter: str
     condition: Condition | None
     policy: str = ""
-    """The text of what is attached to it."""
+    """The text of the attached policy."""
     content: Content = field(default_factory=lambda: Content(b""))
-    """Nothing: only so that what is asked of it is counted."""
+    """Empty content, on which the steps of conditions are counted."""
     is_changed: bool = False
     _hidden: Hidden = field(default_factory=Hidden, init=False, compare=False, repr=False)
 
     @property
     def takes_out(self) -> bool:
-        """True if anything was taken out."""
+        """True if anything was removed."""
         return bool(self._hidden)
 
     def hides(self, path: Path) -> bool:
-        """Return whether something of this attribute was taken out."""
+        """Return whether something of this attribute was removed."""
         return self._hidden.has(path)
 
     @property
     def attributes(self) -> Mapping[str, Value]:
-        """What conditions ask for."""
+        """The attributes for conditions."""
         return {"filter": self.filter, "where": "" if self.condition is None else self.condition.text}
 
     def size(self) -> int:
@@ -348,7 +348,7 @@ class FilterCopy:
         return self.filter
 
     def settle(self) -> None:
-        """What is asked of it stays what it was."""
+        """Do nothing: conditions are always evaluated on the original filter."""
 
     def raw(self) -> tuple[str, bytes]:
         return self.filter, self.text().encode()
@@ -357,12 +357,12 @@ class FilterCopy:
         return frozenset(path[0] for path in paths_read(self.condition.tree if self.condition else None))
 
     def remove(self, paths: Collection[Path]) -> None:
-        """Ask for nothing any more that concerns these attributes: it becomes wider."""
+        """Remove the conditions on these attributes: the filter becomes wider."""
         self._narrow(lambda read: not touches(read, paths))
         self._hidden.remove(paths)
 
     def keep(self, paths: Collection[Path]) -> None:
-        self._narrow(lambda read: all(touches([one], paths) for one in read))
+        self._narrow(lambda read: all(touches([path], paths) for path in read))
         self._hidden.keep(paths)
 
     def _narrow(self, stays: Any) -> None:

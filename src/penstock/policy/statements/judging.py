@@ -1,6 +1,5 @@
-"""What policies do to one message in one direction.
-
-Nothing comes in here but by arguments, nothing goes out but results: a live node and Spark judge by the same function.
+"""The judgement of policies on one message in one direction. All input comes by arguments, all output is returned: a
+live node and Spark use the same function.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,17 +18,17 @@ EXCEPTION, CONFLICT = "PolicyException", "PolicyConflict"
 """Classes of meta-events."""
 
 ATTACHED = "attached policy"
-"""What a policy is called that travels with a message."""
+"""The name of a policy that travels with a message."""
 
 
 class MessageParty(Protocol):
-    """Who sends a message to a node, or gets it from there."""
+    """The sender of a message to a node, or its receiver."""
 
     @property
     def name(self) -> str: ...
 
     def is_member(self, group: str) -> bool:
-        """Return whether it is known to be in a trust group."""
+        """Return whether it is a known member of a trust group."""
 
 
 class Here(NamedTuple):
@@ -47,22 +46,22 @@ class Here(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A policy, and what it belongs to."""
+    """A policy, and the filter or message that it belongs to."""
 
     policy: Policy
     name: str
-    """What explanations call it."""
+    """Its name in explanations."""
     filter: str = ""
     condition: Condition | None = None
     carrier: Message | None = None
-    """What it is associated with; None: it is attached to the message itself."""
+    """The kind of message that it is set on; None: it is attached to the message itself."""
     is_given: bool = False
-    """The domain gives it; else somebody has told of it."""
+    """True if the domain assigns it; else a client or neighbour has set it."""
     is_strange: bool = False
-    """A client beyond a neighbour has set it, so it may be for events that are not its own."""
+    """True if a client beyond a neighbour has set it, so that it may concern events of others."""
 
     def matches(self, content: Content) -> bool:
-        """Return whether a publication is one that its filter is for.
+        """Return whether its filter matches a publication.
 
         One that cannot be asked about is: a policy may be there to keep something back. Only that an attribute is
         missing means for a client's filter that it does not match; the domain's are for such publications too.
@@ -74,7 +73,7 @@ class Bound(NamedTuple):
 
     @property
     def paths(self) -> frozenset[Path]:
-        """The attributes that its filter asks for."""
+        """The attributes that its filter reads."""
         return paths_read(None if self.condition is None else self.condition.tree)
 
 
@@ -86,7 +85,9 @@ _Said = tuple[str, int, str, int, Effect, tuple[Act, ...]]
 
 
 class Judgement:
-    """What becomes of one copy; elements read and change it. One is made for each copy: what is rare is made late."""
+    """The judgement of one copy, which elements read and change. Rare fields are class attributes until they
+    are set.
+    """
 
     message = Message.PUBLICATION
     copy: Copy
@@ -94,23 +95,23 @@ class Judgement:
     sender: MessageParty | None
     receiver: MessageParty | None
     is_again = False
-    """It was judged before, and only what takes away counts."""
+    """True if it was judged before: then only removing actions count."""
     may_only_block = False
-    """What policies would make of it does not count, only whether they let it go."""
+    """True if policies may only block, not change it."""
     counting: tuple[int, ...] | None = None
-    """Of the subscriptions by which it goes this way, the places of those that still count; None: all."""
+    """The places of the subscriptions in this direction that still count; None: all."""
     policy: Bound | None = None
-    """Whose rule is being applied."""
+    """The policy whose rule is being applied."""
     asked: frozenset[Path] = frozenset()
-    """The attributes that all subscriptions with policies ask for by which it goes this way."""
+    """The attributes that all subscriptions with policies in this direction ask for."""
     blocked = ""
-    """The policy that blocks it; and in `uninserted`, the one that does not let it in."""
+    """The policy that blocks it; `uninserted` is the one that does not let it in."""
     uninserted = ""
     flooded = False
     attached: tuple[Bound, ...] | None = None
-    """What goes on with the copy, if that is not what came with the message."""
+    """The policies that travel on with the copy, if they have changed."""
     effects: Sequence[tuple[Bound, PolicyPublication | KeptMessage]] = ()
-    """What is to be done besides, and by whose wish."""
+    """Side effects, and the policies that caused them."""
     _said: tuple[_Said | Verdict, ...] = ()
     _demands: dict[object, tuple[str, str]] | None = None
 
@@ -132,40 +133,40 @@ class Judgement:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """What each rule that was applied did: written out only if somebody asks."""
-        return [one if isinstance(one, Verdict) else _verdict(*one) for one in self._said]
+        """The verdict of each applied rule, formatted when it is read."""
+        return [entry if isinstance(entry, Verdict) else _verdict(*entry) for entry in self._said]
 
-    def note(self, said: _Said | Verdict) -> None:
-        """Remember what was done."""
-        self._said += (said,)
+    def note(self, entry: _Said | Verdict) -> None:
+        """Record a verdict."""
+        self._said += (entry,)
 
     def demand(self, about: object, what: str) -> None:
-        """The policy asks for something that another may ask the opposite of."""
+        """Record a demand of the policy, and report a conflict with the opposite demand of another."""
         assert self.policy is not None
         if self._demands is None:
             self._demands = {}
         before = self._demands.setdefault(about, (what, self.policy.name))
         if before[0] != what and before[1] != self.policy.name:
-            told = f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}"
-            self._tell(CONFLICT, told)
+            conflict = f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}"
+            self._tell(CONFLICT, conflict)
 
     def _tell(self, kind: str, reason: str, detail: str = "") -> None:
         assert self.policy is not None
-        said: dict[str, object] = {
+        content: dict[str, object] = {
             "class": kind,
             "policy": self.policy.name,
             "reason": reason,
             "message": self.copy.label(),
         }
-        self.cause(PolicyPublication(said, detail=detail))
+        self.cause(PolicyPublication(content, detail=detail))
 
     def cause(self, effect: PolicyPublication | KeptMessage) -> None:
-        """Have something done besides."""
+        """Add a side effect."""
         assert self.policy is not None
         self.effects = (*self.effects, (self.policy, effect))
 
     def fail(self, rule: str, reason: str) -> None:
-        """What cannot be judged goes no further."""
+        """Block a message that cannot be judged."""
         assert self.policy is not None
         self.blocked = self.uninserted = self.policy.name
         self.note(Verdict("judge", Effect.SUPPRESS, rule, reason))
@@ -175,37 +176,37 @@ class Judgement:
 def attach(
     attached: Sequence[Bound], associated: Iterable[Bound], about: Message = Message.PUBLICATION
 ) -> tuple[Bound, ...]:
-    """What is attached to a message once the rules of the filters that it matches have been (statements §4.2)."""
-    found = list(attached)
+    """Return the policies of a message after the filters that it matches have attached theirs (statements §4.2)."""
+    result = list(attached)
     for bound in associated:
         for rule in bound.policy.rules:
             if rule.message is not about or rule.alone is None:
                 continue
-            one = Bound(rule.alone, ATTACHED)
-            if any(one.policy == other.policy for other in found):
+            bound_rule = Bound(rule.alone, ATTACHED)
+            if any(bound_rule.policy == other.policy for other in result):
                 continue
-            if rule.attach is Attach.KEEP_EXISTING and found:
+            if rule.attach is Attach.KEEP_EXISTING and result:
                 continue
-            if rule.attach is Attach.IF_YIELD and found:
-                if not all(other.policy.yields for other in found):
+            if rule.attach is Attach.IF_YIELD and result:
+                if not all(other.policy.yields for other in result):
                     continue
-                found.clear()
-            found.append(one)
-    return tuple(found)
+                result.clear()
+            result.append(bound_rule)
+    return tuple(result)
 
 
 def judge(
     judgement: Judgement, verb: Verb, points: frozenset[Point], policies: Iterable[Bound], matching: Matching
 ) -> None:
-    """Apply what policies have to say of the message here."""
+    """Apply the rules of policies to the message here."""
     run(judgement, applicable(judgement.message, verb, points, policies, matching))
 
 
 def applicable(
     message: Message, verb: Verb, points: frozenset[Point], policies: Iterable[Bound], matching: Matching
 ) -> Rules:
-    """Return the rules that are for such messages here."""
-    found = []
+    """Return the rules for such messages here."""
+    result = []
     for bound in policies:
         rules = tuple(
             (number, rule)
@@ -216,14 +217,12 @@ def applicable(
             and (bound.carrier is None or rule.attach is Attach.NEVER)
             and not rule.points.isdisjoint(points)
         )
-        found.append((bound, rules))
-    return tuple(found)
+        result.append((bound, rules))
+    return tuple(result)
 
 
 def run(judgement: Judgement, policies: Rules) -> None:
-    """Apply these rules. Once it is blocked, policies further on are not asked: what they would do with it is not
-    theirs to do.
-    """
+    """Apply these rules. After a policy blocks the message, later policies are not applied."""
     for bound, rules in policies:
         judgement.policy = bound
         for number, rule in rules:
@@ -236,7 +235,7 @@ def run(judgement: Judgement, policies: Rules) -> None:
 
 
 def _compensate(judgement: Judgement, rule: CompiledRule, number: int, reason: str) -> None:
-    """What is done if a rule fails."""
+    """Run `OnException` of a rule that failed."""
     try:
         if _run(judgement, rule.on_exception, number, "!"):
             return
@@ -249,7 +248,7 @@ def _compensate(judgement: Judgement, rule: CompiledRule, number: int, reason: s
 
 
 def _run(judgement: Judgement, chain: Chain, number: int, mark: str) -> bool:
-    """Run the first clause whose condition holds; whether there is one."""
+    """Run the first clause whose condition holds; return whether there is one."""
     for place, clause in enumerate(chain, 1):
         if clause.test is not None:
             outcome = clause.test.decide(judgement)
@@ -277,4 +276,4 @@ def _verdict(policy: str, number: int, mark: str, place: int, effect: Effect, ac
 
 
 AGAIN = frozenset({"BlockMessage", "RemoveAttributes", "KeepOnlyAttributes", "TrimAttributes"})
-"""Actions that count for what was judged before, when policies have changed since."""
+"""Actions that count for a message that was judged before, after policies have changed."""

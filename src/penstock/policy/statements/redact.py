@@ -1,4 +1,4 @@
-"""Attributes taken out of a payload, and put in: JSON, XML and Sparkplug. What cannot be done raises `ElementError`."""
+"""Removal and insertion of attributes in payloads: JSON, XML and Sparkplug. Failures raise `ElementError`."""
 
 import math
 from collections.abc import Collection
@@ -20,7 +20,7 @@ Members = dict[str, msgspec.Raw]
 
 METRICS = "metrics"
 BESIDE_METRICS = frozenset({("timestamp",), ("seq",), ("uuid",), ("body",)})
-"""What Sparkplug says that is never taken out."""
+"""Fields of Sparkplug that are never removed."""
 _TEXT = ("#text",)
 _as_members = msgspec.json.Decoder(Members)
 _as_items = msgspec.json.Decoder(list[msgspec.Raw])
@@ -37,7 +37,7 @@ def json_members(payload: bytes) -> Members:
 
 
 def cut_json(members: Members, paths: Collection[Path], keeping: bool) -> Members:
-    """What is left, each part as its bytes were. Of a list, each object in it is cut."""
+    """Return the remaining members with their original bytes. Each object in a list is cut."""
     left: Members = {}
     for name, raw in members.items():
         inside = beyond(paths, name)
@@ -54,13 +54,13 @@ def cut_json(members: Members, paths: Collection[Path], keeping: bool) -> Member
 
 
 def beyond(paths: Collection[Path], name: str) -> list[Path]:
-    """What is left of those paths that lead through something of this name; a name may have dots in it."""
+    """Return the rest of the paths that lead through this name, which may contain dots."""
     steps = name.count(".") + 1
     return [path[steps:] for path in paths if len(path) >= steps and ".".join(path[:steps]) == name]
 
 
 def _cut_inside(name: str, raw: msgspec.Raw, paths: Collection[Path], keeping: bool) -> msgspec.Raw | None:
-    """None: nothing of it is left."""
+    """Return the remaining part of a value; None if nothing is left."""
     if _begins(raw) != b"[":
         return _cut_object(name, raw, paths, keeping)
     cut = (_cut_object(name, item, paths, keeping) for item in _as_items.decode(raw))
@@ -90,7 +90,7 @@ def xml_root(payload: bytes) -> Any:
 
 
 def from_root(paths: Collection[Path], root: str, is_inside: bool, keeping: bool) -> set[Path]:
-    """Paths as conditions have them, from the root on; a policy may leave the root out.
+    """Return paths as conditions write them, from the root on; a policy may leave the root out.
 
     `is_inside`: the root has an element of its own name inside. What could be meant both ways is taken out both ways,
     and only one of the ways is kept.
@@ -145,14 +145,14 @@ def _name(element: Any) -> str:
 
 
 def _is_text(element: Any) -> bool:
-    """Return whether it is nothing but a text, to conditions."""
+    """Return whether an element is only a text for conditions."""
     if element.attrib or any(map(_name, element)):
         return False
     return bool("".join([element.text or "", *(child.tail or "" for child in element)]).strip())
 
 
 def drop_element(element: Any) -> None:
-    """Take an element out, and leave the text that follows it."""
+    """Remove an element, but not the text that follows it."""
     around, before, tail = element.getparent(), element.getprevious(), element.tail or ""
     if tail and before is not None:
         before.tail = (before.tail or "") + tail
@@ -162,14 +162,14 @@ def drop_element(element: Any) -> None:
 
 
 def put_xml(around: Any, name: str, value: Value) -> None:
-    for one in value if isinstance(value, list) else [value]:
+    for item in value if isinstance(value, list) else [value]:
         try:
             element = etree.SubElement(around, name)
-            if isinstance(one, dict):
-                for inner, each in one.items():
-                    put_xml(element, inner, each)
-            elif one is not None:
-                element.text = _plain(one)
+            if isinstance(item, dict):
+                for inner, inner_value in item.items():
+                    put_xml(element, inner, inner_value)
+            elif item is not None:
+                element.text = _plain(item)
         except ValueError:
             raise ElementError(f"`{name[:80]}` or what it says cannot be written in XML") from None
 
@@ -186,12 +186,14 @@ def _plain(value: Value) -> str:
 
 
 def of_metrics(paths: Collection[Path]) -> set[Path]:
-    """Paths as conditions have them, with `metrics` before the name of a metric; a policy may leave that out."""
+    """Return paths as conditions write them, with `metrics` before the name of a metric; a policy may leave
+    that out.
+    """
     return {path if path == (METRICS,) else (METRICS, ".".join(path[path[0] == METRICS :])) for path in paths}
 
 
 def cut_sparkplug(payload: bytes, paths: Collection[Path], keeping: bool) -> bytes:
-    """What is left. What has only an alias cannot be told."""
+    """Return the remaining payload. A metric with only an alias cannot be recognised."""
     named = of_metrics(paths)
     try:
         message = parse_sparkplug(payload)

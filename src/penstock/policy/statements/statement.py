@@ -1,8 +1,7 @@
-"""From a statement to a policy: elements found, arguments and conditions checked, ready to be applied."""
+"""Compilation of statements to policies: elements are looked up, arguments and conditions checked."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from penstock.language.statements.statement import (
 from penstock.language.statements.table import check_place
 from penstock.language.tree import Attribute, Call, Has, Literal, Select, Tree, XPath, rebuilt, walk
 from penstock.language.types import DYN, STRING, RecordType, Type
+from penstock.language.words import nearest
 from penstock.model.content.content import Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.values import Value
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from penstock.policy.statements.judging import Judgement
 
 _SLOT = "\0{}"
-"""The attribute that stands for what an element says; no condition can name it."""
+"""The attribute that stands for the value of an element; no condition can name it."""
 _OF_FILTERS: dict[str, Type] = {"filter": STRING, "where": STRING}
-"""What conditions can ask of messages that are no publications: see `FilterCopy`."""
+"""The attributes for conditions on messages that are not publications: see `FilterCopy`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """An element, and what it is called with."""
+    """An element with its arguments."""
 
     element: Element
     arguments: tuple[Argument, ...]
     text: str
 
     def call(self, judgement: "Judgement") -> Value | None:
-        """Run it; raises `ElementError`, whatever goes wrong in it."""
+        """Run the element; raises `ElementError` for any failure."""
         try:
             return self.element.run(judgement, *self.arguments)
         except ElementError as error:
@@ -66,12 +66,12 @@ class Test:
 
     condition: Condition
     acts: tuple[tuple[str, Act], ...]
-    """What elements to ask first, by the attribute that stands for the answer."""
+    """The elements to evaluate first, by the attribute that stands for their value."""
     reads: bool
-    """True if it asks for content too."""
+    """True if it also reads content."""
 
     def decide(self, judgement: "Judgement") -> Outcome:
-        """Return whether it holds; an element that fails makes it fail if what it says counts."""
+        """Return whether it holds; an element that fails makes it fail if its value matters."""
         answers: dict[str, Value] = {}
         failure = ""
         for slot, act in self.acts:
@@ -108,18 +108,18 @@ class CompiledRule:
     chain: Chain
     on_exception: Chain
     alone: "Policy | None" = None
-    """What is attached to messages, if it is one that is."""
+    """The policy that is attached to messages, if the rule attaches one."""
 
     @property
     def is_blind(self) -> bool:
-        """True if it asks nothing of the content, so that by what it does nobody finds out what that is."""
-        tests = [one.test for one in (*self.chain, *self.on_exception) if one.test is not None]
+        """True if it does not depend on the content, so that it reveals nothing of it."""
+        tests = [clause.test for clause in (*self.chain, *self.on_exception) if clause.test is not None]
         return not any(map(_reads, tests)) and all(act.element.is_blind for act in _acts(self))
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A statement that can be applied. Two are equal if their texts are."""
+    """A statement that can be applied. Two policies are equal if their texts are."""
 
     text: str
     """Canonical, on one line."""
@@ -127,7 +127,7 @@ class Policy:
     statement: Statement = field(compare=False, repr=False)
 
     def concerns(self, message: Message) -> bool:
-        """Return whether it has something to say of such messages."""
+        """Return whether it has rules on such messages."""
         return any(rule.message is message for rule in self.rules)
 
     def acts(self) -> Iterator[Act]:
@@ -141,12 +141,12 @@ class Policy:
 
     @cached_property
     def is_shared(self) -> bool:
-        """True if what it makes of a message is the same for all who get it, and nothing comes of it besides."""
+        """True if its effect on a message is the same for all receivers, without side effects."""
         return all(act.element.is_shared for act in self.acts())
 
     @cached_property
     def needs_filter(self) -> bool:
-        """True if what it makes of a message depends on the filter that it belongs to."""
+        """True if its effect depends on the filter that it belongs to."""
         return any(act.element.needs_filter for act in self.acts())
 
     @cached_property
@@ -161,7 +161,7 @@ class Policy:
 
 
 class MisuseError(PolicyError):
-    """An element or a condition that cannot stand where it does; `at` is its place in the text."""
+    """An element or a condition that cannot be used at its place; `at` is its position in the text."""
 
     def __init__(self, what: str, at: int) -> None:
         self.at = at
@@ -169,7 +169,7 @@ class MisuseError(PolicyError):
 
 
 def policy_on(policy: Policy, carrier: Message) -> Policy:
-    """Return the policy, if it may be set on such a message (statements Table 1); raises `PolicyError` or
+    """Return the policy if it may be set on such a message (statements Table 1); raises `PolicyError` or
     `StatementError`.
     """
     check_place(policy.statement, carrier)
@@ -186,7 +186,7 @@ _WITH_FILTER = (Message.ADVERTISEMENT, Message.SUBSCRIPTION)
 
 
 def make_policy(text: str) -> Policy:
-    """Return the policy that a text is; raises `StatementError` or `PolicyError`."""
+    """Parse and compile a policy; raises `StatementError` or `PolicyError`."""
     known = elements()
     return _made(text, id(known))
 
@@ -200,15 +200,15 @@ def _made(text: str, _known: int) -> Policy:
 
 
 def compile_statement(statement: Statement, known: Mapping[str, Element] | None = None) -> Policy:
-    """Return a statement ready to be applied; raises `PolicyError`."""
-    found = elements() if known is None else known
-    return Policy(show_compact(statement), tuple(_rule(rule, found) for rule in statement.rules), statement)
+    """Compile a statement; raises `PolicyError`."""
+    available = elements() if known is None else known
+    return Policy(show_compact(statement), tuple(_rule(rule, available) for rule in statement.rules), statement)
 
 
 @lru_cache(maxsize=1024)
 def blinded(policy: Policy, known: frozenset[Policy]) -> Policy:
-    """Return the policy with rules that block in place of those that ask for the content of publications; but for what
-    is attached to messages and is `known` already.
+    """Return the policy with blocking rules in place of those that read the content of publications, except for
+    attached rules that are `known`.
     """
     rules = tuple(
         rule
@@ -249,8 +249,8 @@ def _act(use: ElementUse, rule: StatementRule, known: Mapping[str, Element], is_
 def _checked(use: ElementUse, rule: StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
     element, text = known.get(use.name), show_use(use)
     if element is None:
-        near = get_close_matches(use.name, known, 1)
-        raise PolicyError(f"`{text}`: there is no element `{use.name}`" + (f"; is `{near[0]}` meant?" if near else ""))
+        near = nearest(use.name, known)
+        raise PolicyError(f"`{text}`: there is no element `{use.name}`" + (f"; is `{near}` meant?" if near else ""))
     if (element.gives is None) is not is_action:
         raise PolicyError(f"`{use.name}` is {'a condition' if is_action else 'an action'}: it cannot stand here")
     if rule.message not in element.messages:
@@ -284,16 +284,16 @@ def _test(tree: Tree, rule: StatementRule, known: Mapping[str, Element]) -> Test
         acts[slot] = act
         return Attribute(slot, at=node.at)
 
-    asked = rebuilt(tree, stand_in)
+    replaced = rebuilt(tree, stand_in)
     text = show(tree)
     declared = {slot: act.element.gives or DYN for slot, act in acts.items()}
     is_content = rule.message is Message.PUBLICATION
     try:
-        check_condition(asked, text, RecordType(declared, DYN) if is_content else RecordType(_OF_FILTERS | declared))
+        check_condition(replaced, text, RecordType(declared, DYN) if is_content else RecordType(_OF_FILTERS | declared))
     except ConditionError as error:
         raise MisuseError(f"condition `{text}`: {error.what}", error.at) from None
-    reads = any(isinstance(node, Attribute | Has) and _root(node) not in acts for node, _ in walk(asked))
-    return Test(condition_of(asked), tuple(acts.items()), reads)
+    reads = any(isinstance(node, Attribute | Has) and _root(node) not in acts for node, _ in walk(replaced))
+    return Test(condition_of(replaced), tuple(acts.items()), reads)
 
 
 def _reads(test: Test) -> bool:

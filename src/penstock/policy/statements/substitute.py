@@ -1,4 +1,4 @@
-"""Numbers put in the place of others in a payload, and attributes kept: JSON and XML.
+"""Replacement of numbers in a payload, and removal of other attributes: JSON and XML.
 
 Other attributes stay as they were. Comments and processing instructions of XML go, as they may say what is taken away.
 """
@@ -21,7 +21,7 @@ _as_members = msgspec.json.Decoder(Members)
 
 
 def put_numbers(content: Content, numbers: Mapping[Path, float]) -> bytes:
-    """Return the payload with these numbers where numbers are already; raises `ContentError` if one is not there."""
+    """Return the payload with these numbers in place of numbers; raises `ContentError` if one is missing."""
     if content.format is Format.JSON:
         members = _members(content.payload)
         for path, number in numbers.items():
@@ -36,7 +36,7 @@ def put_numbers(content: Content, numbers: Mapping[Path, float]) -> bytes:
 
 
 def keep_attributes(content: Content, paths: Sequence[Path]) -> bytes:
-    """Return the payload with nothing but these attributes; raises `ContentError`."""
+    """Return the payload with only these attributes; raises `ContentError`."""
     try:
         if content.format is Format.JSON:
             return msgspec.json.encode(cut_json(_members(content.payload), paths, keeping=True))
@@ -76,7 +76,7 @@ def _root(payload: bytes) -> Any:
 
 
 def _put_xml(root: Any, path: Path, number: float) -> None:
-    """The path is as conditions have it: from the root on, attributes as `@name`."""
+    """Replace a number. The path is as conditions write it: from the root on, attributes as `@name`."""
     if not math.isfinite(number) or _name(root) != path[0]:
         raise ContentError(f"there is no `{'.'.join(path)}`")
     at = root
@@ -86,10 +86,10 @@ def _put_xml(root: Any, path: Path, number: float) -> None:
                 if etree.QName(attribute).localname == name[1:]:
                     at.set(attribute, repr(number))
                     return
-        found = [child for child in at if _name(child) == name]
-        if len(found) != 1:
+        matching = [child for child in at if _name(child) == name]
+        if len(matching) != 1:
             raise ContentError(f"there is no `{'.'.join(path)}`, or there are several")
-        at = found[0]
+        at = matching[0]
     if len(at):
         raise ContentError(f"`{'.'.join(path)}` is no number")
     at.text = repr(number)

@@ -10,7 +10,6 @@ from penstock.policy.xacml.forms.json_profile import show_response_json as show_
 from penstock.policy.xacml.forms.policy_xml import read_policy as read_policy
 from penstock.policy.xacml.forms.printer import show_policy as show_policy
 from penstock.policy.xacml.forms.request_xml import read_request as read_request
-from penstock.policy.xacml.forms.request_xml import show_request as show_request
 from penstock.policy.xacml.forms.short import read_short as read_short
 from penstock.policy.xacml.request import RequestAttribute as RequestAttribute
 from penstock.policy.xacml.request import RequestCategory as RequestCategory

@@ -1,4 +1,4 @@
-"""What a policy or a request may cost at most. Both may come from strangers, so each bound is also a defence."""
+"""Bounds on the cost of a policy or a request. Both may come from strangers, so each bound is also a defence."""
 
 MAX_POLICY_BYTES = 64 << 20
 """Bytes of one file of policies."""

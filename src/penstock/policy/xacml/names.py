@@ -32,7 +32,7 @@ OLD_TYPES = {
     "urn:oasis:names:tc:xacml:2.0:data-type:dayTimeDuration": DAY_TIME_DURATION,
     "urn:oasis:names:tc:xacml:2.0:data-type:yearMonthDuration": YEAR_MONTH_DURATION,
 }
-"""What earlier versions called a type."""
+"""The names of types in earlier versions."""
 
 FUNCTION_1 = "urn:oasis:names:tc:xacml:1.0:function:"
 FUNCTION_2 = "urn:oasis:names:tc:xacml:2.0:function:"

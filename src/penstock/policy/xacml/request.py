@@ -1,4 +1,4 @@
-"""A request: what is asked, as attributes by category; and the context that one decision is made in (7.3)."""
+"""Requests as attributes by category, and the context of one decision (7.3)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class RequestCategory(NamedTuple):
     attributes: tuple[RequestAttribute, ...] = ()
     content: RequestContent | None = None
     id: str | None = None
-    """What references name it by."""
+    """Its name in references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class XacmlRequest:
     returns_policies: bool = False
     is_combined: bool = False
     references: tuple[tuple[str, ...], ...] = ()
-    """The single requests of it, each as the ids of its categories (multiple decision profile, 2.4)."""
+    """The single requests, each as the ids of its categories (multiple decision profile, 2.4)."""
 
 
 Single = tuple[RequestCategory, ...]
@@ -58,29 +58,29 @@ Single = tuple[RequestCategory, ...]
 
 
 def singles(request: XacmlRequest) -> list[Single]:
-    """Return the requests for one decision that a request is; raises `XacmlError`."""
+    """Split a request into requests for one decision; raises `XacmlError`."""
     if not request.references:
         return _repeated(request.categories)
     if len(request.references) > MAX_RESULTS:
         raise XacmlError(f"more than {MAX_RESULTS} requests in one")
-    by_id = {one.id: one for one in request.categories if one.id is not None}
-    found: list[Single] = []
+    by_id = {category.id: category for category in request.categories if category.id is not None}
+    single_requests: list[Single] = []
     for reference in request.references:
         for name in reference:
             if name not in by_id:
                 raise XacmlError(f"no attributes have the id `{name}`")
-        found.extend(_repeated(tuple(by_id[name] for name in reference)))
-        if len(found) > MAX_RESULTS:
+        single_requests.extend(_repeated(tuple(by_id[name] for name in reference)))
+        if len(single_requests) > MAX_RESULTS:
             raise XacmlError(f"more than {MAX_RESULTS} requests in one")
-    return found
+    return single_requests
 
 
 def _repeated(categories: Iterable[RequestCategory]) -> list[Single]:
-    """Each category that is there several times stands for several requests (multiple decision profile, 2.3)."""
+    """Return a request for each combination of repeated categories (multiple decision profile, 2.3)."""
     groups: dict[str, list[RequestCategory]] = {}
     for category in categories:
         for attribute in category.attributes:
-            if attribute.id == SCOPE and any(one.value != "Immediate" for one in attribute.values):
+            if attribute.id == SCOPE and any(literal.value != "Immediate" for literal in attribute.values):
                 raise Unsupported(f"`{SCOPE}`: hierarchies of resources are not known here")
         groups.setdefault(category.name, []).extend(_parts(category))
     count = 1
@@ -92,8 +92,10 @@ def _repeated(categories: Iterable[RequestCategory]) -> list[Single]:
 
 
 def _parts(category: RequestCategory) -> list[RequestCategory]:
-    """One for each node of the content that an attribute selects (multiple decision profile, 2.2)."""
-    at = next((at for at, one in enumerate(category.attributes) if one.id in MULTIPLE_CONTENT_SELECTORS), None)
+    """Return a category for each node of the content that an attribute selects (multiple decision profile, 2.2)."""
+    at = next(
+        (at for at, attribute_ in enumerate(category.attributes) if attribute_.id in MULTIPLE_CONTENT_SELECTORS), None
+    )
     if at is None:
         return [category]
     attribute = category.attributes[at]
@@ -106,13 +108,13 @@ def _parts(category: RequestCategory) -> list[RequestCategory]:
         raise XacmlError(error.status.message) from None
     if count > MAX_RESULTS:
         raise XacmlError(f"more than {MAX_RESULTS} requests in one")
-    found = []
+    parts = []
     for number in range(1, count + 1):
         path = LiteralValue(XPATH_EXPRESSION, value._replace(path=f"({value.path})[{number}]"))
         selected = RequestAttribute(CONTENT_SELECTOR, (path,), attribute.issuer, attribute.include)
-        others = (*category.attributes[:at], selected, *category.attributes[at + 1 :])
-        found.append(category._replace(attributes=others))
-    return found
+        attributes = (*category.attributes[:at], selected, *category.attributes[at + 1 :])
+        parts.append(category._replace(attributes=attributes))
+    return parts
 
 
 Key = tuple[str, str, str]
@@ -124,11 +126,11 @@ TIMES: dict[Key, Callable[[int], Bag]] = {
     (ENVIRONMENT, CURRENT_DATE, DATE): lambda now: (Moment(now - now % DAY, 0),),
     (ENVIRONMENT, CURRENT_TIME, TIME): lambda now: (Moment(now % DAY, 0),),
 }
-"""What the time says of itself."""
+"""The current time as attributes."""
 
 
 class Context:
-    """What one decision is made from, and what it has cost so far."""
+    """The attributes of one decision, and its cost so far."""
 
     __slots__ = ("_contents", "_now", "_steps", "bags", "cache", "issued", "work")
 
@@ -158,12 +160,12 @@ class Context:
                 self.issued[issued] = (*self.issued.get(issued, ()), literal.value)
 
     def bag(self, key: Key) -> Bag:
-        """Return the values of an attribute; of the time too, where the request does not say it (10.2.5)."""
-        found = self.bags.get(key, ())
-        return found or (TIMES[key](self._now) if key in TIMES else ())
+        """Return the values of an attribute, also of the current time if the request does not give it (10.2.5)."""
+        values = self.bags.get(key, ())
+        return values or (TIMES[key](self._now) if key in TIMES else ())
 
     def charge(self, steps: int) -> None:
-        """Count what a decision costs; raises `Indeterminate`."""
+        """Count steps of a decision; raises `Indeterminate` if they are too many."""
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise unprocessable(f"more than {MAX_STEPS} steps in one decision")
@@ -171,7 +173,7 @@ class Context:
     def select(
         self, category: str, path: str, prefixes: tuple[tuple[str, str], ...], context_id: str | None
     ) -> list[Node]:
-        """What XPath finds in the content of a category; raises `Indeterminate`."""
+        """Evaluate XPath on the content of a category; raises `Indeterminate`."""
         content = self._contents.get(category)
         if content is None:
             return []
@@ -179,10 +181,10 @@ class Context:
         return content.select(path, prefixes, self.work, context)
 
     def _context(self, content: RequestContent, category: str, context_id: str) -> Node:
-        found = self.bags.get((category, context_id, XPATH_EXPRESSION), ())
-        if len(found) != 1:
-            raise malformed(f"`{context_id}` is not one XPath expression, but {len(found)}")
-        nodes = content.select(found[0].path, found[0].prefixes, self.work)
+        expressions = self.bags.get((category, context_id, XPATH_EXPRESSION), ())
+        if len(expressions) != 1:
+            raise malformed(f"`{context_id}` is not one XPath expression, but {len(expressions)}")
+        nodes = content.select(expressions[0].path, expressions[0].prefixes, self.work)
         if len(nodes) != 1:
-            raise malformed(f"`{found[0].path}` finds {len(nodes)} nodes, not one")
+            raise malformed(f"`{expressions[0].path}` finds {len(nodes)} nodes, not one")
         return nodes[0]

@@ -20,7 +20,7 @@ class XacmlResult(NamedTuple):
     obligations: tuple[Duty, ...] = ()
     advice: tuple[Duty, ...] = ()
     categories: tuple[RequestCategory, ...] = ()
-    """Attributes of the request that were to be repeated."""
+    """Attributes of the request that the result repeats."""
     policies: tuple[PolicyName, ...] = ()
 
 
@@ -59,22 +59,22 @@ def _status(status: Status) -> Iterator[str]:
         yield f"  <StatusMessage>{escape(printable(status.message))}</StatusMessage>"
     if status.missing:
         yield "  <StatusDetail>"
-        for one in status.missing:
-            yield f"    {show_missing(one)}"
+        for attribute in status.missing:
+            yield f"    {show_missing(attribute)}"
         yield "  </StatusDetail>"
     yield "</Status>"
 
 
-def show_missing(one: MissingAttribute, namespace: str = "") -> str:
+def show_missing(attribute: MissingAttribute, namespace: str = "") -> str:
     """Return the element that names a missing attribute."""
-    issuer = f" Issuer={quoteattr(one.issuer)}" if one.issuer is not None else ""
-    named = f"Category={quoteattr(one.category)} AttributeId={quoteattr(one.id)} DataType={quoteattr(one.type)}"
-    return f"<MissingAttributeDetail{namespace} {named}{issuer}/>"
+    issuer = f" Issuer={quoteattr(attribute.issuer)}" if attribute.issuer is not None else ""
+    named = f"Category={quoteattr(attribute.category)} AttributeId={quoteattr(attribute.id)}"
+    return f"<MissingAttributeDetail{namespace} {named} DataType={quoteattr(attribute.type)}{issuer}/>"
 
 
 def printable(text: str) -> str:
-    """Return a text without what XML cannot have."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
+    """Return a text without characters that XML cannot have."""
+    return "".join(character if character.isprintable() or character in "\n\t" else "\ufffd" for character in text)
 
 
 def _duties(around: str, tag: str, name: str, duties: Iterable[Duty]) -> Iterator[str]:
@@ -83,11 +83,11 @@ def _duties(around: str, tag: str, name: str, duties: Iterable[Duty]) -> Iterato
     yield f"<{around}>"
     for duty in duties:
         yield f"  <{tag} {name}={quoteattr(duty.id)}>"
-        for one in duty.assigned:
-            category = f" Category={quoteattr(one.category)}" if one.category is not None else ""
-            issuer = f" Issuer={quoteattr(one.issuer)}" if one.issuer is not None else ""
-            attributes = f" AttributeId={quoteattr(one.id)}{category}{issuer}"
-            yield f"    {show_typed('AttributeAssignment', attributes, one.type, one.value)}"
+        for attribute in duty.assigned:
+            category = f" Category={quoteattr(attribute.category)}" if attribute.category is not None else ""
+            issuer = f" Issuer={quoteattr(attribute.issuer)}" if attribute.issuer is not None else ""
+            attributes = f" AttributeId={quoteattr(attribute.id)}{category}{issuer}"
+            yield f"    {show_typed('AttributeAssignment', attributes, attribute.type, attribute.value)}"
         yield f"  </{tag}>"
     yield f"</{around}>"
 

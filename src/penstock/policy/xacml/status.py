@@ -1,4 +1,4 @@
-"""What goes wrong, in the words of the norm: status codes and Indeterminate."""
+"""Status codes and Indeterminate, in the words of the norm."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class MissingAttribute(NamedTuple):
 
 
 class Status(NamedTuple):
-    """Why there is no decision, or that all is well."""
+    """The status of a decision: ok, or why there is none."""
 
     code: str = OK
     message: str = ""
@@ -27,7 +27,7 @@ FINE = Status()
 
 
 class XacmlError(PolicyError):
-    """A policy or a request that is not one, or that cannot be taken on. Its status is what a response would say."""
+    """A policy or a request that is invalid or not supported. Its status is that of a response."""
 
     def __init__(self, what: str, code: str = SYNTAX_ERROR) -> None:
         super().__init__(what)
@@ -40,14 +40,14 @@ class XacmlError(PolicyError):
 
 
 class Unsupported(XacmlError):
-    """A part of the norm, or a profile of it, that is not taken on here."""
+    """A part of the norm, or of a profile, that is not supported here."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what, PROCESSING_ERROR)
 
 
 class Indeterminate(Exception):
-    """An expression has no value. It is caught by what has three outcomes, and never leaves this package."""
+    """An expression without a value. It never leaves this package."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -55,7 +55,7 @@ class Indeterminate(Exception):
 
 
 def ill_typed(message: str) -> XacmlError:
-    """Return the error of a policy whose types do not fit: no syntax error, as the public cases have it (IIC003)."""
+    """Return the error of a policy with wrong types: not a syntax error, as in the public cases (IIC003)."""
     return XacmlError(message, PROCESSING_ERROR)
 
 
@@ -65,10 +65,10 @@ def unprocessable(message: str) -> Indeterminate:
 
 
 def malformed(message: str) -> Indeterminate:
-    """Return the error of a text that is not of its type, found only now."""
+    """Return the error of a text that is not of its type, found at evaluation."""
     return Indeterminate(Status(SYNTAX_ERROR, message))
 
 
 def lacking(missing: MissingAttribute) -> Indeterminate:
-    """Return the error of an attribute that must be present and is not."""
+    """Return the error of a missing attribute that must be present."""
     return Indeterminate(Status(MISSING_ATTRIBUTE, f"`{missing.id}` is missing", (missing,)))

@@ -1,4 +1,4 @@
-"""Policies as a tree: what the XML says, and what the short form compiles to."""
+"""Policies as a tree: the form of the XML, which the short form compiles to."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -129,8 +129,8 @@ class PolicyReference:
     latest: str | None = None
 
     def __str__(self) -> str:
-        wanted = (("version", self.version), ("earliest", self.earliest), ("latest", self.latest))
-        return f"`{self.id}`" + "".join(f", {what} {text}" for what, text in wanted if text is not None)
+        versions = (("version", self.version), ("earliest", self.earliest), ("latest", self.latest))
+        return f"`{self.id}`" + "".join(f", {what} {text}" for what, text in versions if text is not None)
 
 
 @dataclass(frozen=True, slots=True)

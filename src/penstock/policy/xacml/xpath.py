@@ -1,4 +1,4 @@
-"""XPath over the content of a request, with prefixes and nodes; within the same bounds as conditions."""
+"""XPath on the content of a request, with prefixes and nodes; within the same bounds as conditions."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -31,15 +31,15 @@ class _Path(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_path(path: str, prefixes: Prefixes) -> _Path:
-    """Return an expression, ready to use; raises `XacmlError` if it is none."""
+    """Compile an expression; raises `XacmlError` if it is invalid."""
     try:
         if len(path) > MAX_XPATH:
             raise ContentError(f"it has more than {MAX_XPATH} characters")
         estimate = cost(path, frozenset(prefix for prefix, _ in prefixes))
-        known = dict(prefixes)
+        namespaces = dict(prefixes)
         # Without EXSLT's regular expressions: they are Python's, which may take for ever.
-        whole = etree.XPath(_absolute(path), namespaces=known, regexp=False, smart_strings=True)
-        part = etree.XPath(path, namespaces=known, regexp=False, smart_strings=True)
+        whole = etree.XPath(_absolute(path), namespaces=namespaces, regexp=False, smart_strings=True)
+        part = etree.XPath(path, namespaces=namespaces, regexp=False, smart_strings=True)
         whole(_SMALLEST)  # for mistakes that libxml2 finds only now
         return _Path(whole, part, estimate)
     except (etree.XPathError, ValueError, ContentError) as error:
@@ -50,12 +50,12 @@ _SMALLEST = etree.fromstring(b"<a/>")
 
 
 def _absolute(path: str) -> str:
-    """Return the same expression, where paths that begin at the context node begin at the document (7.3.7).
+    """Return the same expression, with paths from the context node beginning at the document (7.3.7).
 
     lxml has no way to begin at the document node. What stands in predicates begins at other nodes anyway.
     """
     tokens = list(tokens_of(path))
-    said: list[str] = []
+    parts: list[str] = []
     level = 0
     is_after_operand = False
     before = ""
@@ -64,13 +64,13 @@ def _absolute(path: str) -> str:
         is_operator = is_after_operand and (token.text == "*" or token.text in OPERATOR_NAMES)
         begins = not is_operator and not is_after_operand and before not in ("/", "//", "::", "@", ":")
         if level == 0 and begins and _is_step(token, after):
-            said.append("/")
+            parts.append("/")
         # Names with a prefix are one word.
-        said.append(token.text if ":" in (token.text, before) or after == ":" else f" {token.text} ")
+        parts.append(token.text if ":" in (token.text, before) or after == ":" else f" {token.text} ")
         level += (token.text == "[") - (token.text == "]")
         is_after_operand = not is_operator and (token.kind != "sign" or token.text in ENDS)
         before = token.text
-    return "".join(said)
+    return "".join(parts)
 
 
 def _is_step(token: XPathToken, after: str) -> bool:
@@ -80,7 +80,7 @@ def _is_step(token: XPathToken, after: str) -> bool:
 
 
 class RequestContent:
-    """The content of a category: one document, parsed when it is first asked."""
+    """The content of a category: one document, parsed when it is first used."""
 
     __slots__ = ("_document", "data")
 
@@ -100,12 +100,12 @@ class RequestContent:
             raise Indeterminate(error.status) from None
         work.charge(compiled.cost.over(document.size), path)
         try:
-            found = compiled.of_document(document.root) if context is None else compiled.of_node(context)
+            nodes = compiled.of_document(document.root) if context is None else compiled.of_node(context)
         except etree.XPathError as error:
             raise unprocessable(f"`{path}` has no value: {error}") from None
-        if not isinstance(found, list):
+        if not isinstance(nodes, list):
             raise malformed(f"`{path}` finds no nodes, but a value")
-        return found
+        return nodes
 
     def _parsed(self) -> Document:
         if self._document is None:
@@ -119,7 +119,7 @@ class RequestContent:
 
 
 class Work:
-    """The steps that XPath has taken in one decision."""
+    """The steps of XPath in one decision."""
 
     __slots__ = ("_spent",)
 
@@ -148,7 +148,7 @@ def _plain(node: Node) -> str:
 
 
 def key_of(node: Node) -> tuple[Any, str]:
-    """What tells a node from others of the document: its element, and which part of it."""
+    """Return a key of a node in the document: its element, and the part of it."""
     if isinstance(node, etree._Element):
         return node, ""
     if isinstance(node, tuple):
@@ -160,7 +160,7 @@ def key_of(node: Node) -> tuple[Any, str]:
 
 
 def is_at_or_below(node: Node, keys: set[tuple[Any, str]]) -> bool:
-    """Return whether a node, or an element that it is in, is among these."""
+    """Return whether a node, or an element around it, is among these."""
     key = key_of(node)
     if key in keys:
         return True

@@ -50,19 +50,19 @@ def _uninsert(on: "Judgement") -> None:
 
 
 def _pairs(text: str) -> list[tuple[str, str, bool]]:
-    """Return the attributes that a text such as `[class,X],[cause,'Broker load']` names, what each is, and whether
+    """Return the attributes in a text such as `[class,X],[cause,'Broker load']`: name, value, and whether it is
     quoted.
     """
-    found: list[tuple[str, str, bool]] = []
+    pairs: list[tuple[str, str, bool]] = []
     at = 0
-    while at < len(text) or not found:
+    while at < len(text) or not pairs:
         match = _PAIR.match(text, at)
         if match is None or (match[5] == "," and match.end() == len(text)):
             raise ElementError(f"expected attributes such as `[class,Alarm],[cause,'load']`, not `{text[at:][:40]}`")
         quoted = match[2] if match[2] is not None else match[3]
-        found.append((match[1], match[4] if quoted is None else quoted, quoted is not None))
+        pairs.append((match[1], match[4] if quoted is None else quoted, quoted is not None))
         at = match.end()
-    return found
+    return pairs
 
 
 def _check_publish(arguments: tuple[Argument, ...]) -> str:
@@ -76,10 +76,11 @@ def _check_publish(arguments: tuple[Argument, ...]) -> str:
     names = [name for name, _, _ in pairs]
     if len(set(names)) < len(names):
         return "an attribute is named twice"
-    unknown = next((one for _, said, _ in pairs for one in _VARIABLE.findall(said) if one not in _VARIABLES), None)
+    used = (variable for _, value, _ in pairs for variable in _VARIABLE.findall(value))
+    unknown = next((variable for variable in used if variable not in _VARIABLES), None)
     if unknown is not None:
-        return f"`${unknown}` is not known: there are {', '.join(f'`${one}`' for one in _VARIABLES)}"
-    classes = [said for name, said, _ in pairs if name == CLASS]
+        return f"`${unknown}` is not known: there are {', '.join(f'`${variable}`' for variable in _VARIABLES)}"
+    classes = [value for name, value, _ in pairs if name == CLASS]
     if classes and not topic and classes[0] in RESERVED:
         return f"class `{classes[0]}` is for what nodes have to say of policies"
     if topic:
@@ -106,16 +107,16 @@ def _publish(on: "Judgement", text: str, topic: str = "") -> None:
         "Broker": on.here.node,
     }
     content: dict[str, object] = {}
-    for name, said, is_quoted in _pairs(text):
-        filled = _VARIABLE.sub(lambda match: variables[match[1]], said)
-        content[name] = float(said) if not is_quoted and _NUMBER.fullmatch(said) else filled
-        if not is_quoted and said.lstrip("-").isdecimal():
-            content[name] = int(said)
+    for name, value, is_quoted in _pairs(text):
+        filled = _VARIABLE.sub(lambda match: variables[match[1]], value)
+        content[name] = float(value) if not is_quoted and _NUMBER.fullmatch(value) else filled
+        if not is_quoted and value.lstrip("-").isdecimal():
+            content[name] = int(value)
     on.cause(PolicyPublication(content, topic))
 
 
 def _check_text(arguments: tuple[Argument, ...]) -> str:
-    return "" if all(isinstance(one, str) for one in arguments) else "expected a text"
+    return "" if all(isinstance(argument, str) for argument in arguments) else "expected a text"
 
 
 def _log(on: "Judgement", text: str = "") -> None:
@@ -125,7 +126,7 @@ def _log(on: "Judgement", text: str = "") -> None:
 
 
 def _check_collection(arguments: tuple[Argument, ...]) -> str:
-    wrong = next((one for one in arguments if _COLLECTION.fullmatch(str(one)) is None), None)
+    wrong = next((argument for argument in arguments if _COLLECTION.fullmatch(str(argument)) is None), None)
     return "" if wrong is None else f"`{wrong}` is no name: letters, digits, `.`, `-` and `_`"
 
 

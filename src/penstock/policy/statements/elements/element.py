@@ -1,4 +1,4 @@
-"""What a rule element is: a condition or an action that statements call by name."""
+"""Rule elements: conditions and actions that statements call by name."""
 
 import inspect
 from collections.abc import Callable
@@ -19,7 +19,7 @@ PUBLICATIONS = frozenset({Message.PUBLICATION})
 
 
 class ElementError(PenstockError):
-    """An element that cannot do here what it is called for: an exception of its rule."""
+    """The failure of an element: an exception of its rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,38 +38,40 @@ class Element:
     """The messages that it can be applied to."""
     verbs: frozenset[Verb] = frozenset(Verb)
     least: int = 0
-    """How many arguments it takes; and at most."""
+    """The least number of arguments; `most` is the greatest."""
     most: int | None = 0
     check: Callable[[tuple[Argument, ...]], str] | None = None
-    """What is wrong with arguments of the right number; empty: nothing."""
+    """Returns what is wrong with arguments of the right number; empty: nothing."""
     needs_filter: bool = False
-    """It refers to the subscription or advertisement that its policy belongs to."""
+    """True if it refers to the subscription or advertisement that its policy belongs to."""
     needs_receiver: bool = False
     is_shared: bool = False
-    """What it does is the same whoever gets the message, and nothing comes of it besides."""
+    """True if its effect is the same for all receivers, and it has no side effects."""
     is_blind: bool = False
-    """Whatever the content of a publication is, it says and does the same: by it nobody finds out what that is."""
+    """True if it does not depend on the content of a publication, so that it reveals nothing of it."""
 
     @property
     def about(self) -> str:
-        """What it is for, in a line: what the docstring of `run` begins with."""
+        """A one-line description: the first paragraph of the docstring of `run`."""
         return " ".join((inspect.getdoc(self.run) or "").split("\n\n")[0].split())
 
     @property
     def usage(self) -> str:
-        """How it is written: `Publish(text[, topic])`, after the parameters of `run`."""
+        """Its usage: `Publish(text[, topic])`, from the parameters of `run`."""
         _, *parameters = inspect.signature(self.run).parameters.values()
         shown = ""
-        for one in parameters:
+        for parameter in parameters:
             comma = ", " if shown else ""
-            if one.kind is one.VAR_POSITIONAL:
-                shown += f"{comma}{one.name.removesuffix('s')}, ..."
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                shown += f"{comma}{parameter.name.removesuffix('s')}, ..."
             else:
-                shown += f"{comma}{one.name}" if one.default is one.empty else f"[{comma}{one.name}]"
+                shown += (
+                    f"{comma}{parameter.name}" if parameter.default is parameter.empty else f"[{comma}{parameter.name}]"
+                )
         return f"{self.name}({shown})"
 
     def check_arguments(self, arguments: tuple[Argument, ...]) -> None:
-        """Raises `PolicyError` if the element cannot be called with these."""
+        """Raise `PolicyError` if the element cannot be called with these."""
         if len(arguments) < self.least or (self.most is not None and len(arguments) > self.most):
             raise PolicyError(f"`{self.name}` takes {self._count()}, not {len(arguments)}")
         problem = self.check(arguments) if self.check is not None else ""
@@ -89,28 +91,28 @@ def _arguments(count: int) -> str:
 
 
 def all_texts(arguments: tuple[Argument, ...]) -> str:
-    """Return the check of elements that take names."""
-    wrong = next((one for one in arguments if not isinstance(one, str) or not one), None)
+    """Check that all arguments are names."""
+    wrong = next((argument for argument in arguments if not isinstance(argument, str) or not argument), None)
     return "" if wrong is None else f"expected a name, not `{wrong}`"
 
 
 class PolicyPublication(NamedTuple):
-    """A publication that a policy makes. The topic is empty if it is a meta-event."""
+    """A publication by a policy. The topic is empty for a meta-event."""
 
     content: dict[str, object]
     topic: str = ""
     detail: str = ""
-    """What the log says of it besides."""
+    """Additional text for the log."""
 
 
 class KeptMessage(NamedTuple):
-    """What a policy wants kept."""
+    """A message that a policy writes to the log or to the store."""
 
     kind: str
     """`log` or `persist`."""
     policy: str
     about: str
-    """What the policy says of it: a text, or the name of a collection."""
+    """The argument of the policy: a text, or the name of a collection."""
     message: str
     topic: str
     payload: bytes

@@ -21,13 +21,13 @@ GROUP = "penstock.elements"
 @cache
 def elements() -> Mapping[str, Element]:
     """Return every element by name; raises `PolicyError` if a package offers something else."""
-    found = {element.name: element for element in BUILT_IN}
+    by_name = {element.name: element for element in BUILT_IN}
     for point in entry_points(group=GROUP):
         for element in _offered(point):
-            if element.name in found:
+            if element.name in by_name:
                 raise PolicyError(f"entry point `{point.value}`: there is an element `{element.name}` already")
-            found[element.name] = element
-    return MappingProxyType(found)
+            by_name[element.name] = element
+    return MappingProxyType(by_name)
 
 
 def _offered(point: EntryPoint) -> Iterator[Element]:
@@ -35,8 +35,8 @@ def _offered(point: EntryPoint) -> Iterator[Element]:
         offered = point.load()
     except Exception as error:  # whatever somebody's module does when it is loaded
         raise PolicyError(f"entry point `{point.value}` of `{GROUP}` cannot be loaded: {error}") from error
-    several = offered if isinstance(offered, list | tuple) else [offered]
-    for one in several:
-        if not isinstance(one, Element) or not one.name[:1].isupper() or not one.name.isidentifier():
+    elements_offered = offered if isinstance(offered, list | tuple) else [offered]
+    for element in elements_offered:
+        if not isinstance(element, Element) or not element.name[:1].isupper() or not element.name.isidentifier():
             raise PolicyError(f"entry point `{point.value}` of `{GROUP}`: expected an element, with a capital name")
-        yield one
+        yield element

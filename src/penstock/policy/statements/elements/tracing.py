@@ -1,4 +1,4 @@
-"""Actions that tell of the way of a publication (statements §5.1): beside the content, or as reserved attributes.
+"""Actions that record the path of a publication (statements §5.1): beside the content, or as reserved attributes.
 
 Beside the content means user properties, one for each node; `Attributes` as argument means the attributes of the same
 names, lists with an entry for each node.
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from penstock.policy.statements.judging import Judgement
 
 TRACE = "penstock-trace-"
-"""How the names of all such user properties begin."""
+"""The prefix of the names of these user properties."""
 HOST, LOAD, TIME = f"{TRACE}host", f"{TRACE}load", f"{TRACE}time"
 _BESIDE, _ATTRIBUTES = "Beside", "Attributes"
 _PLACES = (_BESIDE, _ATTRIBUTES)
 
 
 def _where(arguments: tuple[Argument, ...]) -> str:
-    return "" if all(one in _PLACES for one in arguments) else f"expected `{_BESIDE}` or `{_ATTRIBUTES}`"
+    return "" if all(argument in _PLACES for argument in arguments) else f"expected `{_BESIDE}` or `{_ATTRIBUTES}`"
 
 
 def _told(name: str, value: Callable[["Judgement"], object], about: str) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""Combining algorithms (appendix C), as tables: what stops, and what a set of decisions comes to.
+"""Combining algorithms (appendix C) as tables: which decisions stop the evaluation, and the combined decision.
 
 What the norm says as programs, `reference.py` transcribes; tests hold both together.
 """
@@ -15,12 +15,12 @@ FAILURES = IP | ID | IDP
 
 
 class Algorithm(NamedTuple):
-    """Evaluate in order until one decision is in `stops`; then it is `of` all decisions seen."""
+    """An algorithm: evaluate in order until a decision is in `stops`; `of` combines all decisions seen."""
 
     stops: XacmlDecision
     of: Callable[[XacmlDecision], XacmlDecision]
     is_only_one: bool = False
-    """True if targets are asked first, and only one may match."""
+    """True if targets are evaluated first, and only one may match."""
 
 
 def _deny_overrides(seen: XacmlDecision) -> XacmlDecision:
@@ -28,7 +28,7 @@ def _deny_overrides(seen: XacmlDecision) -> XacmlDecision:
         return D
     if seen & IDP or (seen & ID and seen & (IP | P)):
         return IDP
-    return next((one for one in (ID, P, IP) if seen & one), NONE)
+    return next((decision for decision in (ID, P, IP) if seen & decision), NONE)
 
 
 def _permit_overrides(seen: XacmlDecision) -> XacmlDecision:
@@ -36,7 +36,7 @@ def _permit_overrides(seen: XacmlDecision) -> XacmlDecision:
         return P
     if seen & IDP or (seen & IP and seen & (ID | D)):
         return IDP
-    return next((one for one in (IP, D, ID) if seen & one), NONE)
+    return next((decision for decision in (IP, D, ID) if seen & decision), NONE)
 
 
 def _deny_unless_permit(seen: XacmlDecision) -> XacmlDecision:
@@ -93,7 +93,7 @@ _PREFIX = "urn:oasis:names:tc:xacml:"
 
 
 def _table(kind: str) -> dict[str, Algorithm]:
-    table = {_PREFIX + name.format(kind): one for name, one in _BOTH.items()}
+    table = {_PREFIX + name.format(kind): algorithm for name, algorithm in _BOTH.items()}
     deny, permit = _OLD[kind]
     table |= {
         f"{_PREFIX}1.0:{kind}-combining-algorithm:deny-overrides": deny,
@@ -117,15 +117,15 @@ def short_name(identifier: str) -> str:
 def algorithm_named(short: str, kind: str) -> str:
     """Return the identifier of an algorithm, the latest of its name; raises `XacmlError`."""
     table = RULE_ALGORITHMS if kind == "rule" else POLICY_ALGORITHMS
-    found = [one for one in table if one == short or short_name(one) == short]
-    if not found:
-        several = ", ".join(sorted({short_name(one) for one in table}))
-        raise XacmlError(f"`{short}` is not a combining algorithm of this kind; there are {several}")
-    return max(found)
+    identifiers = [identifier for identifier in table if identifier == short or short_name(identifier) == short]
+    if not identifiers:
+        available = ", ".join(sorted({short_name(identifier) for identifier in table}))
+        raise XacmlError(f"`{short}` is not a combining algorithm of this kind; there are {available}")
+    return max(identifiers)
 
 
 def algorithm_of(identifier: str, kind: str) -> Algorithm:
-    """What an identifier means where rules or policies are combined; raises `XacmlError`."""
+    """Return the algorithm of an identifier for rules or policies; raises `XacmlError`."""
     table, other = (RULE_ALGORITHMS, POLICY_ALGORITHMS) if kind == "rule" else (POLICY_ALGORITHMS, RULE_ALGORITHMS)
     if identifier in table:
         return table[identifier]

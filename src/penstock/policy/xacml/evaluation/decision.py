@@ -1,4 +1,4 @@
-"""What evaluation comes to: decisions with the three kinds of Indeterminate (7.10), obligations and advice."""
+"""The results of evaluation: decisions with the three kinds of Indeterminate (7.10), obligations and advice."""
 
 from enum import IntFlag
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from penstock.policy.xacml.values.values import Value
 
 
 class XacmlDecision(IntFlag):
-    """A decision, as a bit, so that several are a set."""
+    """A decision as a bit, so that several form a set."""
 
     NOT_APPLICABLE = 0
     PERMIT = 1
@@ -20,7 +20,7 @@ class XacmlDecision(IntFlag):
 
     @property
     def shown(self) -> str:
-        """As a response says it."""
+        """The decision as a response writes it."""
         return _SHOWN[self]
 
 
@@ -58,14 +58,14 @@ class PolicyName(NamedTuple):
 
 
 class XacmlOutcome(NamedTuple):
-    """What a rule, a policy or a policy set comes to."""
+    """The outcome of a rule, a policy or a policy set."""
 
     decision: XacmlDecision
     status: Status = FINE
     obligations: tuple[Duty, ...] = ()
     advice: tuple[Duty, ...] = ()
     policies: tuple[PolicyName, ...] = ()
-    """The policies that were applicable."""
+    """The applicable policies."""
 
 
 NOT_APPLICABLE = XacmlOutcome(XacmlDecision.NOT_APPLICABLE)

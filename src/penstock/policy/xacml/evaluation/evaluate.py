@@ -1,4 +1,4 @@
-"""Policies, compiled to closures: rules, policies and sets, each with the index of what it combines (7.11 to 7.14)."""
+"""The compiler of policies to closures: rules, policies and sets, each with an index of its children (7.11 to 7.14)."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -43,7 +43,7 @@ Matching = Callable[[Context], Matched]
 
 
 class Unit(NamedTuple):
-    """What can be combined: a rule, a policy or a set."""
+    """A unit that can be combined: a rule, a policy or a set."""
 
     matches: Matching
     evaluate: Callable[[Context], XacmlOutcome]
@@ -58,7 +58,7 @@ _FAILED = {XacmlDecision.PERMIT: XacmlDecision.INDETERMINATE_P, XacmlDecision.DE
 
 
 def compile_target(target: Target) -> Matching:
-    """Raises `XacmlError`."""
+    """Compile a target; raises `XacmlError`."""
     if not target:
         return _always
     parts = [
@@ -104,11 +104,11 @@ def _match(match: TargetMatch) -> Matching:
         except Indeterminate as error:
             return error.status
         failure: Status | None = None
-        for one in bag:
+        for member in bag:
             try:
                 if cost is not None:
-                    context.charge(1 + cost(value, one))
-                if apply(value, one):
+                    context.charge(1 + cost(value, member))
+                if apply(value, member):
                     return True
             except Indeterminate as error:
                 failure = failure or error.status
@@ -131,22 +131,22 @@ def _duties(obligations: Sequence[DutyExpression], advice: Sequence[DutyExpressi
         return _no_duties
     of = [
         {
-            decision: [_duty(one, compiler) for one in several if _EFFECTS[one.on] == decision]
+            decision: [_duty(duty, compiler) for duty in duties if _EFFECTS[duty.on] == decision]
             for decision in _EFFECTS.values()
         }
-        for several in (obligations, advice)
+        for duties in (obligations, advice)
     ]
 
     def evaluate(context: Context, decision: XacmlDecision) -> tuple[tuple[Duty, ...], tuple[Duty, ...]]:
-        first, second = (tuple(duty(context) for duty in several[decision]) for several in of)
+        first, second = (tuple(duty(context) for duty in duties[decision]) for duties in of)
         return first, second
 
     return evaluate
 
 
 def _duty(tree: DutyExpression, compiler: Compiler) -> Callable[[Context], Duty]:
-    assignments = [_assignment(one, compiler) for one in tree.assignments]
-    return lambda context: Duty(tree.id, tuple(one for assign in assignments for one in assign(context)))
+    assignments = [_assignment(assignment, compiler) for assignment in tree.assignments]
+    return lambda context: Duty(tree.id, tuple(attribute for assign in assignments for attribute in assign(context)))
 
 
 def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], list[AssignedAttribute]]:
@@ -156,7 +156,7 @@ def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], lis
         value = compiled.run(context)
         values = value if compiled.type.is_bag else (value,)
         context.charge(len(values))
-        return [AssignedAttribute(tree.id, compiled.type.data, one, tree.category, tree.issuer) for one in values]
+        return [AssignedAttribute(tree.id, compiled.type.data, member, tree.category, tree.issuer) for member in values]
 
     return assign
 
@@ -218,7 +218,7 @@ def _combined(units: Sequence[Unit], algorithm: Algorithm) -> Callable[[Context]
 
 
 def _united(decision: XacmlDecision, outcomes: Sequence[XacmlOutcome]) -> XacmlOutcome:
-    """Return the outcome of several: the duties of those that came to the same, or the status of the first that
+    """Return the combined outcome: the duties of those with the same decision, or the status of the first that
     failed.
     """
     policies = tuple(name for outcome in outcomes for name in outcome.policies)
@@ -238,7 +238,7 @@ def _united(decision: XacmlDecision, outcomes: Sequence[XacmlOutcome]) -> XacmlO
 
 
 def _only_one(units: Sequence[Unit], context: Context) -> XacmlOutcome:
-    """C.9: only one of the policies may be applicable."""
+    """Combine by C.9: only one of the policies may be applicable."""
     selected: Unit | None = None
     for unit in units:
         matched = unit.matches(context)
@@ -262,7 +262,7 @@ class PolicyCompiler:
         self._referenced: dict[int, Unit] = {}
 
     def unit(self, tree: Root) -> Unit:
-        """Raises `XacmlError`."""
+        """Compile a policy or a policy set; raises `XacmlError`."""
         try:
             return self._policy(tree) if isinstance(tree, XacmlPolicy) else self._policy_set(tree)
         except XacmlError as error:
@@ -322,7 +322,7 @@ class PolicyCompiler:
 
 
 def _nowhere(status: Status) -> Unit:
-    """What a reference that leads nowhere comes to, if it comes to that."""
+    """Return the unit of a reference that cannot be resolved."""
     return Unit(lambda _: status, lambda _: XacmlOutcome(IDP, status), ())
 
 
@@ -334,15 +334,15 @@ def _located(rule: XacmlRule, compiler: Compiler) -> Unit:
 
 
 def _once(evaluate: Callable[[Context], XacmlOutcome]) -> Callable[[Context], XacmlOutcome]:
-    """Return the same, once in a context: a policy that is referred to twice by each of many would else take
-    for ever.
+    """Return the same evaluation, cached in a context: else a policy with many references would be evaluated
+    for each.
     """
 
     def cached(context: Context) -> XacmlOutcome:
         key = id(cached)
         if key not in context.cache:
             context.cache[key] = evaluate(context)
-        found: XacmlOutcome = context.cache[key]
-        return found
+        outcome: XacmlOutcome = context.cache[key]
+        return outcome
 
     return cached

@@ -35,14 +35,14 @@ Run = Callable[[Context], Value]
 
 
 class CompiledExpression(NamedTuple):
-    """An expression: its type, and what gives its value in a context, or raises `Indeterminate`."""
+    """A compiled expression: its type, and the function that evaluates it in a context or raises `Indeterminate`."""
 
     type: Type
     run: Run
 
 
 class Compiler:
-    """Compiles the expressions of one policy, which share its variables."""
+    """A compiler of the expressions of one policy, which share its variables."""
 
     def __init__(self, variables: Sequence[tuple[str, Expression]] = ()) -> None:
         self._definitions = dict(variables)
@@ -54,7 +54,7 @@ class Compiler:
             self._variable(name)
 
     def expression(self, tree: Expression) -> CompiledExpression:
-        """Raises `XacmlError` if it is not one."""
+        """Compile an expression; raises `XacmlError` if it is invalid."""
         match tree:
             case LiteralValue(type_uri, value):
                 return CompiledExpression(Type(type_uri), lambda _: value)
@@ -70,7 +70,7 @@ class Compiler:
                 raise XacmlError(f"`{name}` is a function where a value is expected")
 
     def condition(self, tree: Expression) -> Run:
-        """Return an expression that is true or false; raises `XacmlError`."""
+        """Compile an expression that is true or false; raises `XacmlError`."""
         compiled = self.expression(tree)
         if compiled.type != BOOLEAN:
             raise ill_typed(f"a condition is a boolean, not {compiled.type}")
@@ -99,12 +99,12 @@ class Compiler:
             return _logical(tree.function, arguments)
         if tree.function in XPATH_FUNCTIONS:
             function, of = XPATH_FUNCTIONS[tree.function]
-            check_arguments(function, [one.type for one in arguments])
-            runs = [one.run for one in arguments]
+            check_arguments(function, [argument.type for argument in arguments])
+            runs = [argument.run for argument in arguments]
             return CompiledExpression(function.result, lambda context: of(context, *(run(context) for run in runs)))
         function = function_named(tree.function)
-        check_arguments(function, [one.type for one in arguments])
-        runs = [one.run for one in arguments]
+        check_arguments(function, [argument.type for argument in arguments])
+        runs = [argument.run for argument in arguments]
         return CompiledExpression(
             function.result, _applied(function.apply, runs) if function.cost is None else _charged(function, runs)
         )
@@ -124,11 +124,11 @@ class Compiler:
             raise XacmlError(f"the first argument of `{tree.function}` is a function")
         function = function_named(tree.arguments[0].id)
         arguments = [self.expression(argument) for argument in tree.arguments[1:]]
-        types = [one.type for one in arguments]
+        types = [argument.type for argument in arguments]
         result = check_higher(tree.function, higher, function, types)
         apply, cost, combine = function.apply, function.cost, higher.combine
-        runs = [one.run for one in arguments]
-        are_bags = [one.is_bag for one in types]
+        runs = [argument.run for argument in arguments]
+        are_bags = [argument.is_bag for argument in types]
 
         def run(context: Context) -> Value:
             values = [run(context) for run in runs]
@@ -140,9 +140,9 @@ class Compiler:
             if cost is None:
                 return combine(apply, bags)
 
-            def charged(*several: Value) -> Value:
-                context.charge(cost(*several))
-                return apply(*several)
+            def charged(*members: Value) -> Value:
+                context.charge(cost(*members))
+                return apply(*members)
 
             return combine(charged, bags)
 
@@ -150,7 +150,7 @@ class Compiler:
 
 
 def _once(run: Run) -> Run:
-    """Return the same, calculated once in a context: else variables of variables would cost twice as much for each."""
+    """Return the same evaluation, cached in a context: else variables of variables would double the cost."""
 
     def cached(context: Context) -> Value:
         key = id(cached)
@@ -159,10 +159,10 @@ def _once(run: Run) -> Run:
                 context.cache[key] = run(context)
             except Indeterminate as error:
                 context.cache[key] = error
-        found = context.cache[key]
-        if isinstance(found, Indeterminate):
-            raise found
-        return found
+        value = context.cache[key]
+        if isinstance(value, Indeterminate):
+            raise value
+        return value
 
     return cached
 
@@ -178,7 +178,7 @@ def _applied(apply: Callable[..., Any], runs: list[Run]) -> Run:
 
 
 def _charged(function: XacmlFunction, runs: list[Run]) -> Run:
-    """Return the same, where what it costs depends on the values."""
+    """Return the same function, with a cost that depends on the values."""
     apply, cost = function.apply, function.cost
     assert cost is not None
 
@@ -192,7 +192,7 @@ def _charged(function: XacmlFunction, runs: list[Run]) -> Run:
 
 @lru_cache(maxsize=4096)  # many policies ask for the same few attributes
 def designate(tree: Designator) -> Callable[[Context], Bag]:
-    """Return the values of an attribute (7.3.5)."""
+    """Compile a designator to a function that returns the values of an attribute (7.3.5)."""
     missing = MissingAttribute(tree.category, tree.id, tree.type, tree.issuer)
     key = (tree.category, tree.id, tree.type)
     must = tree.must_be_present
@@ -219,7 +219,9 @@ def designate(tree: Designator) -> Callable[[Context], Bag]:
 
 
 def select(tree: Selector) -> Callable[[Context], Bag]:
-    """Return the values that XPath finds (7.3.7); raises `XacmlError` if the path is none."""
+    """Compile a selector to a function that returns the values that XPath finds (7.3.7); raises `XacmlError` for an
+    invalid path.
+    """
     compile_path(tree.path, tree.prefixes)
     missing = MissingAttribute(tree.category, tree.path, tree.type)
 
@@ -238,20 +240,20 @@ def select(tree: Selector) -> Callable[[Context], Bag]:
 
 
 def check_arguments(function: XacmlFunction, types: Sequence[Type]) -> None:
-    """Raises `XacmlError` if the function does not take arguments of these types."""
+    """Raise `XacmlError` if the function does not take arguments of these types."""
     if not function.accepts(len(types)):
         least = "at least " if function.rest is not None else ""
         raise ill_typed(f"`{function.id}` takes {least}{len(function.parameters)} arguments, not {len(types)}")
-    for at, found in enumerate(types):
-        if found != function.parameter(at):
-            raise ill_typed(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {found}")
+    for at, type_ in enumerate(types):
+        if type_ != function.parameter(at):
+            raise ill_typed(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {type_}")
 
 
 def check_higher(name: str, higher: Higher, function: XacmlFunction, types: Sequence[Type]) -> Type:
     """Return the type of a higher-order function's value; raises `XacmlError`."""
-    if not higher.fits([one.is_bag for one in types]):
+    if not higher.fits([type_.is_bag for type_ in types]):
         raise ill_typed(f"`{name}` {higher.usage}")
-    check_arguments(function, [Type(one.data) for one in types])
+    check_arguments(function, [Type(type_.data) for type_ in types])
     if higher.is_map:
         if function.result.is_bag:
             raise ill_typed(f"`{name}` takes no function that gives a bag")
@@ -263,22 +265,22 @@ def check_higher(name: str, higher: Higher, function: XacmlFunction, types: Sequ
 
 def _logical(name: str, arguments: list[CompiledExpression]) -> CompiledExpression:
     kind = LOGICAL[name]
-    types = [one.type for one in arguments]
+    types = [argument.type for argument in arguments]
     if kind == "n-of":
         if not types or types[0] != INTEGER:
             raise ill_typed(f"the first argument of `{name}` is an integer")
         types = types[1:]
-    for found in types:
-        if found != BOOLEAN:
-            raise ill_typed(f"`{name}` takes booleans, not {found}")
-    runs = [one.run for one in arguments]
+    for type_ in types:
+        if type_ != BOOLEAN:
+            raise ill_typed(f"`{name}` takes booleans, not {type_}")
+    runs = [argument.run for argument in arguments]
     if kind == "n-of":
         return CompiledExpression(BOOLEAN, lambda context: _n_of(runs[0](context), runs[1:], context))
     return CompiledExpression(BOOLEAN, _decided_by(runs, decisive=kind == "or"))
 
 
 def _decided_by(runs: Iterable[Run], decisive: bool) -> Run:
-    """Return the first decisive value decides, whatever failed before it (A.3.5)."""
+    """Return the first deciding operand, whatever failed before it (A.3.5)."""
     runs = tuple(runs)
 
     def run(context: Context) -> bool:
@@ -296,17 +298,17 @@ def _decided_by(runs: Iterable[Run], decisive: bool) -> Run:
     return run
 
 
-def _n_of(wanted: int, runs: Sequence[Run], context: Context) -> bool:
-    if wanted > len(runs):
-        raise unprocessable(f"{wanted} of {len(runs)} cannot be true")
+def _n_of(needed: int, runs: Sequence[Run], context: Context) -> bool:
+    if needed > len(runs):
+        raise unprocessable(f"{needed} of {len(runs)} cannot be true")
     failures: list[Indeterminate] = []
     for at, run in enumerate(runs):
-        if wanted <= 0 or wanted > len(runs) - at + len(failures):
+        if needed <= 0 or needed > len(runs) - at + len(failures):
             break
         try:
-            wanted -= run(context)
+            needed -= run(context)
         except Indeterminate as error:
             failures.append(error)
-    if 0 < wanted <= len(failures):
+    if 0 < needed <= len(failures):
         raise failures[0]
-    return wanted <= 0
+    return needed <= 0

@@ -1,4 +1,4 @@
-"""Which children can match, by the values that their targets ask for.
+"""An index of the children that can match a request, by the values that their targets ask for.
 
 A target that asks for a resource of the kind `location` cannot match a request of another kind, so its policy need not
 even be looked at. Children are put into a tree: by the value of one attribute, below it by that of another. The
@@ -35,7 +35,7 @@ _Key = tuple[str, str, str, str | None]
 
 
 class _AskedAttribute(NamedTuple):
-    """What one part of a target asks of one attribute: one of these values."""
+    """The values of one attribute that one part of a target asks for."""
 
     key: _Key
     values: tuple[Value, ...]
@@ -48,7 +48,7 @@ class _Child(NamedTuple):
 
 
 class _IndexBranch(NamedTuple):
-    """Children by the value that they ask of one attribute; those that fail if it is missing."""
+    """Children by the value that they ask of one attribute, and those that fail if it is missing."""
 
     key: _Key
     by_value: dict[Value, "_IndexNode"]
@@ -56,18 +56,18 @@ class _IndexBranch(NamedTuple):
 
 
 class _IndexNode(NamedTuple):
-    """Some children: those that are candidates here, and those that an attribute's value decides on."""
+    """Some children: candidates at this node, and those that depend on an attribute's value."""
 
     leaf: tuple[int, ...]
     branches: tuple[_IndexBranch, ...] = ()
 
 
 class TargetIndex:
-    """Finds the children of a policy or policy set that can matter for a request."""
+    """An index of the children of a policy or policy set that can match a request."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
         is_small = len(targets) <= _FEW
-        children = [_Child(at, () if is_small else tuple(_asked(one))) for at, one in enumerate(targets)]
+        children = [_Child(at, () if is_small else tuple(_asked(target))) for at, target in enumerate(targets)]
         self._budget = _ENTRIES * len(children)
         self._root = self._node(children, 0)
         self.is_plain = not self._root.branches
@@ -75,23 +75,23 @@ class TargetIndex:
 
     def candidates(self, context: Context) -> Sequence[int]:
         """Return the places of the children that can match, in order."""
-        found: list[int] = []
-        _collect(self._root, context, found)
-        return sorted(set(found)) if len(found) > 1 else found
+        places: list[int] = []
+        _collect(self._root, context, places)
+        return sorted(set(places)) if len(places) > 1 else places
 
     def _node(self, children: list[_Child], depth: int) -> _IndexNode:
         if len(children) <= _FEW or self._budget < 0 or depth >= _DEPTH:
             return _IndexNode(tuple(child.at for child in children))
-        several: dict[_Key, set[Value]] = {}
+        values: dict[_Key, set[Value]] = {}
         for child in children:
             for asked in child.asked:
-                several.setdefault(asked.key, set()).update(asked.values)
+                values.setdefault(asked.key, set()).update(asked.values)
         groups: dict[_Key, list[tuple[_Child, _AskedAttribute]]] = {}
         leaf: list[int] = []
         for child in children:
             if child.asked:
                 # By the attribute of most values, as that leaves the fewest of others.
-                asked = max(child.asked, key=lambda one: len(several[one.key]))
+                asked = max(child.asked, key=lambda attribute: len(values[attribute.key]))
                 groups.setdefault(asked.key, []).append((child, asked))
             else:
                 leaf.append(child.at)
@@ -101,7 +101,7 @@ class TargetIndex:
         by_value: dict[Value, list[_Child]] = {}
         missing: list[_Child] = []
         for child, asked in group:
-            below = _Child(child.at, tuple(one for one in child.asked if one is not asked))
+            below = _Child(child.at, tuple(other for other in child.asked if other is not asked))
             for value in asked.values:
                 by_value.setdefault(value, []).append(below)
             if asked.must_be_present:
@@ -114,8 +114,8 @@ class TargetIndex:
         )
 
 
-def _collect(node: _IndexNode, context: Context, found: list[int]) -> None:
-    found += node.leaf
+def _collect(node: _IndexNode, context: Context, places: list[int]) -> None:
+    places += node.leaf
     for (category, name, kind, issuer), by_value, if_missing in node.branches:
         if issuer is None:
             bag = context.bags.get((category, name, kind), ())
@@ -125,9 +125,9 @@ def _collect(node: _IndexNode, context: Context, found: list[int]) -> None:
             for value in bag:
                 below = by_value.get(value)
                 if below is not None:
-                    _collect(below, context, found)
+                    _collect(below, context, places)
         elif if_missing is not None:
-            _collect(if_missing, context, found)
+            _collect(if_missing, context, places)
 
 
 def _asked(target: Target) -> Iterable[_AskedAttribute]:
@@ -146,16 +146,16 @@ def _of_part(any_of: AnyOf) -> Iterable[_AskedAttribute]:
     first, *others = [_values(all_of) for all_of in any_of]
     for key in first:
         if all(key in other for other in others):
-            several = [one[key] for one in (first, *others)]
-            values = tuple(dict.fromkeys(value for value, _ in several))
-            yield _AskedAttribute(key, values, any(must for _, must in several))
+            alternatives = [asked[key] for asked in (first, *others)]
+            values = tuple(dict.fromkeys(value for value, _ in alternatives))
+            yield _AskedAttribute(key, values, any(must for _, must in alternatives))
 
 
 def _values(all_of: AllOf) -> dict[_Key, tuple[Value, bool]]:
-    found: dict[_Key, tuple[Value, bool]] = {}
+    values: dict[_Key, tuple[Value, bool]] = {}
     for match in all_of:
         source = match.source
         if isinstance(source, Designator) and _EQUALITIES.get(match.function) == source.type:
             key = (source.category, source.id, source.type, source.issuer)
-            found.setdefault(key, (match.literal.value, source.must_be_present))
-    return found
+            values.setdefault(key, (match.literal.value, source.must_be_present))
+    return values

@@ -16,12 +16,12 @@ INDETERMINATE = "Indeterminate"
 
 
 class Pdp:
-    """Decides by one policy, or by several that an algorithm combines."""
+    """A policy decision point of one policy, or of several that an algorithm combines."""
 
     def __init__(
         self, policies: Sequence[Root], referenced: Sequence[Root] = (), algorithm: str = "deny-overrides"
     ) -> None:
-        """Policies decide; those that are only referenced do not by themselves. Raises `XacmlError`."""
+        """Compile the policies; those that are only `referenced` do not decide by themselves. Raises `XacmlError`."""
         if len(policies) == 1:
             (self.root,) = policies
         else:
@@ -31,16 +31,16 @@ class Pdp:
         self._evaluate = PolicyCompiler(self.repository).unit(self.root).evaluate
 
     def evaluate(self, context: Context) -> XacmlOutcome:
-        """What the policies come to; with the kind of Indeterminate."""
+        """Return the outcome of the policies, with the kind of Indeterminate."""
         return self._evaluate(context)
 
     def decide(self, request: XacmlRequest, now: int) -> XacmlResponse:
-        """Return the answer to a request; `now` is the time in nanoseconds since 1970, in UTC. Never raises."""
+        """Decide a request; `now` is the time in nanoseconds since 1970, in UTC. Never raises."""
         try:
-            several = singles(request)
+            single_requests = singles(request)
         except XacmlError as error:
             return (refused(error),)
-        results = tuple(self._decide_single(single, request, now) for single in several)
+        results = tuple(self._decide_single(single, request, now) for single in single_requests)
         return (combined(results),) if request.is_combined else results
 
     def _decide_single(self, single: Single, request: XacmlRequest, now: int) -> XacmlResult:
@@ -52,12 +52,12 @@ class Pdp:
 
 
 def refused(error: XacmlError) -> XacmlResult:
-    """Return the answer where the policies or the request are none."""
+    """Return the answer to invalid policies or an invalid request."""
     return XacmlResult(INDETERMINATE, error.status)
 
 
 def result_of(outcome: XacmlOutcome, single: Single, request: XacmlRequest) -> XacmlResult:
-    """Return an outcome as a response says it."""
+    """Return an outcome as a result of a response."""
     return XacmlResult(
         outcome.decision.shown,
         outcome.status,
@@ -69,20 +69,22 @@ def result_of(outcome: XacmlOutcome, single: Single, request: XacmlRequest) -> X
 
 
 def _included(single: Single) -> list[RequestCategory]:
-    """What the request wants to be repeated (5.46)."""
-    found = []
+    """Return the attributes that the request wants to be repeated (5.46)."""
+    included = []
     for category in single:
-        attributes: tuple[RequestAttribute, ...] = tuple(one for one in category.attributes if one.include)
+        attributes: tuple[RequestAttribute, ...] = tuple(
+            attribute for attribute in category.attributes if attribute.include
+        )
         if attributes:
-            found.append(RequestCategory(category.name, attributes, id=category.id))
-    return found
+            included.append(RequestCategory(category.name, attributes, id=category.id))
+    return included
 
 
 def combined(results: XacmlResponse) -> XacmlResult:
-    """One answer for all: theirs if it is the same, without obligations (multiple decision profile, 3)."""
+    """Return one answer for all, if they are the same and without obligations (multiple decision profile, 3)."""
     decisions = {result.decision for result in results}
     has_duties = any(result.obligations or result.advice for result in results)
     if len(decisions) == 1 and not has_duties:
-        return XacmlResult(decisions.pop(), next((one.status for one in results if one.status != FINE), FINE))
+        return XacmlResult(decisions.pop(), next((result.status for result in results if result.status != FINE), FINE))
     why = "there are obligations or advice" if has_duties else "the decisions differ"
     return XacmlResult(INDETERMINATE, Status(PROCESSING_ERROR, f"they cannot be combined: {why}"))

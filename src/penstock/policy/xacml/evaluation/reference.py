@@ -1,4 +1,4 @@
-"""The norm, transcribed: sections 7.6 to 7.18 and appendix C, interpreted. Small, slow, the oracle of tests.
+"""The norm, transcribed: sections 7.6 to 7.18 and appendix C, interpreted. Small and slow, the oracle of tests.
 
 It shares the functions' own code with the compiled evaluator; nothing of targets, rules, policies, algorithms,
 variables and higher-order functions.
@@ -53,7 +53,7 @@ MATCH, NO_MATCH, FAILS = "Match", "No match", "Indeterminate"
 
 
 class ReferenceEvaluator:
-    """Evaluates trees that the compiled evaluator has accepted, in one context."""
+    """An evaluator of trees that the compiled evaluator has accepted, in one context."""
 
     def __init__(self, repository: Repository, context: Context) -> None:
         self._repository = repository
@@ -99,7 +99,7 @@ class ReferenceEvaluator:
             return self._higher(name, tree.arguments[0].id, tree.arguments[1:])
         if tree.function == names.CEL:
             condition, arguments = split_arguments(tree.arguments)
-            attributes = [named(one, _type_of(bag), self._finder(bag)) for one, bag in arguments]
+            attributes = [named(attribute, _type_of(bag), self._finder(bag)) for attribute, bag in arguments]
             return holds(condition, attributes, self._context)
         if name in ("and", "or", "n-of"):
             return self._logical(name, tree.arguments)
@@ -112,13 +112,13 @@ class ReferenceEvaluator:
         return lambda _: self.value(bag)
 
     def _logical(self, name: str, arguments: Sequence[Expression]) -> bool:
-        wanted = None
+        needed = None
         if name == "n-of":
-            wanted = self.value(arguments[0])
+            needed = self.value(arguments[0])
             arguments = arguments[1:]
-            if wanted > len(arguments):
+            if needed > len(arguments):
                 raise unprocessable("more are wanted than there are")
-        return three_valued(name, [self._tried(argument) for argument in arguments], wanted)
+        return three_valued(name, [self._tried(argument) for argument in arguments], needed)
 
     def _tried(self, tree: Expression) -> Any:
         try:
@@ -130,9 +130,9 @@ class ReferenceEvaluator:
         values = [self.value(argument) for argument in arguments]
         apply = FUNCTIONS[function].apply
 
-        def tried(*several: Value) -> Any:
+        def tried(*members: Value) -> Any:
             try:
-                return apply(*several)
+                return apply(*members)
             except Indeterminate as error:
                 return error
 
@@ -140,19 +140,19 @@ class ReferenceEvaluator:
             first, second = values
             match name:
                 case "all-of-any":
-                    rows = [[tried(one, other) for other in second] for one in first]
+                    rows = [[tried(member, other) for other in second] for member in first]
                 case "any-of-all":
-                    rows = [[tried(one, other) for one in first] for other in second]
+                    rows = [[tried(member, other) for member in first] for other in second]
                 case _:
-                    rows = [[tried(one, other)] for one in first for other in second]
+                    rows = [[tried(member, other)] for member in first for other in second]
             return three_valued("and", [_tried_or(row) for row in rows])
-        found = [tried(*several) for several in _expanded(values)]
+        results = [tried(*members) for members in _expanded(values)]
         if name == "map":
-            for one in found:
-                if isinstance(one, Indeterminate):
-                    raise one
-            return tuple(found)
-        return three_valued("and" if name == "all-of" else "or", found)
+            for result in results:
+                if isinstance(result, Indeterminate):
+                    raise result
+            return tuple(results)
+        return three_valued("and" if name == "all-of" else "or", results)
 
     # --- 7.6, 7.7: matches and targets
 
@@ -162,9 +162,9 @@ class ReferenceEvaluator:
         except Indeterminate:
             return FAILS
         results = []
-        for one in bag:
+        for member in bag:
             try:
-                results.append(FUNCTIONS[tree.function].apply(tree.literal.value, one))
+                results.append(FUNCTIONS[tree.function].apply(tree.literal.value, member))
             except Indeterminate:
                 results.append(None)
         if True in results:
@@ -213,14 +213,14 @@ class ReferenceEvaluator:
         return tuple(self._duty(tree) for tree in trees if tree.on is on)
 
     def _duty(self, tree: DutyExpression) -> Duty:
-        found = []
-        for one in tree.assignments:
-            value = self.value(one.expression)
+        assigned = []
+        for assignment in tree.assignments:
+            value = self.value(assignment.expression)
             is_bag = isinstance(value, tuple) and not hasattr(value, "_fields")
-            kind = _type_of(one.expression)
-            for each in value if is_bag else (value,):
-                found.append(AssignedAttribute(one.id, kind, each, one.category, one.issuer))
-        return Duty(tree.id, tuple(found))
+            kind = _type_of(assignment.expression)
+            for member in value if is_bag else (value,):
+                assigned.append(AssignedAttribute(assignment.id, kind, member, assignment.category, assignment.issuer))
+        return Duty(tree.id, tuple(assigned))
 
     # --- 7.12, 7.13, 7.14: policies and policy sets
 
@@ -284,9 +284,9 @@ class ReferenceEvaluator:
         return XacmlOutcome(NA) if selected is None else self.policy(selected)
 
 
-def three_valued(name: str, values: Sequence[Any], wanted: int | None = None) -> bool:
-    """`and`, `or` and `n-of` of values of which some are errors; raises the first error if they do not decide."""
-    needed = {"or": 1, "and": len(values)}.get(name, wanted)
+def three_valued(name: str, values: Sequence[Any], needed_count: int | None = None) -> bool:
+    """Return `and`, `or` or `n-of` of values, some of them errors; raises the first error if they do not decide."""
+    needed = {"or": 1, "and": len(values)}.get(name, needed_count)
     assert needed is not None
     true = sum(value is True for value in values)
     errors = [value for value in values if isinstance(value, Indeterminate)]
@@ -306,11 +306,11 @@ def _tried_or(values: Sequence[Any]) -> Any:
 
 def _expanded(values: Sequence[Value]) -> list[tuple[Value, ...]]:
     """Return all combinations of single values, and of members of bags."""
-    found: list[tuple[Value, ...]] = [()]
+    combinations: list[tuple[Value, ...]] = [()]
     for value in values:
         is_bag = type(value) is tuple
-        found = [(*before, one) for before in found for one in (value if is_bag else (value,))]
-    return found
+        combinations = [(*before, member) for before in combinations for member in (value if is_bag else (value,))]
+    return combinations
 
 
 def _type_of(tree: Expression) -> str:
@@ -323,7 +323,7 @@ def _type_of(tree: Expression) -> str:
 
 
 def combined(name: str, evaluations: Sequence[Callable[[], XacmlOutcome]]) -> XacmlOutcome:
-    """Appendix C: each algorithm as it stands there."""
+    """Combine by an algorithm as appendix C writes it."""
     outcomes: list[XacmlOutcome] = []
     for evaluate in evaluations:
         outcomes.append(evaluate())
@@ -353,45 +353,45 @@ def _stops(name: str, decision: XacmlDecision) -> bool:
     raise AssertionError(name)
 
 
-def _decision(name: str, found: Sequence[XacmlDecision]) -> XacmlDecision:
-    failed = any(one in (IP, ID, IDP) for one in found)
+def _decision(name: str, decisions: Sequence[XacmlDecision]) -> XacmlDecision:
+    failed = any(decision in (IP, ID, IDP) for decision in decisions)
     match name:
         case "deny-overrides":  # C.2
-            if D in found:
+            if D in decisions:
                 return D
-            if IDP in found:
+            if IDP in decisions:
                 return IDP
-            if ID in found and (IP in found or P in found):
+            if ID in decisions and (IP in decisions or P in decisions):
                 return IDP
-            return ID if ID in found else P if P in found else IP if IP in found else NA
+            return ID if ID in decisions else P if P in decisions else IP if IP in decisions else NA
         case "permit-overrides":  # C.4
-            if P in found:
+            if P in decisions:
                 return P
-            if IDP in found:
+            if IDP in decisions:
                 return IDP
-            if IP in found and (ID in found or D in found):
+            if IP in decisions and (ID in decisions or D in decisions):
                 return IDP
-            return IP if IP in found else D if D in found else ID if ID in found else NA
+            return IP if IP in decisions else D if D in decisions else ID if ID in decisions else NA
         case "deny-unless-permit":  # C.6
-            return P if P in found else D
+            return P if P in decisions else D
         case "permit-unless-deny":  # C.7
-            return D if D in found else P
+            return D if D in decisions else P
         case "first-applicable":  # C.8
-            return next((one for one in found if one != NA), NA)
+            return next((decision for decision in decisions if decision != NA), NA)
         case "old-rule-deny-overrides":  # C.10
-            if D in found:
+            if D in decisions:
                 return D
-            if ID in found:
+            if ID in decisions:
                 return IDP
-            return P if P in found else IDP if failed else NA
+            return P if P in decisions else IDP if failed else NA
         case "old-policy-deny-overrides":  # C.11
-            return D if D in found or failed else P if P in found else NA
+            return D if D in decisions or failed else P if P in decisions else NA
         case "old-rule-permit-overrides":  # C.12
-            if P in found:
+            if P in decisions:
                 return P
-            if IP in found:
+            if IP in decisions:
                 return IDP
-            return D if D in found else IDP if failed else NA
+            return D if D in decisions else IDP if failed else NA
         case "old-policy-permit-overrides":  # C.13
-            return P if P in found else D if D in found else IDP if failed else NA
+            return P if P in decisions else D if D in decisions else IDP if failed else NA
     raise AssertionError(name)

@@ -9,10 +9,10 @@ from penstock.policy.xacml.values.versions import is_wanted, version_key
 
 
 class Repository:
-    """All policies that references can be to: those given, and those inside them.
+    """All policies that can be referenced: the given ones, and those inside them.
 
-    Raises `XacmlError` for references that go in a circle, and for sets too deep inside each other. A reference that
-    leads nowhere, or to two policies, is left: it has no decision, where it comes to that.
+    Raises `XacmlError` for references in a circle, and for sets nested too deeply. A reference to no policy, or to two,
+    is allowed: its decision is Indeterminate.
     """
 
     def __init__(self, roots: Iterable[Root]) -> None:
@@ -22,7 +22,7 @@ class Repository:
             for tree in inside(root):
                 self._add(tree)
         self.unresolved: list[XacmlError] = []
-        """What is wrong with references that lead nowhere."""
+        """The errors of unresolved references."""
         depths: dict[int, int] = {}
         for root in roots:
             self._depth(root, depths, [])
@@ -44,10 +44,10 @@ class Repository:
         if not fitting:
             what = "policy set" if reference.is_set else "policy"
             raise XacmlError(f"there is no {what} {reference}")
-        found, *others = versions[max(fitting, key=version_key)]
+        policy, *others = versions[max(fitting, key=version_key)]
         if others:
-            raise XacmlError(f"two different policies have the name `{found.id}` and the version {found.version}")
-        return found
+            raise XacmlError(f"two different policies have the name `{policy.id}` and the version {policy.version}")
+        return policy
 
     def _below(self, child: XacmlPolicy | XacmlPolicySet | PolicyReference) -> Root | None:
         if not isinstance(child, PolicyReference):
@@ -58,12 +58,12 @@ class Repository:
             self.unresolved.append(error)
             return None
 
-    def _depth(self, tree: Root, known: dict[int, int], underway: list[Root]) -> int:
-        """How deep sets are inside each other, references followed."""
-        if id(tree) in known:
-            return known[id(tree)]
-        if any(tree is one for one in underway):
-            circle = " -> ".join(f"`{one.id}`" for one in (*underway, tree))
+    def _depth(self, tree: Root, depths: dict[int, int], underway: list[Root]) -> int:
+        """Return the nesting depth of sets, following references."""
+        if id(tree) in depths:
+            return depths[id(tree)]
+        if any(tree is ancestor for ancestor in underway):
+            circle = " -> ".join(f"`{ancestor.id}`" for ancestor in (*underway, tree))
             raise XacmlError(f"policies refer to each other in a circle: {circle}")
         if len(underway) >= MAX_NESTING:
             raise XacmlError(f"more than {MAX_NESTING} policy sets inside each other")
@@ -72,9 +72,9 @@ class Repository:
             underway.append(tree)
             for child in tree.children:
                 below = self._below(child)
-                depth = max(depth, 1 + (self._depth(below, known, underway) if below is not None else 0))
+                depth = max(depth, 1 + (self._depth(below, depths, underway) if below is not None else 0))
             underway.pop()
-        known[id(tree)] = depth
+        depths[id(tree)] = depth
         if len(underway) + depth > MAX_NESTING:
             raise XacmlError(f"more than {MAX_NESTING} policy sets inside each other")
         return depth

@@ -31,7 +31,7 @@ _MAX_SAFE = 2**53
 
 
 def read_json(data: bytes) -> Any:
-    """What JSON says, within bounds; raises `XacmlError`."""
+    """Decode JSON within bounds; raises `XacmlError`."""
     if len(data) > MAX_REQUEST_BYTES:
         raise XacmlError(f"more than {MAX_REQUEST_BYTES} bytes of JSON")
     try:
@@ -45,10 +45,10 @@ def read_json(data: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise XacmlError("not JSON: an object with a name twice")
-    return found
+    return members
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -56,23 +56,23 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def read_request_json(data: bytes) -> XacmlRequest:
-    """Raises `XacmlError`."""
+    """Read a request; raises `XacmlError`."""
     whole = _object(read_json(data), "a request")
     request = _object(whole.get("Request"), "`Request`")
     _xpath_version(request.get("XPathVersion"))
     categories: list[RequestCategory] = []
     for name, value in request.items():
         if name in names.CATEGORIES:
-            categories += (_category(one, names.CATEGORIES[name]) for one in _several(value))
+            categories += (_category(item, names.CATEGORIES[name]) for item in _several(value))
         elif name == "Category":
-            categories += (_category(one, None) for one in _several(value))
+            categories += (_category(item, None) for item in _several(value))
         elif name not in ("ReturnPolicyIdList", "CombinedDecision", "XPathVersion", "MultiRequests"):
             raise XacmlError(f"`{name}` does not belong in `Request`")
     references: list[tuple[str, ...]] = []
     if (multiple := request.get("MultiRequests")) is not None:
         for reference in _several(_object(multiple, "`MultiRequests`").get("RequestReference")):
             ids = _several(_object(reference, "`RequestReference`").get("ReferenceId"))
-            references.append(tuple(_text(one, "`ReferenceId`") for one in ids))
+            references.append(tuple(_text(item, "`ReferenceId`") for item in ids))
     return XacmlRequest(
         tuple(categories),
         _flag(request, "ReturnPolicyIdList"),
@@ -115,12 +115,12 @@ def _optional(of: Mapping[str, Any], name: str) -> str | None:
 
 
 def _category(value: Any, name: str | None) -> RequestCategory:
-    found = _object(value, "a category")
-    identifier = name or _category_name(_text(found.get("CategoryId"), "`CategoryId`"))
-    attributes = tuple(_attribute(one) for one in _several(found.get("Attribute", [])))
-    content = _optional(found, "Content")
+    members = _object(value, "a category")
+    identifier = name or _category_name(_text(members.get("CategoryId"), "`CategoryId`"))
+    attributes = tuple(_attribute(attribute) for attribute in _several(members.get("Attribute", [])))
+    content = _optional(members, "Content")
     return RequestCategory(
-        identifier, attributes, None if content is None else _content(content), _optional(found, "Id")
+        identifier, attributes, None if content is None else _content(content), _optional(members, "Id")
     )
 
 
@@ -138,20 +138,20 @@ def _content(text: str) -> RequestContent:
 
 
 def _attribute(value: Any) -> RequestAttribute:
-    found = _object(value, "an attribute")
-    values = _several(found.get("Value"))
-    named = _optional(found, "DataType")
+    members = _object(value, "an attribute")
+    values = _several(members.get("Value"))
+    named = _optional(members, "DataType")
     type_uri = _inferred(values) if named is None else SHORT_TYPES.get(named, names.OLD_TYPES.get(named, named))
     return RequestAttribute(
-        _text(found.get("AttributeId"), "`AttributeId`"),
-        tuple(LiteralValue(type_uri, _value(type_uri, one)) for one in values),
-        _optional(found, "Issuer"),
-        _flag(found, "IncludeInResult"),
+        _text(members.get("AttributeId"), "`AttributeId`"),
+        tuple(LiteralValue(type_uri, _value(type_uri, item)) for item in values),
+        _optional(members, "Issuer"),
+        _flag(members, "IncludeInResult"),
     )
 
 
 def _inferred(values: list[Any]) -> str:
-    """Return the type of values that do not say it (3.3): all of one kind."""
+    """Return the type of values without a declared one (3.3): all of one kind."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return names.DOUBLE
@@ -174,8 +174,11 @@ def _value(type_uri: str, value: Any) -> Value:
 
 
 def _path(value: Mapping[str, Any]) -> XPathExpression:
-    found = [_object(one, "a namespace") for one in _several(value.get("Namespaces", []))]
-    prefixes = {_optional(one, "Prefix") or "": _text(one.get("Namespace"), "`Namespace`") for one in found}
+    namespaces = [_object(namespace, "a namespace") for namespace in _several(value.get("Namespaces", []))]
+    prefixes = {
+        _optional(namespace, "Prefix") or "": _text(namespace.get("Namespace"), "`Namespace`")
+        for namespace in namespaces
+    }
     return XPathExpression(
         _text(value.get("XPath"), "`XPath`"),
         _category_name(_text(value.get("XPathCategory"), "`XPathCategory`")),
@@ -192,48 +195,50 @@ def show_response_json(response: XacmlResponse) -> str:
 
 
 def _result(result: XacmlResult) -> dict[str, Any]:
-    found: dict[str, Any] = {"Decision": result.decision}
+    members: dict[str, Any] = {"Decision": result.decision}
     if result.status != FINE:
-        found["Status"] = _status(result.status)
+        members["Status"] = _status(result.status)
     for name, duties in (("Obligations", result.obligations), ("AssociatedAdvice", result.advice)):
         if duties:
-            found[name] = [_duty(duty) for duty in duties]
+            members[name] = [_duty(duty) for duty in duties]
     if result.categories:
-        found["Category"] = [_shown_category(one) for one in result.categories]
+        members["Category"] = [_shown_category(category) for category in result.categories]
     if result.policies:
-        found["PolicyIdentifierList"] = dict(_policies(result.policies))
-    return found
+        members["PolicyIdentifierList"] = dict(_policies(result.policies))
+    return members
 
 
 def _status(status: Status) -> dict[str, Any]:
-    found: dict[str, Any] = {"StatusCode": {"Value": status.code}}
+    members: dict[str, Any] = {"StatusCode": {"Value": status.code}}
     if status.message:
-        found["StatusMessage"] = status.message
+        members["StatusMessage"] = status.message
     if status.missing:
         # StatusDetail of the profile is XML, as text (5.2.4.1).
-        found["StatusDetail"] = "".join(show_missing(one, f' xmlns="{names.CORE}"') for one in status.missing)
-    return found
+        members["StatusDetail"] = "".join(
+            show_missing(attribute, f' xmlns="{names.CORE}"') for attribute in status.missing
+        )
+    return members
 
 
 def _duty(duty: Duty) -> dict[str, Any]:
-    found: dict[str, Any] = {"Id": duty.id}
+    members: dict[str, Any] = {"Id": duty.id}
     if duty.assigned:
-        found["AttributeAssignment"] = [dict(_assigned(one)) for one in duty.assigned]
-    return found
+        members["AttributeAssignment"] = [dict(_assigned(assigned)) for assigned in duty.assigned]
+    return members
 
 
-def _assigned(one: AssignedAttribute) -> Iterator[tuple[str, Any]]:
-    yield "AttributeId", one.id
-    if one.issuer is not None:
-        yield "Issuer", one.issuer
-    if one.category is not None:
-        yield "Category", one.category
-    yield "DataType", one.type
-    yield "Value", _plain(one.type, one.value)
+def _assigned(attribute: AssignedAttribute) -> Iterator[tuple[str, Any]]:
+    yield "AttributeId", attribute.id
+    if attribute.issuer is not None:
+        yield "Issuer", attribute.issuer
+    if attribute.category is not None:
+        yield "Category", attribute.category
+    yield "DataType", attribute.type
+    yield "Value", _plain(attribute.type, attribute.value)
 
 
 def _shown_category(category: RequestCategory) -> dict[str, Any]:
-    return {"CategoryId": category.name, "Attribute": [dict(_shown(one)) for one in category.attributes]}
+    return {"CategoryId": category.name, "Attribute": [dict(_shown(attribute)) for attribute in category.attributes]}
 
 
 def _shown(attribute: RequestAttribute) -> Iterator[tuple[str, Any]]:
@@ -241,15 +246,15 @@ def _shown(attribute: RequestAttribute) -> Iterator[tuple[str, Any]]:
     if attribute.issuer is not None:
         yield "Issuer", attribute.issuer
     yield "DataType", attribute.values[0].type if attribute.values else names.STRING
-    values = [_plain(one.type, one.value) for one in attribute.values]
+    values = [_plain(literal.type, literal.value) for literal in attribute.values]
     yield "Value", values[0] if len(values) == 1 else values
 
 
 def _policies(policies: tuple[PolicyName, ...]) -> Iterator[tuple[str, Any]]:
     for tag, is_set in (("PolicyIdReference", False), ("PolicySetIdReference", True)):
-        found = [{"Id": one.id, "Version": one.version} for one in policies if one.is_set == is_set]
-        if found:
-            yield tag, found
+        references = [{"Id": policy.id, "Version": policy.version} for policy in policies if policy.is_set == is_set]
+        if references:
+            yield tag, references
 
 
 def _plain(type_uri: str, value: Value) -> Any:

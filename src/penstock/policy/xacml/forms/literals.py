@@ -12,7 +12,7 @@ def prefixes_of(element: XmlElement) -> tuple[tuple[str, str], ...]:
 
 
 def read_literal(element: XmlElement) -> LiteralValue:
-    """Return a value with its type; of a type that is not known, its text. Raises `XacmlError`."""
+    """Read a value with its type; of an unknown type, its text. Raises `XacmlError`."""
     type_uri = element.need("DataType")
     type_uri = OLD_TYPES.get(type_uri, type_uri)
     if type_uri not in DATA_TYPES:

@@ -1,4 +1,4 @@
-"""Policies from XML (XACML 3.0, section 5). What it does not know it refuses, with the line."""
+"""The reader of policies in XML (XACML 3.0, section 5). It refuses unknown elements, and names the line."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -56,7 +56,7 @@ def xpath_version(element: XmlElement) -> None:
 
 
 class _Parts:
-    """The children of an element, each kind put where it belongs; raises `XacmlError` for what does not belong."""
+    """The children of an element by name; raises `XacmlError` for a child that does not belong."""
 
     def __init__(self, element: XmlElement, *ignored: str) -> None:
         self._element = element
@@ -75,14 +75,14 @@ class _Parts:
         return self._of.pop(name, [])
 
     def one(self, name: str) -> XmlElement | None:
-        found = self.several(name)
-        if len(found) > 1:
-            raise found[1].wrong(f"a second `{name}` in one `{self._element.name}`")
-        return found[0] if found else None
+        elements = self.several(name)
+        if len(elements) > 1:
+            raise elements[1].wrong(f"a second `{name}` in one `{self._element.name}`")
+        return elements[0] if elements else None
 
     def description(self) -> str:
-        found = self.one("Description")
-        return " ".join(found.text.split()) if found is not None else ""
+        element = self.one("Description")
+        return " ".join(element.text.split()) if element is not None else ""
 
     def done(self) -> None:
         for name, elements in self._of.items():
@@ -140,9 +140,9 @@ def _needed(parts: _Parts, element: XmlElement) -> XmlElement:
 
 
 def _defaults(parts: _Parts, name: str) -> None:
-    found = parts.one(name)
-    if found is not None:
-        xpath_version(found)
+    defaults = parts.one(name)
+    if defaults is not None:
+        xpath_version(defaults)
 
 
 def _version(element: XmlElement) -> str:
@@ -199,10 +199,10 @@ def _variable(element: XmlElement) -> tuple[str, Expression]:
 
 
 def _only(element: XmlElement) -> Expression:
-    found = list(element.children)
-    if len(found) != 1:
-        raise element.wrong(f"`{element.name}` has one expression, not {len(found)}")
-    return _expression(found[0])
+    expressions = list(element.children)
+    if len(expressions) != 1:
+        raise element.wrong(f"`{element.name}` has one expression, not {len(expressions)}")
+    return _expression(expressions[0])
 
 
 def _expression(element: XmlElement) -> Expression:
@@ -224,7 +224,7 @@ def _expression(element: XmlElement) -> Expression:
 
 
 def literal(element: XmlElement) -> LiteralValue:
-    """Return the value that an `AttributeValue` is; raises `XacmlError`."""
+    """Read the value of an `AttributeValue`; raises `XacmlError`."""
     with _at(element):
         type_named(element.need("DataType"))
         if any(True for _ in element.children):
@@ -275,8 +275,8 @@ def _all_of(element: XmlElement) -> AllOf:
 
 
 def _match(element: XmlElement) -> TargetMatch:
-    found = [_expression(child) for child in element.children]
-    match found:
+    operands = [_expression(child) for child in element.children]
+    match operands:
         case [LiteralValue() as value, Designator() | Selector() as source]:
             return TargetMatch(element.need("MatchId"), value, source)
         case [Designator() | Selector() as source, LiteralValue() as value]:

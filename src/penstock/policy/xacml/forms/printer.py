@@ -1,4 +1,4 @@
-"""Policies as XML again."""
+"""The printer of policies as XML."""
 
 from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape, quoteattr
@@ -65,7 +65,7 @@ def _policy_set(policy_set: XacmlPolicySet) -> _Lines:
 
 
 def _indented(lines: Iterable[str], times: int = 1) -> _Lines:
-    """Lines further in; but not inside a text, where white space counts: a line here may have line breaks in it."""
+    """Indent lines; a line may contain a text with line breaks, which is not indented, as white space counts there."""
     return ("  " * times + line for line in lines)
 
 
@@ -150,11 +150,11 @@ def _expression(tree: Expression) -> _Lines:
 
 
 def _duties(obligations: Iterable[DutyExpression], advice: Iterable[DutyExpression]) -> _Lines:
-    for several, tag, when in ((obligations, "Obligation", "FulfillOn"), (advice, "Advice", "AppliesTo")):
-        if not several:
+    for duties, tag, when in ((obligations, "Obligation", "FulfillOn"), (advice, "Advice", "AppliesTo")):
+        if not duties:
             continue
         yield f"<{tag}Expressions>"
-        for duty in several:
+        for duty in duties:
             yield f'  <{tag}Expression {tag}Id={quoteattr(duty.id)} {when}="{duty.on}">'
             for assignment in duty.assignments:
                 yield from _indented(_assignment(assignment), 2)

@@ -1,14 +1,10 @@
-"""Requests from XML, and to it (5.42 to 5.46)."""
-
-from xml.sax.saxutils import quoteattr
+"""Requests from XML (5.42 to 5.46)."""
 
 from penstock.policy.xacml.forms.literals import read_literal
 from penstock.policy.xacml.forms.policy_xml import xpath_version
 from penstock.policy.xacml.forms.xml import XmlElement, core, read_xml, show_xml
 from penstock.policy.xacml.limits import MAX_REQUEST_BYTES, MAX_REQUEST_NODES
-from penstock.policy.xacml.names import CORE
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, XacmlRequest
-from penstock.policy.xacml.response import show_category
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.xpath import RequestContent
 
@@ -16,7 +12,7 @@ _ID = "http://www.w3.org/XML/1998/namespace\nid"
 
 
 def read_request(data: bytes) -> XacmlRequest:
-    """Raises `XacmlError`."""
+    """Read a request; raises `XacmlError`."""
     root = read_xml(data, MAX_REQUEST_BYTES, MAX_REQUEST_NODES)
     if core(root) != "Request":
         raise root.wrong(f"expected a `Request`, not `{root.name}`")
@@ -29,7 +25,7 @@ def read_request(data: bytes) -> XacmlRequest:
             case "Attributes":
                 categories.append(read_category(child))
             case "MultiRequests":
-                references += (_reference(one) for one in child.children)
+                references += (_reference(reference) for reference in child.children)
             case name:
                 raise child.wrong(f"`{name}` does not belong in `Request`")
     return XacmlRequest(
@@ -52,7 +48,7 @@ def _reference(element: XmlElement) -> tuple[str, ...]:
 
 
 def read_category(element: XmlElement) -> RequestCategory:
-    """Return an `Attributes` element; raises `XacmlError`."""
+    """Read an `Attributes` element; raises `XacmlError`."""
     attributes: list[RequestAttribute] = []
     content: RequestContent | None = None
     for child in element.children:
@@ -87,18 +83,3 @@ def _attribute(element: XmlElement) -> RequestAttribute:
     return RequestAttribute(
         element.need("AttributeId"), tuple(values), element.get("Issuer"), bool(element.flag("IncludeInResult"))
     )
-
-
-def show_request(request: XacmlRequest) -> str:
-    """Return a request as XML."""
-    lists, combined = (str(flag).lower() for flag in (request.returns_policies, request.is_combined))
-    lines = [f'<Request xmlns="{CORE}" ReturnPolicyIdList="{lists}" CombinedDecision="{combined}">']
-    for category in request.categories:
-        lines += (f"  {line}" for line in show_category(category))
-    if request.references:
-        lines.append("  <MultiRequests>")
-        for reference in request.references:
-            named = "".join(f"<AttributesReference ReferenceId={quoteattr(one)}/>" for one in reference)
-            lines.append(f"    <RequestReference>{named}</RequestReference>")
-        lines.append("  </MultiRequests>")
-    return "\n".join([*lines, "</Request>", ""])

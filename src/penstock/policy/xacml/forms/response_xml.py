@@ -1,4 +1,4 @@
-"""Responses from XML: what a conformance case expects."""
+"""Responses in XML, which conformance cases expect."""
 
 from collections.abc import Iterable
 
@@ -13,9 +13,7 @@ from penstock.policy.xacml.status import FINE, MissingAttribute, Status
 
 
 def read_response(data: bytes) -> XacmlResponse:
-    """Return a response from XML; raises `XacmlError`. Lenient, as the public cases have attributes of earlier
-    versions.
-    """
+    """Read a response; raises `XacmlError`. It is lenient, as the public cases have attributes of earlier versions."""
     root = read_xml(data, MAX_REQUEST_BYTES, MAX_REQUEST_NODES)
     if core(root) != "Response":
         raise root.wrong(f"expected a `Response`, not `{root.name}`")
@@ -27,14 +25,14 @@ def _read_result(element: XmlElement) -> XacmlResult:
     for child in element.children:
         of.setdefault(core(child), []).append(child)
     decision = of["Decision"][0].text.strip() if "Decision" in of else ""
-    names = (one for several in of.get("PolicyIdentifierList", ()) for one in several.children)
+    names = (name for listed in of.get("PolicyIdentifierList", ()) for name in listed.children)
     return XacmlResult(
         decision,
         _read_status(of["Status"][0]) if "Status" in of else FINE,
         _read_duties(of.get("Obligations", ()), "ObligationId"),
         _read_duties(of.get("AssociatedAdvice", ()), "AdviceId"),
         tuple(read_category(child) for child in of.get("Attributes", ())),
-        tuple(PolicyName(one.text.strip(), one.get("Version") or "", "Set" in core(one)) for one in names),
+        tuple(PolicyName(name.text.strip(), name.get("Version") or "", "Set" in core(name)) for name in names),
     )
 
 
@@ -47,7 +45,9 @@ def _read_status(element: XmlElement) -> Status:
             case "StatusMessage":
                 message = child.text
             case "StatusDetail":
-                missing = [_read_missing(one) for one in child.children if one.name == "MissingAttributeDetail"]
+                missing = [
+                    _read_missing(detail) for detail in child.children if detail.name == "MissingAttributeDetail"
+                ]
     return Status(code, message, tuple(missing) if code == MISSING_ATTRIBUTE else ())
 
 
@@ -59,9 +59,9 @@ def _read_missing(element: XmlElement) -> MissingAttribute:
 
 def _read_duties(around: Iterable[XmlElement], name: str) -> tuple[Duty, ...]:
     return tuple(
-        Duty(duty.need(name), tuple(_read_assigned(one) for one in duty.children))
-        for several in around
-        for duty in several.children
+        Duty(duty.need(name), tuple(_read_assigned(assigned) for assigned in duty.children))
+        for duties in around
+        for duty in duties.children
     )
 
 

@@ -1,4 +1,4 @@
-"""The short form of policies: plain values, as YAML gives them, to the same tree (docs/xacml.md)."""
+"""The short form of policies: plain values from YAML, compiled to the same tree (docs/xacml.md)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ _BOUNDS = Bounds(MAX_DEPTH, MAX_POLICY_NODES, has_aliases=False)
 
 
 def read_short(data: bytes) -> Root:
-    """Return the policy or policy set of a YAML text; raises `XacmlError`."""
+    """Read a policy or policy set from YAML; raises `XacmlError`."""
     return from_plain(read_yaml(data))
 
 
@@ -54,56 +54,56 @@ def read_yaml(data: bytes) -> Any:
 
 
 def from_plain(value: Any, known: AttributeNames | None = None) -> Root:
-    """Return the policy or policy set that plain values say; raises `XacmlError`."""
+    """Read a policy or policy set from plain values; raises `XacmlError`."""
     known = known or AttributeNames()
-    said = mapping(value, "a policy")
-    if "policy" in said:
+    fields = mapping(value, "a policy")
+    if "policy" in fields:
         return _policy(mapping(value, "a policy", "policy", *_COMMON, "variables", "rules"), known)
-    if "policy_set" in said:
+    if "policy_set" in fields:
         return _policy_set(mapping(value, "a policy set", "policy_set", *_COMMON, "policies"), known)
     raise XacmlError("expected `policy` or `policy_set` with its name")
 
 
-def _policy(said: Mapping[str, Any], known: AttributeNames) -> XacmlPolicy:
-    name = text(said["policy"], "`policy`")
+def _policy(fields: Mapping[str, Any], known: AttributeNames) -> XacmlPolicy:
+    name = text(fields["policy"], "`policy`")
     with _inside(f"policy `{name}`"):
-        known = known.with_declared(said.get("attributes", {}))
-        variables = mapping(said.get("variables", {}), "`variables`")
+        known = known.with_declared(fields.get("attributes", {}))
+        variables = mapping(fields.get("variables", {}), "`variables`")
         return XacmlPolicy(
             name,
-            _version(said),
-            _algorithm(said, "rule"),
-            target(said.get("target", {}), known),
-            tuple(_rule(rule, at, known) for at, rule in enumerate(sequence(said.get("rules", []), "`rules`"), 1)),
+            _version(fields),
+            _algorithm(fields, "rule"),
+            target(fields.get("target", {}), known),
+            tuple(_rule(rule, at, known) for at, rule in enumerate(sequence(fields.get("rules", []), "`rules`"), 1)),
             tuple((name, _variable(value, known)) for name, value in variables.items()),
-            _duties(said.get("obligations", []), None, known),
-            _duties(said.get("advice", []), None, known),
-            text(said.get("description", ""), "`description`"),
+            _duties(fields.get("obligations", []), None, known),
+            _duties(fields.get("advice", []), None, known),
+            text(fields.get("description", ""), "`description`"),
         )
 
 
-def _policy_set(said: Mapping[str, Any], known: AttributeNames) -> XacmlPolicySet:
-    name = text(said["policy_set"], "`policy_set`")
+def _policy_set(fields: Mapping[str, Any], known: AttributeNames) -> XacmlPolicySet:
+    name = text(fields["policy_set"], "`policy_set`")
     with _inside(f"policy set `{name}`"):
-        known = known.with_declared(said.get("attributes", {}))
+        known = known.with_declared(fields.get("attributes", {}))
         return XacmlPolicySet(
             name,
-            _version(said),
-            _algorithm(said, "policy"),
-            target(said.get("target", {}), known),
-            tuple(_child(child, known) for child in sequence(said.get("policies", []), "`policies`")),
-            _duties(said.get("obligations", []), None, known),
-            _duties(said.get("advice", []), None, known),
-            text(said.get("description", ""), "`description`"),
+            _version(fields),
+            _algorithm(fields, "policy"),
+            target(fields.get("target", {}), known),
+            tuple(_child(child, known) for child in sequence(fields.get("policies", []), "`policies`")),
+            _duties(fields.get("obligations", []), None, known),
+            _duties(fields.get("advice", []), None, known),
+            text(fields.get("description", ""), "`description`"),
         )
 
 
-def _algorithm(said: Mapping[str, Any], kind: str) -> str:
-    return algorithm_named(text(said.get("combine", "deny-overrides"), "`combine`"), kind)
+def _algorithm(fields: Mapping[str, Any], kind: str) -> str:
+    return algorithm_named(text(fields.get("combine", "deny-overrides"), "`combine`"), kind)
 
 
-def _version(said: Mapping[str, Any]) -> str:
-    version = said.get("version", "1.0")
+def _version(fields: Mapping[str, Any]) -> str:
+    version = fields.get("version", "1.0")
     if not isinstance(version, str):
         raise XacmlError(f'`version` is a text: write it in quotes, `"{version}"`')
     return check_version(version)
@@ -112,55 +112,55 @@ def _version(said: Mapping[str, Any]) -> str:
 def _child(value: Any, known: AttributeNames) -> XacmlPolicy | XacmlPolicySet | PolicyReference:
     if not isinstance(value, dict) or not value.keys() & {"reference", "reference_set"}:
         return from_plain(value, known)
-    said = mapping(value, "a reference", "reference", "reference_set", "version", "earliest", "latest")
-    is_set = "reference_set" in said
-    if is_set and "reference" in said:
+    fields = mapping(value, "a reference", "reference", "reference_set", "version", "earliest", "latest")
+    is_set = "reference_set" in fields
+    if is_set and "reference" in fields:
         raise XacmlError("a reference is to a policy or to a policy set, not both")
-    versions = (said.get(name) for name in ("version", "earliest", "latest"))
-    checked = (None if one is None else check_pattern(text(one, "a version")) for one in versions)
-    return PolicyReference(text(said["reference_set" if is_set else "reference"], "a reference"), is_set, *checked)
+    versions = (fields.get(name) for name in ("version", "earliest", "latest"))
+    checked = (None if pattern is None else check_pattern(text(pattern, "a version")) for pattern in versions)
+    return PolicyReference(text(fields["reference_set" if is_set else "reference"], "a reference"), is_set, *checked)
 
 
 def _variable(value: Any, known: AttributeNames) -> Any:
-    """Return a text is a condition here; another value is written `{value: …}`."""
+    """Read a variable. A text is a condition; another value is written `{value: …}`."""
     return condition(value, known) if isinstance(value, str | bool) else expression(value, known)
 
 
 def _rule(value: Any, number: int, known: AttributeNames) -> XacmlRule:
-    said = mapping(value, f"rule {number}", *_EFFECTS, "id", "description", "when", "obligations", "advice")
-    effects = [name for name in _EFFECTS if name in said]
+    fields = mapping(value, f"rule {number}", *_EFFECTS, "id", "description", "when", "obligations", "advice")
+    effects = [name for name in _EFFECTS if name in fields]
     if len(effects) != 1:
         raise XacmlError(f"rule {number} has `permit` or `deny`")
     (name,) = effects
     effect = _EFFECTS[name]
-    identifier = text(said.get("id", f"{name}-{number}"), "`id`")
+    identifier = text(fields.get("id", f"{name}-{number}"), "`id`")
     with _inside(f"rule `{identifier}`"):
         return XacmlRule(
             identifier,
             effect,
-            target({} if said[name] is None else said[name], known),
-            condition(said["when"], known) if "when" in said else None,
-            _duties(said.get("obligations", []), effect, known),
-            _duties(said.get("advice", []), effect, known),
-            text(said.get("description", ""), "`description`"),
+            target({} if fields[name] is None else fields[name], known),
+            condition(fields["when"], known) if "when" in fields else None,
+            _duties(fields.get("obligations", []), effect, known),
+            _duties(fields.get("advice", []), effect, known),
+            text(fields.get("description", ""), "`description`"),
         )
 
 
 def _duties(value: Any, effect: XacmlEffect | None, known: AttributeNames) -> tuple[DutyExpression, ...]:
-    return tuple(_duty(one, effect, known) for one in sequence(value, "obligations or advice"))
+    return tuple(_duty(item, effect, known) for item in sequence(value, "obligations or advice"))
 
 
 def _duty(value: Any, effect: XacmlEffect | None, known: AttributeNames) -> DutyExpression:
-    said = mapping(value, "an obligation or advice", "id", "with", "set")
-    name = text(said.get("id"), "`id`")
-    goes_with = said.get("with", effect.lower() if effect is not None else None)
+    fields = mapping(value, "an obligation or advice", "id", "with", "set")
+    name = text(fields.get("id"), "`id`")
+    goes_with = fields.get("with", effect.lower() if effect is not None else None)
     if goes_with not in _EFFECTS:
         raise XacmlError(f"`{name}`: `with` is permit or deny")
-    assignments = mapping(said.get("set", {}), "`set`")
+    assignments = mapping(fields.get("set", {}), "`set`")
     return DutyExpression(
         name,
         _EFFECTS[goes_with],
-        tuple(Assignment(attribute, expression(one, known)) for attribute, one in assignments.items()),
+        tuple(Assignment(attribute, expression(item, known)) for attribute, item in assignments.items()),
     )
 
 

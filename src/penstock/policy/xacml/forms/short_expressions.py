@@ -46,12 +46,12 @@ _CATEGORIES = {
 
 @dataclass(frozen=True, slots=True)
 class NamedAttribute:
-    """What a name such as `subject.age` stands for."""
+    """The attribute that a name such as `subject.age` stands for."""
 
     designator: Designator
     is_list: bool = False
     is_open: bool = False
-    """True if its type is not said: what it is compared with decides, and the designator has that of texts."""
+    """True if its type is not declared: it follows from comparisons, and the designator has the type of texts."""
 
 
 _KNOWN = {
@@ -81,9 +81,7 @@ for _identifier in sorted(chain(FUNCTIONS, HIGHER, LOGICAL, XPATH_FUNCTIONS)):
 
 
 def mapping(value: Any, what: str, *allowed: str) -> Mapping[str, Any]:
-    """Return the value, if it is a mapping with no other names than these (any, if none are given); raises
-    `XacmlError`.
-    """
+    """Check that a value is a mapping with only these keys (any, if none are given); raises `XacmlError`."""
     if not isinstance(value, dict):
         raise XacmlError(f"{what} is a mapping")
     for name in value:
@@ -106,19 +104,19 @@ def sequence(value: Any, what: str) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class AttributeNames:
-    """The attributes that have names here; others have their own name as identifier."""
+    """Declared attributes by name; other names are their own identifier."""
 
     known: Mapping[str, NamedAttribute] = field(default_factory=dict)
 
     def with_declared(self, declared: Any) -> "AttributeNames":
-        """With more of them; raises `XacmlError`."""
-        found = dict(self.known)
+        """Return the names with these declarations; raises `XacmlError`."""
+        names_known = dict(self.known)
         for name, value in mapping(declared, "`attributes`").items():
-            found[name] = _declared(name, value)
-        return AttributeNames(found)
+            names_known[name] = _declared(name, value)
+        return AttributeNames(names_known)
 
     def find(self, name: str) -> NamedAttribute:
-        """Raises `XacmlError`."""
+        """Return the attribute of a name; raises `XacmlError`."""
         if name in self.known:
             return self.known[name]
         if name in _KNOWN:
@@ -130,31 +128,31 @@ class AttributeNames:
 
 
 def _declared(name: str, value: Any) -> NamedAttribute:
-    said = mapping(
+    fields = mapping(
         {"id": value} if isinstance(value, str) else value,
         f"`{name}`",
         *("id", "type", "category", "issuer", "required", "many"),
     )
     of, point, rest = name.partition(".")
-    category = said.get("category", _CATEGORIES.get(of))
+    category = fields.get("category", _CATEGORIES.get(of))
     if category is None or not point or not rest:
         raise XacmlError(f"`{name}`: expected {', '.join(_CATEGORIES)} and a point before its name, or a `category`")
-    issuer = said.get("issuer")
+    issuer = fields.get("issuer")
     return NamedAttribute(
         Designator(
             names.CATEGORIES.get(text(category, "`category`"), category),
-            text(said.get("id", rest), "`id`"),
-            _type(said.get("type", "string")),
-            _flag(said, "required"),
+            text(fields.get("id", rest), "`id`"),
+            _type(fields.get("type", "string")),
+            _flag(fields, "required"),
             None if issuer is None else text(issuer, "`issuer`"),
         ),
-        _flag(said, "many"),
-        "type" not in said,
+        _flag(fields, "many"),
+        "type" not in fields,
     )
 
 
-def _flag(said: Mapping[str, Any], name: str) -> bool:
-    value = said.get(name, False)
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name, False)
     if not isinstance(value, bool):
         raise XacmlError(f"`{name}` is true or false")
     return value
@@ -169,13 +167,13 @@ def _type(value: Any) -> str:
 
 
 def literal(value: Any, type_uri: str | None = None) -> LiteralValue:
-    """Return a value, of this type or of the one that it shows; raises `XacmlError`."""
+    """Make a literal of this type, or of the type of the value; raises `XacmlError`."""
     kinds = {bool: names.BOOLEAN, int: names.INTEGER, float: names.DOUBLE, str: names.STRING}
     if type(value) not in kinds:
         raise XacmlError(f"`{value}` is not a value")
     type_uri = type_uri or kinds[type(value)]
     shown = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    if any(not (each.isprintable() or each in "\t\n") for each in shown):
+    if any(not (character.isprintable() or character in "\t\n") for character in shown):
         raise XacmlError("a value with characters that XML cannot have")
     return LiteralValue(type_uri, read_value(type_uri, shown))
 
@@ -187,62 +185,65 @@ _MAX_ALTERNATIVES = 64
 
 
 def target(value: Any, known: AttributeNames) -> Target:
-    """Return a mapping: all of it must hold; a list of mappings: one of them. Raises `XacmlError`."""
+    """Read a target. Of a mapping all must hold; of a list of mappings, one. Raises `XacmlError`."""
     if isinstance(value, list):
         if not value:
             raise XacmlError("a target that is a list has an alternative at least")
-        return (tuple(one for each in value for one in _alternative(each, known)),)
+        return (tuple(all_of for item in value for all_of in _alternative(item, known)),)
     parts = mapping(value, "a target")
     return tuple(_part(name, asked, known) for name, asked in parts.items())
 
 
 def _alternative(value: Any, known: AttributeNames) -> list[AllOf]:
-    found: list[AllOf] = [()]
+    alternatives: list[AllOf] = [()]
     for name, asked in mapping(value, "an alternative of a target").items():
         if isinstance(asked, list):
             raise XacmlError(f"`{name}`: in a list of alternatives, each has one value; write more alternatives")
-        found = [before + more for before, more in product(found, _matches(name, asked, known))]
-        if len(found) > _MAX_ALTERNATIVES:
+        alternatives = [before + more for before, more in product(alternatives, _matches(name, asked, known))]
+        if len(alternatives) > _MAX_ALTERNATIVES:
             raise XacmlError("too many numbers in an alternative of a target: declare types")
-    if not all(found):
+    if not all(alternatives):
         raise XacmlError("an alternative of a target asks for something")
-    return found
+    return alternatives
 
 
 def _part(name: str, asked: Any, known: AttributeNames) -> tuple[AllOf, ...]:
-    several = asked if isinstance(asked, list) else [asked]
-    if not several:
+    items = asked if isinstance(asked, list) else [asked]
+    if not items:
         raise XacmlError(f"`{name}` is one of no values")
-    return tuple(alternative for one in several for alternative in _matches(name, one, known))
+    return tuple(alternative for item in items for alternative in _matches(name, item, known))
 
 
 def _matches(name: str, asked: Any, known: AttributeNames) -> list[AllOf]:
-    """What is asked of an attribute, for each type that it may have: one of them must hold."""
-    found = known.find(name)
+    """Return the matches on an attribute for each type that it may have: one of them must hold."""
+    attribute = known.find(name)
     comparisons = list((asked if isinstance(asked, dict) else {"==": asked}).items())
     if not comparisons:
         raise XacmlError(f"`{name}` is asked for nothing")
     kinds = {kind for _, value in comparisons if (kind := kind_of(value)) is not None}
-    if not found.is_open:
-        return [_matches_of(name, found.designator, comparisons)]
+    if not attribute.is_open:
+        return [_matches_of(name, attribute.designator, comparisons)]
     if len(kinds) > 1:
         raise XacmlError(f"`{name}` is compared with texts and with others at once: declare its type")
     if kinds != {ValueKind.NUMBER}:
         types = next(iter(kinds), ValueKind.TEXT).value
-        return [_matches_of(name, replace(found.designator, type=one), comparisons) for one in types]
+        return [_matches_of(name, replace(attribute.designator, type=type_uri), comparisons) for type_uri in types]
     if any(abs(value) >= EXACT for _, value in comparisons):
         raise XacmlError(f"`{name}` is compared with a number that not every type of numbers has: declare its type")
-    sources = {one: replace(_unrequired(name, found.designator), type=one) for one in ValueKind.NUMBER.value}
+    sources = {
+        type_uri: replace(_unrequired(name, attribute.designator), type=type_uri) for type_uri in ValueKind.NUMBER.value
+    }
     whole = [among_integers(operator, value) for operator, value in comparisons]
-    made = [_matches_of(name, sources[names.DOUBLE], comparisons)]
+    matches = [_matches_of(name, sources[names.DOUBLE], comparisons)]
     if None not in whole:
-        made.insert(0, _matches_of(name, sources[names.INTEGER], [one for one in whole if one is not None]))
-    return made
+        integers = [comparison for comparison in whole if comparison is not None]
+        matches.insert(0, _matches_of(name, sources[names.INTEGER], integers))
+    return matches
 
 
 def _matches_of(name: str, source: Designator, comparisons: Sequence[tuple[str, Any]]) -> AllOf:
     short = DATA_TYPES[source.type].name
-    found = []
+    matches = []
     for operator, value in comparisons:
         function = _SHORT_FUNCTIONS.get(f"{short}-{_OPERATORS.get(operator)}")
         if function is None:
@@ -254,8 +255,8 @@ def _matches_of(name: str, source: Designator, comparisons: Sequence[tuple[str, 
                 f"`{name}` is of type {short}, and `{value}` is a {kind.name.lower()}: write it in quotes, or"
                 " declare another type"
             )
-        found.append(TargetMatch(function, literal(value, type_uri), source))
-    return tuple(found)
+        matches.append(TargetMatch(function, literal(value, type_uri), source))
+    return tuple(matches)
 
 
 def _unrequired(name: str, source: Designator) -> Designator:
@@ -268,16 +269,18 @@ def _unrequired(name: str, source: Designator) -> Designator:
 
 
 def condition(value: Any, known: AttributeNames) -> Expression:
-    """What is true or false: a condition as text, `all`, `any`, `not`, or an expression; raises `XacmlError`."""
+    """Read an expression that is true or false: a condition as text, `all`, `any`, `not`, or another; raises
+    `XacmlError`.
+    """
     if isinstance(value, bool):
         return literal(value)
     if isinstance(value, str):
         return _cel(value, known)
-    said = mapping(value, "a condition")
-    if len(said) == 1:
-        ((word, inside),) = said.items()
+    fields = mapping(value, "a condition")
+    if len(fields) == 1:
+        ((word, inside),) = fields.items()
         if word in ("all", "any"):
-            operands = tuple(condition(one, known) for one in sequence(inside, f"`{word}`"))
+            operands = tuple(condition(item, known) for item in sequence(inside, f"`{word}`"))
             return Apply(FUNCTION_1 + ("and" if word == "all" else "or"), operands)
         if word == "not":
             return Apply(FUNCTION_1 + "not", (condition(inside, known),))
@@ -285,37 +288,45 @@ def condition(value: Any, known: AttributeNames) -> Expression:
 
 
 def _cel(value: str, known: AttributeNames) -> Expression:
-    """Return a name is there once for each type that the attribute may have."""
+    """Compile a condition. A name is there once for each type that its attribute may have."""
     tree = condition_of(value).tree
-    asked = {name: known.find(name) for name in _asked(tree)}
+    attributes = {name: known.find(name) for name in _asked(tree)}
     kinds = kinds_asked(
-        tree, {name: kind_of_type(one.designator.type) for name, one in asked.items() if not one.is_open}
+        tree,
+        {
+            name: kind_of_type(attribute.designator.type)
+            for name, attribute in attributes.items()
+            if not attribute.is_open
+        },
     )
     arguments: list[Expression] = [literal(value)]
-    for name, found in asked.items():
-        for type_uri in _types(name, found, kinds.get(name)):
-            arguments += (literal(name + (LIST if found.is_list else "")), replace(found.designator, type=type_uri))
+    for name, attribute in attributes.items():
+        for type_uri in _types(name, attribute, kinds.get(name)):
+            arguments += (
+                literal(name + (LIST if attribute.is_list else "")),
+                replace(attribute.designator, type=type_uri),
+            )
     return Apply(names.CEL, tuple(arguments))
 
 
-def _types(name: str, found: NamedAttribute, kind: ValueKind | None) -> tuple[str, ...]:
-    if not found.is_open:
-        return (found.designator.type,)
+def _types(name: str, attribute: NamedAttribute, kind: ValueKind | None) -> tuple[str, ...]:
+    if not attribute.is_open:
+        return (attribute.designator.type,)
     if kind is ValueKind.NUMBER:
-        _unrequired(name, found.designator)
+        _unrequired(name, attribute.designator)
     if kind is None:
-        return ValueKind.TEXT.value if found.designator.must_be_present else ANY
+        return ValueKind.TEXT.value if attribute.designator.must_be_present else ANY
     return kind.value
 
 
 def _asked(tree: Tree) -> list[str]:
     """Return the attributes that a condition names."""
-    found: dict[str, None] = {}
+    asked_names: dict[str, None] = {}
     inside: set[int] = set()
     for node, _ in walk(tree):
         match node:
             case Select(CelAttribute(of) as operand, name) | Has(CelAttribute(of) as operand, name):
-                found[f"{of}.{name}"] = None
+                asked_names[f"{of}.{name}"] = None
                 inside.add(id(operand))
             case CelAttribute(name) if id(node) not in inside:
                 raise XacmlError(f"`{name}` in a condition: expected a category, a point and a name")
@@ -323,25 +334,25 @@ def _asked(tree: Tree) -> list[str]:
                 raise XacmlError(f"`has({name})` in a condition: expected `has(subject.{name})`, or another category")
             case XPath():
                 raise XacmlError("`xpath` in a condition: write it as an expression, with `xpath` and `category`")
-    return list(found)
+    return list(asked_names)
 
 
 _WORDS = ("value", "attribute", "variable", "function", "xpath", "cel", "all", "any", "not", "apply")
-"""What an expression that is a mapping is, by which of them it has: its keys have no order."""
+"""The keys of expressions that are mappings: exactly one of them says what the expression is."""
 
 
 def expression(value: Any, known: AttributeNames) -> Expression:
-    """Return a value, an attribute, a variable, XPath, a condition or a function applied; raises `XacmlError`."""
+    """Read a value, an attribute, a variable, XPath, a condition or an applied function; raises `XacmlError`."""
     if not isinstance(value, dict):
         return literal(value)
     words = [word for word in _WORDS if word in value]
     match words[0] if len(words) == 1 else "":
         case "value":
-            said = mapping(value, "a value", "value", "type")
-            return literal(said["value"], _type(said["type"]) if "type" in said else None)
+            fields = mapping(value, "a value", "value", "type")
+            return literal(fields["value"], _type(fields["type"]) if "type" in fields else None)
         case "attribute":
-            said = mapping(value, "an attribute", "attribute")
-            return known.find(text(said["attribute"], "`attribute`")).designator
+            fields = mapping(value, "an attribute", "attribute")
+            return known.find(text(fields["attribute"], "`attribute`")).designator
         case "variable":
             return VariableReference(text(mapping(value, "a variable", "variable")["variable"], "`variable`"))
         case "function":
@@ -353,11 +364,11 @@ def expression(value: Any, known: AttributeNames) -> Expression:
         case "all" | "any" | "not":
             return condition(value, known)
         case "apply":
-            said = mapping(value, "a function applied", "apply", "to")
-            arguments = tuple(expression(one, known) for one in sequence(said.get("to", []), "`to`"))
-            return Apply(_function(said["apply"]), arguments)
-    found = ", ".join(f"`{name}`" for name in value) or "nothing"
-    raise XacmlError(f"expected one of {', '.join(_WORDS)}, found {found}")
+            fields = mapping(value, "a function applied", "apply", "to")
+            arguments = tuple(expression(argument, known) for argument in sequence(fields.get("to", []), "`to`"))
+            return Apply(_function(fields["apply"]), arguments)
+    keys = ", ".join(f"`{name}`" for name in value) or "nothing"
+    raise XacmlError(f"expected one of {', '.join(_WORDS)}, found {keys}")
 
 
 def _function(value: Any) -> str:
@@ -366,15 +377,15 @@ def _function(value: Any) -> str:
 
 
 def _selector(value: Any) -> Selector:
-    said = mapping(value, "XPath", "xpath", "category", "type", "required", "prefixes", "from")
-    category = text(said.get("category", "resource"), "`category`")
-    prefixes = mapping(said.get("prefixes", {}), "`prefixes`")
-    start = said.get("from")
+    fields = mapping(value, "XPath", "xpath", "category", "type", "required", "prefixes", "from")
+    category = text(fields.get("category", "resource"), "`category`")
+    prefixes = mapping(fields.get("prefixes", {}), "`prefixes`")
+    start = fields.get("from")
     return Selector(
         _CATEGORIES.get(category, category),
-        text(said["xpath"], "`xpath`"),
-        _type(said.get("type", "string")),
-        _flag(said, "required"),
+        text(fields["xpath"], "`xpath`"),
+        _type(fields.get("type", "string")),
+        _flag(fields, "required"),
         None if start is None else text(start, "`from`"),
         tuple(sorted((prefix, text(uri, "a namespace")) for prefix, uri in prefixes.items())),
     )

@@ -1,4 +1,4 @@
-"""What type an attribute of the short form has that declares none: what it is compared with says it.
+"""The types of attributes of the short form without a declared type: they follow from comparisons.
 
 A number makes it a number, whatever the request has (integer or double), a text a text. Else numbers would be compared
 as texts, and `9` would be more than `18`.
@@ -15,7 +15,7 @@ from penstock.policy.xacml.status import XacmlError
 
 
 class ValueKind(Enum):
-    """What an attribute is taken for, with its types."""
+    """The kind of an attribute, with its types."""
 
     value: tuple[str, ...]
 
@@ -27,7 +27,7 @@ class ValueKind(Enum):
 ANY = (*ValueKind.NUMBER.value, *ValueKind.BOOLEAN.value, *ValueKind.TEXT.value)
 """The types of an attribute that is compared with nothing: the first that it has values of counts."""
 EXACT = 2**53
-"""From here on, doubles do not have every integer."""
+"""From here on, doubles cannot represent every integer."""
 
 _LITERALS = {
     **dict.fromkeys(("int", "uint", "double"), ValueKind.NUMBER),
@@ -39,7 +39,7 @@ _RESULTS = {"size": ValueKind.NUMBER, "int": ValueKind.NUMBER, "double": ValueKi
 
 
 def kind_of(value: object) -> ValueKind | None:
-    """What a value of YAML is."""
+    """Return the kind of a YAML value."""
     if isinstance(value, bool):
         return ValueKind.BOOLEAN
     if isinstance(value, int | float):
@@ -52,7 +52,7 @@ def kind_of_type(type_uri: str) -> ValueKind | None:
 
 
 def among_integers(operator: str, bound: float) -> tuple[str, int] | None:
-    """What a comparison of an integer with any number comes to, with an integer; None: no integer is so."""
+    """Return an equivalent comparison of an integer with an integer; None: no integer satisfies it."""
     if bound == floor(bound):
         return operator, int(bound)
     if operator == "==":
@@ -61,29 +61,29 @@ def among_integers(operator: str, bound: float) -> tuple[str, int] | None:
 
 
 def kinds_asked(condition: Tree, declared: Mapping[str, ValueKind | None]) -> dict[str, ValueKind]:
-    """By name, what a condition takes attributes for; those that are not there may be anything. `declared`: what is
-    known of some already. Raises `XacmlError` if one is taken for two things.
+    """Return the kinds of attributes by their use in a condition; missing attributes may be anything. `declared` are
+    the known kinds. Raises `XacmlError` if one is used as two kinds.
     """
-    found = {name: {kind} for name, kind in declared.items() if kind is not None}
+    kinds_by_name = {name: {kind} for name, kind in declared.items() if kind is not None}
     alike: dict[str, set[str]] = {}
     for name, what in (*((name, ValueKind.BOOLEAN) for name in _names(condition, {})), *_evidence(condition, {})):
         if isinstance(what, ValueKind):
-            found.setdefault(name, set()).add(what)
+            kinds_by_name.setdefault(name, set()).add(what)
         else:
             _join(alike, name, what)
     for name, others in alike.items():  # what is known of one side counts for the other
-        found[name] = set().union(*(found.get(one, ()) for one in others)) or {ValueKind.TEXT}
-    for name, kinds in found.items():
+        kinds_by_name[name] = set().union(*(kinds_by_name.get(other, ()) for other in others)) or {ValueKind.TEXT}
+    for name, kinds in kinds_by_name.items():
         if len(kinds) > 1 and name not in declared:
-            said = " and as ".join(sorted(kind.name.lower() for kind in kinds))
-            raise XacmlError(f"`{name}` is taken as {said} in one condition: declare its type")
-    return {name: next(iter(kinds)) for name, kinds in found.items() if len(kinds) == 1}
+            kinds_text = " and as ".join(sorted(kind.name.lower() for kind in kinds))
+            raise XacmlError(f"`{name}` is taken as {kinds_text} in one condition: declare its type")
+    return {name: next(iter(kinds)) for name, kinds in kinds_by_name.items() if len(kinds) == 1}
 
 
-def _join(alike: dict[str, set[str]], one: str, other: str) -> None:
-    few, many = sorted((alike.get(name, {name}) for name in (one, other)), key=len)
+def _join(alike: dict[str, set[str]], name: str, other: str) -> None:
+    few, many = sorted((alike.get(side, {side}) for side in (name, other)), key=len)
     many |= few
-    alike.update(dict.fromkeys(few | {one, other}, many))
+    alike.update(dict.fromkeys(few | {name, other}, many))
 
 
 Elements = Mapping[str, str | None]
@@ -91,19 +91,19 @@ Elements = Mapping[str, str | None]
 
 
 def _evidence(node: Tree, elements: Elements) -> Iterator[tuple[str, "ValueKind | str"]]:
-    """Names, and what each is compared with: a kind, or another name."""
+    """Yield names with the kind that each is compared with, or with another name."""
     match node:
         case cel.Binary(operator, left, right):
-            for one, other in ((left, right), (right, left)):
-                yield from ((name, kind) for name in _names(one, elements) for kind in _kinds(other))
+            for operand, other in ((left, right), (right, left)):
+                yield from ((name, kind) for name in _names(operand, elements) for kind in _kinds(other))
             if operator in (*cel.EQUALITY, "in"):
                 yield from ((name, other) for name in _names(left, elements) for other in _names(right, elements))
         case cel.Call(function) if function in _TEXT_CALLS:
-            yield from ((name, ValueKind.TEXT) for one in node.operands for name in _names(one, elements))
+            yield from ((name, ValueKind.TEXT) for operand in node.operands for name in _names(operand, elements))
         case cel.And(operands) | cel.Or(operands):
-            yield from ((name, ValueKind.BOOLEAN) for one in operands for name in _names(one, elements))
-        case cel.Unary("!", one) | cel.Conditional(one):
-            yield from ((name, ValueKind.BOOLEAN) for name in _names(one, elements))
+            yield from ((name, ValueKind.BOOLEAN) for operand in operands for name in _names(operand, elements))
+        case cel.Unary("!", operand) | cel.Conditional(operand):
+            yield from ((name, ValueKind.BOOLEAN) for name in _names(operand, elements))
         case cel.Macro(_, within, variable):
             of = next(iter(_names(within, elements)), None)
             elements = {**elements, variable: of}
@@ -112,7 +112,7 @@ def _evidence(node: Tree, elements: Elements) -> Iterator[tuple[str, "ValueKind 
 
 
 def _names(node: Tree, elements: Elements) -> list[str]:
-    """Return the attributes whose value an expression is, or is calculated from."""
+    """Return the attributes that an expression is, or is calculated from."""
     match node:
         case cel.Select(cel.Attribute(of), name):
             return [f"{of}.{name}"]
@@ -126,12 +126,12 @@ def _names(node: Tree, elements: Elements) -> list[str]:
         case cel.Conditional(_, yes, no):
             return [*_names(yes, elements), *_names(no, elements)]
         case cel.ListOf(items):
-            return [name for one in items for name in _names(one, elements)]
+            return [name for item in items for name in _names(item, elements)]
     return []
 
 
 def _kinds(node: Tree) -> set[ValueKind]:
-    """What an expression is for sure."""
+    """Return the certain kinds of an expression."""
     match node:
         case cel.Literal(kind) if kind in _LITERALS:
             return {_LITERALS[kind]}
@@ -142,7 +142,7 @@ def _kinds(node: Tree) -> set[ValueKind]:
         case cel.Conditional(_, yes, no):
             return _kinds(yes) | _kinds(no)
         case cel.ListOf(items):
-            return {kind for one in items for kind in _kinds(one)}
+            return {kind for item in items for kind in _kinds(item)}
         case cel.Call(function) if function in _RESULTS:
             return {_RESULTS[function]}
     return set()

@@ -153,4 +153,4 @@ def _qualified(namespace: str, name: str, prefixes: Mapping[str, str]) -> str:
         return name
     if namespace == _XML:
         return f"xml:{name}"
-    return next((f"{prefix}:{name}" for prefix, found in prefixes.items() if prefix and found == namespace), name)
+    return next((f"{prefix}:{name}" for prefix, uri in prefixes.items() if prefix and uri == namespace), name)

@@ -27,32 +27,32 @@ def _unique(bag: Bag) -> Bag:
     return tuple(dict.fromkeys(bag))
 
 
-def _intersection(one: Bag, other: Bag) -> Bag:
-    others = frozenset(other)
-    return tuple(value for value in dict.fromkeys(one) if value in others)
+def _intersection(bag: Bag, other: Bag) -> Bag:
+    other_members = frozenset(other)
+    return tuple(value for value in dict.fromkeys(bag) if value in other_members)
 
 
-def _has_common(one: Bag, other: Bag) -> bool:
-    return not frozenset(one).isdisjoint(other)
+def _has_common(bag: Bag, other: Bag) -> bool:
+    return not frozenset(bag).isdisjoint(other)
 
 
 def _union(*bags: Bag) -> Bag:
     return _unique(tuple(value for bag in bags for value in bag))
 
 
-def _subset(one: Bag, other: Bag) -> bool:
-    return frozenset(one) <= frozenset(other)
+def _subset(bag: Bag, other: Bag) -> bool:
+    return frozenset(bag) <= frozenset(other)
 
 
-def _set_equals(one: Bag, other: Bag) -> bool:
-    return frozenset(one) == frozenset(other)
+def _set_equals(bag: Bag, other: Bag) -> bool:
+    return frozenset(bag) == frozenset(other)
 
 
 def bag_functions() -> FunctionTable:
     table: FunctionTable = {}
     for uri, data_type in DATA_TYPES.items():
         value, bag = Type(uri), Type(uri, is_bag=True)
-        several: dict[str, tuple[tuple[Type, ...], Type, Callable[..., Any], Type | None]] = {
+        functions: dict[str, tuple[tuple[Type, ...], Type, Callable[..., Any], Type | None]] = {
             "one-and-only": ((bag,), value, _one_and_only, None),
             "bag-size": ((bag,), INTEGER, len, None),
             "is-in": ((value, bag), BOOLEAN, _is_in, None),
@@ -64,7 +64,7 @@ def bag_functions() -> FunctionTable:
             "set-equals": ((bag, bag), BOOLEAN, _set_equals, None),
         }
         for prefix in _prefixes(data_type.name):
-            for name, (takes, gives, apply, rest) in several.items():
+            for name, (takes, gives, apply, rest) in functions.items():
                 full = f"{prefix}{data_type.name}-{name}"
                 table[full] = XacmlFunction(full, takes, gives, apply, rest)
     return table

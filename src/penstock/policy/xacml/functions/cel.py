@@ -22,7 +22,7 @@ LIST = "[]"
 
 
 class NamedBag(NamedTuple):
-    """An attribute that a condition names: `of.name`, the type of its values, and where they come from."""
+    """An attribute that a condition names: `of.name`, the type of its values, and the function that finds them."""
 
     of: str
     name: str
@@ -38,12 +38,12 @@ def split_arguments(arguments: Sequence[Expression]) -> tuple[Condition, list[tu
     if not _is_text(first) or len(rest) % 2 == 0:
         raise XacmlError(f"`{names.CEL}` takes a condition, and names with a bag each")
     assert isinstance(first, LiteralValue)
-    found: list[tuple[str, Expression]] = []
+    attributes: list[tuple[str, Expression]] = []
     for name, bag in named:
         if not isinstance(name, LiteralValue) or not _is_text(name) or "." not in name.value or bag is None:
             raise XacmlError(f"`{names.CEL}` takes names such as `subject.age`")
-        found.append((name.value, bag))
-    return condition_of(first.value), found
+        attributes.append((name.value, bag))
+    return condition_of(first.value), attributes
 
 
 def _is_text(tree: Expression | None) -> bool:
@@ -56,7 +56,7 @@ def named(name: str, type_uri: str, find: Callable[[Context], Bag]) -> NamedBag:
 
 
 def condition_of(text: str) -> Condition:
-    """Return the condition that a text is; raises `XacmlError`."""
+    """Parse a condition; raises `XacmlError`."""
     try:
         return make_condition(text)
     except ConditionError as error:
@@ -64,33 +64,35 @@ def condition_of(text: str) -> Condition:
 
 
 def holds(condition: Condition, attributes: Sequence[NamedBag], context: Context) -> bool:
-    """Return whether it does; raises `Indeterminate` if it fails."""
+    """Return whether the condition holds; raises `Indeterminate` if it fails."""
     chosen: dict[tuple[str, str], tuple[NamedBag, Bag]] = {}
-    for one in attributes:
-        bag = one.find(context)
-        before = chosen.setdefault((one.of, one.name), (one, bag))[1]
+    for attribute in attributes:
+        bag = attribute.find(context)
+        before = chosen.setdefault((attribute.of, attribute.name), (attribute, bag))[1]
         if not before:
-            chosen[one.of, one.name] = one, bag
+            chosen[attribute.of, attribute.name] = attribute, bag
         elif len(bag) > len(before):
-            raise unprocessable(f"`{one.of}.{one.name}` has values of several types")
-    found: dict[str, Any] = {}
-    for one, bag in chosen.values():
-        within = found.setdefault(one.of, {})
-        if one.is_list:
-            within[one.name] = [_plain(one.type, value) for value in bag]
+            raise unprocessable(f"`{attribute.of}.{attribute.name}` has values of several types")
+    values: dict[str, Any] = {}
+    for attribute, bag in chosen.values():
+        within = values.setdefault(attribute.of, {})
+        if attribute.is_list:
+            within[attribute.name] = [_plain(attribute.type, value) for value in bag]
         elif len(bag) > 1:
-            raise unprocessable(f"`{one.of}.{one.name}` has {len(bag)} values; as a list it is `{one.name}{LIST}`")
+            raise unprocessable(
+                f"`{attribute.of}.{attribute.name}` has {len(bag)} values; as a list it is `{attribute.name}{LIST}`"
+            )
         elif bag:
-            within[one.name] = _plain(one.type, bag[0])
+            within[attribute.name] = _plain(attribute.type, bag[0])
     context.charge(1 + len(attributes))
-    outcome = condition.decide(found)
+    outcome = condition.decide(values)
     if isinstance(outcome, Failure):
         raise unprocessable(f"`{condition.text}` fails: {outcome.reason}")
     return outcome
 
 
 def _plain(type_uri: str, value: Value) -> Value:
-    """Return a value as the language has it; what it has no type for is a string."""
+    """Return a value of the language; a value of a type that it does not have is a string."""
     match type_uri:
         case names.STRING | names.BOOLEAN | names.DOUBLE | names.HEX_BINARY | names.BASE64_BINARY | names.ANY_URI:
             return value

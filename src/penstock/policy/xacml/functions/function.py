@@ -1,4 +1,4 @@
-"""What a function is: the types that it takes, the type that it gives, and what it does."""
+"""Functions of XACML: the types of arguments and result, and the implementation."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class XacmlFunction(NamedTuple):
     rest: Type | None = None
     """The type of any number of further arguments."""
     cost: Callable[..., int] | None = None
-    """The steps that it takes, where that depends on its arguments."""
+    """The number of steps, where it depends on the arguments."""
 
     def accepts(self, count: int) -> bool:
         return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))

@@ -28,31 +28,31 @@ _COMPLEMENTS = {"D": r"\p{Nd}", "S": r" \t\n\r", "I": _NAME_START, "C": _NAME}
 
 @lru_cache(maxsize=1024)
 def translated(pattern: str) -> str:
-    """Return the pattern as RE2 reads it; raises ValueError for what it cannot."""
-    found: list[str] = []
+    """Translate a pattern for RE2; raises ValueError if that is impossible."""
+    parts: list[str] = []
     depth = at = 0
     while at < len(pattern):
-        each, after = pattern[at], pattern[at + 1 : at + 2]
+        character, after = pattern[at], pattern[at + 1 : at + 2]
         if block := _BLOCK.match(pattern, at):
             ranges = block_class(block["name"], block["letter"] == "P")
-            found.append(ranges if depth else f"[{ranges}]")
+            parts.append(ranges if depth else f"[{ranges}]")
             at = block.end()
             continue
-        if each == "\\" and after:
-            found.append(_escape(after, depth > 0))
+        if character == "\\" and after:
+            parts.append(_escape(after, depth > 0))
             at += 2
             continue
-        if each == "[":
+        if character == "[":
             if depth:
                 raise ValueError("classes inside classes are not known here")
             depth = 1
-        elif each == "]":
+        elif character == "]":
             depth = 0
-        elif each == "(" and after == "?":
+        elif character == "(" and after == "?":
             raise ValueError("there is nothing to repeat before `?`")
-        found.append(each)
+        parts.append(character)
         at += 1
-    return "".join(found)
+    return "".join(parts)
 
 
 def _escape(letter: str, is_in_class: bool) -> str:
@@ -91,22 +91,22 @@ def matches_pattern(pattern: str, text: str) -> bool:
 
 
 def wrong_patterns(root: Root) -> Iterator[str]:
-    """Patterns written in a policy, or in those inside it, that are none: where one is asked, all is Indeterminate."""
+    """Yield invalid patterns in a policy, or in those inside it: their decision would be Indeterminate."""
     for policy in inside(root):
         targets, expressions = [policy.target], list[Expression]()
         if isinstance(policy, XacmlPolicy):
             targets += [rule.target for rule in policy.rules]
             expressions += [rule.condition for rule in policy.rules if rule.condition is not None]
-            expressions += [one for _, one in policy.variables]
-        found = [
+            expressions += [expression for _, expression in policy.variables]
+        patterns = [
             (match.function, match.literal)
             for target in targets
             for parts in target
             for all_of in parts
             for match in all_of
         ]
-        found += [pair for one in expressions for pair in _applied(one)]
-        for function, literal in found:
+        patterns += [pair for expression in expressions for pair in _applied(expression)]
+        for function, literal in patterns:
             try:
                 if "regexp" in function:
                     matches_pattern(str(literal.value), "")
@@ -115,11 +115,14 @@ def wrong_patterns(root: Root) -> Iterator[str]:
 
 
 def _applied(expression: Expression) -> Iterator[tuple[str, LiteralValue]]:
-    """Functions of which the first argument is written out; also those that other functions apply."""
+    """Yield functions with their literal first argument; also functions that other functions apply."""
     if not isinstance(expression, Apply):
         return
-    names = [expression.function, *(one.id for one in expression.arguments if isinstance(one, FunctionName))]
-    literals = [one for one in expression.arguments if isinstance(one, LiteralValue)]
+    names = [
+        expression.function,
+        *(argument.id for argument in expression.arguments if isinstance(argument, FunctionName)),
+    ]
+    literals = [argument for argument in expression.arguments if isinstance(argument, LiteralValue)]
     yield from ((name, literals[0]) for name in names if literals)
-    for one in expression.arguments:
-        yield from _applied(one)
+    for argument in expression.arguments:
+        yield from _applied(argument)

@@ -1,6 +1,7 @@
 """All functions by their identifiers: of values and bags, and those that take functions (A.3.12)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -28,31 +29,21 @@ class Higher(NamedTuple):
     is_map: bool = False
 
 
-def _any(outcomes: Any) -> bool:
-    """Return whether one is true; what fails does not matter then (A.3.12: as if by `or`)."""
+def _decided(decisive: bool, outcomes: Iterable[Callable[[], bool]]) -> bool:
+    """Return whether one is decisive; what fails does not matter then (A.3.12: as if by `or`, or by `and`)."""
     failure = None
     for outcome in outcomes:
         try:
-            if outcome():
-                return True
+            if bool(outcome()) is decisive:
+                return decisive
         except Indeterminate as error:
             failure = failure or error
     if failure is not None:
         raise failure
-    return False
+    return not decisive
 
 
-def _all(outcomes: Any) -> bool:
-    failure = None
-    for outcome in outcomes:
-        try:
-            if not outcome():
-                return False
-        except Indeterminate as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return True
+_any, _all = partial(_decided, True), partial(_decided, False)
 
 
 def _later(apply: Apply, *values: Value) -> Callable[[], bool]:
@@ -69,13 +60,13 @@ def _all_of(apply: Apply, bags: Sequence[Bag]) -> bool:
 
 def _all_of_any(apply: Apply, bags: Sequence[Bag]) -> bool:
     first, second = bags
-    return _all(_later(_any, [_later(apply, one, other) for other in second]) for one in first)
+    return _all(_later(_any, [_later(apply, member, other) for other in second]) for member in first)
 
 
 def _any_of_all(apply: Apply, bags: Sequence[Bag]) -> bool:
-    """As the text says: for each of the second bag, any of the first. (The name suggests the other way round.)"""
+    """Return whether for each member of the second bag any of the first fits, as the norm's text says, not its name."""
     first, second = bags
-    return _all(_later(_any, [_later(apply, one, other) for one in first]) for other in second)
+    return _all(_later(_any, [_later(apply, member, other) for member in first]) for other in second)
 
 
 def _map(apply: Apply, bags: Sequence[Bag]) -> Bag:
@@ -115,7 +106,7 @@ HIGHER: dict[str, Higher] = {
 OPTIONAL = frozenset(
     {FUNCTION_3 + "access-permitted"} | {f"{FUNCTION_1}xpath-node-{name}" for name in ("count", "equal", "match")}
 )
-"""What the norm has and may be left out: a decision inside a decision; XPath as it was in 1.0."""
+"""Optional functions of the norm that are not supported: a decision inside a decision; XPath as it was in 1.0."""
 
 
 def function_named(identifier: str) -> XacmlFunction:

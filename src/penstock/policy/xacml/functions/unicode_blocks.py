@@ -34,11 +34,11 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def _read(words: list[str]) -> dict[str, Ranges]:
-    found: dict[str, Ranges] = {}
+    blocks: dict[str, Ranges] = {}
     for name, written in zip(words[::2], words[1::2], strict=True):
         first, _, last = written.partition("-")
-        found[name] = tuple(sorted(((int(first, 16), int(last, 16)), *_MORE.get(name, ()))))
-    return found
+        blocks[name] = tuple(sorted(((int(first, 16), int(last, 16)), *_MORE.get(name, ()))))
+    return blocks
 
 
 BLOCKS = _read(_WRITTEN.split())

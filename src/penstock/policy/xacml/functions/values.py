@@ -39,20 +39,20 @@ _MAX_NANOS = 10**9 * 366 * moments.DAY
 
 def _equalities(table: FunctionTable) -> None:
     for uri, data_type in DATA_TYPES.items():
-        both = (Type(uri), Type(uri))
+        pair = (Type(uri), Type(uri))
         if data_type.name.endswith("Duration"):
-            add(table, FUNCTION_3, f"{data_type.name}-equal", both, BOOLEAN, operator.eq)
-        add(table, FUNCTION_1, f"{data_type.name}-equal", both, BOOLEAN, operator.eq)
+            add(table, FUNCTION_3, f"{data_type.name}-equal", pair, BOOLEAN, operator.eq)
+        add(table, FUNCTION_1, f"{data_type.name}-equal", pair, BOOLEAN, operator.eq)
     del table[FUNCTION_1 + "xpathExpression-equal"], table[FUNCTION_1 + "ipAddress-equal"]
     del table[FUNCTION_1 + "dnsName-equal"]
     add(table, FUNCTION_1, "double-equal", (DOUBLE, DOUBLE), BOOLEAN, _equal_doubles)
-    ignoring = lambda one, other: one.lower() == other.lower()  # noqa: E731
+    ignoring = lambda left, other: left.lower() == other.lower()  # noqa: E731
     add(table, FUNCTION_3, "string-equal-ignore-case", (STRING, STRING), BOOLEAN, ignoring)
 
 
-def _equal_doubles(one: float, other: float) -> bool:
-    """As in the value space of XML Schema, NaN is equal to itself."""
-    return one == other or (math.isnan(one) and math.isnan(other))
+def _equal_doubles(left: float, other: float) -> bool:
+    """Return whether two doubles are equal in the value space of XML Schema, where NaN is equal to itself."""
+    return left == other or (math.isnan(left) and math.isnan(other))
 
 
 def _orders(table: FunctionTable) -> None:
@@ -77,25 +77,25 @@ def _fitting(value: int) -> int:
     return value
 
 
-def _multiply(one: int, other: int) -> int:
-    return _fitting(one * other)
+def _multiply(left: int, other: int) -> int:
+    return _fitting(left * other)
 
 
-def _divide(one: int, other: int) -> int:
+def _divide(left: int, other: int) -> int:
     if not other:
         raise unprocessable("an integer is divided by zero")
-    quotient = abs(one) // abs(other)
-    return quotient if (one < 0) == (other < 0) else -quotient
+    quotient = abs(left) // abs(other)
+    return quotient if (left < 0) == (other < 0) else -quotient
 
 
-def _remainder(one: int, other: int) -> int:
-    return one - _divide(one, other) * other
+def _remainder(left: int, other: int) -> int:
+    return left - _divide(left, other) * other
 
 
-def _divide_doubles(one: float, other: float) -> float:
+def _divide_doubles(left: float, other: float) -> float:
     if not other:
         raise unprocessable("a double is divided by zero")
-    return one / other
+    return left / other
 
 
 def _round(value: float) -> float:
@@ -129,7 +129,7 @@ def _numbers(table: FunctionTable) -> None:
         ("double-multiply", DOUBLE, lambda *values: math.prod(values)),
     ):
         table[FUNCTION_1 + name] = XacmlFunction(FUNCTION_1 + name, (kind, kind), kind, apply, rest=kind)
-    add(table, FUNCTION_1, "integer-subtract", two, INTEGER, lambda one, other: _fitting(one - other))
+    add(table, FUNCTION_1, "integer-subtract", two, INTEGER, lambda left, other: _fitting(left - other))
     add(table, FUNCTION_1, "integer-divide", two, INTEGER, _divide)
     add(table, FUNCTION_1, "integer-mod", two, INTEGER, _remainder)
     add(table, FUNCTION_1, "integer-abs", (INTEGER,), INTEGER, abs)
@@ -252,7 +252,9 @@ def _times(table: FunctionTable) -> None:
 
 
 def _matching_mailbox(pattern: str, name: Spelled) -> bool:
-    """Return a whole mailbox, a domain, or a domain with a point before it: all below that (A.3.14)."""
+    """Return whether a mailbox matches a whole mailbox, a domain, or all below a domain with a leading point
+    (A.3.14).
+    """
     mailbox: Mailbox = name.key
     local, at, domain = pattern.rpartition("@")
     if at:
@@ -280,7 +282,7 @@ _CHARACTERS = 1024
 
 
 def _length(*arguments: Any) -> int:
-    return sum(len(one) for one in arguments if isinstance(one, str)) // _CHARACTERS
+    return sum(len(argument) for argument in arguments if isinstance(argument, str)) // _CHARACTERS
 
 
 def _metered(function: XacmlFunction) -> XacmlFunction:

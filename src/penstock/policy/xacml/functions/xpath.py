@@ -25,15 +25,15 @@ def _count(context: Context, expression: XPathExpression) -> int:
     return len(_nodes(context, expression))
 
 
-def _equal(context: Context, one: XPathExpression, other: XPathExpression) -> bool:
+def _equal(context: Context, expression: XPathExpression, other: XPathExpression) -> bool:
     """Return whether they have a node in common."""
-    keys = {key_of(node) for node in _nodes(context, one)}
+    keys = {key_of(node) for node in _nodes(context, expression)}
     return any(key_of(node) in keys for node in _nodes(context, other))
 
 
-def _match(context: Context, one: XPathExpression, other: XPathExpression) -> bool:
+def _match(context: Context, expression: XPathExpression, other: XPathExpression) -> bool:
     """Return whether a node of the second is one of the first, or below one."""
-    keys = {key_of(node) for node in _nodes(context, one)}
+    keys = {key_of(node) for node in _nodes(context, expression)}
     return any(is_at_or_below(node, keys) for node in _nodes(context, other))
 
 

@@ -134,7 +134,7 @@ def _fraction(digits: str | None) -> int:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the Gregorian calendar, also before it was made."""
+    """Return the days since 1970-01-01 in the proleptic Gregorian calendar."""
     year -= month <= 2
     century = year // 400
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -143,7 +143,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def date_of(days: int) -> tuple[int, int, int]:
-    """Year, month and day; the other way round."""
+    """Return year, month and day: the inverse of `days_of`."""
     days += 719468
     era, of_era = divmod(days, 146097)
     year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
@@ -161,7 +161,7 @@ def days_of_month(year: int, month: int) -> int:
 
 
 def add_months(moment: Moment, months: int) -> Moment:
-    """XML Schema 2, appendix E: a day that the month has not is its last."""
+    """Add months by XML Schema 2, appendix E: a day that the month does not have becomes its last."""
     days, rest = divmod(moment.local, DAY)
     year, month, day = date_of(days)
     year, month = divmod(year * 12 + month - 1 + months, 12)
@@ -170,10 +170,10 @@ def add_months(moment: Moment, months: int) -> Moment:
 
 
 def in_range(time: Moment, low: Moment, high: Moment) -> bool:
-    """Return whether a time is between two, which may have midnight between them; zones are the first's if they have
-    none.
+    """Return whether a time is between two, with midnight possibly between them; they have the zone of the first by
+    default.
     """
-    low, high = (Moment(one.local, time.zone if one.zone is None else one.zone) for one in (low, high))
+    low, high = (Moment(bound.local, time.zone if bound.zone is None else bound.zone) for bound in (low, high))
     return (time.instant - low.instant) % DAY <= (high.instant - low.instant) % DAY
 
 

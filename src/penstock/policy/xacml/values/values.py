@@ -1,4 +1,4 @@
-"""The data types of XACML (appendix A.2): how their values are written, and what they are here.
+"""The data types of XACML (appendix A.2): how their values are written, and their Python values.
 
 Each value is a Python value that can be a key, such that two values of one type are equal if Python's are: so bags are
 tuples, sets are made with dictionaries, and targets are found by value.
@@ -25,7 +25,7 @@ Bag = tuple[Value, ...]
 
 
 class Spelled:
-    """A value that is told as it was written (A.3.9), and equal to others by something else."""
+    """A value that is shown as it was written (A.3.9), and compared by a key."""
 
     __slots__ = ("key", "text")
 
@@ -44,7 +44,7 @@ class Spelled:
 
 
 class Mailbox(NamedTuple):
-    """What an rfc822Name is equal by: the part before `@` as it is, the domain in lower case."""
+    """The key of an rfc822Name: the part before `@` unchanged, the domain in lower case."""
 
     local: str
     domain: str
@@ -70,7 +70,7 @@ class Type(NamedTuple):
 
 
 class DataType(NamedTuple):
-    """How values of a type are read and written; `read` raises ValueError."""
+    """The functions that read and write values of a type; `read` raises ValueError."""
 
     name: str
     read: Callable[[str], Value]
@@ -127,13 +127,13 @@ def _read_boolean(text: str) -> bool:
 
 
 def _read_uri(text: str) -> str:
-    if any(each in text for each in ' \t\r\n<>"{}|\\^`'):
+    if any(character in text for character in ' \t\r\n<>"{}|\\^`'):
         raise ValueError(text)
     return text
 
 
 def _read_hex(text: str) -> bytes:
-    if any(each.isspace() for each in text):
+    if any(character.isspace() for character in text):
         raise ValueError(text)
     return bytes.fromhex(text)
 
@@ -147,7 +147,7 @@ def _read_base64(text: str) -> bytes:
 
 def _read_mailbox(text: str) -> Spelled:
     local, at, domain = text.rpartition("@")
-    if not at or not local or not domain or any(each.isspace() for each in text):
+    if not at or not local or not domain or any(character.isspace() for character in text):
         raise ValueError(text)
     return Spelled(text, Mailbox(local, domain.lower()))
 
@@ -201,17 +201,15 @@ SHORT_TYPES = {one.name: uri for uri, one in DATA_TYPES.items()}
 
 
 def type_named(uri: str) -> str:
-    """Return the data type of this identifier, which may be an earlier version's; raises `XacmlError` if it is not
-    known.
-    """
-    found = names.OLD_TYPES.get(uri, uri)
-    if found not in DATA_TYPES:
+    """Return the data type of an identifier, also of earlier versions; raises `XacmlError` if it is unknown."""
+    current = names.OLD_TYPES.get(uri, uri)
+    if current not in DATA_TYPES:
         raise XacmlError(f"`{uri}` is not a data type that is known here")
-    return found
+    return current
 
 
 def read_value(type_uri: str, text: str) -> Value:
-    """Return the value that a text is; raises `XacmlError`. White space around it counts in strings only, as in XML
+    """Read a value of a type from text; raises `XacmlError`. White space around it counts only in strings, as in XML
     Schema.
     """
     data_type = DATA_TYPES[type_uri]

@@ -37,7 +37,7 @@ def is_wanted(version: str, exact: str | None, earliest: str | None, latest: str
 
 
 def _fits(numbers: list[str], pattern: list[str]) -> bool:
-    """`*` is any one number; `+`, which is the last, any number and all that follow."""
+    """Return whether a version fits a pattern: `*` is any one number; a final `+` is any number and all that follow."""
     *first, last = pattern
     if len(numbers) < len(pattern) or (last != "+" and len(numbers) > len(pattern)):
         return False
@@ -45,7 +45,7 @@ def _fits(numbers: list[str], pattern: list[str]) -> bool:
 
 
 def _order(numbers: list[str], pattern: list[str]) -> int:
-    """Below, within or above a pattern: from a wild card on, anything is within."""
+    """Return whether a version is below, within or above a pattern: from a wildcard on, all are within."""
     for at, word in enumerate(pattern):
         if word in "*+":
             return 0

@@ -46,18 +46,18 @@ class _Found(NamedTuple):
 
 
 def read_x500(text: str) -> X500Name:
-    """Return the name that a text is; raises ValueError."""
+    """Read a name; raises ValueError."""
     relative: list[frozenset[Part]] = []
     parts: list[Part] = []
     at = 0
     while at < len(text):
-        found = _next(text, at)
-        parts.append(found.part)
-        at = found.end
-        if found.separator != "+":
+        step = _next(text, at)
+        parts.append(step.part)
+        at = step.end
+        if step.separator != "+":
             relative.append(frozenset(parts))
             parts = []
-        if found.separator and at >= len(text):
+        if step.separator and at >= len(text):
             raise ValueError(text)
     return X500Name(tuple(relative), text)
 

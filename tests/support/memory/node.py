@@ -1,6 +1,6 @@
 """A node joined to clients without a socket: packets in, packets out, and time goes on only when it is told to.
 
-    joined = Joined()
+    joined = MemoryNode()
     ann = joined.connect("ann")
     ann.subscribe("a/+", qos=1)
     joined.connect("bob").publish("a/b", b"hi", qos=1)
@@ -52,7 +52,7 @@ DOOR = Door("here", "test/0", True)
 class Client(Transport):
     """A client's end of one connection, and what carries the node's bytes to it."""
 
-    def __init__(self, joined: "Joined", version: int) -> None:
+    def __init__(self, joined: "MemoryNode", version: int) -> None:
         self.joined = joined
         self.version = version
         self.inbox: list[Packet] = []
@@ -182,7 +182,7 @@ def _answers(packet: Packet) -> Iterator[Packet]:
         yield Pubcomp(packet.packet_id)
 
 
-class Joined:
+class MemoryNode:
     """The node, its clock, and the turns that a server would take."""
 
     def __init__(
