@@ -42,7 +42,6 @@ def parser() -> argparse.ArgumentParser:
         "--longest", type=count_argument, metavar="N", help="edges of the longest path (default: as the domain)"
     )
     parser.add_argument("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
-    parser.add_argument("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
     parser.add_argument(
         "--half-life",
         type=duration_argument,
