@@ -53,7 +53,7 @@ class Process:
 
     def cpu_seconds(self) -> float:
         """Processor time so far, user and system, of all threads and children."""
-        return sum(_cpu_clock(each.pid) for each in self._family())
+        return sum(_cpu_clock(process.pid) for process in self._family())
 
     def own_cpu_seconds(self) -> float:
         """The same without children, for brokers that have none: read in microseconds, where looking for children takes
@@ -65,7 +65,7 @@ class Process:
 
     def rss(self) -> int:
         """Resident memory in bytes."""
-        return sum(int(each.memory_info().rss) for each in self._family())
+        return sum(int(process.memory_info().rss) for process in self._family())
 
     def wait_until_listening(self) -> None:
         """Return once the port accepts connections; raise BrokerError when it does not in time."""
@@ -89,9 +89,9 @@ class Process:
         if family:
             self._popen.terminate()
         _, alive = psutil.wait_procs(family, timeout=STOP_TIMEOUT)
-        for each in alive:
+        for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
+                process.kill()
         self._popen.wait()
 
     def _family(self) -> list[psutil.Process]:
@@ -204,20 +204,20 @@ FAMILIES = ("mosquitto", "penstock", "amqtt")
 
 def versions() -> dict[str, str]:
     """Each family's version, `missing` where it is not installed."""
-    found = {}
+    programs = {}
     for family in FAMILIES[1:]:
         try:
-            found[family] = importlib.metadata.version(family)
+            programs[family] = importlib.metadata.version(family)
         except importlib.metadata.PackageNotFoundError:
-            found[family] = "missing"
-    return {"mosquitto": _mosquitto_version(), **found}
+            programs[family] = "missing"
+    return {"mosquitto": _mosquitto_version(), **programs}
 
 
 def _mosquitto_version() -> str:
     program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
     try:
-        said = subprocess.run([program, "-h"], capture_output=True, text=True, timeout=10, check=False).stdout
+        help_text = subprocess.run([program, "-h"], capture_output=True, text=True, timeout=10, check=False).stdout
     except FileNotFoundError:
         return "missing"
-    version = re.search(r"version (\S+)", said)
+    version = re.search(r"version (\S+)", help_text)
     return version.group(1) if version else "unknown"

@@ -84,8 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = "\n".join(f"- {name}: {value}" for name, value in machine.items())
     (OUTPUT / "capsules.md").write_text(f"# Capsules on Spark\n\n{text}\n\n{about}\n")
     records = [{"way": way.name, "seconds": way.seconds, "processor": way.processor} for way in ways]
-    found = {"machine": machine, "rows": rows, "ways": records}
-    (OUTPUT / "capsules.json").write_text(json.dumps(found, indent=1) + "\n")
+    results = {"machine": machine, "rows": rows, "ways": records}
+    (OUTPUT / "capsules.json").write_text(json.dumps(results, indent=1) + "\n")
     counts = {way.count for way in ways}
     if len(counts) != 1:
         print(f"the ways do not give the same: { ({way.name: way.count for way in ways}) }", file=sys.stderr)
@@ -150,16 +150,16 @@ class Bench:
                 shutil.rmtree(to)
 
     def _plain(self, to: Path) -> None:
-        """What one would write without Penstock."""
+        """Compute the same in plain Spark, without Penstock."""
         files = [str(path) for path in sorted(self._bare[0].glob("compact/node=*/date=*/[0-9]*.parquet"))]
         events = self._spark.read.parquet(*files).filter(F.col("topic").startswith("plant/"))
-        said = F.from_json(F.decode("payload", "utf-8"), "temperature double")
-        rows = events.withColumn("said", said).withColumn("area", F.split("topic", "/")[1])
+        content = F.from_json(F.decode("payload", "utf-8"), "temperature double")
+        rows = events.withColumn("said", content).withColumn("area", F.split("topic", "/")[1])
         last = rows.agg(F.max("time")).collect()[0][0]
-        made = rows.groupBy(F.window("time", "60 seconds"), "area").agg(
+        windows = rows.groupBy(F.window("time", "60 seconds"), "area").agg(
             F.mean("said.temperature").alias("mean"), F.max("said.temperature").alias("peak"), F.count("*").alias("n")
         )
-        made.filter(F.col("window.end") <= F.lit(last)).write.parquet(str(to))
+        windows.filter(F.col("window.end") <= F.lit(last)).write.parquet(str(to))
 
     def _capsule(self, journal: Path, domain: Path) -> Callable[[Path], None]:
         policies = as_it_stands(domain, journal)
@@ -190,7 +190,7 @@ def table(ways: Sequence[Way], rows: int) -> str:
 
 def _reading(chance: random.Random, number: int, is_measured: bool) -> Publish:
     area, device = chance.randrange(AREAS), chance.randrange(DEVICES)
-    said = {
+    content = {
         "device": device,
         "temperature": round(chance.uniform(20.0, 100.0), 3) + 0.0005,
         "pressure": round(chance.uniform(0.5, 9.5), 4) + 0.00005,
@@ -201,7 +201,7 @@ def _reading(chance: random.Random, number: int, is_measured: bool) -> Publish:
     at = moment(NOON + number / PER_SECOND)
     quality = Quality(MetricValue(LIBRARY.key(name), value, at) for name, value in values)
     carried = Properties(user_properties=write_properties(quality, CLAIMED)) if is_measured else NO_PROPERTIES
-    return Publish(f"plant/{area}/{device}", json.dumps(said).encode(), properties=carried)
+    return Publish(f"plant/{area}/{device}", json.dumps(content).encode(), properties=carried)
 
 
 if __name__ == "__main__":

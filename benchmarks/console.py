@@ -31,19 +31,19 @@ from tests.support.processes.console import PEOPLE, browsing, console
 from tests.support.processes.node import LiveNode, passwords
 
 AIM = 0.05
-"""Of the processor time of the nodes without it."""
+"""Share of the nodes' processor time without the console."""
 READERS = 3
-"""Of each node's clients, who get what the first one publishes; one more asks for it and may not have it."""
+"""Share of each node's clients that receive what the first one publishes; one more subscribes and is denied."""
 PARTS = ("/", "/decisions")
 
 
 def domain(nodes: int, clients: int, ports: Sequence[int], admin: int) -> dict[str, Any]:
     """A tree of nodes, four below each."""
-    each = clients // nodes
+    per_node = clients // nodes
     listed = {
         f"c{node}-{at}": {"node": f"n{node}", "type": "outside" if at == READERS + 1 else "inside"}
         for node in range(nodes)
-        for at in range(each)
+        for at in range(per_node)
     }
     settings: dict[str, Any] = {
         f"n{node}": {"listen": f"127.0.0.1:{port}", "store": "memory", "sys_interval": 0, "log": {"level": "warning"}}
@@ -141,14 +141,14 @@ def measure(nodes: int, clients: int, decisions: float, seconds: float, rounds: 
     with running(nodes, clients) as (live, ports, folder):
         load = Load(ports, clients, decisions / (READERS + 1))
         load.start()
-        admin = next(one for one in live.addresses if one.startswith("http"))
+        admin = next(address for address in live.addresses if address.startswith("http"))
         node = psutil.Process(live.pid)
-        found: dict[str, Any] = {"without": [], **{part: [] for part in PARTS}, "console": [], "answers": []}
+        samples: dict[str, Any] = {"without": [], **{part: [] for part in PARTS}, "console": [], "answers": []}
         with console(admin, folder) as (address, pid), browsing() as browser:
             page_process = psutil.Process(pid)
             time.sleep(3)
             for _ in range(rounds):
-                found["without"].append(cost(node, seconds))
+                samples["without"].append(cost(node, seconds))
                 for part in PARTS:
                     page = browser.new_page()
                     page.goto(f"{address}/login")
@@ -158,23 +158,23 @@ def measure(nodes: int, clients: int, decisions: float, seconds: float, rounds: 
                     begin = time.monotonic()
                     page.goto(f"{address}{part}")
                     page.wait_for_selector(".pk-main")
-                    found["answers"].append(time.monotonic() - begin)
+                    samples["answers"].append(time.monotonic() - begin)
                     time.sleep(2)
                     times = page_process.cpu_times()
                     before = times.user + times.system
-                    found[part].append(cost(node, seconds))
+                    samples[part].append(cost(node, seconds))
                     times = page_process.cpu_times()
-                    found["console"].append((times.user + times.system - before) / seconds)
+                    samples["console"].append((times.user + times.system - before) / seconds)
                     begin = time.monotonic()
                     page.click("nav[aria-label=Parts] a:has-text('Trust')")
                     page.wait_for_url(f"{address}/trust")
                     page.wait_for_selector(".pk-main")
-                    found["answers"].append(time.monotonic() - begin)
+                    samples["answers"].append(time.monotonic() - begin)
                     page.close()
                     time.sleep(16)  # until the nodes know that nobody looks any more
         load.stop()
-        found["published"] = load.published
-        return found
+        samples["published"] = load.published
+        return samples
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -183,18 +183,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few nodes and short runs, to see that it works")
     options = parser.parse_args(arguments)
     size = (10, 100, 200.0, 2.0, 1) if options.quick else (200, 2_000, 5_000.0, 15.0, 3)
-    found = measure(*size)
-    without = median(found["without"])
+    times = measure(*size)
+    without = median(times["without"])
     print(json.dumps(describe(f"median of {size[4]}")))
     print(f"{size[0]} nodes, {size[1]} clients, {size[2]:g} decisions/s: {without:.1%} of a processor, nobody looks")
     for part in PARTS:
-        points, more = median(found[part]) - without, median(found[part]) / without - 1
-        said = f"{points:+.1%} of a processor, {more:+.1%} of what it was (aim {AIM:+.0%})"
-        print(f"  a page is open at {part:10} {median(found[part]):.1%}: {said}")
-    print(f"  the console's own process: {median(found['console']):.1%} of a processor")
-    print(f"  a part is there after {median(found['answers']):.2f} s, at worst {max(found['answers']):.2f} s")
+        points, more = median(times[part]) - without, median(times[part]) / without - 1
+        summary = f"{points:+.1%} of a processor, {more:+.1%} of what it was (aim {AIM:+.0%})"
+        print(f"  a page is open at {part:10} {median(times[part]):.1%}: {summary}")
+    print(f"  the console's own process: {median(times['console']):.1%} of a processor")
+    print(f"  a part is there after {median(times['answers']):.2f} s, at worst {max(times['answers']):.2f} s")
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    (OUTPUT / "console.json").write_text(json.dumps(found))
+    (OUTPUT / "console.json").write_text(json.dumps(times))
     return 0
 
 

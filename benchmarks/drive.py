@@ -27,10 +27,10 @@ from benchmarks.loads import Amount, IdleLoad, Load, MessageLoad, Publishes, Sec
 
 RUN_LIMIT = 120.0
 REST = 0.0005
-"""How long a subscriber's socket is left to fill before it is read, as a network card would: a wake-up for each
-packet would cost the generator, and through it the broker, more than the packet."""
+"""Seconds for which a subscriber's socket is left to fill before it is read, as a network card would: a wake-up for
+each packet would cost the generator, and through it the broker, more than the packet."""
 TICK = 0.00025
-"""How often a load with a rate sends what has become due."""
+"""Seconds between two sends of a load with a rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ class Measurement:
 
     def summary(self) -> str:
         """One line, to be watched while the benchmark runs."""
-        said = [f"{self.delivered:,} delivered", f"{self.lost:,} lost"]
+        parts = [f"{self.delivered:,} delivered", f"{self.lost:,} lost"]
         if self.cpu_per_message is not None:
-            said.append(f"{self.cpu_per_message * 1e6:.2f} us CPU each")
+            parts.append(f"{self.cpu_per_message * 1e6:.2f} us CPU each")
         if self.throughput is not None:
-            said.append(f"{self.throughput:,.0f}/s")
+            parts.append(f"{self.throughput:,.0f}/s")
         if self.generator_busy is not None:
-            said.append(f"generator {self.generator_busy:.0%}")
+            parts.append(f"generator {self.generator_busy:.0%}")
         if self.bytes_per_connection is not None:
-            said.append(f"{self.bytes_per_connection / 1024:.2f} KiB per connection")
-        return ", ".join(said)
+            parts.append(f"{self.bytes_per_connection / 1024:.2f} KiB per connection")
+        return ", ".join(parts)
 
 
 def measure(load: Load, process: Process) -> Measurement:
@@ -115,7 +115,7 @@ class Traffic:
         self._publishers = [
             Publisher(sock, poll, self._counts, load.qos, load.bursts(at)) for at, sock in enumerate(publishers)
         ]
-        self._links |= {each.sock.fileno(): each for each in self._publishers}
+        self._links |= {client.sock.fileno(): client for client in self._publishers}
         self._turn = 0
         self._written_off = 0
         self._seen = 0
@@ -220,7 +220,7 @@ class Traffic:
 
     def _drain(self) -> None:
         self._seen_at = perf_counter()
-        while self._on_the_way > 0 or any(each.unacknowledged for each in self._publishers):
+        while self._on_the_way > 0 or any(client.unacknowledged for client in self._publishers):
             before = self._counts.received
             self._serve(0.05)
             if before != self._counts.received:
@@ -247,7 +247,7 @@ def _measure_idle(load: IdleLoad, process: Process) -> Measurement:
 
 
 def _ping(socks: list[socket.socket]) -> int:
-    """How many of the connections answer a PINGREQ."""
+    """Return how many of the connections answer a PINGREQ."""
     held = 0
     for sock in socks:
         try:

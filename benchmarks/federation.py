@@ -103,7 +103,7 @@ def _drive(process: Process, ports: Sequence[int], keys: dict[str, SigningKey], 
     reader = Client(ports[1], "reader", _token(keys["b2"], "b2", "reader"))
     reader.sock.sendall(encode(Subscribe(1, (SubscriptionRequest("plant/#", 0),)), 5))
     writer = Client(ports[0], "writer", _token(keys["b1"], "b1", "writer"))
-    one = len(encode(Publish("plant/0", PAYLOAD), 5))
+    packet_bytes = len(encode(Publish("plant/0", PAYLOAD), 5))
     state = {"bytes": 0, "ends": False}
 
     def read() -> None:
@@ -131,7 +131,7 @@ def _drive(process: Process, ports: Sequence[int], keys: dict[str, SigningKey], 
         return BURST
 
     deadline = time.monotonic() + 20
-    while state["bytes"] < 100 * one:  # the link is up, and what is wanted is known beyond it
+    while state["bytes"] < 100 * packet_bytes:  # the link is up, and what is wanted is known beyond it
         if time.monotonic() > deadline:
             raise SystemExit("nothing arrives")
         sent += burst()
@@ -140,13 +140,13 @@ def _drive(process: Process, ports: Sequence[int], keys: dict[str, SigningKey], 
     begin, began, sent, pace = state["bytes"], process.cpu_seconds(), 0, BURST if qos else WINDOW
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
-        if sent - (state["bytes"] - begin) // one < pace:
+        if sent - (state["bytes"] - begin) // packet_bytes < pace:
             sent += burst()
         else:
             time.sleep(0.0002)
-    while (state["bytes"] - begin) // one < sent and time.monotonic() < ends + 10:
+    while (state["bytes"] - begin) // packet_bytes < sent and time.monotonic() < ends + 10:
         time.sleep(0.005)
-    got = (state["bytes"] - begin) // one
+    got = (state["bytes"] - begin) // packet_bytes
     state["ends"] = True
     if got < sent:
         raise SystemExit(f"`{sent - got}` of `{sent}` messages have not arrived")
@@ -164,16 +164,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = ["| QoS | " + " | ".join(f"{kind} us/msg" for kind in kinds) + " | ratios to the first | aim |"]
     lines.append("| --- " * (len(kinds) + 3) + "|")
     for qos in (0, 1):
-        found: dict[str, list[float]] = {kind: [] for kind in kinds}
+        by_kind: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(repeats):
             for kind in kinds:
                 with tempfile.TemporaryDirectory() as folder:
-                    found[kind].append(run(kind, qos, seconds, Path(folder)))
-        first = found[kinds[0]]
+                    by_kind[kind].append(run(kind, qos, seconds, Path(folder)))
+        first = by_kind[kinds[0]]
         ratios = {
-            kind: median(cost / base for cost, base in zip(costs, first, strict=True)) for kind, costs in found.items()
+            kind: median(cost / base for cost, base in zip(costs, first, strict=True))
+            for kind, costs in by_kind.items()
         }
-        figures = " | ".join(f"{median(found[kind]) * 1e6:.2f}" for kind in kinds)
+        figures = " | ".join(f"{median(by_kind[kind]) * 1e6:.2f}" for kind in kinds)
         shown = ", ".join(f"{kind} {ratios[kind]:.2f}" for kind in kinds[1:])
         is_met = all(ratio <= AIM for ratio in ratios.values())
         lines.append(f"| {qos} | {figures} | {shown} | <= {AIM}: {'met' if is_met else 'not met'} |")

@@ -48,13 +48,13 @@ def connect(client_id: str, *, clean: bool, keepalive: int) -> bytes:
 
 def subscribe(packet_id: int, filters: Sequence[str], qos: int) -> bytes:
     """A SUBSCRIBE for all `filters` at one QoS."""
-    body = struct.pack(">H", packet_id) + b"".join(text(each) + bytes((qos,)) for each in filters)
+    body = struct.pack(">H", packet_id) + b"".join(text(filter) + bytes((qos,)) for filter in filters)
     return b"\x82" + varint(len(body)) + body
 
 
 @dataclass(frozen=True, slots=True)
 class PublishLayout:
-    """Where things stand in the PUBLISH packets of one load, which are all of one size."""
+    """The positions of fields in the PUBLISH packets of one load, which are all of one size."""
 
     topic_size: int
     payload_size: int
@@ -77,12 +77,12 @@ class PublishLayout:
 
     @property
     def stamp_at(self) -> int:
-        """Where the payload, and with it the time stamp, begins."""
+        """Return the position of the payload, and with it of the time stamp."""
         return self.size - self.payload_size
 
     @property
     def packet_id_at(self) -> int:
-        """Where the packet id stands when `qos` is not 0."""
+        """Return the position of the packet id when `qos` is not 0."""
         return self.stamp_at - 2
 
     def head(self, topic: str, packet_id: int) -> bytes:

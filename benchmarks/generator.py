@@ -33,7 +33,7 @@ class LoadError(Exception):
 
 
 class Counts:
-    """What has been sent and received so far, and the latencies since the last `forget`."""
+    """The counts of what has been sent and received so far, and the latencies since the last `forget`."""
 
     def __init__(self) -> None:
         self.published = 0
@@ -56,7 +56,7 @@ class Link:
 
     @property
     def blocked(self) -> bool:
-        """Whether bytes wait for the socket to become writable."""
+        """Return whether bytes wait for the socket to become writable."""
         return bool(self._pending)
 
     def send(self, data: bytes) -> None:
@@ -106,7 +106,7 @@ class Publisher(Link):
 
     @property
     def ready(self) -> bool:
-        """Whether the next burst may be sent."""
+        """Return whether the next burst may be sent."""
         room = self._burst_size * (len(self._bursts) - 1)
         return not self.blocked and self.unacknowledged <= room
 
@@ -167,7 +167,7 @@ class Subscriber(Link):
             self._kept = end
 
     def _receive(self) -> tuple[int, float]:
-        """Where the received bytes now end in the buffer, and when the last of them arrived."""
+        """Return the end of the received bytes in the buffer, and when the last of them arrived."""
         size, ancillary, _, _ = self.sock.recvmsg_into((self._view[self._kept :],), ANCILLARY_SIZE)
         if not size:
             raise LoadError("the broker closed a subscriber's connection")
@@ -181,9 +181,9 @@ class Subscriber(Link):
         counts = self._counts
         counts.received += count
         if self._layout.qos:
-            found = list(self._fields.iter_unpack(packets))
-            counts.latencies.extend([arrived - stamp for _, stamp in found])
-            self.send(_acknowledge(frames.PUBACK, [packet_id for packet_id, _ in found]))
+            fields = list(self._fields.iter_unpack(packets))
+            counts.latencies.extend([arrived - stamp for _, stamp in fields])
+            self.send(_acknowledge(frames.PUBACK, [packet_id for packet_id, _ in fields]))
         else:
             counts.latencies.extend([arrived - stamp for (stamp,) in self._fields.iter_unpack(packets)])
 

@@ -51,7 +51,7 @@ HOTTER = 60.0
 """The subject may have readings from so many degrees on, of all areas but the last: nearly half of all."""
 NOON = 1_767_268_800.0
 RECORDED = tuple(name for name in VIEW if name not in ("subject", "part", NOT_BEFORE, UNTIL))
-"""What is the same in a subject's view and in what was recorded."""
+"""The columns that are the same in a subject's view and in the journal."""
 TYPED_AIM, TEXT_AIM, POLICIES_AIM = 1.0, 0.75, 1.5
 _SCHEMA = {
     "area": "int",
@@ -158,14 +158,14 @@ class Bench:
         seq = 0
         for first in range(0, self._rows, SEGMENT_ROWS):
             count = min(SEGMENT_ROWS, self._rows - first)
-            said: dict[str, list[bytes]] = {}
+            payloads: dict[str, list[bytes]] = {}
             for at in range(count):
                 reading = _reading(random_, first + at)
-                said.setdefault(reading.topic.rpartition("/")[2], []).append(encode(reading, 4))
+                payloads.setdefault(reading.topic.rpartition("/")[2], []).append(encode(reading, 4))
             time_ = NOON + first / 1000
             segment = Segment(journal, "main", "plant", seq, time_)
             seq = segment.revision(seq, time_, revision.digest)
-            for device, packets in said.items():
+            for device, packets in payloads.items():
                 source = Source(f"device-{device}", "device", "device", "field", None, 4, 4)
                 seq = segment.write(seq, Rows.of(packets, _NOTE, source, time_))
             segment.seal()
@@ -189,13 +189,13 @@ class Bench:
 
     def with_policies(self) -> list[Way]:
         """Subjects with ever more rights and conditions, of which the same few concern what was recorded."""
-        found = []
+        runs = []
         for count in POLICIES:
             rights, where = policies(count)
             content: dict[str, object] = {"content": [{"topics": "plant/#", "format": "json", "schema": _SCHEMA}]}
             path = self._domain(f"policies-{count}", content, where, rights)
-            found.append(Way(f"{count:,}", self._govern(self._typed[0], path)))
-        return found
+            runs.append(Way(f"{count:,}", self._govern(self._typed[0], path)))
+        return runs
 
     def measure(self, ways: list[Way], repeats: int) -> None:
         """In turns; once before, without being counted: Java gets faster."""
@@ -233,7 +233,7 @@ class Bench:
 
 
 def policies(count: int) -> tuple[str, dict[str, str]]:
-    """So many rights and conditions for the subject, half and half; ten of them are about what was recorded."""
+    """Return that many rights and conditions for the subject, half and half; ten of them are about recorded events."""
     rights = [f"topic read plant/{area}/#" for area in range(AREAS - 1)]
     where = {"plant/#": f"temperature >= {HOTTER}"}
     for number in range(count - len(rights) - len(where)):
@@ -246,7 +246,7 @@ def policies(count: int) -> tuple[str, dict[str, str]]:
 
 def _reading(random_: random.Random, number: int) -> Publish:
     area, device = random_.randrange(AREAS), random_.randrange(DEVICES)
-    said = {
+    payloads = {
         "area": area,
         "device": device,
         "temperature": round(random_.uniform(20.0, 100.0), 3) + 0.0005,
@@ -254,11 +254,11 @@ def _reading(random_: random.Random, number: int) -> Publish:
         "state": random_.choice(("running", "idle", "failed")),
         "note": f"reading {number:08d} of the shift",
     }
-    return Publish(f"plant/{area}/{device}", json.dumps(said).encode())
+    return Publish(f"plant/{area}/{device}", json.dumps(payloads).encode())
 
 
 def _by_udf(events: DataFrame) -> DataFrame:
-    """What one would write without Penstock: a Python function for each row."""
+    """Compute the same with a Python function for each row, without Penstock."""
 
     def may(topic: str, payload: bytearray) -> bool:
         area = topic.split("/")[1]
@@ -283,7 +283,7 @@ def _by_duckdb(connection: duckdb.DuckDBPyConnection, files: list[str], to: Path
 
 
 def processor_time() -> float:
-    """Of this process and all that it has started."""
+    """Return the memory of this process and all its children."""
     total = 0.0
     me = psutil.Process()
     for process in (me, *me.children(recursive=True)):
@@ -316,7 +316,7 @@ def table(ways: Sequence[Way], rows: int) -> str:
 
 
 def policies_table(ways: Sequence[Way], rows: int) -> str:
-    """What more policies cost."""
+    """Measure the cost of more policies."""
     first = statistics.median(ways[0].seconds)
     spent = statistics.median(ways[0].processor)
     head = "| policies for the subject | rows/s | time, of the first | processor s | of the first | aim |"

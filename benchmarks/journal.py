@@ -52,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = 0
     try:
         for load in loads:
-            run_interleaved([each for each in trials if each.row.load == load.name], repeats)
+            run_interleaved([trial for trial in trials if trial.row.load == load.name], repeats)
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)
         code = 130
-    rows = [each.row for each in trials if each.row.runs or each.row.notes]
+    rows = [trial.row for trial in trials if trial.row.runs or trial.row.notes]
     text = table(rows)
     print(f"\n{text}")
     _write(rows, text, describe(f"{repeats}{' quick' if options.quick else ''}"))
@@ -76,7 +76,7 @@ def table(rows: Sequence[Row]) -> str:
     lines = ["| load | without us/msg | with us/msg | ratio | without msg/s | with msg/s | aim |"]
     lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for load in dict.fromkeys(row.load for row in rows):
-        without, with_ = [next(row for row in rows if row.load == load and row.broker is one) for one in _SIDES]
+        without, with_ = [next(row for row in rows if row.load == load and row.broker is side) for side in _SIDES]
         cost, more = without.median(CPU.value), with_.median(CPU.value)
         if not cost or not more:
             lines.append(f"| {load} | not measured: {'; '.join(without.notes + with_.notes)} |||||")

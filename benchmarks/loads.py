@@ -62,7 +62,7 @@ class MessageLoad:
         return PublishLayout(len(self.topics[0]), PAYLOAD_SIZE, self.qos)
 
     def bursts(self, publisher: int) -> list[tuple[bytes, ...]]:
-        """What one publisher sends, over and over: its share of the topics, a burst at a time."""
+        """The publications of one publisher, repeated: its share of the topics, a burst at a time."""
         layout = self.layout
         starts = range(publisher * self.burst, len(self.topics), self.publishers * self.burst)
         own = [self.topics[start : start + self.burst] for start in starts]
@@ -149,14 +149,14 @@ def _fan_out(subscribers: int = 1000) -> MessageLoad:
 
 
 def _many_topics(name: str, title: str, warm_up: Publishes) -> MessageLoad:
-    every = [
+    all_loads = [
         f"plant/s{site}/a{area}/d{device:02}/m{metric}"
         for site in range(10)
         for area in range(10)
         for device in range(100)
         for metric in range(10)
     ]
-    random.Random(7).shuffle(every)
+    random.Random(7).shuffle(all_loads)
     sites = tuple((f"plant/s{site}/#",) for site in range(10))
     areas = tuple((f"plant/+/a{area}/+/+",) for area in range(10))
     metrics = tuple(tuple(f"plant/+/+/d{device:02}/m{metric}" for device in range(100)) for metric in range(10))
@@ -166,12 +166,12 @@ def _many_topics(name: str, title: str, warm_up: Publishes) -> MessageLoad:
         brokers=VOLATILE,
         publishers=4,
         filters=(*sites, *areas, *metrics),
-        topics=tuple(every),
+        topics=tuple(all_loads),
         copies=3,
         burst=100,
         window=2400,
         warm_up=warm_up,
-        measured=Publishes(len(every)),
+        measured=Publishes(len(all_loads)),
     )
 
 
@@ -217,8 +217,8 @@ def shortened(load: Load) -> Load:
 def selected(names: Sequence[str]) -> tuple[Load, ...]:
     """The loads of these names; all of them for none."""
     loads = all_loads()
-    known = {load.name for load in loads}
+    known_names = {load.name for load in loads}
     for name in names:
-        if name not in known:
+        if name not in known_names:
             raise ValueError(f"no load `{name}`: there are {', '.join(load.name for load in loads)}")
     return tuple(load for load in loads if not names or load.name in names)

@@ -1,4 +1,4 @@
-"""What every benchmark asks of the machine and says about it."""
+"""The machine that a benchmark runs on, and its description."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def describe(repeats: str) -> dict[str, str]:
-    """Where and of what the figures are."""
+    """Describe the machine and the versions of the figures."""
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "system": f"{platform.platform()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-        "load average at the start": " ".join(f"{each:.2f}" for each in os.getloadavg()),
+        "load average at the start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "commit": _commit(),
         "repeats": repeats,
         **versions(),
@@ -46,7 +46,7 @@ def describe(repeats: str) -> dict[str, str]:
 
 
 def _commit() -> str:
-    """What was measured: the commit, and whether files differ from it. Empty outside a repository."""
+    """Return the measured commit, and whether files differ from it. Empty outside a repository."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout.strip()

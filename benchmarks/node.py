@@ -23,7 +23,7 @@ GENERATOR_LIMIT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is run again and again for one row."""
+    """The repeated measurement of one row."""
 
     row: Row
     load: Load
@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     trials = [trial for load in loads for trial in _trials(load, options)]
     try:
         for load in loads:
-            run_interleaved([each for each in trials if each.row.load == load.name], options.repeats)
+            run_interleaved([trial for trial in trials if trial.row.load == load.name], options.repeats)
         code = 0
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)
         code = 130
-    rows = [each.row for each in trials if each.row.runs or each.row.notes]
+    rows = [trial.row for trial in trials if trial.row.runs or trial.row.notes]
     print(f"\n{report.table(rows)}\n\n{report.legend(rows)}")
     for path in report.write(rows, machine, OUTPUT):
         print(f"written: {path}")
@@ -71,15 +71,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _listed(value: str) -> list[str]:
-    return [each.strip() for each in value.split(",") if each.strip()]
+    return [trial.strip() for trial in value.split(",") if trial.strip()]
 
 
 def _check_installed(families: Sequence[str]) -> None:
-    found = versions()
+    installed = versions()
     for name in families:
-        if name not in found:
+        if name not in installed:
             raise ValueError(f"no broker `{name}`: there are {', '.join(FAMILIES)}")
-        if found[name] == "missing":
+        if installed[name] == "missing":
             raise ValueError(f"`{name}` is not installed: install it, or leave it out with --brokers")
 
 
@@ -98,7 +98,7 @@ def _trials(load: Load, options: argparse.Namespace) -> list[Trial]:
 
 def run_interleaved(trials: Sequence[Trial], repeats: int) -> None:
     """Each trial once, then each again: what disturbs the machine for a while disturbs all of them."""
-    able = [each for each in trials if not each.row.notes]
+    able = [trial for trial in trials if not trial.row.notes]
     for repeat in range(repeats):
         at = repeat % len(able) if able else 0
         for trial in able[at:] + able[:at]:

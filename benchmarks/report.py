@@ -28,13 +28,13 @@ class Row:
 
     def median(self, value: Callable[[Measurement], float | None]) -> float | None:
         """The median of one figure over the runs that have it."""
-        found = [each for each in map(value, self.runs) if each is not None]
-        return median(found) if found else None
+        values = [value_ for value_ in map(value, self.runs) if value_ is not None]
+        return median(values) if values else None
 
     @property
     def lost(self) -> int | None:
         """The most that any run lost."""
-        return max((each.lost for each in self.runs), default=None)
+        return max((value_.lost for value_ in self.runs), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What issue 2 asks of penstock under one load: at most `limit`, of Mosquitto's figure or as it stands."""
+    """An aim of issue 2 for penstock under one load: at most `limit`, absolute or relative to Mosquitto's figure."""
 
     load: str
     figure: Figure
@@ -121,7 +121,7 @@ def _cell(row: Row, figure: Figure, reference: Row | None) -> str:
 
 
 def _reference(row: Row, rows: Sequence[Row]) -> Row | None:
-    return next((each for each in rows if each.load == row.load and each.broker.name == REFERENCE), None)
+    return next((value_ for value_ in rows if value_.load == row.load and value_.broker.name == REFERENCE), None)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -140,7 +140,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def legend(rows: Sequence[Row]) -> str:
-    """What each load and broker of the table is, and what went wrong."""
+    """Describe each load and broker of the table, and the problems."""
     titles = {f"{row.load}{'*' if row.reduced else ''}": row.title for row in rows}
     brokers = {row.broker.name: row.broker.title for row in rows}
     lines = [f"- {name}: {title}" for name, title in {**titles, **brokers}.items()]

@@ -55,10 +55,10 @@ def figures(rounds: int, times: int) -> list[Figure]:
     first = issue(_claims("t"), keys["b1"])
     ids = count()
 
-    def measured(what: str, action: Callable[[], object]) -> Figure:
-        return Figure(what, median(_cost(action, times) for _ in range(rounds)) * 1e6)
+    def measured(title: str, action: Callable[[], object]) -> Figure:
+        return Figure(title, median(_cost(action, times) for _ in range(rounds)) * 1e6)
 
-    found = [
+    figures = [
         measured("make the claims and sign as issuer", lambda: issue(_claims(f"t{next(ids)}"), keys["b1"])),
         measured("add a signature", lambda: sign(first, "b2", keys["b2"])),
         measured("a signature, the cryptography alone", lambda: keys["b1"].sign(first.text)),
@@ -68,16 +68,16 @@ def figures(rounds: int, times: int) -> list[Figure]:
         size = f"{signers} {'signature' if signers == 1 else 'signatures'}, {len(token.text)} bytes"
         verifier = Verifier(key_set, HERE)
         verifier.verify(token.text, NOW)
-        found += [
+        figures += [
             measured(f"read a token ({size})", _reading(token)),
             measured(f"read and verify it for the first time ({size})", _verifying(token, key_set)),
             measured(f"verify it again, by its bytes ({size})", _again(verifier, token)),
             measured(f"verify it again, by its digest ({size})", _named(verifier, token)),
         ]
-    found.append(
+    figures.append(
         measured("ask a token of 10 filters for a topic", lambda: may_publish(first, "plant/hall/9/pump/speed"))
     )
-    return found
+    return figures
 
 
 def table(rows: Sequence[Figure]) -> str:

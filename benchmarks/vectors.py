@@ -21,7 +21,7 @@ from penstock.engine.trust.announcements import Said, Told
 from penstock.policy.trust.vectors import TrustTable, Update
 
 SIZES = (6, 12, 25, 50, 100)
-LONGEST = 8
+MAX_LENGTH = 8
 """Edges of the paths looked at in large networks, where the first column has all."""
 
 
@@ -92,8 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for nodes in SIZES[:3] if options.quick else SIZES:
-        for longest in (None, LONGEST):
-            if (longest is None and nodes > 25) or (longest is not None and nodes <= LONGEST):
+        for longest in (None, MAX_LENGTH):
+            if (longest is None and nodes > 25) or (longest is not None and nodes <= MAX_LENGTH):
                 continue
             begin, after = run(nodes, longest, seed=1)
             shown = f"{begin.messages / nodes:.0f} | {begin.bytes / nodes / 1000:.1f} | {begin.seconds:.2f}"

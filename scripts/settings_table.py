@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from penstock.domain import (
     ClientSettings,
     ForeignSettings,
-    Limits,
+    LimitSettings,
     LinkSettings,
     LinkTls,
     Listener,
@@ -30,11 +30,11 @@ from penstock.domain.schema.admin import AdminSettings
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.capsules import (
     AggregateSettings,
-    CapsuleInput,
+    CapsuleInputSettings,
     CapsuleOperation,
-    CapsuleOutput,
+    CapsuleOutputSettings,
     CapsuleSettings,
-    CapsuleWindow,
+    CapsuleWindowSettings,
     FuseSettings,
     InferenceRule,
 )
@@ -44,26 +44,25 @@ from penstock.domain.schema.domain import JournalSettings
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import (
     AssertionSettings,
+    BrokeringRule,
     BrokeringSettings,
-    Edge,
+    EdgeSettings,
     MonitorSettings,
+    NodeSide,
     OutputSettings,
     ProtocolSettings,
-    Rule,
-    Side,
 )
-from penstock.domain.schema.statements import ApplySettings, GrantSettings, PolicyFile, StatementSettings
+from penstock.domain.schema.statements import ApplySettings, PolicyFile, PolicyGrantSettings, StatementSettings
 from penstock.domain.schema.tests import (
-    Advertised,
+    AdvertiseStep,
+    ExpectedMessage,
     ExpectedVerdict,
-    Message,
-    Publication,
-    SetPolicy,
-    Step,
-    Subscription,
+    PolicyTestStep,
+    PublishStep,
+    SetPolicyStep,
+    SubscribeStep,
 )
-from penstock.domain.schema.tokens import GrantSettings as TokenGrant
-from penstock.domain.schema.tokens import NeighbourSettings, TokenSettings
+from penstock.domain.schema.tokens import NeighbourSettings, TokenGrantSettings, TokenSettings
 from penstock.domain.schema.trust import (
     BeginSettings,
     EvidenceSettings,
@@ -71,7 +70,7 @@ from penstock.domain.schema.trust import (
     FeedbackSettings,
     GroupSecret,
     NodeTrust,
-    Rate,
+    RateStep,
     ShownToken,
     TrustGroupSettings,
     TrustSettings,
@@ -84,7 +83,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("nodes.NAME.listen", Listener),
     ("nodes.NAME.listen.tls", Tls),
     ("nodes.NAME.log", Log),
-    ("nodes.NAME.limits", Limits),
+    ("nodes.NAME.limits", LimitSettings),
 )
 DOMAIN_PAGE = _DOCS / "domain.md"
 DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -96,10 +95,10 @@ DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("clients.NAME.advertises", AdvertisementSettings),
     ("content", ContentRule),
     ("brokering", BrokeringSettings),
-    ("brokering.allow", Rule),
+    ("brokering.allow", BrokeringRule),
     ("monitors.NAME", MonitorSettings),
-    ("monitors.NAME.on", Side),
-    ("monitors.NAME.states.STATE.FILTER", Edge),
+    ("monitors.NAME.on", NodeSide),
+    ("monitors.NAME.states.STATE.FILTER", EdgeSettings),
     ("monitors.NAME.states.STATE.FILTER.emit", OutputSettings),
     ("protocols.NAME", ProtocolSettings),
     ("assertions", AssertionSettings),
@@ -111,15 +110,15 @@ DOMAIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 )
 TEST_PAGE = _DOCS / "testing-policies.md"
 TEST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("tests.TITLE.steps", Step),
-    ("tests.TITLE.steps.publish", Publication),
-    ("tests.TITLE.steps.subscribe", Subscription),
-    ("tests.TITLE.steps.advertise", Advertised),
-    ("tests.TITLE.steps.set_policy", SetPolicy),
-    ("tests.TITLE.steps.expect", Message),
+    ("tests.TITLE.steps", PolicyTestStep),
+    ("tests.TITLE.steps.publish", PublishStep),
+    ("tests.TITLE.steps.subscribe", SubscribeStep),
+    ("tests.TITLE.steps.advertise", AdvertiseStep),
+    ("tests.TITLE.steps.set_policy", SetPolicyStep),
+    ("tests.TITLE.steps.expect", ExpectedMessage),
     ("tests.TITLE.steps.verdicts", ExpectedVerdict),
     ("tests.TITLE.steps.show", ShownToken),
-    ("tests.TITLE.steps.rate", Rate),
+    ("tests.TITLE.steps.rate", RateStep),
     ("tests.TITLE.steps.ratings", ExpectedRating),
 )
 JOURNAL_PAGE = _DOCS / "journal.md"
@@ -139,12 +138,12 @@ STATEMENTS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("statements", StatementSettings),
     ("statements.files", PolicyFile),
     ("statements.apply", ApplySettings),
-    ("statements.grants", GrantSettings),
+    ("statements.grants", PolicyGrantSettings),
 )
 TOKEN_PAGE = _DOCS / "tokens.md"
 TOKEN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("tokens", TokenSettings),
-    ("tokens.grants", TokenGrant),
+    ("tokens.grants", TokenGrantSettings),
     ("tokens.neighbours", NeighbourSettings),
 )
 RATINGS_PAGE = _DOCS / "trust.md"
@@ -158,13 +157,13 @@ RATINGS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 CAPSULES_PAGE = _DOCS / "capsules.md"
 CAPSULES_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("capsules.NAME", CapsuleSettings),
-    ("capsules.NAME.input", CapsuleInput),
-    ("capsules.NAME.window", CapsuleWindow),
+    ("capsules.NAME.input", CapsuleInputSettings),
+    ("capsules.NAME.window", CapsuleWindowSettings),
     ("capsules.NAME.operations", CapsuleOperation),
     ("capsules.NAME.operations.aggregate", AggregateSettings),
     ("capsules.NAME.operations.fuse", FuseSettings),
     ("capsules.NAME.operations.infer", InferenceRule),
-    ("capsules.NAME.output", CapsuleOutput),
+    ("capsules.NAME.output", CapsuleOutputSettings),
 )
 ADMIN_PAGE = _DOCS / "admin-api.md"
 ADMIN_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (("admin", AdminSettings),)
@@ -198,7 +197,7 @@ _BLOCK = re.compile(r"(<!-- settings of (\S+) -->\n).*?(<!-- end -->)", re.DOTAL
 def with_tables(page: str) -> str:
     """The page with the table of each marked block as the models say it today."""
     models = {path: model for _, tables in PAGES for path, model in tables}
-    return _BLOCK.sub(lambda found: f"{found[1]}{table(models[found[2]])}{found[3]}", page)
+    return _BLOCK.sub(lambda match: f"{match[1]}{table(models[match[2]])}{match[3]}", page)
 
 
 def table(model: type[BaseModel]) -> str:
@@ -243,7 +242,7 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return tuple(one.value for one in annotation)
+        return tuple(member.value for member in annotation)
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(choice for part in get_args(annotation) for choice in _choices(part))
     return ()

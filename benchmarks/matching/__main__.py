@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.matching", description=__doc__)
-    names = [each.name for each in WORKLOADS]
+    names = [workload.name for workload in WORKLOADS]
     parser.add_argument("--workloads", nargs="+", choices=names, default=names, help="which (default: all)")
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of subscriptions (default: up to 100,000)")
     parser.add_argument(
@@ -54,9 +54,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _planned(options: argparse.Namespace) -> list[tuple[Workload, Sequence[int]]]:
-    chosen = [each for each in WORKLOADS if each.name in options.workloads]
-    usual = [SIZES if each is WORKLOADS[0] else OTHER_SIZES for each in chosen]
-    counts = [options.sizes or (QUICK_SIZES if options.quick else each) for each in usual]
+    chosen = [workload for workload in WORKLOADS if workload.name in options.workloads]
+    usual = [SIZES if workload is WORKLOADS[0] else OTHER_SIZES for workload in chosen]
+    counts = [options.sizes or (QUICK_SIZES if options.quick else workload) for workload in usual]
     return list(zip(chosen, counts, strict=True))
 
 

@@ -26,8 +26,8 @@ class Counting:
                 else:
                     orders[attribute, operator].append((constant, number))
         self._sorted = {
-            each: ([constant for constant, _ in sorted(pairs)], [number for _, number in sorted(pairs)])
-            for each, pairs in orders.items()
+            operator: ([constant for constant, _ in sorted(pairs)], [number for _, number in sorted(pairs)])
+            for operator, pairs in orders.items()
         }
 
     def match(self, content: Content) -> list[int]:
@@ -39,18 +39,18 @@ class Counting:
             if attribute in self._equal:
                 counts.update(self._equal[attribute].get(value, ()))
             counts.update(self._satisfied(attribute, value))
-        wanted = self._wanted
-        return [number for number, count in counts.items() if count == wanted[number]]
+        needed = self._wanted
+        return [number for number, count in counts.items() if count == needed[number]]
 
     def _satisfied(self, attribute: str, value: Any) -> Iterable[int]:
-        found: list[int] = []
+        numbers_found: list[int] = []
         if (attribute, ">") in self._sorted:
             constants, numbers = self._sorted[attribute, ">"]
-            found += numbers[: bisect_left(constants, value)]
+            numbers_found += numbers[: bisect_left(constants, value)]
         if (attribute, "<") in self._sorted:
             constants, numbers = self._sorted[attribute, "<"]
-            found += numbers[bisect_right(constants, value) :]
-        return found
+            numbers_found += numbers[bisect_right(constants, value) :]
+        return numbers_found
 
 
 class Each:
@@ -62,4 +62,4 @@ class Each:
     def match(self, content: Content) -> list[int]:
         """The numbers of the conditions that hold."""
         attributes = content.attributes
-        return [number for number, one in enumerate(self._conditions) if one.decide(attributes) is True]
+        return [number for number, condition in enumerate(self._conditions) if condition.decide(attributes) is True]

@@ -24,11 +24,11 @@ WARM_UP = 10
 """Rounds before measuring: blocks are sorted when they have been asked for a while."""
 ROUNDS = 101
 SECONDS_FOR_OTHERS = 2.0
-"""How long the ways that are only there to compare with are measured."""
+"""Seconds for which the indexes that serve only for comparison are measured."""
 
 
 class Index(Protocol):
-    """What matches content."""
+    """An index that matches content."""
 
     def match(self, content: Content) -> list[int]: ...
 
@@ -43,7 +43,7 @@ class Measurement:
     rounds: tuple[float, ...]
     """Seconds for one publication, in each round."""
     matches: float
-    """Of one publication, on average."""
+    """The average of one publication."""
     seconds_to_add: float
     """One subscription, once its condition is made."""
     seconds_to_make: float
@@ -73,25 +73,25 @@ def measure(workload: Workload, counts: Sequence[int]) -> list[Measurement]:
     gc.collect()
     gc.freeze()  # millions of objects that stay are no news to the collector
     try:
-        trees = _interleaved([each.tree for each in filled], contents)
-        made = []
-        for each, rounds in zip(filled, trees, strict=True):
-            ways: dict[str, Index] = {COUNTING: Counting(each.subscriptions), EACH: Each(each.conditions)}
-            found = sum(len(each.tree.match(content)) for content in contents) / len(contents)
-            made.append(_measurement(workload, TREE, each, rounds, found))
+        trees = _interleaved([index_.tree for index_ in filled], contents)
+        measured = []
+        for index_, rounds in zip(filled, trees, strict=True):
+            ways: dict[str, Index] = {COUNTING: Counting(index_.subscriptions), EACH: Each(index_.conditions)}
+            matches = sum(len(index_.tree.match(content)) for content in contents) / len(contents)
+            measured.append(_measurement(workload, TREE, index_, rounds, matches))
             for name, index in ways.items():
                 some = contents[: _affordable(index, contents)]
-                _check_same(each.tree, index, some)
-                made.append(_measurement(workload, name, each, (_round(index, some),), found))
+                _check_same(index_.tree, index, some)
+                measured.append(_measurement(workload, name, index_, (_round(index, some),), matches))
     finally:
         gc.unfreeze()
-    return made
+    return measured
 
 
 def _fill(workload: Workload, count: int) -> _Filled:
     print(f"{workload.name}: making {count:,} subscriptions", file=sys.stderr)
     subscriptions = workload.subscriptions(count)
-    conditions, making = _timed(lambda: [make_condition(" && ".join(map(str, each))) for each in subscriptions])
+    conditions, making = _timed(lambda: [make_condition(" && ".join(map(str, index_))) for index_ in subscriptions])
     tree: Predicates[int] = Predicates()
 
     def add_all() -> None:
@@ -106,9 +106,9 @@ def _measurement(
     workload: Workload, name: str, filled: _Filled, rounds: tuple[float, ...], matches: float
 ) -> Measurement:
     count = len(filled.subscriptions)
-    made = Measurement(workload.name, name, count, rounds, matches, filled.adding, filled.making)
-    print(f"{workload.name} {count:,} {name}: {made.seconds * 1e6:,.1f} us", file=sys.stderr)
-    return made
+    measured = Measurement(workload.name, name, count, rounds, matches, filled.adding, filled.making)
+    print(f"{workload.name} {count:,} {name}: {measured.seconds * 1e6:,.1f} us", file=sys.stderr)
+    return measured
 
 
 def _interleaved(indexes: Sequence[Index], contents: Sequence[Content]) -> list[tuple[float, ...]]:
@@ -135,7 +135,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _affordable(index: Index, contents: Sequence[Content]) -> int:
-    """How many publications can be matched in the time there is; at least ten."""
+    """Return how many publications can be matched in the time there is; at least ten."""
     _, seconds = _timed(lambda: [index.match(content) for content in contents[:3]])
     return min(len(contents), max(10, int(SECONDS_FOR_OTHERS / max(seconds / 3, 1e-6))))
 
@@ -150,10 +150,10 @@ def of_call(work: Callable[[], object], times: int = 20_000) -> float:
     """The processor time of one call: the median of rounds."""
     calls = range(times // 20)
     work()
-    found = []
+    matches = []
     for _ in range(20):
         start = process_time()
         for _ in calls:
             work()
-        found.append((process_time() - start) / len(calls))
-    return median(found)
+        matches.append((process_time() - start) / len(calls))
+    return median(matches)

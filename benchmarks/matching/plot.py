@@ -14,7 +14,7 @@ from benchmarks.matching.workload import WORKLOADS
 
 # Colours that can be told apart by the colour-blind, too (Okabe and Ito).
 _WAYS = {EACH: ("#888888", "s"), COUNTING: ("#e69f00", "D"), TREE: ("#0072b2", "o")}
-_COLOURS = dict(zip((each.name for each in WORKLOADS), ("#0072b2", "#009e73", "#d55e00", "#cc79a7"), strict=True))
+_COLOURS = dict(zip((point.name for point in WORKLOADS), ("#0072b2", "#009e73", "#d55e00", "#cc79a7"), strict=True))
 
 
 def draw(measured: Sequence[Measurement], folder: Path) -> list[Path]:
@@ -32,18 +32,18 @@ def draw(measured: Sequence[Measurement], folder: Path) -> list[Path]:
             panel.set_axisbelow(True)
             panel.spines[["top", "right"]].set_visible(False)
             panel.legend(frameon=False, fontsize=9)
-        made = []
+        paths = []
         for kind in ("svg", "png"):
-            made.append(folder / f"matching.{kind}")
-            figure.savefig(made[-1], dpi=130)
-    return made
+            paths.append(folder / f"matching.{kind}")
+            figure.savefig(paths[-1], dpi=130)
+    return paths
 
 
 def _ways(panel: Axes, measured: Sequence[Measurement]) -> None:
     workload = measured[0].workload
     labels = {EACH: "each condition decided", COUNTING: "counting satisfied predicates", TREE: "the node's index"}
     for name, (colour, marker) in _WAYS.items():
-        points = [each for each in measured if each.workload == workload and each.index == name]
+        points = [point for point in measured if point.workload == workload and point.index == name]
         _line(panel, points, colour, marker, labels[name])
     panel.set_yscale("log")
     panel.set_title(f"three ways, {workload}")
@@ -51,7 +51,7 @@ def _ways(panel: Axes, measured: Sequence[Measurement]) -> None:
 
 def _workloads(panel: Axes, measured: Sequence[Measurement]) -> None:
     for workload in WORKLOADS:
-        points = [each for each in measured if each.workload == workload.name and each.index == TREE]
+        points = [point for point in measured if point.workload == workload.name and point.index == TREE]
         if points:
             _line(panel, points, _COLOURS[workload.name], "o", f"{workload.name}, {workload.matches:g} matches")
     panel.set_ylim(bottom=0)
@@ -59,6 +59,6 @@ def _workloads(panel: Axes, measured: Sequence[Measurement]) -> None:
 
 
 def _line(panel: Axes, points: Sequence[Measurement], colour: str, marker: str, label: str) -> None:
-    sizes = [each.subscriptions for each in points]
-    costs = [each.seconds * 1e6 for each in points]
+    sizes = [point.subscriptions for point in points]
+    costs = [point.seconds * 1e6 for point in points]
     panel.plot(sizes, costs, color=colour, marker=marker, markersize=6, linewidth=1.4, label=label)

@@ -13,28 +13,36 @@ from benchmarks.matching.single import PAPERS_SECONDS, Single
 from benchmarks.matching.workload import WORKLOADS
 
 RATIO_AIM = 1.5
-"""How much more 10 times as many subscriptions may cost, with as many matches."""
+"""The limit of the cost of 10 times as many subscriptions, with as many matches."""
 SIMPLE_AIM = 1e-6
 """Seconds that a simple condition may take over decoded content."""
 
 
 def beside(many: Measurement, few: Measurement) -> float:
-    """How many times as much one costs as the other: the median of the rounds, in which they took turns."""
-    return median(one / other for one, other in zip(many.rounds, few.rounds, strict=True))
+    """Return the ratio of the costs: the median of the rounds, in which they took turns."""
+    return median(slow / other for slow, other in zip(many.rounds, few.rounds, strict=True))
 
 
 def costs(measured: Sequence[Measurement]) -> str:
     """Microseconds for each publication, and how many times those of a tenth of the subscriptions."""
-    by_size = {(each.workload, each.index, each.subscriptions): each for each in measured}
+    by_size = {
+        (measurement.workload, measurement.index, measurement.subscriptions): measurement for measurement in measured
+    }
     lines = [["workload", "subscriptions", "matches", "tree us", "of a tenth", "counting us", "each us", "add us"]]
-    for (workload, index, count), one in by_size.items():
+    for (workload, index, count), slow in by_size.items():
         if index != TREE:
             continue
         tenth = by_size.get((workload, TREE, count // 10))
         others = [by_size[workload, name, count].seconds for name in (COUNTING, EACH)]
-        ratio = f"{beside(one, tenth):.2f}x" if tenth else ""
-        shown = [f"{each * 1e6:,.0f}" for each in others]
-        figures = [f"{one.matches:.1f}", f"{one.seconds * 1e6:.2f}", ratio, *shown, f"{one.seconds_to_add * 1e6:.0f}"]
+        ratio = f"{beside(slow, tenth):.2f}x" if tenth else ""
+        shown = [f"{measurement * 1e6:,.0f}" for measurement in others]
+        figures = [
+            f"{slow.matches:.1f}",
+            f"{slow.seconds * 1e6:.2f}",
+            ratio,
+            *shown,
+            f"{slow.seconds_to_add * 1e6:.0f}",
+        ]
         lines.append([workload, f"{count:,}", *figures])
     return _table(lines)
 
@@ -42,27 +50,33 @@ def costs(measured: Sequence[Measurement]) -> str:
 def singles(measured: Sequence[Single], reference: float | None = None) -> str:
     """Microseconds for each evaluation; beside a reference, how many times faster."""
     lines = [["condition", "us", *([] if reference is None else ["of the paper's"])]]
-    for each in measured:
-        part = [] if reference is None else [f"1/{reference / each.seconds:,.0f}"]
-        lines.append([each.title, f"{each.seconds * 1e6:.2f}", *part])
+    for measurement in measured:
+        part = [] if reference is None else [f"1/{reference / measurement.seconds:,.0f}"]
+        lines.append([measurement.title, f"{measurement.seconds * 1e6:.2f}", *part])
     return _table(lines)
 
 
 def aims(measured: Sequence[Measurement], simple: Sequence[Single]) -> str:
-    """What issue 4 asks for, and whether it was met."""
-    found = []
-    trees = {(each.workload, each.subscriptions): each for each in measured if each.index == TREE}
+    """Return the aims of issue 4, and whether they were met."""
+    findings = []
+    trees = {
+        (measurement.workload, measurement.subscriptions): measurement
+        for measurement in measured
+        if measurement.index == TREE
+    }
     for workload in WORKLOADS:
         sizes = [count for name, count in trees if name == workload.name and (name, count // 10) in trees]
         if sizes:
             ratio = beside(trees[workload.name, max(sizes)], trees[workload.name, max(sizes) // 10])
-            what = f"{workload.name}: {max(sizes):,} subscriptions cost {ratio:.2f} times what {max(sizes) // 10:,} do"
-            found.append(f"- {what}; aim < {RATIO_AIM}: {_verdict(ratio < RATIO_AIM)}")
+            sentence = (
+                f"{workload.name}: {max(sizes):,} subscriptions cost {ratio:.2f} times what {max(sizes) // 10:,} do"
+            )
+            findings.append(f"- {sentence}; aim < {RATIO_AIM}: {_verdict(ratio < RATIO_AIM)}")
     first = simple[0]
-    found.append(
+    findings.append(
         f"- {first.title} takes {first.seconds * 1e6:.2f} us; aim <= 1: {_verdict(first.seconds <= SIMPLE_AIM)}"
     )
-    return "\n".join(found)
+    return "\n".join(findings)
 
 
 def document(
@@ -78,7 +92,7 @@ def document(
         " counting satisfied predicates, and deciding each condition. `of a tenth`: beside a tenth of the"
         " subscriptions, with as many matches. `add`: to add one subscription to the tree, once its condition is made.",
         costs(measured),
-        "\n".join(f"- {each.name}: {each.title}" for each in WORKLOADS),
+        "\n".join(f"- {measurement.name}: {measurement.title}" for measurement in WORKLOADS),
         "## Simple conditions, over decoded content",
         singles(simple),
         "## The filter of the contracts paper",
@@ -102,9 +116,9 @@ def write(
     markdown.write_text(document(measured, simple, listing, machine))
     records = {
         "machine": machine,
-        "publications": [asdict(each) for each in measured],
-        "simple": [asdict(each) for each in simple],
-        "listing": [asdict(each) for each in listing],
+        "publications": [asdict(measurement) for measurement in measured],
+        "simple": [asdict(measurement) for measurement in simple],
+        "listing": [asdict(measurement) for measurement in listing],
     }
     data.write_text(json.dumps(records, indent=1) + "\n")
     return [markdown, data]

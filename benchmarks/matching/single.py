@@ -34,7 +34,7 @@ XML = f"""<?xml version="1.0" encoding="UTF-8"?>
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """What one evaluation takes."""
+    """The time of one evaluation."""
 
     title: str
     seconds: float
@@ -42,8 +42,8 @@ class Single:
 
 def listing(sensor: int) -> Condition:
     """The filter of contracts Listing 1: some observable is the pollution, measured by this sensor."""
-    found = f"//observable[uri='#pollution' and entity[uri='{SENSOR.format(sensor)}']]"
-    return make_condition(f'size(xpath("{found}")) > 0')
+    query = f"//observable[uri='#pollution' and entity[uri='{SENSOR.format(sensor)}']]"
+    return make_condition(f'size(xpath("{query}")) > 0')
 
 
 def by_attributes(sensor: int) -> Condition:
@@ -56,20 +56,20 @@ def measure_simple() -> list[Single]:
     """Simple conditions over JSON that is decoded already."""
     content = Content(JSON, Format.JSON)
     texts = ("temperature > 30.0", "room == 'hall'", "temperature > 30.0 && room == 'hall' && pressure < 2.0 && open")
-    made = []
+    results = []
     for text in texts:
         condition = make_condition(text)
         assert condition.holds(content) is True
-        made.append(Single(f"`{text}`", of_call(partial(condition.decide, content.attributes))))
-    made.append(Single("for comparison: decoding this JSON", of_call(lambda: Content(JSON, Format.JSON).attributes)))
-    return made
+        results.append(Single(f"`{text}`", of_call(partial(condition.decide, content.attributes))))
+    results.append(Single("for comparison: decoding this JSON", of_call(lambda: Content(JSON, Format.JSON).attributes)))
+    return results
 
 
 def measure_listing() -> list[Single]:
     """The filter of the contracts paper, alone and for many subscriptions."""
     condition, content = listing(45), Content(XML, Format.XML)
     assert condition.holds(content) is True
-    made = [
+    results = [
         Single("XPath, XML parsed already", of_call(lambda: condition.holds(content), 4_000)),
         Single("XPath, XML parsed each time", of_call(lambda: condition.holds(Content(XML, Format.XML)), 4_000)),
     ]
@@ -79,8 +79,8 @@ def measure_listing() -> list[Single]:
             index.add(sensor, make(sensor), sensor)
         assert index.match(content) == [45]
         seconds = of_call(partial(_match_fresh, index), 1_000) / SUBSCRIPTIONS
-        made.append(Single(f"{title}, for each of {SUBSCRIPTIONS} subscriptions, XML parsed once", seconds))
-    return made
+        results.append(Single(f"{title}, for each of {SUBSCRIPTIONS} subscriptions, XML parsed once", seconds))
+    return results
 
 
 def _match_fresh(index: Predicates[int]) -> None:

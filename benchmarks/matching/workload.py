@@ -48,12 +48,12 @@ class Workload:
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Its description."""
         overlap = "high" if self.is_crowded else "low"
         return f"{self.classes} event classes, {overlap} overlap, {self.matches:g} matches for each publication"
 
     def subscriptions(self, count: int) -> list[Subscription]:
-        """So many subscriptions of three, four and five predicates."""
+        """Return that many subscriptions of three, four and five predicates."""
         chance = random.Random(f"{self.name} {count}")
         width = self._width(self.matches * self.classes / count)
         return [self._subscription(chance, width) for _ in range(count)]
@@ -65,13 +65,13 @@ class Workload:
 
     def _subscription(self, chance: random.Random, width: float) -> Subscription:
         first, second = chance.sample(ATTRIBUTES, 2)
-        made = [Predicate("class", "==", self._class(chance)), *self._range(chance, first, width)]
+        predicates = [Predicate("class", "==", self._class(chance)), *self._range(chance, first, width)]
         match chance.randrange(3):
             case 1:
-                made.append(Predicate(second, chance.choice("<>"), _scaled(chance.random())))
+                predicates.append(Predicate(second, chance.choice("<>"), _scaled(chance.random())))
             case 2:
-                made += self._range(chance, second, width)
-        return tuple(made)
+                predicates += self._range(chance, second, width)
+        return tuple(predicates)
 
     def _range(self, chance: random.Random, attribute: str, width: float) -> list[Predicate]:
         middle = self._value(chance)
@@ -88,10 +88,10 @@ class Workload:
     def _value(self, chance: random.Random) -> float:
         return CROWDED.inv_cdf(chance.uniform(1e-6, 1 - 1e-6)) if self.is_crowded else chance.random()
 
-    def _width(self, wanted: float) -> float:
-        """How wide ranges are if a publication is to match this part of the subscriptions to its class."""
+    def _width(self, width: float) -> float:
+        """Return the width of ranges with which a publication matches this share of the subscriptions to its class."""
         # With p for one range, subscriptions match with p, p / 2 and p^2, one third of them each.
-        in_range = (math.sqrt(2.25 + 12 * wanted) - 1.5) / 2
+        in_range = (math.sqrt(2.25 + 12 * width) - 1.5) / 2
         if self.is_crowded:  # the distance of two values is normal, too
             return 2 * NormalDist(0, math.sqrt(2) * CROWDED.stdev).inv_cdf((1 + in_range) / 2)
         return 2 - 2 * math.sqrt(1 - in_range)

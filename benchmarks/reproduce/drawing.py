@@ -1,4 +1,4 @@
-"""What the figures have in common."""
+"""Common parts of the figures."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

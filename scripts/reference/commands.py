@@ -100,7 +100,7 @@ def _client(name: str, level: int) -> str:
     synopsis, kind = CLIENTS[name]
     usage, _, about = synopsis.partition("\n\n")
     rows = [
-        _Row(", ".join(code(f"{each} {option.values}".strip()) for each in option.names), plain(option.help))
+        _Row(", ".join(code(f"{name} {option.values}".strip()) for name in option.names), plain(option.help))
         for option in options_of(kind)
     ]
     return _section(f"penstock {name}", about, rows, usage, level)

@@ -20,11 +20,11 @@ Each key, where it stands, its default and its meaning. `NAME` stands for a name
 
 
 def page() -> str:
-    found = list(models(DomainFile, ""))
-    places = Counter(path for path, _ in found)
+    listed = list(models(DomainFile, ""))
+    places = Counter(path for path, _ in listed)
     parts = [
         f"## {_title(path, model, alone=places[path] == 1)}\n\n{model.__doc__ or ''}\n\n{table(model)}"
-        for path, model in found
+        for path, model in listed
     ]
     return heading("Every key of the domain file", "the models in `penstock.domain`") + _INTRODUCTION + "\n".join(parts)
 

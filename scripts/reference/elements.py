@@ -21,15 +21,15 @@ def page() -> str:
 
 
 def _table(group: tuple[Element, ...]) -> str:
-    rows = ((code(one.usage), _gives(one), _messages(one), plain(one.about)) for one in group)
+    rows = ((code(element.usage), _gives(element), _messages(element), plain(element.about)) for element in group)
     return table(("element", "gives", "in rules about", "what for"), rows)
 
 
-def _gives(one: Element) -> str:
-    return "an action" if one.gives is None else code(str(one.gives))
+def _gives(element: Element) -> str:
+    return "an action" if element.gives is None else code(str(element.gives))
 
 
-def _messages(one: Element) -> str:
-    if one.messages == ANY_MESSAGE:
+def _messages(element: Element) -> str:
+    if element.messages == ANY_MESSAGE:
         return "any message"
-    return ", ".join(f"{message.lower()}s" for message in Message if message in one.messages)
+    return ", ".join(f"{message.lower()}s" for message in Message if message in element.messages)

@@ -31,7 +31,7 @@ def page() -> str:
 
 
 def _columns(title: str, about: str, fields: "pa.Schema | pa.StructType") -> str:
-    rows = ((code(one.name), code(_type(one.type)), "yes" if one.nullable else "no") for one in fields)
+    rows = ((code(field.name), code(_type(field.type)), "yes" if field.nullable else "no") for field in fields)
     return f"\n## {title}\n\n{about}\n\n{table(('column', 'type', 'may be null'), rows)}"
 
 
@@ -45,5 +45,5 @@ def _kinds() -> list[tuple[RowKind, str]]:
     """Each kind with the text that stands below it in the source."""
     (body,) = ast.parse(inspect.getsource(RowKind)).body
     assert isinstance(body, ast.ClassDef)
-    texts = [ast.literal_eval(one.value) for one in body.body[1:] if isinstance(one, ast.Expr)]
+    texts = [ast.literal_eval(statement.value) for statement in body.body[1:] if isinstance(statement, ast.Expr)]
     return list(zip(RowKind, texts, strict=True))

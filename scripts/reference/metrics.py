@@ -38,8 +38,13 @@ def _labels(metric: Metric) -> tuple[str, ...]:
 
 def page() -> str:
     rows = [
-        (code(_name(one)), one.type, ", ".join(code(label) for label in _labels(one)), plain(one.documentation))
-        for one in _collected()
+        (
+            code(_name(family)),
+            family.type,
+            ", ".join(code(label) for label in _labels(family)),
+            plain(family.documentation),
+        )
+        for family in _collected()
     ]
     return (
         heading("Metrics", "`penstock.broker.observe.metrics`")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.analysis.statement_conflicts import conflicts
-from penstock.cli.domain.check import examine
+from penstock.cli.domain.check import check_domain
 from penstock.domain import Domain, read
 from penstock.domain.compile.ensemble import ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
@@ -280,7 +280,7 @@ statements:
   - {{policy: two, to: subscription, of: s}}
 """
     )
-    report = examine(read(tmp_path / "domain.yaml", {}))
+    report = check_domain(read(tmp_path / "domain.yaml", {}))
     (warning,) = report.warnings
     assert (warning.line, warning.path) == (10, "statements.apply[1]")
     assert "ask the opposite of one message" in warning.what

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.completion import answers
+from penstock.cli.completion import completions
 from penstock.cli.main import COMMANDS, main
 from penstock.cli.shells import INSTALLED, SCRIPTS
 from tests.support.processes.commands import PATIENCE
@@ -56,28 +56,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("line", "expected"), CASES.values(), ids=CASES.keys())
 def test_answers(line: str, expected: list[str], folder: Path) -> None:
-    assert [value for value, _ in answers(line.split(" "))] == expected
+    assert [value for value, _ in completions(line.split(" "))] == expected
 
 
 def test_every_command_answers(folder: Path) -> None:
-    silent = [name for name in COMMANDS if name not in ("schema", "pipeline") and not answers([name, "-"])]
+    silent = [name for name in COMMANDS if name not in ("schema", "pipeline") and not completions([name, "-"])]
     assert silent == []
 
 
 def test_answers_say_what_they_mean() -> None:
-    assert dict(answers([""]))["check"] == COMMANDS["check"]
-    assert dict(answers(["run", "--n"])) == {"--node": "run only this node of the file"}
+    assert dict(completions([""]))["check"] == COMMANDS["check"]
+    assert dict(completions(["run", "--n"])) == {"--node": "run only this node of the file"}
 
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`penstock` on the path, of this source."""
-    there = tmp_path / "bin" / "penstock"
-    there.parent.mkdir()
+    command = tmp_path / "bin" / "penstock"
+    command.parent.mkdir()
     code = "import sys; from penstock.cli.main import main; sys.exit(main())"
-    there.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
-    there.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{there.parent}:{os.environ['PATH']}")
+    command.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{code}' \"$@\"\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
 
 
 _ASK = {

@@ -13,7 +13,7 @@ import pytest
 from penstock.cli.domain import check
 from penstock.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 from penstock.cli.main import main
-from penstock.cli.pipeline.signals import held, noted, wait
+from penstock.cli.pipeline.signals import delayed_interrupt, noted_interrupt, wait
 from tests.support.processes.commands import PATIENCE
 
 DOMAIN = "domain: test\nnodes: {gateway: {listen: 127.0.0.1:1883}}\nclients: {phone: {node: gateway}}\n"
@@ -58,7 +58,7 @@ def test_what_is_held_is_not_interrupted() -> None:
     done = []
 
     def work() -> None:
-        with held():
+        with delayed_interrupt():
             _interrupt()
             done.append(True)
 
@@ -69,7 +69,7 @@ def test_what_is_held_is_not_interrupted() -> None:
 
 
 def test_a_handler_set_meanwhile_is_kept() -> None:
-    with held():
+    with delayed_interrupt():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
@@ -78,7 +78,7 @@ def test_what_is_noted_is_handed_on() -> None:
     before, handed = signal.getsignal(signal.SIGINT), []
     signal.signal(signal.SIGINT, lambda number, frame: handed.append(number))
     ours = signal.getsignal(signal.SIGINT)
-    with noted() as is_interrupted:
+    with noted_interrupt() as is_interrupted:
         assert not is_interrupted()
         _interrupt()
         assert is_interrupted()
@@ -89,15 +89,15 @@ def test_what_is_noted_is_handed_on() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_waiting_ends_when_asked_to(number: signal.Signals) -> None:
-    asked = []
+    calls = []
 
     def is_over(seconds: int) -> bool:
-        asked.append(seconds)
+        calls.append(seconds)
         os.kill(os.getpid(), number)
         return False
 
     wait(is_over, is_over)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_waiting_is_for_all() -> None:
@@ -114,7 +114,7 @@ def test_waiting_is_for_all() -> None:
 @pytest.mark.recorded
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 4.0, 8.0])
 def test_an_interrupted_job_leaves_nothing(tmp_path: Path, seconds: float) -> None:
-    """Whether Java is starting, the session is there, or Spark works."""
+    """Return whether Java is starting, the session exists, or Spark works."""
     (tmp_path / "domain.yaml").write_text(DOMAIN, encoding="utf-8")
     (tmp_path / "journal").mkdir()
     words = ["pipeline", "stream", "--domain", "domain.yaml", "--all-subjects", "--from", "journal", "--to", "tables"]
@@ -127,6 +127,6 @@ def test_an_interrupted_job_leaves_nothing(tmp_path: Path, seconds: float) -> No
     ) as job:
         time.sleep(seconds)
         job.send_signal(signal.SIGINT)
-        told, _ = job.communicate(timeout=PATIENCE)  # Java has its output too: that is closed when all have ended
-    assert "Traceback" not in told
-    assert job.returncode in (0, EXIT_INTERRUPTED), told
+        printed, _ = job.communicate(timeout=PATIENCE)  # Java has its output too: that is closed when all have ended
+    assert "Traceback" not in printed
+    assert job.returncode in (0, EXIT_INTERRUPTED), printed

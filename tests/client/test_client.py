@@ -99,12 +99,12 @@ async def test_each_subscription_gets_its_own_events(node: LiveNode, name: str) 
 
 async def test_unsubscribing_ends_the_loop(node: LiveNode, name: str) -> None:
     async with client(node.port) as both:
-        given_up, kept = await both.subscribe(f"{name}/+"), await both.subscribe(f"{name}/#")
+        given_up, subscription = await both.subscribe(f"{name}/+"), await both.subscribe(f"{name}/#")
         await both.publish(f"{name}/a", "1")
-        await take(kept)
+        await take(subscription)
         await both.unsubscribe(given_up)
         await both.publish(f"{name}/a", "2")
-        assert await payloads(kept) == [b"2"]
+        assert await payloads(subscription) == [b"2"]
         assert [event async for event in given_up] == []
 
 
@@ -114,16 +114,16 @@ async def test_several_tasks_share_a_subscription(node: LiveNode, name: str) -> 
         workers = [asyncio.create_task(take(subscription, 5)) for _ in range(2)]
         for number in range(10):
             await both.publish(name, number)
-        found = [event.attributes["value"] for worker in workers for event in await worker]
-    assert sorted(found) == list(range(10))
+        values = [event.attributes["value"] for worker in workers for event in await worker]
+    assert sorted(values) == list(range(10))
 
 
 async def test_publishing_from_many_tasks_at_once(node: LiveNode, name: str) -> None:
     async with client(node.port) as both:
         subscription = await both.subscribe(name)
         await asyncio.gather(*(both.publish(name, number) for number in range(200)))
-        found = [event.attributes["value"] for event in await take(subscription, 200)]
-    assert found == list(range(200))
+        values = [event.attributes["value"] for event in await take(subscription, 200)]
+    assert values == list(range(200))
 
 
 async def test_no_more_is_under_way_than_the_node_takes() -> None:

@@ -30,13 +30,13 @@ async def reached(subscriptions: dict[str, Subscription], publisher: Client, top
     await publisher.publish(topic, content)
     await publisher.publish(topic, {"x": 80, "y": 30, "mark": 1})
     await publisher.publish(topic, {"x": 80, "y": 90, "mark": 1})
-    found = set()
+    topics = set()
     for name, subscription in subscriptions.items():
         (event,) = await take(subscription)
         if "mark" not in event.attributes:
-            found.add(name)
+            topics.add(name)
             await take(subscription)
-    return found
+    return topics
 
 
 @pytest.mark.parametrize("title", PUBLICATIONS)

@@ -36,8 +36,8 @@ def granting() -> Iterator[LiveNode]:
 
 @pytest.fixture
 async def cable(granting: LiveNode) -> AsyncIterator[Cable]:
-    async with Cable(granting.port) as made:
-        yield made
+    async with Cable(granting.port) as cable:
+        yield cable
 
 
 async def test_the_policy_of_a_subscription_is_set_and_taken_away(granting: LiveNode, name: str) -> None:
@@ -95,12 +95,12 @@ async def test_the_policy_of_an_advertisement(granting: LiveNode, name: str) -> 
 
 async def test_policies_of_what_is_taken_back(granting: LiveNode, name: str) -> None:
     async with client(granting.port) as both:
-        told = await both.subscribe(f"$penstock/meta/{name}")
+        meta = await both.subscribe(f"$penstock/meta/{name}")
         subscription, advertised = await both.subscribe(name), await both.advertise(name)
         await both.unsubscribe(subscription, policy=TELL.format("Unsubscription", name))
         await both.unadvertise(advertised, policy=TELL.format("Unadvertisement", name))
         assert [event async for event in subscription] == []
-        assert [event.attributes["message"] for event in await take(told, 2)] == [name, name]
+        assert [event.attributes["message"] for event in await take(meta, 2)] == [name, name]
 
 
 async def test_policies_are_told_again_in_a_new_session(cable: Cable, name: str) -> None:
@@ -206,9 +206,9 @@ MADE = {
 
 @pytest.mark.parametrize("title", MADE)
 def test_policies_from_the_factory(title: str) -> None:
-    made, rule = MADE[title]
-    assert show_compact(made) == f"PolicyStatement {{On(Forward, Publication) {{{rule}}}}}"
-    assert parse_statement(policies.text_of(made)) == made
+    statement, rule = MADE[title]
+    assert show_compact(statement) == f"PolicyStatement {{On(Forward, Publication) {{{rule}}}}}"
+    assert parse_statement(policies.text_of(statement)) == statement
 
 
 AT_THE_EDGE = {
@@ -241,14 +241,14 @@ def test_what_is_taken_out_for_a_subscriber_does_not_keep_its_condition_from_hol
     rehearsal.run()
     rehearsal.publish("p", "t", b'{"a":2,"b":3}')
     rehearsal.run()
-    assert [one.payload for one in rehearsal.deliveries("s")] == [left]
+    assert [delivery.payload for delivery in rehearsal.deliveries("s")] == [left]
 
 
 def test_policies_about_other_messages_and_several_in_one() -> None:
-    made = policies.joined(
+    statement = policies.joined(
         policies.authenticate_receiver("G", of=Message.ADVERTISEMENT), TELL.format("Publication", "X")
     )
-    assert [rule.message for rule in made.rules] == [Message.ADVERTISEMENT, Message.PUBLICATION]
+    assert [rule.message for rule in statement.rules] == [Message.ADVERTISEMENT, Message.PUBLICATION]
 
 
 def test_one_policy_of_what_is_none() -> None:

@@ -12,14 +12,14 @@ from penstock.client.subscription import Receipt, Receipts
 def test_in_order_and_once(holders: list[int], random: Random) -> None:
     acknowledged: list[int] = []
     receipts = Receipts(acknowledged.append)
-    made = [receipts.add(mid, held) for mid, held in enumerate(holders)]
-    handed = [receipt for receipt in made for _ in range(receipt.held)]
+    taken = [receipts.add(mid, held) for mid, held in enumerate(holders)]
+    handed = [receipt for receipt in taken for _ in range(receipt.held)]
     random.shuffle(handed)
     for receipt in handed:
         receipts.hand_out(receipt)
         assert acknowledged == list(range(len(acknowledged)))
-        assert all(made[mid].held == 0 for mid in acknowledged)
-    assert acknowledged == list(range(len(made)))
+        assert all(taken[mid].held == 0 for mid in acknowledged)
+    assert acknowledged == list(range(len(taken)))
 
 
 def test_what_came_over_a_lost_connection_is_not_acknowledged_over_the_next() -> None:

@@ -18,8 +18,8 @@ from tests.support.processes.node import LiveNode, passwords, running
 
 @pytest.fixture
 async def cable(node: LiveNode) -> AsyncIterator[Cable]:
-    async with Cable(node.port) as made:
-        yield made
+    async with Cable(node.port) as cable:
+        yield cable
 
 
 async def test_what_is_published_meanwhile_arrives(node: LiveNode, name: str, cable: Cable) -> None:
@@ -68,15 +68,15 @@ async def test_calls_wait_for_the_connection(name: str, cable: Cable) -> None:
 async def test_a_session_that_the_node_has_forgotten_is_made_again(name: str) -> None:
     with running() as node:
         async with Cable(node.port) as cable, client(cable.port) as both:
-            one, other = await both.subscribe(f"{name}/+"), await both.subscribe(f"{name}/#", qos=0)
+            first, second = await both.subscribe(f"{name}/+"), await both.subscribe(f"{name}/#", qos=0)
             await both.publish(f"{name}/a", "not taken yet")
             cable.cut()
             await asyncio.to_thread(node.stop)
             await asyncio.to_thread(node.start)
             cable.plug(node.port)
             await both.publish(f"{name}/a", "last")
-            assert await payloads(one, 2) == [b"not taken yet", b"last"]
-            assert await payloads(other, 2) == [b"not taken yet", b"last"]
+            assert await payloads(first, 2) == [b"not taken yet", b"last"]
+            assert await payloads(second, 2) == [b"not taken yet", b"last"]
 
 
 async def test_conditions_and_advertisements_are_made_again(name: str, cable: Cable) -> None:
@@ -161,7 +161,9 @@ async def test_a_node_that_is_busy_is_asked_again() -> None:
         writer.write(encode(Connack(reason=codes.pop(0)), 5))
         if not codes:
             published = StreamDecoder(version=5).feed(await reader.read(4096))
-            writer.writelines(encode(Puback(one.packet_id), 5) for one in published if isinstance(one, Publish))
+            writer.writelines(
+                encode(Puback(packet.packet_id), 5) for packet in published if isinstance(packet, Publish)
+            )
             await reader.read()
         writer.close()
 
@@ -175,12 +177,12 @@ async def test_a_subscription_that_is_no_longer_granted_is_told_and_others_go_on
     settings = {"acl": "acl", "anonymous": True}
     with running(settings, {"acl": "topic readwrite #\n"}) as node:
         async with Cable(node.port) as cable, client(cable.port, session_expiry=0) as both:
-            one, other = await both.subscribe("secret/#"), await both.subscribe("open/#")
+            secret, open_ = await both.subscribe("secret/#"), await both.subscribe("open/#")
             cable.cut()
             node.write("acl", "topic readwrite #\ntopic deny secret/#\n")
             node.reload()
             cable.plug()
             with pytest.raises(Refused, match="subscription to `secret/#` was refused"):
-                await take(one)
+                await take(secret)
             await both.publish("open/door", "goes on")
-            assert await payloads(other) == [b"goes on"]
+            assert await payloads(open_) == [b"goes on"]

@@ -113,10 +113,10 @@ async def test_coroutine_functions_get_tokens_too(issuer: LiveNode) -> None:
         await asyncio.sleep(0)
         return source().encode()
 
-    async with client(issuer.port, "coro", token=get) as one:
-        await one.publish("home/coro", b"x")
+    async with client(issuer.port, "coro", token=get) as client_:
+        await client_.publish("home/coro", b"x")
         await source.until(3)
-        await one.publish("home/coro", b"x")
+        await client_.publish("home/coro", b"x")
 
 
 async def test_beside_proofs_of_groups_the_token_is_the_password_and_a_new_one_takes_a_new_connection(
@@ -151,12 +151,12 @@ def revoking(node: LiveNode) -> Iterator[Path]:
 async def test_after_a_token_was_revoked_another_is_got_once(issuer: LiveNode) -> None:
     source = Source("revoked")
     with revoking(issuer) as file:
-        async with client(issuer.port, "revoked", token=source) as one:
-            home = await one.subscribe("home/revoked")
+        async with client(issuer.port, "revoked", token=source) as client_:
+            home = await client_.subscribe("home/revoked")
             file.write_text(f"token {parse_token(source.given[0].encode()).claims.id}\n")
             await asyncio.to_thread(issuer.reload)
             async with asyncio.timeout(20):
-                await one.publish("home/revoked", b"again")
+                await client_.publish("home/revoked", b"again")
             assert await payloads(home) == [b"again"]
     assert len(source.given) == 2
 
@@ -164,8 +164,8 @@ async def test_after_a_token_was_revoked_another_is_got_once(issuer: LiveNode) -
 async def test_it_is_over_if_the_other_token_does_not_count_either(issuer: LiveNode) -> None:
     token = issued("main", "stubborn")
     with revoking(issuer) as file:
-        async with client(issuer.port, "stubborn", token=lambda: token) as one:
-            home = await one.subscribe("home/stubborn")
+        async with client(issuer.port, "stubborn", token=lambda: token) as client_:
+            home = await client_.subscribe("home/stubborn")
             file.write_text(f"token {parse_token(token.encode()).claims.id}\n")
             await asyncio.to_thread(issuer.reload)
             with pytest.raises(Refused, match="revoked"):
@@ -173,8 +173,8 @@ async def test_it_is_over_if_the_other_token_does_not_count_either(issuer: LiveN
 
 
 async def test_it_is_over_when_the_only_token_has_ended(issuer: LiveNode) -> None:
-    async with client(issuer.port, "static", token=issued("main", "static", 2)) as one:
-        home = await one.subscribe("home/static")
+    async with client(issuer.port, "static", token=issued("main", "static", 2)) as client_:
+        home = await client_.subscribe("home/static")
         with pytest.raises(Refused, match="token: expired"):
             await take(home)
 
@@ -189,9 +189,9 @@ async def test_a_source_that_fails_is_asked_again(issuer: LiveNode, caplog: pyte
             raise OSError("the endpoint is away")
         return source()
 
-    async with client(issuer.port, "failing", token=get) as one:
+    async with client(issuer.port, "failing", token=get) as client_:
         await source.until(2)
-        await one.publish("home/failing", b"x")
+        await client_.publish("home/failing", b"x")
     assert "no new token: the endpoint is away" in caplog.text
 
 

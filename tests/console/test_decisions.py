@@ -16,27 +16,27 @@ Clients = dict[str, Paho]
 
 @pytest.fixture(scope="module")
 def works() -> Iterator[Looking]:
-    with looking(WORKS) as found:
-        yield found
+    with looking(WORKS) as home:
+        yield home
 
 
 @pytest.fixture(scope="module")
 def clients(works: Looking) -> Iterator[Clients]:
-    with at_work(works) as found:
-        yield found
+    with at_work(works) as page:
+        yield page
 
 
 @pytest.fixture(scope="module")
 def ada(works: Looking, clients: Clients) -> Iterator[BrowserContext]:
-    with works.person() as found:
-        yield found
+    with works.person() as person:
+        yield person
 
 
 @pytest.fixture
 def page(works: Looking, ada: BrowserContext) -> Iterator[Page]:
-    with works.tab(ada, "/decisions") as found:
-        expect(found.locator("#pk-decisions-status")).to_contain_text("live")
-        yield found
+    with works.tab(ada, "/decisions") as page:
+        expect(page.locator("#pk-decisions-status")).to_contain_text("live")
+        yield page
 
 
 def rows(page: Page, text: str = "") -> Locator:
@@ -101,13 +101,13 @@ def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, cli
     shown(page, "Recipe/Dough", lambda: report(clients))
     panel = open_first(page, "Recipe/Dough")
     expect(panel.locator("[data-stage=project]")).to_contain_text("replace by no-recipes")
-    expect(panel.locator("[data-stage=edit]")).to_contain_text("had no say")
-    gone = panel.locator("tr.pk-metric-gone")
-    expect(gone.locator("del").first).to_have_text("withheld: Recipe/Dough")
-    assert gone.locator("td del").evaluate("it => getComputedStyle(it).textDecorationLine") == "line-through"
+    expect(panel.locator("[data-stage=edit]")).to_contain_text("no verdict")
+    removed = panel.locator("tr.pk-metric-gone")
+    expect(removed.locator("del").first).to_have_text("withheld: Recipe/Dough")
+    assert removed.locator("td del").evaluate("it => getComputedStyle(it).textDecorationLine") == "line-through"
     expect(panel.locator("tr.pk-metric-same th")).to_have_text("Torque")
     assert panel.locator(".pk-stages li b").all_inner_texts()[0] == "admit"
-    assert panel.locator(".pk-stages li").count() == 10
+    assert panel.locator(".pk-stages li").count() == 11
     expect(panel.locator("[data-stage=emit]")).to_contain_text("and how does it leave?")
     works.picture(page, "decision-metrics")
     close(page)
@@ -131,7 +131,7 @@ def test_of_a_refusal_the_rest_is_explained_as_things_are_now(page: Page, client
     expect(panel.locator("[data-stage=edit]")).to_contain_text("suppress by no-alarms")
     expect(panel.locator("[data-stage=emit]")).to_contain_text("not reached")
     expect(panel.get_by_label("After", exact=True)).to_contain_text("It goes no further.")
-    panel.get_by_role("button", name="Explain as things are now").click()
+    panel.get_by_role("button", name="Explain with the present policies").click()
     expect(panel.locator(".pd-answer [data-stage=admit]")).to_contain_text("pass")
     close(page)
 
@@ -153,7 +153,7 @@ def test_the_address_names_what_is_open(works: Looking, page: Page, clients: Cli
     page.mouse.click(20, 600)
     page.wait_for_url(f"{works.address}/decisions")
     page.goto(f"{works.address}/decisions?id=999999&of=floor")
-    expect(page.get_by_role("dialog")).to_contain_text("no longer kept")
+    expect(page.get_by_role("dialog")).to_contain_text("No longer available")
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_filters_in_the_address(
     works: Looking, ada: BrowserContext, clients: Clients, query: str, text: str, others: str
 ) -> None:
     def happens() -> None:
-        for one in (report, shift, alarm):
-            one(clients)
+        for client in (report, shift, alarm):
+            client(clients)
 
     with works.tab(ada, f"/decisions?{query}") as page:
         shown(page, text, happens)
@@ -194,7 +194,7 @@ def test_filters_of_the_form(works: Looking, page: Page, clients: Clients) -> No
     shown(page, "no-names", lambda: shift(clients))
     page.wait_for_url("**/decisions?subject=guard&stage=judge&effect=replace")
     page.get_by_label("Rule").fill("nothing of the kind")
-    expect(page.get_by_text("No decision fits")).to_be_visible()
+    expect(page.get_by_text("No decision matches")).to_be_visible()
     page.get_by_label("Topic filter").fill("a/#/b")
     expect(page.locator(".pk-wrong")).to_contain_text("a/#/b")
 
@@ -213,7 +213,7 @@ def test_a_pause_holds_the_table(works: Looking, page: Page, clients: Clients) -
 
 
 def test_what_comes_from_outside_is_text(works: Looking, page: Page, clients: Clients) -> None:
-    page.on("dialog", lambda one: pytest.fail(f"a script of others has run: {one.message}"))
+    page.on("dialog", lambda dialog: pytest.fail(f"a script of others has run: {dialog.message}"))
     alarm(clients, f"alarm/{HOSTILE}")
     stranger = clients["stranger"]
     shown(page, f"{HOSTILE}/x", lambda: stranger.publish(f"{HOSTILE}/x", HOSTILE.encode() + b"\xff\x00", 1))
@@ -246,7 +246,7 @@ def test_who_may_only_read_is_told_nothing_of_another_payload_in_its_place(works
     with works.page("/decisions", user="eve") as other:
         shown(other, "alarm/fire", lambda: alarm(clients))
         panel = open_first(other, "alarm/fire")
-        expect(panel.get_by_role("button", name="Explain as things are now")).to_have_count(0)
+        expect(panel.get_by_role("button", name="Explain with the present policies")).to_have_count(0)
         panel.get_by_role("button", name="Ask why with a payload of your own").click()
         expect(panel.get_by_label("Topic")).to_have_value("alarm/fire")
         works.picture(other, "decision-hidden")
@@ -317,7 +317,7 @@ def test_refusals_that_are_too_many_are_counted(works: Looking, page: Page, clie
 def test_nodes_that_are_gone(works: Looking, page: Page) -> None:
     expect(rows(page).first).to_be_visible()
     works.nodes.kill()
-    expect(page.locator(".pk-wrong")).to_contain_text("cannot be asked")
+    expect(page.locator(".pk-wrong")).to_contain_text("cannot be reached")
     works.picture(page, "decisions-gone")
     rows(page).first.click()
     expect(page.get_by_role("dialog").locator(".pk-wrong")).to_contain_text("cannot be shown")

@@ -34,18 +34,18 @@ DENY = "  - from: sensitive\n    to: internet\n"
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Looking]:
-    with looking(HOME) as found:
-        gateway, cloud = found.nodes.ports("mqtt")
+    with looking(HOME) as home:
+        gateway, cloud = home.nodes.ports("mqtt")
         with Paho("phone") as phone, Paho("motion") as motion:
             phone.connects(cloud)
             motion.connects(gateway)
             for topic in ("MD_motion", "MD_no_motion", "MD_motion"):
                 motion.client.publish(topic, b"{}", 1).wait_for_publish(10)
-        yield found
+        yield home
 
 
 def text_of(page: Page) -> str:
-    """What the editor has, whole: what is out of sight is not in the page."""
+    """Return the whole text of the editor: lines out of sight are not in the page."""
     return str(
         page.evaluate("getElement(document.querySelector('.pk-editor').id.slice(1)).editor.state.doc.toString()")
     )
@@ -83,11 +83,11 @@ def test_one_can_type(home: Looking) -> None:
 
 def test_a_mistake_is_shown_at_its_line(home: Looking) -> None:
     draft = present(home).replace("type: sensitive", f'type: "{HOSTILE}"')
-    line = next(n for n, one in enumerate(draft.splitlines(), 1) if HOSTILE in one)
+    line = next(n for n, line_ in enumerate(draft.splitlines(), 1) if HOSTILE in line_)
     with home.page("/try") as page:
         write(page, draft)
         results = page.get_by_role("region", name="Check")
-        expect(results).not_to_contain_text("This is the domain as it is")
+        expect(results).not_to_contain_text("This is the present domain")
         place = results.get_by_role("button", name=f"line {line}").first
         expect(place).to_be_visible()
         expect(results).to_contain_text(HOSTILE)
@@ -114,7 +114,7 @@ def test_an_assertion_that_does_not_hold_is_told(home: Looking) -> None:
         page.wait_for_selector(".cm-content")
         assert "deny: []" in text_of(page), "what was written is not lost with the page"
         expect(results).to_contain_text("there is a way")
-        page.get_by_role("button", name="Begin again").click()
+        page.get_by_role("button", name="Start again").click()
         expect(page.get_by_text("Your draft from before.")).to_have_count(0)
         home.picture(page, "try-assertion")
 
@@ -136,14 +136,14 @@ def test_a_draft_is_put_into_force_by_who_may_and_it_is_noted(home: Looking) -> 
         now = page.get_by_text("In force, revision").inner_text().split()[-1]
         expect(page.get_by_role("region", name="Draft", exact=True)).to_contain_text(f"revision {now}")
         assert "# by ada" in present(home)
-        (last,) = [one for one in ask(home, "/api/audit") if one["what"] == "draft"]  # type: ignore[attr-defined]
+        (last,) = [entry for entry in ask(home, "/api/audit") if entry["what"] == "draft"]  # type: ignore[attr-defined]
         assert (last["who"], last["done"]) == ("ada", True)
         assert "robot" in last["detail"]
         done = page.get_by_role("region", name="Last changes").get_by_role("row").filter(has_text="robot")
         expect(done.first).to_contain_text("ada")
         # Whoever began with the revision before is told so, and changes nothing.
         write(late, draft.replace("robot", "toaster"))
-        expect(late.get_by_role("region", name="Check")).to_contain_text("Another revision has come meanwhile")
+        expect(late.get_by_role("region", name="Check")).to_contain_text("The domain has changed meanwhile")
         expect(late.get_by_role("button", name="Put into force")).to_be_disabled()
         assert "toaster" not in present(home)
 
@@ -154,7 +154,7 @@ def test_who_may_only_read_sees_the_domain_and_can_do_nothing_with_it(home: Look
         assert "smart-home" in text_of(page)
         for name in ("Check", "Put into force…", "Compare"):
             expect(page.get_by_role("button", name=name)).to_be_disabled()
-        expect(page.get_by_text("You may look")).to_be_visible()
+        expect(page.get_by_text("Read only")).to_be_visible()
         expect(page.get_by_text("Edit the domain")).to_have_count(0)
         expect(page.locator("code", has_text="change").first).to_be_visible()
         home.picture(page, "try-read-narrow")
@@ -165,11 +165,11 @@ def held(home: Looking) -> psutil.Process:
     """The process that compares, which does not come to an end by itself from now on."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        for one in psutil.Process(home.nodes.pid).children():
+        for child in psutil.Process(home.nodes.pid).children():
             with contextlib.suppress(psutil.NoSuchProcess):
-                if "replay" in one.cmdline():
-                    one.suspend()
-                    return one
+                if "replay" in child.cmdline():
+                    child.suspend()
+                    return child
         time.sleep(0.01)
     raise AssertionError("nothing compares")
 
@@ -182,7 +182,7 @@ def test_a_comparison_that_one_has_left_is_shown_on_a_new_page_and_can_be_stoppe
         expect(page.get_by_role("button", name="Stop")).to_be_visible()
     with home.page("/try") as page:
         box = page.get_by_role("region", name="Difference on the recent journal", exact=True)
-        expect(box).to_contain_text("Playing the journal's end again, ")
+        expect(box).to_contain_text("Replaying the newest events, ")
         box.get_by_role("button", name="Stop").click()
         expect(box).to_contain_text("it was stopped")
         expect(page.get_by_role("button", name="Compare")).to_be_enabled()

@@ -18,18 +18,18 @@ ENTITIES = ("cloud", "gateway", "locks", "phone", "motion", "camera", "bell")
 def home() -> Iterator[Looking]:
     text = re.sub(r"\bon:", '"on":', FILE.read_text())  # which PyYAML takes for a truth
     domain: dict[str, Any] = yaml.safe_load(text)
-    with looking(domain) as found:
-        file = found.nodes.folder / "domain.yaml"
+    with looking(domain) as home:
+        file = home.nodes.folder / "domain.yaml"
         draft = yaml.safe_load(file.read_text())
         draft |= {"brokering": draft["brokering"] | {"deny": []}, "assertions": [], "tests": {}}
         file.write_text(yaml.safe_dump(draft))  # not in force before it is read again
-        yield found
+        yield home
 
 
 @pytest.fixture(scope="module")
 def page(home: Looking) -> Iterator[Page]:
-    with home.page("/flows") as found:
-        yield found
+    with home.page("/flows") as page:
+        yield page
 
 
 def ask(page: Page, source: str, target: str, on: str = "") -> None:
@@ -109,7 +109,7 @@ def test_assertions_and_who_reaches_whom(page: Page) -> None:
         ("<img src=x onerror=alert(1)>", "", "foreign broker <img src=x onerror=alert(1)>"),
         ("--svg=/tmp/x", "", "foreign broker --svg=/tmp/x"),
         ("bell", "a/#/b", "on"),
-        ("", "", "Say from whom"),
+        ("", "", "Give a sender"),
     ],
     ids=["markup", "an option", "no filter", "nothing"],
 )

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from penstock.client.admin import CA, CERT
-from penstock.console.login.slow_senders import MOST_FORMS
+from penstock.console.login.form_limit import MAX_FORMS
 from tests.support.processes.certificates import Authority
 from tests.support.processes.commands import penstock, run
 from tests.support.processes.console import PEOPLE, Looking, console, looking
@@ -28,8 +28,8 @@ TOLD = ".pk-banner:not(#pk-lost)"
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Looking]:
-    with looking(HOME) as found:
-        yield found
+    with looking(HOME) as home:
+        yield home
 
 
 def ask(
@@ -54,10 +54,10 @@ def log_in(home: Looking, user: str, password: str, to: str = "", **headers: str
 def cookie(home: Looking) -> str:
     answer = log_in(home, "ada", "adaada")
     assert answer.status == 303
-    given = answer.headers["set-cookie"]
-    assert "httponly" in given.lower()
-    assert "samesite=strict" in given.lower()
-    return given.partition(";")[0]
+    cookie = answer.headers["set-cookie"]
+    assert "httponly" in cookie.lower()
+    assert "samesite=strict" in cookie.lower()
+    return cookie.partition(";")[0]
 
 
 WAYS = {
@@ -213,7 +213,7 @@ def test_a_token_of_strange_characters_is_a_wrong_one(home: Looking, token: str)
     text = answer.read().decode()
     connection.close()
     assert answer.status == 401
-    assert "a token that does not count" in text
+    assert "or invalid token" in text
     assert "Bearer" not in text
 
 
@@ -221,24 +221,22 @@ def test_who_sends_a_form_too_slowly_keeps_nobody_out(home: Looking) -> None:
     """Of unfinished forms from one address the oldest are given up at once, however long there is patience with one."""
     parts = urlsplit(home.address)
     head = f"POST /login HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: 100\r\n\r\nx".encode()
-    slow = [
-        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) for _ in range(MOST_FORMS + 3)
-    ]
+    slow = [socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) for _ in range(MAX_FORMS + 3)]
     try:
-        for one in slow:
-            one.sendall(head)
+        for sender in slow:
+            sender.sendall(head)
             time.sleep(0.02)  # so that they come in this order
-        for one in slow[:3]:
-            assert b" 408 " in one.recv(4096).partition(b"\r\n")[0]
-            while one.recv(4096):
+        for sender in slow[:3]:
+            assert b" 408 " in sender.recv(4096).partition(b"\r\n")[0]
+            while sender.recv(4096):
                 pass  # until it is closed
         assert log_in(home, "ada", "adaada").status == 303
         slow[-1].setblocking(False)
         with pytest.raises(BlockingIOError):
             slow[-1].recv(1)
     finally:
-        for one in slow:
-            one.close()
+        for sender in slow:
+            sender.close()
 
 
 def test_a_node_that_hangs_is_told_and_a_new_page_is_there_all_the_same(home: Looking) -> None:
@@ -248,12 +246,12 @@ def test_a_node_that_hangs_is_told_and_a_new_page_is_there_all_the_same(home: Lo
         try:
             expect(page.locator(TOLD)).to_contain_text("no answer since")
             expect(page.locator("[data-node=hall]")).to_have_attribute("data-state", "silent")
-            expect(page.locator("[data-node=hall]")).to_contain_text("no word")
+            expect(page.locator("[data-node=hall]")).to_contain_text("no data")
             expect(page.locator("aside.pm-panel")).to_contain_text("no answer since")
             expect(page.locator("aside.pm-panel")).to_contain_text("not known")
             assert "/s" not in (page.locator(".pm-svg").text_content() or ""), "what moves is not known"
             with home.tab(context, "/decisions") as late:
-                expect(late.get_by_text("The nodes take their time")).to_be_visible()
+                expect(late.get_by_text("Waiting for the nodes")).to_be_visible()
                 expect(late.locator(TOLD)).to_contain_text(home.admin)
                 home.picture(late, "hanging")
         finally:
@@ -264,10 +262,10 @@ def test_a_node_that_hangs_is_told_and_a_new_page_is_there_all_the_same(home: Lo
 
 def test_a_console_that_was_started_again_leads_to_the_log_in(home: Looking, tmp_path: Path) -> None:
     at = ("--at", f"127.0.0.1:{free_port()}")
-    with ExitStack() as kept:
+    with ExitStack() as stack:
         with console(home.admin, tmp_path, *at) as (address, _):
             looks = Looking(home.nodes, address, home.browser)
-            context = kept.enter_context(looks.person())
+            context = stack.enter_context(looks.person())
             page, writing = (context.new_page() for _ in range(2))
             page.goto(f"{address}/decisions?verdict=pass")
             writing.goto(f"{address}/try")
@@ -321,17 +319,17 @@ def test_on_the_network_it_has_the_tls_and_the_names_of_its_node(
             connection.close()
             return answer.status
 
-        known = authority.trusting(own)
+        context = authority.trusting(own)
         for host in (f"plant.example:{port}", "plant.example", f"127.0.0.1:{port}", f"10.0.0.7:{port}"):
-            assert asked(known, host) == 303, host
-        assert asked(known, f"evil.example:{port}") == 421
+            assert asked(context, host) == 303, host
+        assert asked(context, f"evil.example:{port}") == 421
         with pytest.raises((ssl.SSLError, OSError)):
             asked(authority.trusting(), f"plant.example:{port}")
         old = authority.trusting(own)
         old.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises(ssl.SSLError):
             asked(old, f"plant.example:{port}")
-        address = next(one for one in node.addresses if one.startswith("https"))
+        address = next(listening for listening in node.addresses if listening.startswith("https"))
         assert run(penstock("status", "--alive", address))[0] == 0
         monkeypatch.delenv(CERT)
         assert run(penstock("status", "--alive", address))[0] == 1

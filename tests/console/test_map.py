@@ -34,13 +34,13 @@ def cable() -> Iterator[tuple[Cable, asyncio.AbstractEventLoop]]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    made = Cable(0)
-    made.cut()
-    asyncio.run_coroutine_threadsafe(made.__aenter__(), loop).result()
+    cable = Cable(0)
+    cable.cut()
+    asyncio.run_coroutine_threadsafe(cable.__aenter__(), loop).result()
     try:
-        yield made, loop
+        yield cable, loop
     finally:
-        asyncio.run_coroutine_threadsafe(made.__aexit__(None, None, None), loop).result()
+        asyncio.run_coroutine_threadsafe(cable.__aexit__(None, None, None), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -68,25 +68,25 @@ def home() -> Iterator[Home]:
     del domain["tests"], domain["assertions"]
     domain["nodes"] = {name: {} for name in domain["nodes"]}
     domain["brokering"]["default"] = "sensitive"
-    with ExitStack() as kept:
-        line, loop = kept.enter_context(cable())
+    with ExitStack() as stack:
+        line, loop = stack.enter_context(cable())
         domain["links"][0]["address"] = f"127.0.0.1:{line.port}"
-        looks = kept.enter_context(looking(domain))
+        looks = stack.enter_context(looking(domain))
         ports = dict(zip(domain["nodes"], looks.nodes.ports("mqtt"), strict=True))
         loop.call_soon_threadsafe(line.plug, ports["cloud"])
         devices = {}
         for name in ("phone", "motion", "bell", "lock"):
-            devices[name] = kept.enter_context(Paho(name)).connects(ports[domain["clients"][name]["node"]])
+            devices[name] = stack.enter_context(Paho(name)).connects(ports[domain["clients"][name]["node"]])
             devices[name].subscribe("#", 1)
-        devices[EVIL] = kept.enter_context(Paho(EVIL)).connects(ports["locks"])
+        devices[EVIL] = stack.enter_context(Paho(EVIL)).connects(ports["locks"])
         yield Home(looks, devices, line, loop)
 
 
 @pytest.fixture(scope="module")
 def page(home: Home) -> Iterator[Page]:
     """The map at a desk; a test closes what it has opened."""
-    with home.looks.page() as found:
-        yield found
+    with home.looks.page() as page:
+        yield page
 
 
 def label(page: Page, link: str) -> Any:
@@ -272,12 +272,12 @@ def test_labels_pills_and_arrowheads_do_not_hide_each_other(home: Home, page: Pa
 
 
 def overlaps(boxes: list[list[float]]) -> list[tuple[list[float], list[float]]]:
-    """Those of which one lies over another."""
+    """Return the labels that overlap another."""
     return [
-        (one, other)
-        for at, one in enumerate(boxes)
+        (box, other)
+        for at, box in enumerate(boxes)
         for other in boxes[:at]
-        if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+        if box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
     ]
 
 
@@ -285,17 +285,17 @@ def test_in_the_dark(home: Home) -> None:
     with home.looks.page("/?open=locks&open=gateway", scheme="dark") as page:
         expect(page.locator("aside.pm-panel .pa-lit")).to_have_count(1)
         assert _brightness(page, ".pm-svg", "background-color") < 0.2
-        for what in (".pm-type", ".pm-node .pm-name", ".pa-edge.pa-suppress", ".pm-badge-denied text"):
-            assert _brightness(page, what, "fill") > 0.3, what
+        for selector in (".pm-type", ".pm-node .pm-name", ".pa-edge.pa-suppress", ".pm-badge-denied text"):
+            assert _brightness(page, selector, "fill") > 0.3, selector
         home.looks.picture(page, "map-dark")
 
 
-def _brightness(page: Page, what: str, of: str) -> float:
+def _brightness(page: Page, selector: str, of: str) -> float:
     """Relative luminance of a colour, as the norm for accessible pages has it."""
-    told = page.locator(what).first.evaluate("(one, of) => getComputedStyle(one)[of]", of)
+    colour = page.locator(selector).first.evaluate("(one, of) => getComputedStyle(one)[of]", of)
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (int(one) / 255 for one in re.findall(r"\d+", told)[:3])
+        for part in (int(digits) / 255 for digits in re.findall(r"\d+", colour)[:3])
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -317,16 +317,16 @@ def test_a_node_that_hangs_or_is_killed_is_seen_and_the_others_go_on(home: Home,
             expect(label(page, "dale hill")).to_have_attribute("data-state", "up")
             nodes.freeze("dale")
             expect(page.locator("[role=alert]", has_text="no answer in")).to_be_visible()
-            expect(page.locator("[data-node=dale]")).to_contain_text("no word")
+            expect(page.locator("[data-node=dale]")).to_contain_text("no data")
             expect(page.locator("[data-node=hill]")).to_have_attribute("data-state", "up")
             nodes.kill("dale")
             expect(page.locator("[data-node=dale]")).to_have_attribute("data-state", "down")
             expect(label(page, "dale hill").locator(".pm-badge-down")).to_be_visible()
-            expect(page.locator("aside.pm-panel")).to_contain_text("no word of it")
-            expect(page.locator("[role=alert]", has_text="cannot be asked")).to_be_visible()
+            expect(page.locator("aside.pm-panel")).to_contain_text("no data")
+            expect(page.locator("[role=alert]", has_text="cannot be reached")).to_be_visible()
             looks.picture(page, "map-killed")
             page.goto(f"{address}/?open=hill&open=dale")
-            expect(page.locator(".pm-monitor")).to_contain_text("State not known: node dale does not answer")
+            expect(page.locator(".pm-monitor")).to_contain_text("State unknown: node dale does not answer")
             expect(page.locator(".pa-edge")).to_have_text(["a / suppress", "all else / pass"])
             expect(page.locator(".pa-lit")).to_have_count(0)
 

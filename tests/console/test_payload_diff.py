@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.console.decisions.payload_diff import CHANGED, GONE, MOST_LINES, NEW, Metric, compare, metrics
+from penstock.console.decisions.payload_diff import CHANGED, GONE, MAX_LINES, NEW, MetricDiff, compare, metrics
 from penstock.engine.explain.report import EventAccount
 
 
@@ -20,12 +20,12 @@ def event(payload: str | bytes) -> EventAccount:
 
 def marked(before: str | bytes, after: str | bytes | None) -> tuple[str, list[str], list[str]]:
     """The kind, and the lines of each side that are marked."""
-    found = compare(event(before), None if after is None else event(after))
+    diff = compare(event(before), None if after is None else event(after))
     signs = {GONE: "-", CHANGED: "~", NEW: "+"}
     before_lines, after_lines = (
-        [signs[one.mark] + one.text.strip() for one in side if one.mark] for side in (found.before, found.after)
+        [signs[line.mark] + line.text.strip() for line in side if line.mark] for side in (diff.before, diff.after)
     )
-    return found.kind, before_lines, after_lines
+    return diff.kind, before_lines, after_lines
 
 
 CASES: list[tuple[str, str | bytes, str | bytes | None, tuple[str, list[str], list[str]]]] = [
@@ -51,7 +51,7 @@ CASES: list[tuple[str, str | bytes, str | bytes | None, tuple[str, list[str], li
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "expected"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])
+@pytest.mark.parametrize(("before", "after", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_marks(before: str | bytes, after: str | bytes | None, expected: tuple[str, list[str], list[str]]) -> None:
     assert marked(before, after) == expected
 
@@ -68,9 +68,9 @@ def test_bytes_are_shown_with_their_letters() -> None:
     ids=["open brackets", "deep", "a long list", "many lines", "a long line", "many bytes"],
 )
 def test_what_is_shown_is_bounded(payload: str | bytes) -> None:
-    found = compare(event(payload), event(payload[:-2]))
-    for side in (found.before, found.after):
-        assert len(side) <= MOST_LINES + 1
+    diff = compare(event(payload), event(payload[:-2]))
+    for side in (diff.before, diff.after):
+        assert len(side) <= MAX_LINES + 1
         assert sum(len(line.text) for line in side) < 150_000
 
 
@@ -84,19 +84,19 @@ BOXES = st.dictionaries(st.text(max_size=3), VALUES, max_size=4)
 
 @given(BOXES, BOXES)
 def test_each_side_is_the_whole_payload(before: Any, after: Any) -> None:
-    found = compare(event(json.dumps(before)), event(json.dumps(after)))
-    for side, payload in ((found.before, before), (found.after, after)):
+    diff = compare(event(json.dumps(before)), event(json.dumps(after)))
+    for side, payload in ((diff.before, before), (diff.after, after)):
         assert json.loads("\n".join(line.text for line in side)) == payload
     is_same = json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True)
-    assert is_same is not any(line.mark for line in (*found.before, *found.after))
+    assert is_same is not any(line.mark for line in (*diff.before, *diff.after))
 
 
 def test_metrics() -> None:
-    found = metrics({"Torque": 3, "Recipe": "x", "Gone": None}, {"Torque": 3, "Recipe": "y", "Back": 1})
-    assert [(one.name, one.mark) for one in found] == [
+    diffs = metrics({"Torque": 3, "Recipe": "x", "Gone": None}, {"Torque": 3, "Recipe": "y", "Back": 1})
+    assert [(diff.name, diff.mark) for diff in diffs] == [
         ("Torque", ""),
         ("Recipe", CHANGED),
         ("Gone", GONE),
         ("Back", NEW),
     ]
-    assert found[2] == Metric("Gone", "null", None)
+    assert diffs[2] == MetricDiff("Gone", "null", None)

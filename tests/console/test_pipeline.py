@@ -22,8 +22,8 @@ REPORT = (
 
 @pytest.fixture(scope="module")
 def plant() -> Iterator[Looking]:
-    with looking({"domain": "plant", "nodes": {"hall": {}}, "journal": {"folder": "journal"}}) as found:
-        yield found
+    with looking({"domain": "plant", "nodes": {"hall": {}}, "journal": {"folder": "journal"}}) as plant:
+        yield plant
 
 
 def journal(plant: Looking) -> Path:
@@ -57,18 +57,18 @@ def test_jobs_appear_with_what_they_wrote_and_their_reports_are_opened_in_place(
 
 
 def test_payloads_may_be_in_a_report_so_who_may_not_see_them_does_not_see_it(plant: Looking) -> None:
-    made = JobRecord(journal(plant), "audit", {})
-    made.add(report=REPORT)
-    (newest, *_) = sorted(journal(plant).joinpath(FOLDER).glob("*.html"), key=lambda one: one.stat().st_mtime)[::-1]
+    record = JobRecord(journal(plant), "audit", {})
+    record.add(report=REPORT)
+    (newest, *_) = sorted(journal(plant).joinpath(FOLDER).glob("*.html"), key=lambda path: path.stat().st_mtime)[::-1]
     with plant.page(f"/pipeline?report={newest.stem}", user="eve", width=390) as page:
-        expect(page.get_by_role("alert").filter(has_text="takes content")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="needs content")).to_be_visible()
         assert page.locator("iframe").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_report_is_found_by_its_id_and_by_nothing_else(plant: Looking) -> None:
     with plant.page("/pipeline?report=../../people") as page:
-        expect(page.get_by_role("alert").filter(has_text="there is no such report")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="no such report")).to_be_visible()
 
 
 def test_pictures(plant: Looking) -> None:

@@ -12,7 +12,7 @@ from penstock.console.prose import prose
 @pytest.mark.parametrize(
     ("text", "markup"),
     [
-        ("takes the right `change`", "takes the right <code>change</code>"),
+        ("needs the right `change`", "needs the right <code>change</code>"),
         ("`a` and `b`", "<code>a</code> and <code>b</code>"),
         ("nothing", "nothing"),
         ("", ""),

@@ -1,4 +1,4 @@
-"""What the map draws and says, without a page: clients that are many, nodes that tell nothing, rates, automata."""
+"""The scene of the map without a page: many clients, silent nodes, rates, automata."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.broker.http.answers.status import Counters, NodeState
-from penstock.console.map.automata import MOST_EDGES, MOST_STATES, drawn
+from penstock.console.map.automata import MAX_EDGES, MAX_STATES, drawn
 from penstock.console.map.rates import Rate, Rates
 from penstock.console.map.scene import FEW, Live, Scene, listed, live, scene
 from penstock.domain.schema.domain import Domain
@@ -28,7 +28,7 @@ HOME = Domain.model_validate(
 
 
 def told(node: str, links: dict[str, bool], clients: int = 0, took: int = 0, trouble: str = "") -> NodeState:
-    """What a node tells: neighbours with whether they are up, and how many clients it has."""
+    """Return the state of a node: its neighbours, whether they are up, and the number of its clients."""
     return NodeState(
         (),
         0.0,
@@ -49,21 +49,21 @@ def told(node: str, links: dict[str, bool], clients: int = 0, took: int = 0, tro
 
 def look(domain: Domain | None, states: dict[str, NodeState], *also: str) -> tuple[Scene, Live]:
     rates = Rates()
-    rates.note(states, dict.fromkeys(states, 1.0))
-    found = scene(domain, listed(domain), states, also)
-    return found, live(found, states, rates)
+    rates.record(states, dict.fromkeys(states, 1.0))
+    drawn_scene = scene(domain, listed(domain), states, also)
+    return drawn_scene, live(drawn_scene, states, rates)
 
 
 def test_a_domain_is_drawn_though_nothing_runs() -> None:
-    found, now = look(HOME, {})
-    assert [(one.a, one.b, one.there, one.back) for one in found.links] == [
+    picture, now = look(HOME, {})
+    assert [(link.a, link.b, link.there, link.back) for link in picture.links] == [
         ("gateway", "cloud", "internet", "door"),
         ("locks", "gateway", "door", "door"),
         ("phone", "cloud", "internet", "internet"),
         ("lock", "locks", "door", "door"),
     ]
-    assert {one[0] for one in (*now.nodes, *now.links)} == {"silent"}
-    assert all(one.at is not None for one in found.nodes)
+    assert {now_[0] for now_ in (*now.nodes, *now.links)} == {"silent"}
+    assert all(node.at is not None for node in picture.nodes)
 
 
 @pytest.mark.parametrize(
@@ -89,55 +89,58 @@ def test_a_domain_is_drawn_though_nothing_runs() -> None:
 )
 def test_states(states: dict[str, NodeState], links: list[str], nodes: list[str]) -> None:
     _, now = look(HOME, states)
-    assert [one[0] for one in now.links[:2]] == links
-    assert [one[0] for one in now.nodes] == nodes
+    assert [link[0] for link in now.links[:2]] == links
+    assert [node[0] for node in now.nodes] == nodes
 
 
 def test_many_clients_are_a_number_but_for_those_that_are_wanted() -> None:
     states = {"cloud": told("cloud", {}, FEW), "gateway": told("gateway", {}, FEW + 1)}
-    found, _ = look(None, states)
-    assert {one.name: (one.drawn, one.clients) for one in found.nodes} == {"cloud": (FEW, 0), "gateway": (0, FEW + 1)}
-    found, _ = look(None, states, "c3")
-    assert [one.a for one in found.links if one.b == "gateway"] == ["c3"]
+    picture, _ = look(None, states)
+    assert {node.name: (node.drawn, node.clients) for node in picture.nodes} == {
+        "cloud": (FEW, 0),
+        "gateway": (0, FEW + 1),
+    }
+    picture, _ = look(None, states, "c3")
+    assert [link.a for link in picture.links if link.b == "gateway"] == ["c3"]
 
 
 def test_a_large_ensemble_is_short_to_tell() -> None:
-    found, now = look(None, large(3))
-    assert (len(found.nodes), sum(one.clients for one in found.nodes)) == (200, 2000)
-    assert not [one for one in found.links if one.client]
-    assert [(one.a, one.b) for one, (state, *_) in zip(found.links, now.links, strict=True) if state == "down"] == [
-        ("n1", "n7")
-    ]
+    picture, now = look(None, large(3))
+    assert (len(picture.nodes), sum(node.clients for node in picture.nodes)) == (200, 2000)
+    assert not [link for link in picture.links if link.client]
+    assert [
+        (link.a, link.b) for link, (state, *_) in zip(picture.links, now.links, strict=True) if state == "down"
+    ] == [("n1", "n7")]
 
 
 def test_rates_are_differences_over_some_seconds() -> None:
     rates, key = Rates(), ("a", "link", "b")
     for at, took in ((0.0, 0), (1.0, 10), (2.0, 20), (2.0, 20)):
-        rates.note({"a": told("a", {"b": True}, took=took)}, {"a": at})
-    assert rates.of(key) == Rate(10.0, 10.0, 0.0)
+        rates.record({"a": told("a", {"b": True}, took=took)}, {"a": at})
+    assert rates.rate(key) == Rate(10.0, 10.0, 0.0)
     for at in range(3, 12):
-        rates.note({"a": told("a", {"b": True}, took=20)}, {"a": float(at)})
-    assert rates.of(key) == Rate(0.0, 0.0, 0.0)
-    assert rates.of(("a", "link", "nobody")) == Rate()
+        rates.record({"a": told("a", {"b": True}, took=20)}, {"a": float(at)})
+    assert rates.rate(key) == Rate(0.0, 0.0, 0.0)
+    assert rates.rate(("a", "link", "nobody")) == Rate()
 
 
 def test_counters_that_begin_anew_are_no_rate() -> None:
     rates = Rates()
     for at, took in ((0.0, 1000), (1.0, 5), (2.0, 7)):
-        rates.note({"a": told("a", {"b": True}, took=took)}, {"a": at})
-    assert rates.of(("a", "link", "b")) == Rate(2.0, 2.0, 0.0)
+        rates.record({"a": told("a", {"b": True}, took=took)}, {"a": at})
+    assert rates.rate(("a", "link", "b")) == Rate(2.0, 2.0, 0.0)
 
 
 def test_clients_that_are_told_of_less_often_have_rates_too() -> None:
     rates, key = Rates(), ("n1", "client", "c1")
-    known = large(1, 3, 3)["n1"].portrait.clients
+    clients = large(1, 3, 3)["n1"].portrait.clients
     for at in range(1, 25):
         state = large(at, 3, 3)["n1"]
         if at % 10 == 1:
-            known = state.portrait.clients
-        rates.note({"n1": replace(state, portrait=replace(state.portrait, clients=known))}, {"n1": float(at)})
+            clients = state.portrait.clients
+        rates.record({"n1": replace(state, portrait=replace(state.portrait, clients=clients))}, {"n1": float(at)})
         if at > 11:
-            assert rates.of(key) == Rate(1.0, 1.0, 0.0)
+            assert rates.rate(key) == Rate(1.0, 1.0, 0.0)
 
 
 def test_what_a_client_was_denied_is_told_when_it_has_gone() -> None:
@@ -146,7 +149,7 @@ def test_what_a_client_was_denied_is_told_when_it_has_gone() -> None:
     now, past = replace(client, denied=2), (PastPortrait("c0", 10, 10, 5),)
     for clients, is_up, denied in (((now,), True, 7), ((), False, 5)):
         rates = Rates()
-        rates.note({"a": replace(state, portrait=replace(state.portrait, clients=clients, past=past))}, {"a": 1.0})
+        rates.record({"a": replace(state, portrait=replace(state.portrait, clients=clients, past=past))}, {"a": 1.0})
         flow = rates.flow(("a", "client", "c0"))
         assert flow is not None
         assert (flow.up, flow.denied) == (is_up, denied)
@@ -172,17 +175,19 @@ def test_what_a_client_was_denied_is_told_when_it_has_gone() -> None:
     ids=["the initial state is first", "filter", "mapper", "conditions and outputs"],
 )
 def test_automata(settings: dict[str, Any], shown: list[tuple[str, list[tuple[str, int | None]]]]) -> None:
-    found = drawn(MonitorSettings.model_validate({"link": "a -> b", **settings}))
-    assert found is not None
-    assert [(one.name, [(edge.text, edge.next) for edge in one.edges]) for one in found.states] == shown
+    automaton = drawn(MonitorSettings.model_validate({"link": "a -> b", **settings}))
+    assert automaton is not None
+    assert [(state.name, [(edge.text, edge.next) for edge in state.edges]) for state in automaton.states] == shown
 
 
 def test_automata_that_are_too_large_are_cut_or_left_to_words() -> None:
-    many = {f"s{at}": {"*": "pass"} for at in range(MOST_STATES + 1)}
+    many = {f"s{at}": {"*": "pass"} for at in range(MAX_STATES + 1)}
     assert drawn(MonitorSettings.model_validate({"link": "a -> b", "states": many})) is None
     assert drawn(MonitorSettings.model_validate({"link": "a -> b", "python": "mine:Monitor"})) is None
-    edges: dict[str, Any] = {f"t{at}": "pass" for at in range(MOST_EDGES + 5)}
+    edges: dict[str, Any] = {f"t{at}": "pass" for at in range(MAX_EDGES + 5)}
     edges["last"] = {"pass": True, "next": "other"}
-    found = drawn(MonitorSettings.model_validate({"link": "a -> b", "states": {"q0": edges, "other": {"*": "pass"}}}))
-    assert found is not None
-    assert (found.states[0].edges[-1].text, found.states[0].more) == ("last / pass", 7)
+    automaton = drawn(
+        MonitorSettings.model_validate({"link": "a -> b", "states": {"q0": edges, "other": {"*": "pass"}}})
+    )
+    assert automaton is not None
+    assert (automaton.states[0].edges[-1].text, automaton.states[0].more) == ("last / pass", 7)

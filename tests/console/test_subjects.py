@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from penstock.broker.http.answers.decisions import DecisionRow
-from penstock.broker.http.answers.subjects import Clause
+from penstock.broker.http.answers.subjects import AccessClause
 from penstock.console.subjects.contracts import shortened
 from penstock.console.subjects.use import refused_elsewhere, used, uses
-from penstock.console.tables import Cell
+from penstock.console.tables import TableCell
 from penstock.journal.jobs import JobRecord
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import PATIENCE
@@ -50,18 +50,18 @@ PLANT = {
 
 @pytest.fixture(scope="module")
 def plant() -> Iterator[Looking]:
-    with ExitStack() as kept:
-        found = kept.enter_context(looking(PLANT, {"acl": ACL, "passwords": passwords(pia="secret", sue="secret")}))
-        port = found.nodes.port
-        kept.enter_context(Paho("phone").is_user("pia", "secret")).connects(port).subscribe("air/#", 1)
-        kept.enter_context(Paho(HOSTILE)).connects(port)
-        sensor = kept.enter_context(Paho("sensor").is_user("sue", "secret")).connects(port)
+    with ExitStack() as stack:
+        plant = stack.enter_context(looking(PLANT, {"acl": ACL, "passwords": passwords(pia="secret", sue="secret")}))
+        port = plant.nodes.port
+        stack.enter_context(Paho("phone").is_user("pia", "secret")).connects(port).subscribe("air/#", 1)
+        stack.enter_context(Paho(HOSTILE)).connects(port)
+        sensor = stack.enter_context(Paho("sensor").is_user("sue", "secret")).connects(port)
         sensor.publish("elsewhere", b"{}", 1)
-        yield found
+        yield plant
 
 
 def decided(id: int, at: float, target: str, effect: str = "pass", **more: str) -> DecisionRow:
-    told = {
+    job = {
         "node": "cloud",
         "source": "phone",
         "topic": "unlock",
@@ -70,13 +70,13 @@ def decided(id: int, at: float, target: str, effect: str = "pass", **more: str) 
         "reason": "why",
         **more,
     }
-    of = told["node"], told["source"], target, told["topic"], effect, told["stage"], told["rule"], told["reason"]
+    of = job["node"], job["source"], target, job["topic"], effect, job["stage"], job["rule"], job["reason"]
     return DecisionRow(id, at, *of, 2)
 
 
 def told(rows: list[tuple[object, ...]]) -> list[tuple[str, ...]]:
-    """Which way, what it came to, and how often."""
-    return [(str(one[0]), one[2].text if isinstance(one[2], Cell) else "", str(one[5])) for one in rows]
+    """Return direction, result and count of each row."""
+    return [(str(row[0]), row[2].text if isinstance(row[2], TableCell) else "", str(row[5])) for row in rows]
 
 
 def test_an_event_to_many_counts_once_for_who_published_it() -> None:
@@ -88,7 +88,7 @@ def test_an_event_to_many_counts_once_for_who_published_it() -> None:
         ("published", "suppress", "2"),
         ("published", "in part", "1"),
     ]
-    assert uses(Clause("cloud", "acl", "grants", "write", "unlock", ""), "write", "phone", rows) == 3
+    assert uses(AccessClause("cloud", "acl", "grants", "write", "unlock", ""), "write", "phone", rows) == 3
 
 
 def test_what_other_nodes_refuse_of_its_topics_is_told() -> None:
@@ -98,10 +98,10 @@ def test_what_other_nodes_refuse_of_its_topics_is_told() -> None:
         decided(3, 1.2, "", "suppress", node="gateway", source="cloud", topic="other"),
         decided(4, 1.3, "", "suppress", node="gateway", source="bell"),  # a client's own
     ]
-    found = refused_elsewhere("phone", rows, refusals, {"cloud", "gateway"})
-    assert told(used("phone", rows, found)) == [
+    refused = refused_elsewhere("phone", rows, refusals, {"cloud", "gateway"})
+    assert told(used("phone", rows, refused)) == [
         ("published", "pass", "1"),
-        ("further on, at gateway", "suppress", "1"),
+        ("at another node, gateway", "suppress", "1"),
     ]
     assert refused_elsewhere("phone", [decided(1, 1.0, "", "suppress")], refusals, {"cloud", "gateway"}) == []
 
@@ -129,7 +129,7 @@ def row(page: Page, of: str, text: str) -> Locator:
 
 def test_what_a_client_may_write_and_what_was_refused(plant: Looking) -> None:
     with plant.page("/subjects") as page:
-        expect(page.get_by_text("No subject is opened")).to_be_visible()
+        expect(page.get_by_text("No subject is open")).to_be_visible()
         page.get_by_label("Search subjects").fill("SENS")
         expect(page.get_by_text("1 of 400")).to_be_visible()
         page.get_by_role("link", name="sensor").click()
@@ -138,7 +138,7 @@ def test_what_a_client_may_write_and_what_was_refused(plant: Looking) -> None:
         expect(row(page, "May write", "acl:3")).to_contain_text("grants")
         expect(row(page, "May write", "advertisement")).to_contain_text("limits")
         expect(row(page, "May write", "brokering")).to_contain_text("denied by deny from inside to outside")
-        expect(row(page, "Used of late", "elsewhere")).to_contain_text("suppress")
+        expect(row(page, "Recently used", "elsewhere")).to_contain_text("suppress")
         assert all(page.locator(".pk-table th").all_inner_texts()), "each column has a head"
         expect(row(page, "Sessions", "sensor")).to_contain_text("connected")
 
@@ -162,7 +162,7 @@ def test_what_a_client_may_read_and_whether_its_contracts_are_met(plant: Looking
 
 def test_a_missing_access_control_file_is_not_told_as_a_right(plant: Looking) -> None:
     with plant.page("/subjects?name=guest") as page:
-        line = row(page, "May write", "no access control file: nothing is refused by it; see below what else binds")
+        line = row(page, "May write", "no ACL file is set, so the ACL denies nothing; other policies are listed below")
         expect(line.get_by_role("cell").first).to_have_text("open")
         expect(line.locator(".pk-gain")).to_have_count(0)
         expect(box(page, "What limits it")).to_contain_text("the brokering table: 1 on what it may write")
@@ -172,15 +172,15 @@ def test_a_missing_access_control_file_is_not_told_as_a_right(plant: Looking) ->
 def test_what_is_not_there_is_said_in_words(plant: Looking) -> None:
     with plant.page("/subjects?name=device-0001") as page:
         expect(box(page, "Sessions")).to_have_text("It has no session at any node.")
-        expect(box(page, "Subscriptions")).to_have_text("It subscribes to nothing now.")
+        expect(box(page, "Subscriptions")).to_have_text("It has no subscriptions now.")
 
 
 def test_on_a_telephone_every_cell_is_within_reach(plant: Looking) -> None:
     with plant.page("/subjects?name=sensor", width=390) as page:
         expect(page.get_by_role("banner").get_by_text("plant")).to_be_visible()
-        expect(row(page, "Used of late", "elsewhere").get_by_role("cell").last).to_be_visible()
+        expect(row(page, "Recently used", "elsewhere").get_by_role("cell").last).to_be_visible()
         cells = page.locator(".pk-answer td:visible").all()
-        ends = [one.bounding_box() for one in cells]
+        ends = [cell.bounding_box() for cell in cells]
         assert cells
         assert all(end is not None and end["x"] + end["width"] <= 390 for end in ends)
 
@@ -190,12 +190,12 @@ def test_what_the_last_audit_found_that_it_used(plant: Looking) -> None:
         expect(box(page, "Last audit")).to_contain_text("penstock pipeline audit")
     seen = {"subject": "phone", "topic": "air/x", "publisher": "sensor", "events": 41, "first": "a", "last": "b"}
     right = {"subject": "phone", "node": "hall", "rule": "acl:5", "access": "read", "filter": "air/#"}
-    told = {"seen": [seen], "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}]}
+    details = {"seen": [seen], "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}]}
     audit = JobRecord(plant.nodes.folder / "journal", "audit", {})
-    audit.add_details(json.dumps(told).encode())
+    audit.add_details(json.dumps(details).encode())
     audit.end(0)
     with plant.page("/subjects?name=phone") as page:
-        expect(row(page, "Was sent, of all that was recorded", "air/x")).to_contain_text("41")
+        expect(row(page, "Events sent to it, in the whole journal", "air/x")).to_contain_text("41")
         expect(row(page, "Rights that it has not used, or not all of them", "acl:5")).to_contain_text(
             "topic read air/x"
         )
@@ -221,4 +221,4 @@ def test_without_trust_it_is_said_how_to_get_it(plant: Looking) -> None:
 
 
 def test_pictures(plant: Looking) -> None:
-    plant.pictures("/subjects?name=sensor", "subjects", "text=Used of late")
+    plant.pictures("/subjects?name=sensor", "subjects", "text=Recently used")

@@ -27,24 +27,24 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
     monitors = {"counting": {"link": "b2 -> b3", "states": states}}
     more = {"trust": trust, "clients": clients, "monitors": monitors}
     tokens = {"required": False}
-    with looking(secured(tmp_path_factory.mktemp("keys"), PAIRS, tokens, **more)) as found:
-        yield found
+    with looking(secured(tmp_path_factory.mktemp("keys"), PAIRS, tokens, **more)) as nodes:
+        yield nodes
 
 
 def cells(page: Page) -> dict[str, float]:
     """The ratings that the heat map is drawn of, by who rates whom."""
     chart = "getElement(document.querySelector('.pk-chart').id.slice(1)).chart.getOption().series[0].data"
-    told = json.loads(page.evaluate(f"JSON.stringify({chart})"))
-    return {one["name"]: one["value"][2] for one in told}
+    points = json.loads(page.evaluate(f"JSON.stringify({chart})"))
+    return {point["name"]: point["value"][2] for point in points}
 
 
 def rows(page: Page) -> dict[str, float]:
     """The ratings that the table has."""
-    found = {}
+    ratings = {}
     for row in page.get_by_role("region", name="Ratings, the lowest first").get_by_role("row").all()[1:]:
         by, of, rating = (cell.inner_text() for cell in row.get_by_role("cell").all()[:3])
-        found[f"{by} → {of}"] = float(rating)
-    return found
+        ratings[f"{by} → {of}"] = float(rating)
+    return ratings
 
 
 def test_heat_map_and_table_agree(nodes: Looking) -> None:
@@ -62,7 +62,7 @@ def test_what_is_set_anew_is_seen_and_so_is_where_it_came_from(nodes: Looking) -
     with nodes.page("/trust") as page:
         page.get_by_role("region", name="Ratings, the lowest first").get_by_role("link").first.click()
         evidence = page.get_by_role("region", name="Evidence", exact=True)
-        expect(evidence).to_contain_text("What b3 holds of b2")
+        expect(evidence).to_contain_text("b3's rating of b2")
         expect(evidence).to_contain_text("Rating 0.30")
         expect(page.get_by_text("Last hours: b3 of b2")).to_be_visible()
         lines = "getElement(document.querySelectorAll('.pk-chart')[1].id.slice(1)).chart.getOption().series"
@@ -71,8 +71,8 @@ def test_what_is_set_anew_is_seen_and_so_is_where_it_came_from(nodes: Looking) -
         _, b2, b3 = nodes.nodes.ports("mqtt")
         with Paho("boss") as boss:
             boss.connects(b3)
-            said = {"neighbour": "b2", "good": 18.0, "bad": 0.0, "at": time.time()}
-            boss.publish("$penstock/evidence", json.dumps(said).encode(), 1)
+            payload = {"neighbour": "b2", "good": 18.0, "bad": 0.0, "at": time.time()}
+            boss.publish("$penstock/evidence", json.dumps(payload).encode(), 1)
             expect(evidence).to_contain_text("Rating 0.95")
             boss.subscribe("air")
             with Paho("sensor") as sensor:

@@ -1,11 +1,11 @@
-"""What changes from one domain to another."""
+"""Differences between two domains."""
 
 from typing import Any
 
 import pytest
 
 from penstock.domain import Domain, diff
-from penstock.domain.diff import Kind
+from penstock.domain.diff import ChangeKind
 from tests.domain.compile.test_patterns import SAMPLES
 from tests.support.scenes.domains import nodes
 
@@ -35,9 +35,9 @@ def node(name: str, **keys: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("title", SAMPLES)
 def test_equal_domains_have_no_difference(title: str) -> None:
-    one, other = (Domain.model_validate(SAMPLES[title]) for _ in range(2))
-    assert not diff(one, other)
-    assert str(diff(one, other)) == "nothing changes"
+    first, second = (Domain.model_validate(SAMPLES[title]) for _ in range(2))
+    assert not diff(first, second)
+    assert str(diff(first, second)) == "nothing changes"
 
 
 @pytest.mark.parametrize(
@@ -132,27 +132,27 @@ def test_a_difference_says_what_is_other(changed: dict[str, Any], lines: list[st
 
 def test_policies_are_compared_by_what_they_say() -> None:
     plain = [{"on": "Forward Publication", "then": "Log()"}]
-    one, same, other, none = (
-        domain(statements={"policies": said})
-        for said in ({"p": LOG}, {"p": plain}, {"p": LOG.replace("Log", "BlockMessage")}, {})
+    first, same, other, none = (
+        domain(statements={"policies": policies})
+        for policies in ({"p": LOG}, {"p": plain}, {"p": LOG.replace("Log", "BlockMessage")}, {})
     )
-    assert not diff(one, same)
-    assert str(diff(one, other)) == "policy `p` changed"
-    assert str(diff(one, none)) == "policy `p` removed"
-    assert diff(one, other).needs_restart == ()
+    assert not diff(first, same)
+    assert str(diff(first, other)) == "policy `p` changed"
+    assert str(diff(first, none)) == "policy `p` removed"
+    assert diff(first, other).needs_restart == ()
 
 
 def test_what_a_rule_spells_otherwise_but_means_the_same_is_no_difference() -> None:
-    one = domain(brokering={"types": ["t", "u"], "deny": [{"from": ["t", "u"], "to": "t"}]})
+    together = domain(brokering={"types": ["t", "u"], "deny": [{"from": ["t", "u"], "to": "t"}]})
     other = domain(brokering={"types": ["u", "t"], "deny": [{"from": "u", "to": "t"}, {"from": "t", "to": "t"}]})
-    assert not diff(one, other)
+    assert not diff(together, other)
 
 
 def test_a_condition_that_is_only_written_otherwise_is_no_difference() -> None:
-    one, other = (
+    first, second = (
         domain(clients={"x": {"node": "a", "type": "t", "where": {"p": text}}}) for text in ("v>1 && (w)", "v > 1&&w")
     )
-    assert not diff(one, other)
+    assert not diff(first, second)
 
 
 def test_what_is_said_about_content_changes_without_a_restart() -> None:
@@ -162,7 +162,7 @@ def test_what_is_said_about_content_changes_without_a_restart() -> None:
         clients={"x": {"node": "a", "type": "t", "where": {"p": "v > 1"}}, "y": {"node": "b", "type": "t"}},
     )
     whole = diff(domain(), changed)
-    assert {change.kind for change in whole.changes} == {Kind.CONTENT, Kind.CONNECTION, Kind.CLIENT}
+    assert {change.kind for change in whole.changes} == {ChangeKind.CONTENT, ChangeKind.CONNECTION, ChangeKind.CLIENT}
     assert whole.needs_restart == ()
 
 
@@ -182,10 +182,10 @@ def test_patterns_are_compared_by_what_they_expand_to() -> None:
 
 def test_a_change_is_a_value() -> None:
     whole = diff(domain(), domain(links=[{"between": ["a", "b"], "type": "u"}], nodes=node("a", listen="127.0.0.1:5")))
-    assert [(change.name, change.effect) for change in whole.of(Kind.LINK)] == [
+    assert [(change.name, change.effect) for change in whole.of(ChangeKind.LINK)] == [
         ("a -> b", "changed"),
         ("b -> a", "changed"),
     ]
-    assert whole.of(Kind.LINK, "added") == ()
-    assert [change.kind for change in whole.needs_restart] == [Kind.LISTENERS]
-    assert {change.new.type for change in whole.of(Kind.LINK)} == {"u"}  # type: ignore[attr-defined]
+    assert whole.of(ChangeKind.LINK, "added") == ()
+    assert [change.kind for change in whole.needs_restart] == [ChangeKind.LISTENERS]
+    assert {change.new.type for change in whole.of(ChangeKind.LINK)} == {"u"}  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ def write(case: dict[str, Any], folder: Path) -> None:
 
 
 def value_at(domain: Domain, path: str) -> object:
-    """What stands at a dotted path, in the form that a case states it."""
+    """Return the value at a dotted path, in the form of a case."""
     value: Any = domain
     for step in path.split("."):
         if isinstance(value, dict):

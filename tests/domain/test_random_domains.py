@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, diff, ensemble, load
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError, Problem
 from tests.support.scenes.domains import nodes, write_domain
 
@@ -38,7 +38,7 @@ ADVERTISEMENT = mapping(
 )
 ATTRIBUTES = st.recursive(
     st.sampled_from(["int", "double", "string", "dyn"]),
-    lambda inner: inner.map(lambda one: [one]) | st.dictionaries(st.sampled_from("vwnm*"), inner, max_size=3),
+    lambda inner: inner.map(lambda item: [item]) | st.dictionaries(st.sampled_from("vwnm*"), inner, max_size=3),
     max_leaves=4,
 )
 CONTENT = mapping(
@@ -130,6 +130,6 @@ def test_a_domain_is_refused_with_reasons_or_works(
     whole = ensemble(domain)
     assert all(whole.table(node).types >= {link.type} for (_, node), link in whole.links.items() if node in whole.nodes)
     again = folder / "again.yaml"
-    again.write_text(written(domain, folder), "utf-8")
+    again.write_text(domain_text(domain, folder), "utf-8")
     assert load(again, {}) == domain
     assert not diff(domain, load(again, {}))

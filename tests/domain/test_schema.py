@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from penstock.domain import Address, Domain, Limits, Listener, NodeSettings, default_domain
+from penstock.domain import Address, Domain, LimitSettings, Listener, NodeSettings, default_domain
 from penstock.domain.schema.domain import DomainFile
 
 
@@ -64,7 +64,7 @@ def test_who_may_connect_without_a_name(
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError):
-        Limits().inflight = 5
+        LimitSettings().inflight = 5
 
 
 def test_settings_are_equal_if_they_say_the_same() -> None:

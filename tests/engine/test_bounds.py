@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.domain import Limits
+from penstock.domain import LimitSettings
 from penstock.engine.events.entrances import MAX_REPLAYED
 from penstock.engine.stages import runner
 from penstock.policy.access.acl import Acl
@@ -39,7 +39,7 @@ def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:
 
 def test_identifiers_do_not_run_out_for_a_client_that_never_completes() -> None:
     """It says that it has received each message, not that it is done, and comes back for more."""
-    joined = MemoryNode(Limits(inflight=10))
+    joined = MemoryNode(LimitSettings(inflight=10))
     bob = joined.connect("bob")
     ann = reader(joined, qos=2)
     for _ in range(20):
@@ -81,7 +81,7 @@ def test_a_long_replay_is_sent_in_steps_in_which_others_have_their_turn() -> Non
 
 
 def test_a_replay_longer_than_the_window_comes_whole_and_rests_between_acknowledgements() -> None:
-    joined = MemoryNode(Limits(inflight=5))
+    joined = MemoryNode(LimitSettings(inflight=5))
     retain(joined, 250, qos=1)
     ann = joined.connect("ann").subscribe("#", qos=1)
     topics = []
@@ -118,7 +118,7 @@ def test_a_replay_rests_while_its_client_does_not_read() -> None:
 
 
 def test_subscribing_again_and_again_leaves_one_replay() -> None:
-    joined = MemoryNode(Limits(inflight=5))
+    joined = MemoryNode(LimitSettings(inflight=5))
     retain(joined, 50, qos=1)
     ann = joined.connect("ann")
     for _ in range(20):
@@ -132,7 +132,7 @@ def test_subscribing_again_and_again_leaves_one_replay() -> None:
 
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
 def test_a_client_that_does_not_read_costs_no_more_than_its_outbox_and_its_queue(durable: bool) -> None:
-    limits = Limits(outbox_bytes=10_000, queued_messages=10)
+    limits = LimitSettings(outbox_bytes=10_000, queued_messages=10)
     joined = MemoryNode(limits, durable=durable)
     ann = reader(joined)
     bob = joined.connect("bob")
@@ -150,7 +150,7 @@ def test_a_client_that_does_not_read_costs_no_more_than_its_outbox_and_its_queue
 
 
 def test_what_was_held_for_the_store_counts_in_the_outbox_of_a_client_that_does_not_read() -> None:
-    limits = Limits(outbox_bytes=10_000)
+    limits = LimitSettings(outbox_bytes=10_000)
     joined = MemoryNode(limits, durable=True, commits=False)
     ann = reader(joined)
     bob = joined.connect("bob")
@@ -167,7 +167,7 @@ def test_what_was_held_for_the_store_counts_in_the_outbox_of_a_client_that_does_
 
 
 def test_an_operator_is_told_once_that_a_client_is_slow() -> None:
-    joined = MemoryNode(Limits(outbox_bytes=100, queued_messages=1))
+    joined = MemoryNode(LimitSettings(outbox_bytes=100, queued_messages=1))
     ann = reader(joined)
     bob = joined.connect("bob")
     for _ in range(2):

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.domain import Limits
+from penstock.domain import LimitSettings
 from penstock.language.condition import make_condition
 from penstock.model.topic import parse_filter
 from penstock.policy.access.acl import Acl
@@ -58,7 +58,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.joined = MemoryNode(Limits(inflight=2 * MOST_OWED), durable=self.durable)
+        self.joined = MemoryNode(LimitSettings(inflight=2 * MOST_OWED), durable=self.durable)
         self.model = PlainBroker()
         self.clients: dict[str, Client] = {}
         self.count = 0

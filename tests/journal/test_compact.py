@@ -35,7 +35,7 @@ def test_a_compacted_journal_has_the_same_events(tmp_path: Path) -> None:
     after = read_all(tmp_path)
     assert same(before[0], after[0])
     assert same(before[1], after[1])
-    assert [one.files for one in done] == [4, 1], "one file for each day"
+    assert [compacted.files for compacted in done] == [4, 1], "one file for each day"
     assert not list((tmp_path / "node=n").rglob("*.arrow"))
     assert recover(tmp_path, "n") == last, "numbers are not used again"
 
@@ -62,7 +62,7 @@ def test_small_files_of_one_day_are_joined_later(tmp_path: Path) -> None:
 def test_files_do_not_grow_beyond_their_target(tmp_path: Path) -> None:
     write_segments(tmp_path, *[[rows(("a", os.urandom(2000)))] for _ in range(6)])
     size = parts(tmp_path)[0].path.stat().st_size
-    assert [one.files for one in compact(tmp_path, target=size * 2 + 10)] == [2, 2, 2]
+    assert [compacted.files for compacted in compact(tmp_path, target=size * 2 + 10)] == [2, 2, 2]
 
 
 def test_a_damaged_segment_stays_where_it_is(tmp_path: Path) -> None:
@@ -91,12 +91,12 @@ def _stopped_after(steps: int, folder: Path) -> bool:
         left = steps
 
         def counted(call: Callable[..., object]) -> Callable[..., object]:
-            def step(*given: object, **named: object) -> object:
+            def step(*arguments: object, **named: object) -> object:
                 nonlocal left
                 if not left:
                     os._exit(9)
                 left -= 1
-                return call(*given, **named)
+                return call(*arguments, **named)
 
             return step
 
@@ -115,9 +115,9 @@ def test_whenever_it_is_stopped_nothing_is_lost_and_nothing_doubled(tmp_path: Pa
         folder = shutil.copytree(tmp_path / "whole", tmp_path / str(steps))
         was_stopped = _stopped_after(steps, folder)
         for when in ("stopped", "done again"):
-            found = read_all(folder)
-            assert same(found[0], whole[0]), f"events, {when}, before step {steps}"
-            assert same(found[1], whole[1]), f"quarantine, {when}, before step {steps}"
+            tables = read_all(folder)
+            assert same(tables[0], whole[0]), f"events, {when}, before step {steps}"
+            assert same(tables[1], whole[1]), f"quarantine, {when}, before step {steps}"
             list(compact(folder))
         assert not list(folder.rglob("_*")), "no draft is left"
         if not was_stopped:

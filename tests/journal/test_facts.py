@@ -1,4 +1,4 @@
-"""What policies ask of a node is in the journal, for the events of which they asked it."""
+"""Facts that policies ask a node for are in the journal, with the events they were asked for."""
 
 import json
 from pathlib import Path
@@ -68,9 +68,9 @@ def test_only_what_was_asked_is_recorded_and_events_are_as_they_came(tmp_path: P
     facts = {row["topic"]: json.loads(row["facts"] or "null") for row in rows[:-1]}
     assert {row["payload"] for row in rows} == {BOTH}
     statement = {"name": "q: own", "filter": "own/#", "where": "a > 0"}
-    (told,) = facts.pop("own/1")["statements"]
-    assert told.pop("policy").startswith("PolicyStatement")
-    assert told == statement
+    (fact,) = facts.pop("own/1")["statements"]
+    assert fact.pop("policy").startswith("PolicyStatement")
+    assert fact == statement
     assert facts == {
         "busy/1": {"load": 0.25},
         "traced/1": {"host": "machine", "elapsed": 0.5},

@@ -1,4 +1,4 @@
-"""What jobs leave in a journal of themselves."""
+"""Records of jobs in a journal."""
 
 import json
 import os
@@ -37,8 +37,8 @@ def test_a_job_from_its_beginning_to_its_end(tmp_path: Path) -> None:
 )
 def test_secrets_are_not_left(tmp_path: Path, options: dict[str, object], said: tuple[str, ...]) -> None:
     JobRecord(tmp_path, "stream", options)
-    (found,) = list_jobs(tmp_path)
-    assert found.arguments == said
+    (job,) = list_jobs(tmp_path)
+    assert job.arguments == said
 
 
 def test_one_whose_process_is_gone_was_killed(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
     JobRecord(tmp_path, "audit", {})
     for name, text in (("a.json", "{}"), ("00000000-00000000.json", "["), ("00000001-00000000.json", '{"id": 1}')):
         (tmp_path / FOLDER / name).write_text(text)
-    assert [one.job for one in list_jobs(tmp_path)] == ["audit"]
+    assert [job.job for job in list_jobs(tmp_path)] == ["audit"]
 
 
 def test_the_oldest_make_room(tmp_path: Path) -> None:

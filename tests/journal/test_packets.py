@@ -64,8 +64,8 @@ def _one_by_one(packet: bytes, version: int) -> dict[str, Any] | None:
     assert isinstance(read, Publish)
     if not read.topic:
         return None
-    said = dict(read.properties.user_properties)
-    path = said.get(user_properties.PATH)
+    sent = dict(read.properties.user_properties)
+    path = sent.get(user_properties.PATH)
     return {
         "topic": read.topic,
         "payload": read.payload,
@@ -75,7 +75,7 @@ def _one_by_one(packet: bytes, version: int) -> dict[str, Any] | None:
         "properties": user_properties.travelling(read.properties),
         "expiry": read.properties.message_expiry,
         "path": path.split(",") if path else None,
-        "id": said.get(user_properties.ID) or None,
+        "id": sent.get(user_properties.ID) or None,
     }
 
 
@@ -96,7 +96,7 @@ def test_columns_say_what_each_packet_says(packets: list[tuple[bytes, int]]) -> 
 @given(st.lists(_damaged(), max_size=12))
 def test_a_damaged_packet_is_found_and_harms_no_other(packets: list[tuple[bytes, int]]) -> None:
     good = encode(Publish("good", b"one"), 4), 4
-    mixed = [each for one in packets for each in (one, good)]
+    mixed = [packet for bad in packets for packet in (bad, good)]
     for (packet, version), row in zip(mixed, _columns(mixed), strict=True):
         problem = row.pop("problem")
         assert (row if problem is None else None) == _one_by_one(packet, version), problem

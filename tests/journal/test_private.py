@@ -1,4 +1,4 @@
-"""Who may read what a journal has: its owner, and who is in its group; payloads are in it."""
+"""Access to a journal's files: its owner, and its owner's group; payloads are in it."""
 
 import os
 from collections.abc import Iterator
@@ -32,6 +32,6 @@ def test_nobody_else_reads_a_journal(tmp_path: Path) -> None:
 
 
 def _nothing_for_others(home: Path) -> None:
-    found = [home, *home.rglob("*")]
-    assert [(str(one), oct(one.stat().st_mode)) for one in found if one.stat().st_mode & 0o027] == []
-    assert any(one.is_file() for one in found)
+    paths = [home, *home.rglob("*")]
+    assert [(str(path), oct(path.stat().st_mode)) for path in paths if path.stat().st_mode & 0o027] == []
+    assert any(path.is_file() for path in paths)

@@ -38,9 +38,9 @@ def test_the_code_of_a_python_monitor_is_kept(tmp_path: Path, where: str, file: 
     after = Revision.of(domain, tmp_path)
     after.keep(tmp_path / "j")
     assert before.digest != after.digest
-    kept = tmp_path / "j" / FOLDER
-    assert (kept / before.digest / "monitors" / file).read_text() == PASSES
-    assert (kept / after.digest / "monitors" / file).read_text() == SUPPRESSES
+    folder = tmp_path / "j" / FOLDER
+    assert (folder / before.digest / "monitors" / file).read_text() == PASSES
+    assert (folder / after.digest / "monitors" / file).read_text() == SUPPRESSES
 
 
 def test_an_installed_monitor_is_known_by_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +73,9 @@ def test_files_with_policies_are_kept_and_read_from_there(tmp_path: Path) -> Non
     revision.keep(tmp_path)
     file.write_text(text % "BlockMessage")
     assert Revision.of(domain).digest != revision.digest
-    kept = load(tmp_path / FOLDER / revision.digest / "domain.yaml", {})
-    (given,) = ensemble(kept).statements.given
-    assert given.policy.uses() == {"Log"}
+    stored = load(tmp_path / FOLDER / revision.digest / "domain.yaml", {})
+    (applied,) = ensemble(stored).statements.given
+    assert applied.policy.uses() == {"Log"}
 
 
 def test_files_of_privacy_policies_are_beside_the_domain_file_and_kept(tmp_path: Path) -> None:

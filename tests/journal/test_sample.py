@@ -12,8 +12,8 @@ from tests.support.memory.journals import NOON, rows, write_segments
 
 def journal(folder: Path) -> Path:
     """Node `n` has ten events in three segments, one a second; node `quiet` one, before all others."""
-    said = [rows((f"t/{number}", b""), time=NOON + number) for number in range(10)]
-    write_segments(folder, said[:4], said[4:7], said[7:])
+    written = [rows((f"t/{number}", b""), time=NOON + number) for number in range(10)]
+    write_segments(folder, written[:4], written[4:7], written[7:])
     write_segments(folder, [rows(("early", b""), time=NOON - 60)], node="quiet")
     (folder / "revisions" / "r1").mkdir(parents=True)
     (folder / "revisions" / "r1" / "domain.yaml").write_text("domain: test\n")
@@ -22,7 +22,7 @@ def journal(folder: Path) -> Path:
 
 def topics(folder: Path, since: object) -> list[str]:
     events = read_all(folder)[0].to_pylist()
-    return [one["topic"] for one in events if since is None or one["time"] >= since]
+    return [event["topic"] for event in events if since is None or event["time"] >= since]
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
@@ -35,16 +35,16 @@ def test_the_last_events(tmp_path: Path, last: int, expected: list[str], is_comp
     whole = journal(tmp_path / "whole")
     if is_compacted:
         assert list(compact(whole))
-    found = sample(whole, tmp_path / "small", last)
-    assert found.arrivals == last
-    assert topics(tmp_path / "small", found.since) == expected
+    sampled = sample(whole, tmp_path / "small", last)
+    assert sampled.arrivals == last
+    assert topics(tmp_path / "small", sampled.since) == expected
     assert {part.node for part in parts(tmp_path / "small")} == {"n", "quiet"}, "it is known which nodes recorded"
     assert (tmp_path / "small" / "revisions" / "r1" / "domain.yaml").exists()
 
 
 def test_a_journal_with_less_than_asked_for_is_taken_whole(tmp_path: Path) -> None:
-    found = sample(journal(tmp_path / "whole"), tmp_path / "small", 1_000)
-    assert (found.since, found.arrivals) == (None, 11)
+    sampled = sample(journal(tmp_path / "whole"), tmp_path / "small", 1_000)
+    assert (sampled.since, sampled.arrivals) == (None, 11)
     assert len(topics(tmp_path / "small", None)) == 11
 
 

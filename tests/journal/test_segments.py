@@ -1,4 +1,4 @@
-"""What is written to a segment is read again; what is not whole is left out, and what is wrong is said."""
+"""Segments are read as they were written; incomplete rows are left out, and wrong ones are reported."""
 
 import os
 from pathlib import Path
@@ -60,8 +60,8 @@ def test_an_event_says_who_sent_it_what_was_decided_and_whom_it_reached(tmp_path
 
 def test_what_monitors_made_belongs_to_its_arrival(tmp_path: Path) -> None:
     packets = [encode(Publish("a", b"1"), 4), b"", encode(Publish("b", b"2"), 4), encode(Publish("c", b"3"), 4)]
-    made = gathered(packets)._replace(outputs=[1, 2])
-    write_segments(tmp_path, [made])
+    recorded = gathered(packets)._replace(outputs=[1, 2])
+    write_segments(tmp_path, [recorded])
     arrival, same, other, next_ = events(tmp_path)
     assert [(row["kind"], row["place"], row["topic"], row["payload"]) for row in (arrival, same, other, next_)] == [
         ("arrival", 0, "a", b"1"),
@@ -77,8 +77,8 @@ def test_what_is_said_of_one_event_counts_more_than_its_plan(tmp_path: Path) -> 
     late = Reached("hub", "hub-1", "u", "lan", None, 0)
     withheld = Verdict("edit", Effect.SUPPRESS, "`once`", "suppressed")
     packets = [encode(Publish("a", b""), 4)] * 3
-    made = gathered(packets)._replace(verdicts={0: withheld}, chosen={1: (late,)}, missed={2: (PHONE,)})
-    write_segments(tmp_path, [made])
+    recorded = gathered(packets)._replace(verdicts={0: withheld}, chosen={1: (late,)}, missed={2: (PHONE,)})
+    write_segments(tmp_path, [recorded])
     suppressed, more, none = events(tmp_path)
     assert (suppressed["effect"], suppressed["rule"], suppressed["reached"]) == ("suppress", "`once`", [])
     assert more["reached"] == [PHONE._asdict(), late._asdict()]
@@ -86,8 +86,8 @@ def test_what_is_said_of_one_event_counts_more_than_its_plan(tmp_path: Path) -> 
 
 
 def test_a_neighbour_is_the_path_unless_more_is_told(tmp_path: Path) -> None:
-    told = Properties(user_properties=(("penstock-path", "c,a"), ("penstock-id", "x1"), ("mine", "1")))
-    packets = [encode(Publish("a", b""), 5), encode(Publish("a", b"", properties=told), 5)]
+    properties = Properties(user_properties=(("penstock-path", "c,a"), ("penstock-id", "x1"), ("mine", "1")))
+    packets = [encode(Publish("a", b""), 5), encode(Publish("a", b"", properties=properties), 5)]
     write_segments(tmp_path, [gathered(packets, source=NODE), rows(("a", b""))])
     near, far, own = events(tmp_path)
     assert [(row["path"], row["id"]) for row in (near, far, own)] == [(["a"], None), (["c", "a"], "x1"), ([], None)]
@@ -124,8 +124,8 @@ def test_damage_is_said_and_never_an_exception(tmp_path_factory: pytest.TempPath
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content)
-    found, _ = read_segment(path)
-    assert found.schema.equals(EVENTS)
+    events, _ = read_segment(path)
+    assert events.schema.equals(EVENTS)
 
 
 def test_a_sealed_segment_that_breaks_off_is_in_the_quarantine(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_files_that_a_failed_attempt_once_left_are_harmless(tmp_path: Path) -> N
     last = write_segments(tmp_path, [rows(("a", b"1"))], [], [], [rows(("a", b"2"))], []) - 1
     assert recover(tmp_path, "n") == last
     assert [row["payload"] for row in events(tmp_path)] == [b"1", b"2"]
-    assert [made.files for made in compact(tmp_path)] == [5]
+    assert [compacted.files for compacted in compact(tmp_path)] == [5]
     assert [row["payload"] for row in events(tmp_path)] == [b"1", b"2"]
     assert problems(tmp_path) == []
     assert recover(tmp_path, "n") == last

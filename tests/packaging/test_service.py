@@ -76,9 +76,9 @@ def test_the_administrator_finds_the_token_of_the_service(tmp_path: Path, monkey
     file = tmp_path / local_token.token_path(url).name
     file.write_text("secret")
     os.chown(file, 61184, 61184)  # as one of systemd's dynamic users
-    assert local_token.find(url) == "secret"
+    assert local_token.find_token(url) == "secret"
     monkeypatch.setattr(os, "getuid", lambda: 1000)
-    assert local_token.find(url) is None
+    assert local_token.find_token(url) is None
 
 
 def test_the_runtime_directory_is_where_tokens_are_looked_for() -> None:

@@ -14,12 +14,12 @@ from benchmarks.reproduce.brokering import plot, report
 from benchmarks.reproduce.brokering.configurations import ALL, ORI, Configuration, selected
 from benchmarks.reproduce.brokering.experiment import Experiment, Extent
 from benchmarks.reproduce.brokering.results import Results
-from benchmarks.reproduce.brokering.rounds import MOST_PUBLISHERS
+from benchmarks.reproduce.brokering.rounds import MAX_PUBLISHERS
 
 OUTPUT = Path("var/bench/brokering")
 RATES = (5, 10, 15, 20, 25, 30, 40, 50, 60)
 QUICK_RATES = (5, 15, 30)
-OPEN_FILES = (MOST_PUBLISHERS + 50) * len(ALL)
+OPEN_FILES = (MAX_PUBLISHERS + 50) * len(ALL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,9 +66,9 @@ def _measure(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.reproduce.brokering", description=__doc__)
-    known = ", ".join(each.name for each in ALL)
+    names = ", ".join(item.name for item in ALL)
     parser.add_argument(
-        "--configurations", type=_words, default=[], help=f"comma-separated, of: {known} (default: all)"
+        "--configurations", type=_words, default=[], help=f"comma-separated, of: {names} (default: all)"
     )
     parser.add_argument("--brokers", type=_numbers, default=(1, 3, 5), help="lengths of the chain (default: 1,3,5)")
     parser.add_argument("--rates", type=_numbers, default=None, help="thousand messages/s (default: 5 to 60)")
@@ -90,7 +90,7 @@ def _extent(options: argparse.Namespace) -> Extent:
     rates = options.rates or (QUICK_RATES if quick else RATES)
     return Extent(
         scenarios=options.brokers,
-        rates=tuple(sorted(each * 1000 for each in rates)),
+        rates=tuple(sorted(item * 1000 for item in rates)),
         seconds=options.seconds or (1.0 if quick else 4.0),
         repeats=options.repeats or (1 if quick else 3),
         tries=options.tries or (1 if quick else 3),
@@ -98,11 +98,11 @@ def _extent(options: argparse.Namespace) -> Extent:
 
 
 def _words(value: str) -> list[str]:
-    return [each.strip() for each in value.split(",") if each.strip()]
+    return [item.strip() for item in value.split(",") if item.strip()]
 
 
 def _numbers(value: str) -> tuple[int, ...]:
-    return tuple(sorted(int(each) for each in _words(value)))
+    return tuple(sorted(int(item) for item in _words(value)))
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ class Chain:
         return size
 
     def have_publishers(self, count: int) -> list[socket.socket]:
-        """That many publishers, connected."""
+        """Return that many connected publishers."""
         missing = [f"pub{at}" for at in range(len(self.publishers), count)]
         self.publishers += self._clients(self.processes[0], missing)
         return self.publishers[:count]

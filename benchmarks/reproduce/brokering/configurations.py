@@ -24,7 +24,7 @@ class Configuration:
     title: str
     commands: Callable[[Sequence[int], Path], list[list[str]]]
     keeps_payload: bool = True
-    """What arrives is what was sent, so that its time stamp can be read."""
+    """Events arrive as they were sent, so that the time stamp can be read."""
 
 
 def _mosquittos(ports: Sequence[int], folder: Path) -> list[list[str]]:
@@ -110,10 +110,10 @@ CEM = Configuration(
 ALL = (ORI, PLAIN, CONTROL, NEW, SEM, SEM_PYTHON, CEM)
 
 
-def selected(wanted: Sequence[str]) -> tuple[Configuration, ...]:
+def selected(names: Sequence[str]) -> tuple[Configuration, ...]:
     """The configurations of these names; all of them for none."""
-    known = [each.name for each in ALL]
-    for name in wanted:
-        if name not in known:
-            raise ValueError(f"no configuration `{name}`: there are {', '.join(known)}")
-    return tuple(each for each in ALL if not wanted or each.name in wanted)
+    known_names = [configuration.name for configuration in ALL]
+    for name in names:
+        if name not in known_names:
+            raise ValueError(f"no configuration `{name}`: there are {', '.join(known_names)}")
+    return tuple(configuration for configuration in ALL if not names or configuration.name in names)

@@ -22,7 +22,7 @@ PATIENCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """The extent of the measurement."""
 
     scenarios: tuple[int, ...]
     """Brokers in the chain."""
@@ -30,7 +30,7 @@ class Extent:
     seconds: float
     repeats: int
     tries: int
-    """How often a round that others disturb is done, at most; the calmest counts."""
+    """The number of attempts of a round that other processes disturb; the calmest counts."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Experiment:
                 self._scenario(brokers, repeat)
 
     def _scenario(self, brokers: int, repeat: int) -> None:
-        runners = [_Runner(each, brokers, self.scratch) for each in self.configurations]
+        runners = [_Runner(candidate, brokers, self.scratch) for candidate in self.configurations]
         try:
             for number, rate in enumerate(self.extent.rates):
                 at = (number + repeat) % len(runners)
@@ -96,7 +96,7 @@ class Experiment:
     def _calm_round(self, runner: _Runner, rate: int, repeat: int) -> None:
         name = runner.configuration.name
         tried: list[Round] = []
-        while len(tried) < self.extent.tries and not any(each.others_busy <= CALM for each in tried):
+        while len(tried) < self.extent.tries and not any(candidate.others_busy <= CALM for candidate in tried):
             print(f"{runner.brokers} brokers, {rate:,}/s, {repeat}, {name}: ", end="", file=sys.stderr, flush=True)
             try:
                 tried.append(runner.run(rate, repeat, self.extent.seconds))
@@ -105,7 +105,7 @@ class Experiment:
                 self.notes.append(f"{name}, {runner.brokers} brokers, {rate:,}/s: {error}")
                 break
             print(tried[-1].summary(), file=sys.stderr)
-        best = min(tried, key=lambda each: each.others_busy, default=None)
+        best = min(tried, key=lambda candidate: candidate.others_busy, default=None)
         if best is not None:
             self.rounds.append(best)
         is_behind = best is None or best.is_behind

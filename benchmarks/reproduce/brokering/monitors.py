@@ -29,8 +29,8 @@ class Scramble:
 
     def step(self, state: None, event: Event, now: float) -> tuple[None, tuple[Event, ...]]:
         number = random.getrandbits(32)
-        made = bytearray()
+        data = bytearray()
         for byte in event.payload:
             number = (number * 1_664_525 + 1_013_904_223 + byte) & 0xFFFFFFFF
-            made.append(number >> 24)
-        return None, (event._replace(payload=bytes(made)),)
+            data.append(number >> 24)
+        return None, (event._replace(payload=bytes(data)),)

@@ -32,19 +32,19 @@ _STYLES = {
     CEM.name: _Style("#d55e00", "X", 6.5),
 }
 _WHITE = (0.0, 0.22, 0.42, 0.6, 0.75)
-"""How much white is in the colour of the first broker's part of a bar, of the second's, and so on."""
+"""The share of white in the colour of the first broker's part of a bar, of the second's, and so on."""
 _SCENARIOS = "abcdefgh"
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """Write both figures as SVG and PNG and return their paths."""
-    made = []
+    paths = []
     with rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "penstock"}):
         for name, figure in (("throughput", _throughput(results)), ("processor-time", _processor_time(results))):
             for kind in ("svg", "png"):
-                made.append(folder / f"{name}.{kind}")
-                figure.savefig(made[-1], dpi=130)
-    return made
+                paths.append(folder / f"{name}.{kind}")
+                figure.savefig(paths[-1], dpi=130)
+    return paths
 
 
 def _panels(results: Results) -> tuple[Figure, list[Axes]]:
@@ -80,7 +80,7 @@ def _line(panel: Axes, results: Results, configuration: Configuration, brokers: 
     reached = [results.throughput(configuration, brokers, rate) or 0.0 for rate in rates]
     panel.plot(
         [rate / 1000 for rate in rates],
-        [each / 1000 for each in reached],
+        [item / 1000 for item in reached],
         color=style.colour,
         marker=style.marker,
         markersize=style.size,
@@ -97,7 +97,7 @@ def _processor_time(results: Results) -> Figure:
         drawn = results.shown
         for place, configuration in enumerate(drawn):
             _bar(panel, results, configuration, brokers, place)
-        panel.set_xticks(range(len(drawn)), [each.name.replace(" ", "\n") for each in drawn])
+        panel.set_xticks(range(len(drawn)), [item.name.replace(" ", "\n") for item in drawn])
         panel.margins(y=0.12)
         panel.set_ylim(bottom=0)
         panel.grid(visible=False, axis="x")

@@ -26,11 +26,11 @@ def write(results: Results, notes: Sequence[str], machine: dict[str, str], folde
 
 
 def read(folder: Path) -> tuple[Results, list[str], dict[str, str]]:
-    """What `write` has written there: results, notes and the machine."""
+    """Read what `write` has written there: results, notes and the machine."""
     data = json.loads((folder / "brokering.json").read_text())
-    rounds = tuple(Round(**{**each, "cpu": tuple(each["cpu"])}) for each in data["rounds"])
-    configurations = selected(list(dict.fromkeys(each.configuration for each in rounds)))
-    scenarios = tuple(sorted({each.brokers for each in rounds}))
+    rounds = tuple(Round(**{**item, "cpu": tuple(item["cpu"])}) for item in data["rounds"])
+    configurations = selected(list(dict.fromkeys(item.configuration for item in rounds)))
+    scenarios = tuple(sorted({item.brokers for item in rounds}))
     return Results(configurations, scenarios, rounds), data["notes"], data["machine"]
 
 
@@ -62,7 +62,7 @@ def document(results: Results, notes: Sequence[str], machine: dict[str, str]) ->
         " probability of 95 %.",
         ratios(results),
         "## Configurations",
-        "\n".join(f"- {each.name}: {each.title}" for each in results.configurations),
+        "\n".join(f"- {item.name}: {item.title}" for item in results.configurations),
         "## Circumstances",
         _circumstances(results, machine),
         "\n".join(f"- {note}" for note in dict.fromkeys(notes)),
@@ -72,25 +72,25 @@ def document(results: Results, notes: Sequence[str], machine: dict[str, str]) ->
 
 def aims(results: Results) -> str:
     """The aims and what became of them."""
-    return _table([["aim", "found"], *([aim, found] for aim, found in results.aims())])
+    return _table([["aim", "found"], *([aim, result] for aim, result in results.aims())])
 
 
 def ratios(results: Results) -> str:
     """Each pair, in each scenario and in all."""
-    lines = [["processor time", *(_brokers(each) for each in results.scenarios), "all", "pairs of rounds"]]
-    for one, other in PAIRS:
-        whole = results.ratio(one, other)
+    lines = [["processor time", *(_brokers(item) for item in results.scenarios), "all", "pairs of rounds"]]
+    for first, other in PAIRS:
+        whole = results.ratio(first, other)
         if whole is not None:
-            each = [str(results.ratio(one, other, brokers) or "") for brokers in results.scenarios]
-            lines.append([f"{one.name} / {other.name}", *each, str(whole), str(whole.count)])
+            item = [str(results.ratio(first, other, brokers) or "") for brokers in results.scenarios]
+            lines.append([f"{first.name} / {other.name}", *item, str(whole), str(whole.count)])
     return _table(lines)
 
 
 def _scenario(results: Results, brokers: int, cell: _Cell) -> str:
     shown = results.configurations
-    lines = [[f"{_brokers(brokers)}, rate", *(each.name for each in shown)]]
+    lines = [[f"{_brokers(brokers)}, rate", *(item.name for item in shown)]]
     for rate in results.rates(brokers):
-        lines.append([f"{rate / 1000:g}", *(cell(results, each, brokers, rate) for each in shown)])
+        lines.append([f"{rate / 1000:g}", *(cell(results, item, brokers, rate) for item in shown)])
     return _table(lines)
 
 
@@ -108,7 +108,7 @@ def _cpu_cell(results: Results, configuration: Configuration, brokers: int, rate
 
 
 def _capacities(results: Results) -> str:
-    lines = [["", *(_brokers(each) for each in results.scenarios)]]
+    lines = [["", *(_brokers(item) for item in results.scenarios)]]
     for configuration in results.configurations:
         cells = []
         for brokers in results.scenarios:
@@ -122,13 +122,13 @@ def _capacities(results: Results) -> str:
 
 
 def _cpu_of_each(results: Results) -> str:
-    lines = [["", *(f"{_brokers(each)} (rate)" for each in results.scenarios)]]
+    lines = [["", *(f"{_brokers(item)} (rate)" for item in results.scenarios)]]
     for configuration in results.configurations:
         cells = []
         for brokers in results.scenarios:
             rate = results.compared_rate(configuration, brokers)
-            each = " + ".join(f"{cpu * 1e6:.1f}" for cpu in results.cpu(configuration, brokers, rate))
-            cells.append(f"{each} ({rate / 1000:g})" if each else "")
+            item = " + ".join(f"{cpu * 1e6:.1f}" for cpu in results.cpu(configuration, brokers, rate))
+            cells.append(f"{item} ({rate / 1000:g})" if item else "")
         lines.append([configuration.name, *cells])
     return _table(lines)
 
@@ -136,8 +136,8 @@ def _cpu_of_each(results: Results) -> str:
 def _circumstances(results: Results, machine: dict[str, str]) -> str:
     lines = [f"- {name}: {value}" for name, value in machine.items()]
     if results.rounds:
-        others = [each.others_busy for each in results.rounds]
-        generator = max(each.generator_busy for each in results.rounds)
+        others = [item.others_busy for item in results.rounds]
+        generator = max(item.generator_busy for item in results.rounds)
         lines.append(
             f"- others used {median(others):.0%} of the machine in the median round, {max(others):.0%} at most"
         )
@@ -156,16 +156,16 @@ def _table(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _record(results: Results, notes: Sequence[str], machine: dict[str, str]) -> dict[str, object]:
-    found = []
-    for one, other in PAIRS:
+    result = []
+    for first, other in PAIRS:
         for brokers in (*results.scenarios, None):
-            ratio = results.ratio(one, other, brokers)
+            ratio = results.ratio(first, other, brokers)
             if ratio is not None:
-                found.append({"of": one.name, "to": other.name, "brokers": brokers, **asdict(ratio)})
+                result.append({"of": first.name, "to": other.name, "brokers": brokers, **asdict(ratio)})
     return {
         "machine": machine,
-        "aims": [{"aim": aim, "found": found} for aim, found in results.aims()],
-        "ratios": found,
+        "aims": [{"aim": aim, "found": result} for aim, result in results.aims()],
+        "ratios": result,
         "notes": list(notes),
-        "rounds": [asdict(each) for each in results.rounds],
+        "rounds": [asdict(item) for item in results.rounds],
     }

@@ -1,4 +1,4 @@
-"""What the rounds say: medians, ratios of rounds that were done side by side, and whether the aims are met."""
+"""The results of the rounds: medians, ratios of rounds that were done side by side, and whether the aims are met."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Ratio:
 
 
 def _outside(count: int) -> int:
-    """How many values at each end lie outside the 95 % interval of the median, by the binomial distribution."""
+    """Return how many values at each end lie outside the 95 % interval of the median, by the binomial distribution."""
     tail, outside = 0.0, 0
     while outside < (count - 1) // 2:
         tail += comb(count, outside) / 2**count
@@ -64,34 +64,34 @@ class Results:
     def at(self, configuration: Configuration, brokers: int, rate: int) -> list[Round]:
         """The repeats of one round."""
         key = (configuration.name, brokers, rate)
-        return [each for each in self.rounds if (each.configuration, each.brokers, each.rate) == key]
+        return [round_ for round_ in self.rounds if (round_.configuration, round_.brokers, round_.rate) == key]
 
     def rates(self, brokers: int, configuration: Configuration | None = None) -> list[int]:
         """The rates at which a scenario was run, at least once, rising."""
-        found = {
-            each.rate
-            for each in self.rounds
-            if each.brokers == brokers and (configuration is None or each.configuration == configuration.name)
+        matching = {
+            round_.rate
+            for round_ in self.rounds
+            if round_.brokers == brokers and (configuration is None or round_.configuration == configuration.name)
         }
-        return sorted(found)
+        return sorted(matching)
 
     def throughput(self, configuration: Configuration, brokers: int, rate: int) -> float | None:
         """The median MT."""
-        return _median([each.throughput for each in self.at(configuration, brokers, rate)])
+        return _median([round_.throughput for round_ in self.at(configuration, brokers, rate)])
 
     def lost(self, configuration: Configuration, brokers: int, rate: int) -> int:
         """The most that any repeat lost."""
-        return max((each.lost for each in self.at(configuration, brokers, rate)), default=0)
+        return max((round_.lost for round_ in self.at(configuration, brokers, rate)), default=0)
 
     def cpu(self, configuration: Configuration, brokers: int, rate: int) -> tuple[float, ...]:
         """The median processor time for a message at each broker; empty if it was left behind or not measured."""
-        found = [each.cpu for each in self.at(configuration, brokers, rate) if not each.is_behind]
-        return tuple(median(of_one) for of_one in zip(*found, strict=True))
+        matching = [round_.cpu for round_ in self.at(configuration, brokers, rate) if not round_.is_behind]
+        return tuple(median(of_one) for of_one in zip(*matching, strict=True))
 
     def kept_up(self, configuration: Configuration, brokers: int, rate: int) -> bool:
-        """Whether more than half of the repeats kept up."""
-        found = self.at(configuration, brokers, rate)
-        return 2 * sum(each.kept_up for each in found) > len(found)
+        """Return whether more than half of the repeats kept up."""
+        matching = self.at(configuration, brokers, rate)
+        return 2 * sum(round_.kept_up for round_ in matching) > len(matching)
 
     def kept_up_to(self, configuration: Configuration, brokers: int) -> int:
         """The rate up to which it kept up; 0 if it never did."""
@@ -112,7 +112,7 @@ class Results:
     @property
     def shown(self) -> list[Configuration]:
         """The configurations without the control, which has nothing of its own to show."""
-        return [each for each in self.configurations if each is not CONTROL]
+        return [round_ for round_ in self.configurations if round_ is not CONTROL]
 
     def compared_rate(self, configuration: Configuration, brokers: int) -> int:
         """The rate at which processor times of a scenario are shown: the highest at which all but CEM kept up.
@@ -122,26 +122,26 @@ class Results:
         rates = self.rates(brokers)
         if not rates:
             return 0
-        compared = [each for each in self.shown if each is not CEM]
-        common = min((self.kept_up_to(each, brokers) for each in compared), default=0) or rates[0]
+        compared = [round_ for round_ in self.shown if round_ is not CEM]
+        common = min((self.kept_up_to(round_, brokers) for round_ in compared), default=0) or rates[0]
         own = self.kept_up_to(configuration, brokers) or rates[0]
         return min(common, own)
 
-    def ratio(self, one: Configuration, other: Configuration, brokers: int | None = None) -> Ratio | None:
+    def ratio(self, first: Configuration, other: Configuration, brokers: int | None = None) -> Ratio | None:
         """Processor time of one to that of the other, over the pairs of rounds that can be compared."""
-        others = {(each.brokers, each.rate, each.repeat): each for each in self._rounds_in_step(other)}
+        others = {(round_.brokers, round_.rate, round_.repeat): round_ for round_ in self._rounds_in_step(other)}
         pairs = [
-            (each, others[key])
-            for each in self._rounds_in_step(one)
-            if (key := (each.brokers, each.rate, each.repeat)) in others and brokers in (None, each.brokers)
+            (round_, others[key])
+            for round_ in self._rounds_in_step(first)
+            if (key := (round_.brokers, round_.rate, round_.repeat)) in others and brokers in (None, round_.brokers)
         ]
         return Ratio.of([a.cpu_total / b.cpu_total for a, b in pairs if abs(a.others_busy - b.others_busy) <= ALIKE])
 
     def _rounds_in_step(self, configuration: Configuration) -> list[Round]:
-        return [each for each in self.rounds if each.configuration == configuration.name and not each.is_behind]
+        return [round_ for round_ in self.rounds if round_.configuration == configuration.name and not round_.is_behind]
 
     def aims(self) -> list[tuple[str, str]]:
-        """What issue 3 asks for, and what was found."""
+        """Return the aims of issue 3, and the results."""
         longest = max(self.scenarios)
         return [
             ("NEW costs nothing that can be measured over PLAIN", self._nothing_measurable()),
@@ -151,18 +151,18 @@ class Results:
         ]
 
     def _nothing_measurable(self) -> str:
-        found, chance = self.ratio(NEW, PLAIN), self.ratio(CONTROL, PLAIN)
-        if found is None:
+        matching, chance = self.ratio(NEW, PLAIN), self.ratio(CONTROL, PLAIN)
+        if matching is None:
             return "not measured"
         beside = f", PLAIN to itself {chance}" if chance is not None else ""
         highest = max(1.0, chance.high) if chance is not None else 1.0
-        return f"{'met' if found.low <= highest else 'not met'}: {found}{beside}"
+        return f"{'met' if matching.low <= highest else 'not met'}: {matching}{beside}"
 
     def _at_most(self, configuration: Configuration) -> str:
-        found = self.ratio(configuration, PLAIN)
-        if found is None:
+        matching = self.ratio(configuration, PLAIN)
+        if matching is None:
             return "not measured"
-        return f"{'met' if found.middle <= SEM_LIMIT else 'not met'}: {found}"
+        return f"{'met' if matching.middle <= SEM_LIMIT else 'not met'}: {matching}"
 
     def _as_lossless(self, brokers: int) -> str:
         lossless = [rate for rate in self.rates(brokers, ORI) if not self.lost(ORI, brokers, rate)]
@@ -170,11 +170,14 @@ class Results:
         if not shared:
             return "not measured"
         lossy = [
-            f"{each.name} at {rate:,}/s" for each in (PLAIN, NEW) for rate in shared if self.lost(each, brokers, rate)
+            f"{round_.name} at {rate:,}/s"
+            for round_ in (PLAIN, NEW)
+            for rate in shared
+            if self.lost(round_, brokers, rate)
         ]
-        found = f"not met: lost by {', '.join(lossy)}" if lossy else f"met up to {max(shared):,}/s"
+        matching = f"not met: lost by {', '.join(lossy)}" if lossy else f"met up to {max(shared):,}/s"
         skipped = [f"{rate:,}" for rate in lossless if rate not in shared]
-        return f"{found}; not compared at {', '.join(skipped)}/s" if skipped else found
+        return f"{matching}; not compared at {', '.join(skipped)}/s" if skipped else matching
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -15,8 +15,8 @@ from benchmarks.loads import IN_TURN, OWN_TOPICS, MessageLoad, Seconds
 from benchmarks.reproduce.brokering.chain import Chain
 
 EACH_PER_SECOND = 10.0
-"""What one publisher sends in a second, as long as `MOST_PUBLISHERS` are enough for the rate."""
-MOST_PUBLISHERS = 2000
+"""Messages per second of one publisher, as long as `MAX_PUBLISHERS` are enough for the rate."""
+MAX_PUBLISHERS = 2000
 WARM_UP = 0.5
 STALL = 15.0
 """Seconds of silence after which a message counts as lost: an overloaded chain may be silent for long and lose none."""
@@ -29,7 +29,7 @@ for other messages than those that arrived, so that a processor time for each sa
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round gave; processor times are seconds for each message that arrived."""
+    """The result of one round; processor times are seconds for each message that arrived."""
 
     configuration: str
     brokers: int
@@ -40,7 +40,7 @@ class Round:
     lost: int
     """Messages of the round, warm-up included, that never arrived."""
     cpu: tuple[float, ...]
-    """Of each broker, the first of the chain first."""
+    """The figure of each broker, the first of the chain first."""
     p50: float | None
     p99: float | None
     generator_busy: float
@@ -53,19 +53,19 @@ class Round:
 
     @property
     def kept_up(self) -> bool:
-        """Whether everything arrived, and in time."""
+        """Return whether everything arrived, and in time."""
         return not self.lost and self.throughput >= KEPT_UP * self.rate
 
     @property
     def is_behind(self) -> bool:
-        """Whether the chain lost messages or falls ever further behind."""
+        """Return whether the chain lost messages or falls ever further behind."""
         return self.lost > 0 or self.throughput < BEHIND * self.rate
 
     def summary(self) -> str:
         """One line, to be watched while the benchmark runs."""
-        each = " ".join(f"{cpu * 1e6:.1f}" for cpu in self.cpu)
+        costs = " ".join(f"{cpu * 1e6:.1f}" for cpu in self.cpu)
         return (
-            f"{self.throughput:,.0f}/s, {self.lost:,} lost, {self.cpu_total * 1e6:.1f} us CPU each ({each}),"
+            f"{self.throughput:,.0f}/s, {self.lost:,} lost, {self.cpu_total * 1e6:.1f} us CPU each ({costs}),"
             f" generator {self.generator_busy:.0%}, others {self.others_busy:.0%}"
         )
 
@@ -91,7 +91,7 @@ def run(chain: Chain, rate: int, repeat: int, seconds: float) -> Round:
 
 def _load(rate: int, seconds: float) -> MessageLoad:
     """Every publisher has one topic, and every topic one subscriber."""
-    publishers = min(MOST_PUBLISHERS, round(rate / EACH_PER_SECOND))
+    publishers = min(MAX_PUBLISHERS, round(rate / EACH_PER_SECOND))
     return MessageLoad(
         name="chain",
         title="",

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     extent = Extent(1, 5, 2) if options.quick else Extent()
     options.output.mkdir(parents=True, exist_ok=True)
     machine = describe(f"rounds of {extent.rounds}{', quick' if options.quick else ''}")
-    about = "\n".join(f"- {name}: {what}" for name, what in machine.items())
+    about = "\n".join(f"- {name}: {value}" for name, value in machine.items())
     for name in options.figures or FIGURES:
         title, paper, _, work = FIGURES[name]
         print(title, file=sys.stderr)
@@ -54,11 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("interrupted; what was measured until then is written", file=sys.stderr)
             return 130
-        told = table(points)
-        print(f"\n{title} ({paper})\n\n{told}\n")
+        text = table(points)
+        print(f"\n{title} ({paper})\n\n{text}\n")
         page = options.output / f"{name}.md"
-        page.write_text(f"# {title}\n\n{paper}\n\n{told}\n\n{about}\n")
-        records = [{"line": one.line, "count": one.number, **one.cost._asdict()} for one in points]
+        page.write_text(f"# {title}\n\n{paper}\n\n{text}\n\n{about}\n")
+        records = [{"line": point.line, "count": point.number, **point.cost._asdict()} for point in points]
         (options.output / f"{name}.json").write_text(json.dumps(records, indent=1) + "\n")
         for path in (page, *draw(name, points, options.output)):
             print(f"written: {path}")
@@ -71,12 +71,12 @@ def table(points: Sequence[Point]) -> str:
         "| | count | producer's node, us | other node, us | both, of the first |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for line in dict.fromkeys(one.line for one in points):
-        some = [one for one in points if one.line == line]
+    for line in dict.fromkeys(point.line for point in points):
+        some = [point for point in points if point.line == line]
         first = sum(some[0].cost)
-        for one in some:
-            prod, other = one.cost
-            lines.append(f"| {line} | {one.number:,} | {prod:.1f} | {other:.1f} | {sum(one.cost) / first:.2f} |")
+        for point in some:
+            prod, other = point.cost
+            lines.append(f"| {line} | {point.number:,} | {prod:.1f} | {other:.1f} | {sum(point.cost) / first:.2f} |")
     return "\n".join(lines)
 
 
@@ -85,15 +85,19 @@ def draw(name: str, points: Sequence[Point], folder: Path) -> list[Path]:
     title, paper, varied, _ = FIGURES[name]
     figure = Figure(figsize=(11, 4.1), layout="constrained")
     for place, (panel, where) in enumerate(zip(figure.subplots(1, 2), ("producer's node", "other node"), strict=True)):
-        for line, colour in zip(dict.fromkeys(one.line for one in points), _COLOURS, strict=False):
-            some = [one for one in points if one.line == line]
+        for line, colour in zip(dict.fromkeys(point.line for point in points), _COLOURS, strict=False):
+            some = [point for point in points if point.line == line]
             panel.plot(
-                [one.number for one in some], [one.cost[place] for one in some], marker="o", color=colour, label=line
+                [point.number for point in some],
+                [point.cost[place] for point in some],
+                marker="o",
+                color=colour,
+                label=line,
             )
-        if max(one.number for one in points) > 50:
+        if max(point.number for point in points) > 50:
             panel.set_xscale("log")
             panel.xaxis.set_major_formatter("{x:,.0f}")
-        costs = [one.cost[place] for one in points]
+        costs = [point.cost[place] for point in points]
         panel.set_ylim(0, 1.15 * max(costs))
         if max(costs) > 20 * min(costs):
             panel.set_yscale("log")
@@ -106,12 +110,12 @@ def draw(name: str, points: Sequence[Point], folder: Path) -> list[Path]:
         panel.set_ylabel("us of a publication")
     legend_below(figure, figure.axes[0])
     figure.suptitle(f"{title}; {paper}", fontsize=11)
-    made = []
+    paths = []
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "penstock"}):
         for kind in ("svg", "png"):
-            made.append(folder / f"fig-{name}.{kind}")
-            figure.savefig(made[-1], dpi=130)
-    return made
+            paths.append(folder / f"fig-{name}.{kind}")
+            figure.savefig(paths[-1], dpi=130)
+    return paths
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the contracts paper measures, on our nodes: each figure as points that can be drawn and told."""
+"""The measurements of the contracts paper, on our nodes: each figure as points that can be drawn and printed."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ class Extent(NamedTuple):
     rounds: int = 9
     publications: int = 200
     most: int = 100_000
-    """Of what is varied."""
+    """The value of the varied parameter."""
 
 
 def subscriptions(extent: Extent) -> list[Point]:
     """Section 4: context-based filters (Listing 1), each about another sensor; such that each must be evaluated; and
     the same filter again and again.
     """
-    found = []
+    points = []
     for line, first, other in (
         ("one of them matches", listing_1(), listing_1),
         ("one of them matches, and each is evaluated", searching(), searching),
         ("all match", listing_1(), lambda _: listing_1()),
     ):
-        for count in [one for one in SUBSCRIPTIONS if one <= extent.most]:
-            made = played(domain(min(count, 50)), [first, *(other(str(1_000 + at)) for at in range(count - 1))])
-            found.append(Point(line, count, measure(made, notification(), extent.rounds, extent.publications)))
-    return found
+        for count in [count_ for count_ in SUBSCRIPTIONS if count_ <= extent.most]:
+            points_ = played(domain(min(count, 50)), [first, *(other(str(1_000 + at)) for at in range(count - 1))])
+            points.append(Point(line, count, measure(points_, notification(), extent.rounds, extent.publications)))
+    return points
 
 
 def policies(extent: Extent) -> list[Point]:
     """Fig. 4: privacy policies in XACML, of which the last one fits."""
-    made = [_private(count, 1, extent) for count in POLICIES if count <= extent.most]
-    return [Point("policies", count, cost) for count, cost in zip(POLICIES, made, strict=False)]
+    points_ = [_private(count, 1, extent) for count in POLICIES if count <= extent.most]
+    return [Point("policies", count, cost) for count, cost in zip(POLICIES, points_, strict=False)]
 
 
 def attributes(extent: Extent) -> list[Point]:
@@ -57,8 +57,8 @@ def attributes(extent: Extent) -> list[Point]:
 
 
 def _private(policies: int, purposes: int, extent: Extent) -> Cost:
-    made = played(domain(1, **NO_QUALITY), [""], policies, purposes)
-    return measure(made, notification(), extent.rounds, extent.publications)
+    points_ = played(domain(1, **NO_QUALITY), [""], policies, purposes)
+    return measure(points_, notification(), extent.rounds, extent.publications)
 
 
 def metadata(extent: Extent) -> list[Point]:
@@ -93,8 +93,8 @@ def _constrained(line: str, metadata: int, constraints: int, extent: Extent) -> 
         "producers": {"pollution": {"producer": "producer", "filter": "paris/#"}},
         "consumers": {"consumer": {"consumer": "consumer0", "purpose": "health", "wants": wants}},
     }
-    made = played(domain(1, quality={"indicators": indicators}, contracts=contracts), [""])
-    return measure(made, notification(metadata, line != OURS), extent.rounds, extent.publications)
+    points_ = played(domain(1, quality={"indicators": indicators}, contracts=contracts), [""])
+    return measure(points_, notification(metadata, line != OURS), extent.rounds, extent.publications)
 
 
 def _need(line: str, at: int) -> Any:

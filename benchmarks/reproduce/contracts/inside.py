@@ -78,21 +78,21 @@ def domain(consumers: int, **more: Any) -> Domain:
 
 
 def played(
-    made: Domain, wheres: Sequence[str], policies: int = 0, purposes: int = 1, subscribers: Sequence[str] = ()
+    domain: Domain, wheres: Sequence[str], policies: int = 0, purposes: int = 1, subscribers: Sequence[str] = ()
 ) -> Rehearsal:
     """The domain on two nodes, with a subscription for each condition, and so many policies of which the last fits."""
-    whole = ensemble(made)
+    whole = ensemble(domain)
     if policies:
         pdp = Pdp([policy(f"resource-{at}", purposes) for at in range(policies)], algorithm="permit-overrides")
-        said = (("id", f"resource-{policies - 1}"),)
+        resource = (("id", f"resource-{policies - 1}"),)
         ids = {"resource.id": "resource-id", "action.id": "action-id"}
-        known = {name: (*given, *_purposes(purposes)) for name, given in whole.contracts.known.items()}  # type: ignore[union-attr]
-        private = (PrivacyPolicy("listing 2", "paris/#", pdp, said, ids),)
-        contracts = replace(whole.contracts, privacy=private, known=known)  # type: ignore[type-var]
+        attributes = {name: (*values, *_purposes(purposes)) for name, values in whole.contracts.known.items()}  # type: ignore[union-attr]
+        private = (PrivacyPolicy("listing 2", "paris/#", pdp, resource, ids),)
+        contracts = replace(whole.contracts, privacy=private, known=attributes)  # type: ignore[type-var]
         whole = replace(whole, contracts=contracts)
-    rehearsal = Rehearsal(made, whole)
+    rehearsal = Rehearsal(domain, whole)
     rehearsal.connect("producer")
-    names = subscribers or [name for name in made.clients if name != "producer"]
+    names = subscribers or [name for name in domain.clients if name != "producer"]
     for at, where in enumerate(wheres):
         name = names[at % len(names)]
         if not rehearsal.is_connected(name):
@@ -142,4 +142,4 @@ def measure(rehearsal: Rehearsal, payload: bytes, rounds: int, publications: int
             costs.append(Cost(prod / publications * 1e6, other / publications * 1e6))
     if len(rehearsal.deliveries(consumer)) - before < (rounds + _BEFORE) * publications:
         raise RuntimeError(f"`{consumer}` has not got all that was published")
-    return Cost(min(one.prod for one in costs), min(one.other for one in costs))
+    return Cost(min(cost.prod for cost in costs), min(cost.other for cost in costs))

@@ -62,9 +62,9 @@ def _round(deployment: Deployment, number: int, seconds: float, repeat: int) -> 
             cpu = process.own_cpu_seconds()
         finally:
             process.stop()
-    made = Round(deployment.experiment, deployment.name, number, repeat, dict(times), cpu)
-    print(f"{title}: {json.dumps(made.medians())} ms", file=sys.stderr)
-    return made
+    round_ = Round(deployment.experiment, deployment.name, number, repeat, dict(times), cpu)
+    print(f"{title}: {json.dumps(round_.medians())} ms", file=sys.stderr)
+    return round_
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -72,7 +72,7 @@ def topic(edge: str, device: str, kind: str) -> str:
 def policies(deployment: Deployment, number: int) -> list[Row]:
     """The policies of a set."""
     draw = random.Random(f"{deployment} {number}")
-    found: list[Row] = [
+    rows: list[Row] = [
         (PRIMARY, "spBv1.0/STATE/+", "", "read write", ""),
         (PRIMARY, "spBv1.0/G/NCMD/+", "", "write", ""),
         (PRIMARY, "spBv1.0/G/DCMD/+/+", "", "write", ""),
@@ -83,21 +83,23 @@ def policies(deployment: Deployment, number: int) -> list[Row]:
         names = deployment.metrics(device)
         for kind in KINDS:
             where = topic(edge, device, kind)
-            gone = ";".join(draw.sample(names, draw.randint(1, number)))
-            found += [
+            exceptions = ";".join(draw.sample(names, draw.randint(1, number)))
+            rows += [
                 (f"G/{edge}", where, "", "write", ""),
                 (PRIMARY, where, "", "read", ""),
-                (SECONDARY, where, gone, "read", ""),
+                (SECONDARY, where, exceptions, "read", ""),
             ]
     sources = list(deployment.sources())
     size = deployment.sizes[number - 1]
-    while len(found) < size:
+    while len(rows) < size:
         edge, device = draw.choice(sources)
         names = deployment.metrics(device)
-        gone = ";".join(draw.sample(names, draw.randint(1, number)))
-        asked = draw.choice(names)
-        found.append((SECONDARY, topic(edge, device, draw.choice(KINDS)), gone, "read", f"{asked}.value > 50"))
-    return found[:size]
+        exceptions = ";".join(draw.sample(names, draw.randint(1, number)))
+        condition_metric = draw.choice(names)
+        rows.append(
+            (SECONDARY, topic(edge, device, draw.choice(KINDS)), exceptions, "read", f"{condition_metric}.value > 50")
+        )
+    return rows[:size]
 
 
 def write(folder: Path, port: int, deployment: Deployment, number: int) -> Path:

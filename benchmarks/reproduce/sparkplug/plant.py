@@ -33,8 +33,10 @@ def payload(names: list[str], seq: int, draw: random.Random, birth: bool) -> byt
 
 def _metric(name: str, value: int, birth: bool) -> bytes:
     alias = int(name[1:])
-    said = (_field(0x0A, name.encode()) if birth else b"") + b"\x10" + _varint(alias) + b"\x20\x03\x50" + _varint(value)
-    return _field(0x12, said)
+    metric = (
+        (_field(0x0A, name.encode()) if birth else b"") + b"\x10" + _varint(alias) + b"\x20\x03\x50" + _varint(value)
+    )
+    return _field(0x12, metric)
 
 
 def _field(tag: int, body: bytes) -> bytes:
@@ -42,15 +44,15 @@ def _field(tag: int, body: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    made = bytearray()
+    data = bytearray()
     while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
+        data.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes((*made, number))
+    return bytes((*data, number))
 
 
 def sent_at(message: bytes) -> float:
-    """When a message was sent: its first field is the timestamp."""
+    """Return when a message was sent: its first field is the timestamp."""
     number, shift, at = 0, 0, 1
     while True:
         byte = message[at]
@@ -130,13 +132,13 @@ async def _connected(port: int, name: str, times: Times) -> _Client:
     return client
 
 
-async def _paced(what: list[tuple[str, str, str]], seconds: float, publish: object) -> None:
+async def _paced(publications: list[tuple[str, str, str]], seconds: float, publish: object) -> None:
     """Publish all of it, evenly over so many seconds."""
     assert callable(publish)
     began = time.monotonic()
-    for number, one in enumerate(what):
-        due = began + seconds * number / len(what)
+    for number, publication in enumerate(publications):
+        due = began + seconds * number / len(publications)
         delay = due - time.monotonic()
         if delay > 0:
             await asyncio.sleep(delay)
-        publish(*one)
+        publish(*publication)

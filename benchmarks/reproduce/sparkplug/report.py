@@ -1,4 +1,4 @@
-"""What was measured, in words, tables and bars."""
+"""The results in words, tables and bars."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ class Round:
 
 def _of(rounds: Sequence[Round], experiment: int, deployment: str, number: int, kind: str) -> list[float]:
     return [
-        each * 1000
-        for one in rounds
-        if (one.experiment, one.deployment, one.number) == (experiment, deployment, number)
-        for each in one.times.get(kind, ())
+        time_ * 1000
+        for round_ in rounds
+        if (round_.experiment, round_.deployment, round_.number) == (experiment, deployment, number)
+        for time_ in round_.times.get(kind, ())
     ]
 
 
 def _places(rounds: Sequence[Round]) -> list[tuple[int, str]]:
-    return list(dict.fromkeys((one.experiment, one.deployment) for one in rounds))
+    return list(dict.fromkeys((round_.experiment, round_.deployment) for round_ in rounds))
 
 
 def overheads(rounds: Sequence[Round]) -> dict[tuple[int, str, int, str], float]:
     """Milliseconds that each policy set adds to the median, by experiment, deployment, set and message type."""
-    found = {}
+    times = {}
     for place in _places(rounds):
         for number in SETS[1:]:
             for kind in KINDS:
-                with_, without = (_of(rounds, *place, each, kind) for each in (number, NOAC))
+                with_, without = (_of(rounds, *place, time_, kind) for time_ in (number, NOAC))
                 if with_ and without:
-                    found[*place, number, kind] = median(with_) - median(without)
-    return found
+                    times[*place, number, kind] = median(with_) - median(without)
+    return times
 
 
 def table(rounds: Sequence[Round]) -> str:
@@ -69,9 +69,9 @@ def table(rounds: Sequence[Round]) -> str:
         for number in SETS:
             cells = []
             for kind in KINDS:
-                found = _of(rounds, experiment, deployment, number, kind)
+                times = _of(rounds, experiment, deployment, number, kind)
                 more = added.get((experiment, deployment, number, kind))
-                cells.append(f"{median(found):.2f}" + (f" ({more:+.2f})" if more is not None else "") if found else "")
+                cells.append(f"{median(times):.2f}" + (f" ({more:+.2f})" if more is not None else "") if times else "")
             name = "NOAC" if number == NOAC else f"PS{number}"
             lines.append(f"| {experiment} {deployment} | {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -80,48 +80,54 @@ def table(rounds: Sequence[Round]) -> str:
 def scaling(costs: Sequence[Cost]) -> str:
     """Processor time of a report against policies and readers."""
     lines = ["| | policies | readers | us for a message |", "| --- | --- | --- | --- |"]
-    lines += [f"| {one.title} | {one.policies:,} | {one.readers} | {one.seconds * 1e6:.0f} |" for one in costs]
+    lines += [
+        f"| {round_.title} | {round_.policies:,} | {round_.readers} | {round_.seconds * 1e6:.0f} |" for round_ in costs
+    ]
     return "\n".join(lines)
 
 
 def aims(rounds: Sequence[Round], costs: Sequence[Cost]) -> str:
-    """What issue 6 asks for, and whether it was met."""
-    said = []
+    """Return the aims of issue 6, and whether they were met."""
+    sentences = []
     added = overheads(rounds)
     if added:
         worst = max(added, key=lambda key: added[key])
         where = f"experiment {worst[0]} {worst[1]}, PS{worst[2]}, {worst[3]}"
         verdict = "met" if added[worst] < AIM else "NOT met"
-        said.append(f"- largest median overhead: {added[worst]:.2f} ms ({where}); aim < {AIM:g} ms: {verdict}")
-    by = {(one.title, one.policies, one.readers): one.seconds for one in costs}
+        sentences.append(f"- largest median overhead: {added[worst]:.2f} ms ({where}); aim < {AIM:g} ms: {verdict}")
+    by = {(round_.title, round_.policies, round_.readers): round_.seconds for round_ in costs}
     if by:
         few, many = by["policies", SIZES[0], 1], by["policies", SIZES[-1], 1]
-        said.append(f"- {SIZES[-1]:,} policies cost {many / few:.2f} times what {SIZES[0]:,} do")
+        sentences.append(f"- {SIZES[-1]:,} policies cost {many / few:.2f} times what {SIZES[0]:,} do")
         added_by = {
             count: by["readers", SIZES[0], count] - by["readers without policies", 0, count] for count in READERS
         }
         ratio = added_by[READERS[-1]] / added_by[READERS[0]]
-        said.append(f"- enforcement for {READERS[-1]} readers of the same rights costs {ratio:.1f} times that for one")
-    return "\n".join(said)
+        sentences.append(
+            f"- enforcement for {READERS[-1]} readers of the same rights costs {ratio:.1f} times that for one"
+        )
+    return "\n".join(sentences)
 
 
 def write(rounds: Sequence[Round], costs: Sequence[Cost], machine: dict[str, str], folder: Path) -> list[Path]:
     """The report, every figure, and the bars."""
     page, data = folder / "sparkplug.md", folder / "sparkplug.json"
-    about = "\n".join(f"- {name}: {what}" for name, what in machine.items())
+    about = "\n".join(f"- {name}: {value}" for name, value in machine.items())
     page.write_text(
         f"# Sparkplug access control, Fig. 2 again\n\n{about}\n\n{aims(rounds, costs)}\n\n"
         f"Median milliseconds to the secondary application.\n\n{table(rounds)}\n\n{scaling(costs)}\n"
     )
-    data.write_text(json.dumps({"rounds": [asdict(one) for one in rounds], "costs": [one._asdict() for one in costs]}))
+    data.write_text(
+        json.dumps({"rounds": [asdict(round_) for round_ in rounds], "costs": [round_._asdict() for round_ in costs]})
+    )
     return [page, data, *_draw(rounds, folder)]
 
 
 def _draw(rounds: Sequence[Round], folder: Path) -> list[Path]:
-    experiments = sorted({one.experiment for one in rounds})
+    experiments = sorted({round_.experiment for round_ in rounds})
     if not experiments:
         return []
-    made = []
+    paths = []
     with rc_context({"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "penstock"}):
         figure = Figure(figsize=(14, 4.2 * len(experiments)), layout="constrained")
         panels = figure.subplots(len(experiments), 1, squeeze=False)[:, 0]
@@ -131,10 +137,10 @@ def _draw(rounds: Sequence[Round], folder: Path) -> list[Path]:
             for _, deployment in [place for place in _places(rounds) if place[0] == experiment]:
                 for number in SETS:
                     for step, kind in enumerate(KINDS):
-                        found = _of(rounds, experiment, deployment, number, kind)
-                        if found:
+                        times = _of(rounds, experiment, deployment, number, kind)
+                        if times:
                             label = kind if not names else None
-                            panel.bar(at + step * 0.2, fmean(found), 0.2, color=_COLOURS[kind], label=label)
+                            panel.bar(at + step * 0.2, fmean(times), 0.2, color=_COLOURS[kind], label=label)
                     names.append((at + 0.3, f"{deployment}\n{'NOAC' if number == NOAC else f'PS{number}'}"))
                     at += 1
                 at += 0.5
@@ -146,6 +152,6 @@ def _draw(rounds: Sequence[Round], folder: Path) -> list[Path]:
             panel.set_axisbelow(True)
             panel.spines[["top", "right"]].set_visible(False)
         for kind in ("svg", "png"):
-            made.append(folder / f"transmission-time.{kind}")
-            figure.savefig(made[-1], dpi=130)
-    return made
+            paths.append(folder / f"transmission-time.{kind}")
+            figure.savefig(paths[-1], dpi=130)
+    return paths

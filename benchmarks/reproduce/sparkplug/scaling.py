@@ -1,4 +1,4 @@
-"""What enforcement costs against the number of policies and of readers: processor time of a node without sockets."""
+"""The cost of enforcement by the number of policies and of readers: processor time of a node without sockets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks.reproduce.sparkplug.deployments import (
     write,
 )
 from benchmarks.reproduce.sparkplug.plant import payload
-from penstock.domain import Limits, ensemble, load
+from penstock.domain import LimitSettings, ensemble, load
 from penstock.engine.connections.host import Host
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.node import Node
@@ -46,11 +46,11 @@ class Cost(NamedTuple):
 
 def measure() -> list[Cost]:
     """Each size, then each number of readers; and one reader without policies."""
-    found = [_cost("without policies", DEPLOYMENTS[0], None, 1)]
-    found += [_cost("policies", DEPLOYMENTS[0], size, 1) for size in SIZES]
-    found += [_cost("readers", DEPLOYMENTS[0], SIZES[0], readers) for readers in READERS]
-    found += [_cost("readers without policies", DEPLOYMENTS[0], None, readers) for readers in READERS]
-    return found
+    costs = [_cost("without policies", DEPLOYMENTS[0], None, 1)]
+    costs += [_cost("policies", DEPLOYMENTS[0], size, 1) for size in SIZES]
+    costs += [_cost("readers", DEPLOYMENTS[0], SIZES[0], readers) for readers in READERS]
+    costs += [_cost("readers without policies", DEPLOYMENTS[0], None, readers) for readers in READERS]
+    return costs
 
 
 def _cost(title: str, deployment: Deployment, size: int | None, readers: int) -> Cost:
@@ -59,7 +59,7 @@ def _cost(title: str, deployment: Deployment, size: int | None, readers: int) ->
         text = path.read_text()
         names = [f"{SECONDARY}{at}" for at in range(readers)]
         text = text.replace(
-            "clients:\n", "clients:\n" + "".join(f"  {one}: {{node: main, groups: readers}}\n" for one in names)
+            "clients:\n", "clients:\n" + "".join(f"  {name}: {{node: main, groups: readers}}\n" for name in names)
         )
         if size is not None:
             rows = policies(deployment, 1)
@@ -67,13 +67,13 @@ def _cost(title: str, deployment: Deployment, size: int | None, readers: int) ->
                 (SECONDARY, topic(f"X{at}", "", "DATA"), "m1", "read", "m2.value > 5") for at in range(size - len(rows))
             ]
             lines = [
-                ",".join(("group:readers" if one[0] == SECONDARY else one[0], *(f'"{cell}"' for cell in one[1:])))
-                for one in rows
+                ",".join(("group:readers" if name[0] == SECONDARY else name[0], *(f'"{cell}"' for cell in name[1:])))
+                for name in rows
             ]
             (path.parent / "access.csv").write_text("\n".join(("subject,topics,except,may,when", *lines)))
         path.write_text(text)
         domain = load(path)
-        node = Node("main", Limits(), lambda: "", ensemble=ensemble(domain, path.parent))
+        node = Node("main", LimitSettings(), lambda: "", ensemble=ensemble(domain, path.parent))
     return Cost(title, size or 0, readers, _measured(node, deployment, names))
 
 

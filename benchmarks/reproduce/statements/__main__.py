@@ -27,7 +27,7 @@ OUTPUT = Path("var/bench/statements")
 
 
 class Extent(NamedTuple):
-    """How much is measured."""
+    """The extent of the measurement."""
 
     rounds: int = 41
     is_quick: bool = False
@@ -38,23 +38,23 @@ Done = tuple[str, list[Path]]
 
 
 def _trimming(extent: Extent, folder: Path) -> Done:
-    found = trimming.measure(5, 5) if extent.is_quick else trimming.measure()
-    return report.tell_trimming(found), draw.draw_trimming(found, folder)
+    measured = trimming.measure(5, 5) if extent.is_quick else trimming.measure()
+    return report.tell_trimming(measured), draw.draw_trimming(measured, folder)
 
 
 def _mobile(extent: Extent, folder: Path) -> Done:
-    found = mobile.measure(2) if extent.is_quick else mobile.measure()
-    return report.tell_mobile(found), draw.draw_mobile(found, folder)
+    measured = mobile.measure(2) if extent.is_quick else mobile.measure()
+    return report.tell_mobile(measured), draw.draw_mobile(measured, folder)
 
 
 def _authentication(extent: Extent, folder: Path) -> Done:
-    found = authentication.measure(extent.rounds, 10 if extent.is_quick else authentication.PUBLICATIONS)
-    return report.tell_authentication(found), draw.draw_authentication(found, folder)
+    measured = authentication.measure(extent.rounds, 10 if extent.is_quick else authentication.PUBLICATIONS)
+    return report.tell_authentication(measured), draw.draw_authentication(measured, folder)
 
 
 def _firewall(extent: Extent, folder: Path) -> Done:
-    found = firewall.measure(0.3) if extent.is_quick else firewall.measure()
-    return report.tell_firewall(found), draw.draw_firewall(found, folder)
+    measured = firewall.measure(0.3) if extent.is_quick else firewall.measure()
+    return report.tell_firewall(measured), draw.draw_firewall(measured, folder)
 
 
 def _tracing(extent: Extent, folder: Path) -> Done:
@@ -71,8 +71,8 @@ def _flooding(extent: Extent, folder: Path) -> Done:
 
 
 def _idle(extent: Extent, folder: Path) -> Done:
-    found = idle.measure(extent.rounds, 50 if extent.is_quick else idle.PUBLICATIONS)
-    return report.tell_idle(found), draw.draw_idle(found, folder)
+    measured = idle.measure(extent.rounds, 50 if extent.is_quick else idle.PUBLICATIONS)
+    return report.tell_idle(measured), draw.draw_idle(measured, folder)
 
 
 FIGURES: dict[str, tuple[str, Callable[[Extent, Path], Done]]] = {
@@ -95,21 +95,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     extent = Extent(2, is_quick=True) if options.quick else Extent(options.rounds)
     machine = describe(f"rounds of {extent.rounds}{', quick' if extent.is_quick else ''}")
     options.output.mkdir(parents=True, exist_ok=True)
-    about = "\n".join(f"- {name}: {what}" for name, what in machine.items())
+    about = "\n".join(f"- {name}: {value}" for name, value in machine.items())
     code = 0
     written: list[Path] = []
     for name in options.figures or FIGURES:
         title, work = FIGURES[name]
         print(title, file=sys.stderr)
         try:
-            told, files = work(extent, options.output)
+            text, files = work(extent, options.output)
         except KeyboardInterrupt:
             print("interrupted; what was measured until then is written", file=sys.stderr)
             code = 130
             break
         page = options.output / f"{name}.md"
-        page.write_text(f"# {title}\n\n{about}\n\n{told}\n")
-        print(f"\n{title}\n\n{told}\n")
+        page.write_text(f"# {title}\n\n{about}\n\n{text}\n")
+        print(f"\n{title}\n\n{text}\n")
         written += [page, *files]
     for path in written:
         print(f"written: {path}")

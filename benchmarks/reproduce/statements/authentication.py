@@ -46,7 +46,7 @@ class _Link:
     def __init__(self, count: int, is_member: bool) -> None:
         names = [f"TrustGroup{number}" for number in range(1, count + 1)]
         members = ["n0", "n1"] if is_member else ["n1"]
-        told: dict[str, Any] = {
+        domain_settings: dict[str, Any] = {
             "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("n0", "n1")},
             "links": [{"between": ["n0", "n1"]}],
             "brokering": {"default": "default", "types": ["default"]},
@@ -55,7 +55,7 @@ class _Link:
             },
             "statements": {"grants": [EVERYTHING]},
         }
-        domain = Domain.model_validate(told)
+        domain = Domain.model_validate(domain_settings)
         self.played = Rehearsal(domain, ensemble(domain))
         self.played.connect("s", "n1")
         self.played.subscribe("s", "t", policy=authenticating(names))
@@ -99,12 +99,12 @@ def measure(rounds: int, publications: int = PUBLICATIONS) -> list[Cost]:
     cases = [(line, count) for line in lines for count in GROUPS]
     links = [_Link(count, lines[line][0]) for line, count in cases]
     works = [partial(link.run, lines[line][1], publications) for (line, _), link in zip(cases, links, strict=True)]
-    found = interleaved(works, rounds)
+    times = interleaved(works, rounds)
     for (line, count), link in zip(cases, links, strict=True):
         if bool(link.got()) is (line == DENIED and count > 0):
             raise AssertionError(f"{line}, {count} groups: {link.got()} publications arrived")
     total = publications * (rounds + 2)
     return [
-        Cost(line, count, median(each), link.exchanges / total)
-        for (line, count), link, each in zip(cases, links, found, strict=True)
+        Cost(line, count, median(costs), link.exchanges / total)
+        for (line, count), link, costs in zip(cases, links, times, strict=True)
     ]

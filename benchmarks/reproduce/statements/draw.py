@@ -20,12 +20,12 @@ _BIN = 0.5
 
 
 def _save(name: str, figure: Figure, folder: Path) -> list[Path]:
-    made = []
+    paths = []
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "penstock"}):
         for kind in ("svg", "png"):
-            made.append(folder / f"{name}.{kind}")
-            figure.savefig(made[-1], dpi=130)
-    return made
+            paths.append(folder / f"{name}.{kind}")
+            figure.savefig(paths[-1], dpi=130)
+    return paths
 
 
 def _panels(columns: int, rows: int = 1, width: float = 6.0) -> tuple[Figure, list[Axes]]:
@@ -38,14 +38,14 @@ def _panels(columns: int, rows: int = 1, width: float = 6.0) -> tuple[Figure, li
     return figure, panels
 
 
-def draw_trimming(found: Sequence[trimming.Traffic], folder: Path) -> list[Path]:
+def draw_trimming(measured: Sequence[trimming.Traffic], folder: Path) -> list[Path]:
     """Fig. 5."""
     figure, (panel,) = _panels(1, width=7.0)
     for count, colour in zip(trimming.STREAMS, (_BLUE, _GREEN, _RED), strict=True):
-        some = [one for one in found if one.attributes == count]
-        removed = [one.removed for one in some]
-        panel.plot(removed, [one.full for one in some], color=colour, label=f"{count} attributes, full")
-        trimmed = [one.trimmed for one in some]
+        some = [point for point in measured if point.attributes == count]
+        removed = [point.removed for point in some]
+        panel.plot(removed, [point.full for point in some], color=colour, label=f"{count} attributes, full")
+        trimmed = [point.trimmed for point in some]
         panel.plot(removed, trimmed, color=colour, linestyle="--", marker="o", label=f"{count} attributes, trimmed")
     panel.set_xlabel("attributes removed")
     panel.set_ylabel("bytes of a publication to its subscriber")
@@ -55,10 +55,10 @@ def draw_trimming(found: Sequence[trimming.Traffic], folder: Path) -> list[Path]
     return _save("fig-05-trimming", figure, folder)
 
 
-def draw_mobile(found: Sequence[mobile.Run], folder: Path) -> list[Path]:
+def draw_mobile(measured: Sequence[mobile.Run], folder: Path) -> list[Path]:
     """Fig. 10 to 12."""
     figure, (response, *panels) = _panels(3)
-    for run, colour, marker in zip(found, (_BLUE, _RED), ("o", "x"), strict=True):
+    for run, colour, marker in zip(measured, (_BLUE, _RED), ("o", "x"), strict=True):
         points = [(at, seconds * 1000) for at, seconds in run.responses]
         response.plot(*zip(*points, strict=True), marker, color=colour, markersize=3, alpha=0.6, label=run.way)
     response.set_title("Fig. 10: notification response time")
@@ -66,11 +66,11 @@ def draw_mobile(found: Sequence[mobile.Run], folder: Path) -> list[Path]:
     response.set_yscale("log")
     response.legend(frameon=False, fontsize=8)
     colours = dict(zip(KINDS.values(), (_BLUE, _SKY, _RED, _ORANGE), strict=True))
-    last = max((one.at for run in found for one in run.messages), default=1.0)
+    last = max((point.at for run in measured for point in run.messages), default=1.0)
     bins = [_BIN * number for number in range(int(last / _BIN) + 2)]
     tallest = 0.0
-    for number, (run, panel) in enumerate(zip(found, panels, strict=True), 11):
-        times = [[one.at for one in run.messages if one.kind == kind] for kind in KINDS.values()]
+    for number, (run, panel) in enumerate(zip(measured, panels, strict=True), 11):
+        times = [[point.at for point in run.messages if point.kind == kind] for kind in KINDS.values()]
         heights, _, _ = panel.hist(
             times, bins, stacked=True, label=list(KINDS.values()), color=[colours[kind] for kind in KINDS.values()]
         )
@@ -85,13 +85,13 @@ def draw_mobile(found: Sequence[mobile.Run], folder: Path) -> list[Path]:
     return _save("fig-10-to-12-mobile-publishers", figure, folder)
 
 
-def draw_authentication(found: Sequence[authentication.Cost], folder: Path) -> list[Path]:
+def draw_authentication(measured: Sequence[authentication.Cost], folder: Path) -> list[Path]:
     """Fig. 14."""
     figure, (panel,) = _panels(1, width=7.0)
-    for line, colour in zip(dict.fromkeys(one.line for one in found), (_RED, _GREEN, _BLUE), strict=True):
-        some = [one for one in found if one.line == line]
-        times = [one.seconds * 1e6 for one in some]
-        panel.plot([one.groups for one in some], times, color=colour, marker="o", label=line)
+    for line, colour in zip(dict.fromkeys(point.line for point in measured), (_RED, _GREEN, _BLUE), strict=True):
+        some = [point for point in measured if point.line == line]
+        times = [point.seconds * 1e6 for point in some]
+        panel.plot([point.groups for point in some], times, color=colour, marker="o", label=line)
     panel.set_xlabel("trust groups in the policy")
     panel.set_ylabel("us of processor time for a publication")
     panel.set_yscale("log")
@@ -101,21 +101,21 @@ def draw_authentication(found: Sequence[authentication.Cost], folder: Path) -> l
     return _save("fig-14-authentication", figure, folder)
 
 
-def draw_firewall(found: Sequence[firewall.Run], folder: Path) -> list[Path]:
+def draw_firewall(measured: Sequence[firewall.Run], folder: Path) -> list[Path]:
     """Fig. 18 to 21: rates and times at the external node, and below at the internal one."""
-    figure, panels = _panels(len(found), 2, width=6.8)
+    figure, panels = _panels(len(measured), 2, width=6.8)
     numbers = ((18, 19), (20, 21))
-    for column, run in enumerate(found):
+    for column, run in enumerate(measured):
         for row, (node, numbered) in enumerate(zip((firewall.EXTERNAL, firewall.INTERNAL), numbers, strict=True)):
-            panel = panels[row * len(found) + column]
+            panel = panels[row * len(measured) + column]
             inside = row == 1
-            times = [one.at for one in run.intervals]
-            rates = [one.arrived if inside else one.published for one in run.intervals]
+            times = [point.at for point in run.intervals]
+            rates = [point.arrived if inside else point.published for point in run.intervals]
             panel.plot(times, rates, color=_BLUE, label="publications/s (left)")
             panel.set_ylim(0, firewall.RATE * 1.3)
             panel.set_ylabel("publications/s")
             other = panel.twinx()
-            costs = [one.internal if inside else one.external for one in run.intervals]
+            costs = [point.internal if inside else point.external for point in run.intervals]
             shown = [nan if cost is None else cost * 1000 for cost in costs]
             other.plot(times, shown, color=_RED, linestyle="--", label="processor time of a publication (right)")
             if inside:
@@ -123,7 +123,7 @@ def draw_firewall(found: Sequence[firewall.Run], folder: Path) -> list[Path]:
                     (run.subscribing, "subscribing", "+"),
                     (run.unsubscribing, "unsubscribing", "x"),
                 ):
-                    at = [one for one, _ in points]
+                    at = [point for point, _ in points]
                     took = [seconds * 1000 for _, seconds in points]
                     other.plot(at, took, marker, color=_ORANGE if marker == "+" else _GREEN, markersize=4, label=label)
             other.set_ylabel("ms")
@@ -134,28 +134,32 @@ def draw_firewall(found: Sequence[firewall.Run], folder: Path) -> list[Path]:
             panel.set_xlabel("seconds")
             panel.set_title(f"Fig. {numbered[column]}: {run.title}, {node} node", fontsize=10)
             handles = [*panel.get_legend_handles_labels()[0], *other.get_legend_handles_labels()[0]]
-            panel.legend(handles, [str(each.get_label()) for each in handles], frameon=False, fontsize=7, ncols=2)
+            panel.legend(handles, [str(value.get_label()) for value in handles], frameon=False, fontsize=7, ncols=2)
     return _save("fig-18-to-21-firewall", figure, folder)
 
 
 def draw_tracing(published: Sequence[tracing.Split], inserted: Sequence[tracing.Insertion], folder: Path) -> list[Path]:
     """Fig. 23 and 24."""
     figure, (left, right) = _panels(2)
-    shares = [one.share for one in published]
+    shares = [point.share for point in published]
     below = [0.0] * len(published)
     parts = (
-        ("matching", [one.match for one in published], _SKY),
-        ("other processing", [one.other for one in published], _BLUE),
-        ("framework", [max(0.0, one.framework) for one in published], _RED),
-        ("action", [one.action for one in published], _ORANGE),
+        ("matching", [point.match for point in published], _SKY),
+        ("other processing", [point.other for point in published], _BLUE),
+        ("framework", [max(0.0, point.framework) for point in published], _RED),
+        ("action", [point.action for point in published], _ORANGE),
     )
     for name, seconds, colour in parts:
-        heights = [each * 1e6 for each in seconds]
+        heights = [value * 1e6 for value in seconds]
         left.bar(shares, heights, 15, bottom=below, color=colour, label=name)
         below = [low + height for low, height in zip(below, heights, strict=True)]
     left.set_title("Fig. 23: tracing policy, publications")
     right.bar(
-        [one.share for one in inserted], [one.total * 1e6 for one in inserted], 15, color=_BLUE, label="all of it"
+        [point.share for point in inserted],
+        [point.total * 1e6 for point in inserted],
+        15,
+        color=_BLUE,
+        label="all of it",
     )
     right.set_title("Fig. 24: tracing policy, subscriptions")
     for panel in (left, right):
@@ -170,15 +174,15 @@ def draw_tracing(published: Sequence[tracing.Split], inserted: Sequence[tracing.
 def draw_flooding(published: Sequence[flooding.Cost], inserted: Sequence[flooding.Cost], folder: Path) -> list[Path]:
     """Fig. 25 and 26."""
     figure, (left, right) = _panels(2)
-    shares = [one.share for one in published]
-    left.bar(shares, [one.seconds * 1e6 for one in published], 15, color=_BLUE)
+    shares = [point.share for point in published]
+    left.bar(shares, [point.seconds * 1e6 for point in published], 15, color=_BLUE)
     left.set_title("Fig. 25: flooding policy, publications")
     base = [inserted[0].seconds * 1e6] * len(inserted)
-    judging = [max(0.0, one.judging) * 1e6 for one in inserted]
-    rest = [max(0.0, one.added - one.judging) * 1e6 for one in inserted]
+    judging = [max(0.0, point.judging) * 1e6 for point in inserted]
+    rest = [max(0.0, point.added - point.judging) * 1e6 for point in inserted]
     right.bar(shares, base, 15, color=_BLUE, label="without policies")
     right.bar(shares, judging, 15, bottom=base, color=_RED, label="judging, with its actions")
-    low = [one + other for one, other in zip(base, judging, strict=True)]
+    low = [point + other for point, other in zip(base, judging, strict=True)]
     right.bar(shares, rest, 15, bottom=low, color=_SKY, label="telling ten neighbours")
     right.set_title("Fig. 26: flooding policy, subscriptions")
     right.legend(frameon=False, fontsize=8)
@@ -190,11 +194,11 @@ def draw_flooding(published: Sequence[flooding.Cost], inserted: Sequence[floodin
     return _save("fig-25-and-26-flooding", figure, folder)
 
 
-def draw_idle(found: Sequence[idle.Cost], folder: Path) -> list[Path]:
+def draw_idle(measured: Sequence[idle.Cost], folder: Path) -> list[Path]:
     """No figure of the paper: statements that match nothing, beside none."""
     figure, (panel,) = _panels(1, width=8.0)
-    names = [f"{one.load}: {one.statements}" for one in found]
-    panel.barh(names[::-1], [one.ratio for one in found][::-1], color=_BLUE)
+    names = [f"{point.load}: {point.statements}" for point in measured]
+    panel.barh(names[::-1], [point.ratio for point in measured][::-1], color=_BLUE)
     panel.axvline(1.0, color=_RED, linewidth=1)
     panel.set_xlabel("processor time, without statements = 1")
     panel.set_title("No policy matches")

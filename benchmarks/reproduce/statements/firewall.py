@@ -32,7 +32,7 @@ TICK = 0.5
 
 
 class Interval(NamedTuple):
-    """What happened at both nodes from one tick to the next."""
+    """The events at both nodes from one tick to the next."""
 
     at: float
     """Seconds since the beginning, at its end."""
@@ -50,22 +50,22 @@ class Run(NamedTuple):
     title: str
     intervals: list[Interval]
     subscribing: list[tuple[float, float]]
-    """When a firewall subscription was issued, and the seconds until it was acknowledged."""
+    """The times when a firewall subscription was issued, and the seconds until it was acknowledged."""
     unsubscribing: list[tuple[float, float]]
     begins: float
     ends: float
 
     def mean_rates(self, start: float, end: float) -> tuple[float, float]:
         """Publications a second at both nodes in a time."""
-        found = [one for one in self.intervals if start < one.at - TICK and one.at <= end]
+        intervals = [interval for interval in self.intervals if start < interval.at - TICK and interval.at <= end]
         return (
-            sum(one.published for one in found) / max(1, len(found)),
-            sum(one.arrived for one in found) / max(1, len(found)),
+            sum(interval.published for interval in intervals) / max(1, len(intervals)),
+            sum(interval.arrived for interval in intervals) / max(1, len(intervals)),
         )
 
 
 def conditions(is_merged: bool) -> list[str]:
-    """What the firewall is to block."""
+    """Return the conditions that the firewall blocks."""
     last = int(SCALE * BLOCKED)
     if is_merged:
         return [f"class == 'C' && a >= 0 && a < {last}"]
@@ -95,22 +95,22 @@ async def _run(is_merged: bool, shorter: float) -> Run:
         while not application.got:
             publisher.send(Publish("t", b'{"class": "C", "a": 0, "b": 0}'))
             await asyncio.sleep(0.1)
-        begins, ends, end = (each * shorter for each in (BEFORE, BEFORE + DURING, BEFORE + DURING + AFTER))
+        begins, ends, end = (moment * shorter for moment in (BEFORE, BEFORE + DURING, BEFORE + DURING + AFTER))
         began = time.perf_counter()
         sent: list[float] = []
         watching = asyncio.create_task(_watch(processes, sent, tap, began, end))
         publishing = asyncio.create_task(_publish(publisher, sent, began + end + TICK))
-        wanted = conditions(is_merged)
+        texts = conditions(is_merged)
         await asyncio.sleep(begins)
-        came = [await _subscribe(guard, number, where, began) for number, where in enumerate(wanted)]
+        came = [await _subscribe(guard, number, where, began) for number, where in enumerate(texts)]
         await asyncio.sleep(max(0.0, began + ends - time.perf_counter()))
-        gone = [await _unsubscribe(guard, number, began) for number in range(len(wanted))]
+        removed = [await _unsubscribe(guard, number, began) for number in range(len(texts))]
         await publishing
         intervals = await watching
         for client in (publisher, application, guard):
             client.close()
-    title = "one merged firewall subscription" if is_merged else f"{len(wanted)} firewall subscriptions"
-    return Run(title, intervals, came, gone, begins, ends)
+    title = "one merged firewall subscription" if is_merged else f"{len(texts)} firewall subscriptions"
+    return Run(title, intervals, came, removed, begins, ends)
 
 
 async def _subscribe(guard: Client, number: int, where: str, began: float) -> tuple[float, float]:
@@ -141,7 +141,7 @@ async def _publish(publisher: Client, sent: list[float], until: float) -> None:
 async def _watch(
     processes: dict[str, Process], sent: list[float], tap: Tap, began: float, end: float
 ) -> list[Interval]:
-    found = []
+    intervals = []
     tap.events.clear()
 
     def counted() -> tuple[float, int, int, float, float]:
@@ -153,7 +153,7 @@ async def _watch(
         await asyncio.sleep(TICK)
         now = counted()
         seconds, published, arrived, external, internal = (new - old for new, old in zip(now, before, strict=True))
-        found.append(
+        intervals.append(
             Interval(
                 now[0] - began,
                 published / seconds,
@@ -163,4 +163,4 @@ async def _watch(
             )
         )
         before = now
-    return found
+    return intervals

@@ -27,7 +27,7 @@ NEIGHBOURS = 10
 ADVERTISEMENTS = 200
 ADVERTISERS = 20
 SUBSCRIPTIONS = 200
-"""Those that there are; and as many come and go again in each round."""
+"""The number of existing subscriptions; as many come and go in each round."""
 PUBLICATIONS = 1_000
 TOPIC = "t"
 WORKLOAD = WORKLOADS[0]
@@ -40,9 +40,10 @@ class Cost(NamedTuple):
     """Advertisements with policies, in per cent."""
     seconds: float
     added: float
-    """What it is more than without policies."""
+    """The additional time compared with no policies."""
     judging: float = 0.0
-    """What of this is judging, the actions included, and not telling neighbours what they would not be told else."""
+    """The part of it for judging, the actions included, without messages to neighbours that would not be sent
+    otherwise."""
 
 
 class _Hub:
@@ -50,23 +51,25 @@ class _Hub:
 
     def __init__(self, share: int, subscriptions: int) -> None:
         neighbours = [f"n{number}" for number in range(NEIGHBOURS)]
-        told: dict[str, Any] = {
+        domain_settings: dict[str, Any] = {
             "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("main", *neighbours)},
             "links": [{"between": [name, "main"], "forward": "routed"} for name in neighbours],
             "brokering": {"default": "default", "types": ["default"]},
             "statements": {"grants": [EVERYTHING]},
         }
-        domain = Domain.model_validate(told)
+        domain = Domain.model_validate(domain_settings)
         self.played = Rehearsal(domain, ensemble(domain))
         self.node = self.played.nodes["main"]
         self.advertisers = [self._connect(f"advertiser{number}") for number in range(ADVERTISERS)]
         self.reader = self._connect("reader")
         for number in range(ADVERTISEMENTS):
-            said = {"name": str(number), "filter": TOPIC, "where": f"class == 'class-{number}'"}
+            advertisement = {"name": str(number), "filter": TOPIC, "where": f"class == 'class-{number}'"}
             if has_policy(number, share):
-                said["policy"] = FLOODING
-            self._say(self.advertisers[number % ADVERTISERS], said)
-        self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(1_000)[: 2 * subscriptions]]
+                advertisement["policy"] = FLOODING
+            self._say(self.advertisers[number % ADVERTISERS], advertisement)
+        self.texts = [
+            " && ".join(map(str, predicates_)) for predicates_ in WORKLOAD.subscriptions(1_000)[: 2 * subscriptions]
+        ]
         for number, where in enumerate(self.texts[:subscriptions]):
             self.reader.receive(subscription(TOPIC, number, where))
         self._settle()
@@ -76,8 +79,10 @@ class _Hub:
         end.receive(encode(Connect(name, 5), 5))
         return end
 
-    def _say(self, advertiser: Inbound, said: dict[str, str]) -> None:
-        advertiser.receive(encode(Publish("$penstock/advertise", json.dumps(said).encode(), 1, packet_id=1), 5))
+    def _say(self, advertiser: Inbound, advertisement: dict[str, str]) -> None:
+        advertiser.receive(
+            encode(Publish("$penstock/advertise", json.dumps(advertisement).encode(), 1, packet_id=1), 5)
+        )
 
     def _settle(self) -> None:
         self.played.assembly.turn(self.node)
@@ -85,11 +90,11 @@ class _Hub:
 
     def packets(self, number: int) -> list[tuple[Inbound, bytes]]:
         """Publications, and who advertises each."""
-        found = []
+        times = []
         for payload in WORKLOAD.publications(number):
             kind = int(json.loads(payload)["class"].removeprefix("class-"))
-            found.append((self.advertisers[kind % ADVERTISERS], encode(Publish(TOPIC, payload), 5)))
-        return found
+            times.append((self.advertisers[kind % ADVERTISERS], encode(Publish(TOPIC, payload), 5)))
+        return times
 
     def publish(self, packets: list[tuple[Inbound, bytes]]) -> float:
         began = time.process_time()
@@ -118,14 +123,14 @@ class _Hub:
 
     def judge(self) -> float:
         """Judge the subscriptions that there are, as it is done when they are inserted and told to each neighbour."""
-        known = list(self.node.sessions["reader"].subscriptions.values())
+        subscriptions_ = list(self.node.sessions["reader"].subscriptions.values())
         neighbours = list(self.node.neighbours.values())
         began = time.process_time()
-        for subscribed in known:
+        for subscribed in subscriptions_:
             filter_policies.insert_subscription(self.node, subscribed, TOPIC, self.played.now)
             for neighbour in neighbours:
                 filter_policies.forward_subscription(self.node, subscribed, TOPIC, neighbour)
-        return (time.process_time() - began) / len(known)
+        return (time.process_time() - began) / len(subscriptions_)
 
 
 def measure(
@@ -135,11 +140,17 @@ def measure(
     hubs = [_Hub(share, subscriptions) for share in SHARES]
     published = interleaved([partial(hub.publish, hub.packets(publications)) for hub in hubs], rounds)
     works = [partial(hub.insert, count(1)) for hub in hubs] + [hub.judge for hub in hubs]
-    found = interleaved(works, max(3, rounds // 4))
-    inserted, judged = found[: len(hubs)], found[len(hubs) :]
-    costs = [cost._replace(judging=added(each, judged[0])) for cost, each in zip(_costs(inserted), judged, strict=True)]
+    times = interleaved(works, max(3, rounds // 4))
+    inserted, judged = times[: len(hubs)], times[len(hubs) :]
+    costs = [
+        cost._replace(judging=added(predicates_, judged[0]))
+        for cost, predicates_ in zip(_costs(inserted), judged, strict=True)
+    ]
     return _costs(published), costs
 
 
-def _costs(found: list[list[float]]) -> list[Cost]:
-    return [Cost(share, median(each), added(each, found[0])) for share, each in zip(SHARES, found, strict=True)]
+def _costs(times: list[list[float]]) -> list[Cost]:
+    return [
+        Cost(share, median(predicates_), added(predicates_, times[0]))
+        for share, predicates_ in zip(SHARES, times, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""What statements cost where none of them matches: a domain without any, beside one with many for other messages.
+"""The cost of statements where none of them matches: a domain without any, beside one with many for other messages.
 
 The same publications go to nodes that differ only in this, in one process and in turn.
 """
@@ -21,7 +21,7 @@ SUBSCRIPTIONS = 1_000
 SUBSCRIBERS = 50
 PUBLICATIONS = 1_000
 MATCHES = 2
-"""Of a publication that goes by topic; by content there are as many on average."""
+"""The subscribers of a publication that goes by topic; by content there are as many on average."""
 WORKLOAD = WORKLOADS[0]
 NONE, AGAIN, OTHERS, UNMATCHED = (
     "no statements",
@@ -44,26 +44,26 @@ class Cost(NamedTuple):
 def measure(rounds: int, publications: int = PUBLICATIONS) -> list[Cost]:
     """Publications that go by topic alone, and by content; without statements, and with some that match nothing."""
     payloads = WORKLOAD.publications(publications)
-    found = []
+    costs = []
     for load in (PLAIN, BY_CONTENT):
         packets = [encode(Publish("t", payload), 5) for payload in payloads]
         cases = (NONE, AGAIN, OTHERS, UNMATCHED) if load == BY_CONTENT else (NONE, AGAIN, OTHERS)
         times = interleaved([partial(take_all, *_filled(load, case), packets) for case in cases], rounds)
-        for case, each in zip(cases, times, strict=True):
-            ratio = median(one / other for one, other in zip(each, times[0], strict=True))
-            found.append(Cost(load, case, median(each), ratio))
-    return found
+        for case, times_ in zip(cases, times, strict=True):
+            ratio = median(with_statements / other for with_statements, other in zip(times_, times[0], strict=True))
+            costs.append(Cost(load, case, median(times_), ratio))
+    return costs
 
 
 def _filled(load: str, case: str) -> tuple[Node, Inbound]:
     """A node with the same subscriptions in all cases, some of which have policies in some."""
-    given = {"policy": "tracing", "to": "publication", "of": "*", "filter": "other/#"}
-    told = {"policies": {"tracing": TRACING}, "apply": [given]}
-    node = make_node(None if case in (NONE, AGAIN) else told)
+    applied = {"policy": "tracing", "to": "publication", "of": "*", "filter": "other/#"}
+    statements = {"policies": {"tracing": TRACING}, "apply": [applied]}
+    node = make_node(None if case in (NONE, AGAIN) else statements)
     publisher = connect(node, "publisher")
     readers = [connect(node, f"reader{number}") for number in range(SUBSCRIBERS)]
-    for number, each in enumerate(WORKLOAD.subscriptions(SUBSCRIPTIONS)):
-        reader, where = readers[number % SUBSCRIBERS], " && ".join(map(str, each))
+    for number, times_ in enumerate(WORKLOAD.subscriptions(SUBSCRIPTIONS)):
+        reader, where = readers[number % SUBSCRIBERS], " && ".join(map(str, times_))
         reader.receive(subscription("u", number, where, TRACING if case == OTHERS else ""))
         if load == BY_CONTENT:
             reader.receive(subscription("t", number, where))

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.reproduce.statements.policies import EVERYTHING
-from penstock.domain import Domain, Limits, ensemble
+from penstock.domain import Domain, LimitSettings, ensemble
 from penstock.engine.connections.host import Host
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.node import Node
@@ -24,14 +24,14 @@ WARM_UP = 2
 
 def make_node(statements: dict[str, Any] | None) -> Node:
     """The node `main` of a domain with these statements; unless they are None, anybody may set any policy."""
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "nodes": {"main": {"listen": "127.0.0.1:1"}},
         "brokering": {"default": "default", "types": ["default"]},
     }
     if statements is not None:
-        told["statements"] = {"grants": [EVERYTHING], **statements}
-    domain = Domain.model_validate(told)
-    return Node("main", Limits(), lambda: "", ensemble=ensemble(domain))
+        settings["statements"] = {"grants": [EVERYTHING], **statements}
+    domain = Domain.model_validate(settings)
+    return Node("main", LimitSettings(), lambda: "", ensemble=ensemble(domain))
 
 
 def connect(node: Node, name: str) -> Inbound:
@@ -43,8 +43,8 @@ def connect(node: Node, name: str) -> Inbound:
 
 def subscription(filter: str, number: int, where: str = "", policy: str = "") -> bytes:
     """The packet of a subscription, with the number as its name."""
-    told = (("where", where), ("name", str(number)), ("policy", policy))
-    properties = Properties(user_properties=tuple(pair for pair in told if pair[1]))
+    settings = (("where", where), ("name", str(number)), ("policy", policy))
+    properties = Properties(user_properties=tuple(pair for pair in settings if pair[1]))
     return encode(Subscribe(1, (SubscriptionRequest(filter, 0),), properties), 5)
 
 
@@ -72,7 +72,7 @@ def empty(node: Node) -> None:
 
 
 def interleaved(works: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
-    """What each work says in each round, in which all take turns: what disturbs the machine disturbs all of them."""
+    """Return the results of each work in each round; all take turns, so that a disturbance affects all of them."""
     for _ in range(WARM_UP):
         for work in works:
             work()
@@ -80,12 +80,12 @@ def interleaved(works: Sequence[Callable[[], float]], rounds: int) -> list[list[
     gc.freeze()
     gc.disable()
     try:
-        return [list(each) for each in zip(*([work() for work in works] for _ in range(rounds)), strict=True)]
+        return [list(column) for column in zip(*([work() for work in works] for _ in range(rounds)), strict=True)]
     finally:
         gc.enable()
         gc.unfreeze()
 
 
 def added(with_: Sequence[float], without: Sequence[float]) -> float:
-    """What one takes more than the other, by the median of the rounds."""
-    return median(one - other for one, other in zip(with_, without, strict=True))
+    """Return the additional time of one against the other: the median of the rounds."""
+    return median(with_seconds - other for with_seconds, other in zip(with_, without, strict=True))

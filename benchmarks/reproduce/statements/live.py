@@ -30,14 +30,14 @@ def nodes(domain: dict[str, Any], ports: dict[str, int]) -> Iterator[dict[str, P
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         file = Path(name) / "domain.yaml"
         file.write_text(yaml.safe_dump(domain, sort_keys=False))
-        found = {}
+        nodes = {}
         for node, port in ports.items():
             command = [penstock_program(), "run", str(file), "--node", node]
-            found[node] = start(Broker(node, "penstock", "", lambda *_, line=command: line), port, Path(name))
-            stack.callback(found[node].stop)
-        for process in found.values():
+            nodes[node] = start(Broker(node, "penstock", "", lambda *_, line=command: line), port, Path(name))
+            stack.callback(nodes[node].stop)
+        for process in nodes.values():
             process.wait_until_listening()
-        yield found
+        yield nodes
 
 
 def settings(port: int) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Client(asyncio.Protocol):
 
     def __init__(self, name: str) -> None:
         self.got: list[tuple[float, Publish]] = []
-        """What has come, and when."""
+        """The received packets, and when."""
         self.bytes = 0
         self._name = name
         self._decoder = StreamDecoder(version=5)
@@ -81,16 +81,16 @@ class Client(asyncio.Protocol):
         return await asyncio.wait_for(self._answers.get(), TIMEOUT)
 
     async def subscribe(self, filter: str, where: str = "", name: str = "", policy: str = "") -> Packet:
-        told = tuple(pair for pair in (("where", where), ("name", name), ("policy", policy)) if pair[1])
-        properties = Properties(user_properties=told) if told else NO_PROPERTIES
+        user_properties = tuple(pair for pair in (("where", where), ("name", name), ("policy", policy)) if pair[1])
+        properties = Properties(user_properties=user_properties) if user_properties else NO_PROPERTIES
         return await self.ask(Subscribe(1, (SubscriptionRequest(filter, 0),), properties))
 
     async def unsubscribe(self, filter: str, name: str) -> Packet:
         return await self.ask(Unsubscribe(1, (filter,), Properties(user_properties=(("name", name),))))
 
     async def advertise(self, name: str, filter: str, policy: str = "") -> Packet:
-        told = {"name": name, "filter": filter, **({"policy": policy} if policy else {})}
-        return await self.ask(Publish(ADVERTISE, json.dumps(told).encode(), 1, packet_id=1))
+        user_properties = {"name": name, "filter": filter, **({"policy": policy} if policy else {})}
+        return await self.ask(Publish(ADVERTISE, json.dumps(user_properties).encode(), 1, packet_id=1))
 
     async def unadvertise(self, name: str) -> Packet:
         return await self.ask(Publish(UNADVERTISE, json.dumps({"name": name}).encode(), 1, packet_id=1))
@@ -118,19 +118,19 @@ class Tap:
     def __init__(self) -> None:
         self.port = free_ports(1)[0]
         self.control: list[tuple[float, str, int]] = []
-        """When which kind of control message passed, and its part of the packet's bytes."""
+        """The kind and time of each control message, and its part of the packet's bytes."""
         self.events: list[tuple[float, int]] = []
-        """When a publication passed, and its bytes."""
+        """The time of each publication, and its bytes."""
 
     @contextlib.asynccontextmanager
     async def towards(self, port: int) -> AsyncIterator[Tap]:
         """Listen for one node, and dial the other on this port."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there, back = await asyncio.open_connection("127.0.0.1", port)
+            node_reader, back = await asyncio.open_connection("127.0.0.1", port)
             # Nodes and taps end in any order; what is under way then is of no interest.
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await asyncio.gather(self._hand_on(reader, back), self._hand_on(there, writer))
+                await asyncio.gather(self._hand_on(reader, back), self._hand_on(node_reader, writer))
 
         server = await asyncio.start_server(serve, "127.0.0.1", self.port)
         try:
@@ -152,11 +152,11 @@ class Tap:
         if packet.topic != INTEREST:
             self.events.append((now, len(encode(packet, 5))))
             return
-        told: dict[str, Any] = json.loads(packet.payload)
+        user_properties: dict[str, Any] = json.loads(packet.payload)
         for key, kind in KINDS.items():
-            for one in told.get(key, ()):
-                self.control.append((now, kind, len(json.dumps(one, separators=(",", ":")))))
+            for entry in user_properties.get(key, ()):
+                self.control.append((now, kind, len(json.dumps(entry, separators=(",", ":")))))
 
 
 KINDS = {"offer": "advertisement", "withdraw": "unadvertisement", "add": "subscription", "remove": "unsubscription"}
-"""What nodes tell each other, as the paper calls it."""
+"""Name the control messages between nodes as the paper does."""

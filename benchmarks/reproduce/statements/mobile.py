@@ -23,7 +23,7 @@ LINKS = (("n1", "n0"), ("n2", "n1"), ("n3", "n1"), ("n4", "n3"), ("n5", "n3"))
 """A tree of six nodes; who dials comes first."""
 NODES = tuple(f"n{number}" for number in range(6))
 SUBSCRIBERS = {"s0": "n0", "s1": "n2", "s2": "n5"}
-"""Where they are, and stay."""
+"""The nodes where they are, and stay."""
 PUBLISHERS = 4
 MOVES = 12
 SETTLED = 1.0
@@ -35,7 +35,7 @@ ADVERTISING, FLOODED = "advertisements flooded", "subscriptions flooded"
 
 
 class Message(NamedTuple):
-    """What one node told another."""
+    """A control message from one node to another."""
 
     at: float
     kind: str
@@ -48,20 +48,20 @@ class Run(NamedTuple):
     way: str
     messages: list[Message]
     responses: list[tuple[float, float]]
-    """When something was published, and the seconds until a subscriber had it."""
+    """The time of each publication, and the seconds until a subscriber had it."""
     missed: int
     """Notifications that never came."""
 
     @property
     def moving(self) -> list[Message]:
-        """What was told after the first publishers had come: because they move."""
-        return [one for one in self.messages if one.at > SETTLED]
+        """Return the messages after the first publishers had come: caused by their movement."""
+        return [message for message in self.messages if message.at > SETTLED]
 
     def summary(self) -> dict[str, float]:
-        counts = Counter(one.kind for one in self.moving)
+        counts = Counter(message.kind for message in self.moving)
         return {
             "control messages": float(len(self.moving)),
-            "control bytes": float(sum(one.bytes for one in self.moving)),
+            "control bytes": float(sum(message.bytes for message in self.moving)),
             **{f"{kind}s": float(count) for kind, count in sorted(counts.items())},
             "median response, ms": median(seconds for _, seconds in self.responses) * 1000,
             "missed": float(self.missed),
@@ -85,8 +85,8 @@ async def _run(way: str, moves: int) -> Run:
         "statements": {"grants": [EVERYTHING], "policies": {"flooding": FLOODING}},
     }
     if way == FLOODED:
-        given = {"policy": "flooding", "to": "advertisement", "at": list(NODES), "filter": FILTER}
-        domain["statements"]["apply"] = [given]
+        applied = {"policy": "flooding", "to": "advertisement", "at": list(NODES), "filter": FILTER}
+        domain["statements"]["apply"] = [applied]
     async with contextlib.AsyncExitStack() as stack:
         for (_, parent), tap in taps.items():
             await stack.enter_async_context(tap.towards(ports[parent]))
@@ -102,18 +102,18 @@ async def _run(way: str, moves: int) -> Run:
         sent, count = await _play(ports, moves, FLOODING if way == FLOODED else "", began)
         for client in readers.values():
             client.close()
-    told = sorted(Message(at - began, kind, size) for tap in taps.values() for at, kind, size in tap.control)
+    messages = sorted(Message(at - began, kind, size) for tap in taps.values() for at, kind, size in tap.control)
     came = [
         (sent[packet.payload] - began, at - sent[packet.payload])
         for reader in readers.values()
         for at, packet in reader.got
         if packet.payload in sent
     ]
-    return Run(way, told, sorted(came), count * len(readers) - len(came))
+    return Run(way, messages, sorted(came), count * len(readers) - len(came))
 
 
 async def _is_joined(ports: dict[str, int]) -> bool:
-    """Whether something published at one end of the tree comes out at the other."""
+    """Return whether an event published at one end of the tree arrives at the other."""
     reader, publisher = await connected(ports["n5"], "reader"), await connected(ports["n0"], "publisher")
     await reader.subscribe("joined/#")
     await publisher.advertise("joined", "joined/#")
@@ -145,10 +145,10 @@ async def _play(ports: dict[str, int], moves: int, policy: str, began: float) ->
             places[number] = (places[number] + draw.randrange(1, len(NODES))) % len(NODES)
             clients[number] = came = await connected(ports[NODES[places[number]]], f"p{number}")
             await came.advertise("moving", FILTER, policy)
-        for each in range(EACH):
+        for sequence in range(EACH):
             await asyncio.sleep(SETTLED / (EACH + 1))
             for number, client in enumerate(clients):
-                payload = f"{move} {number} {each}".encode()
+                payload = f"{move} {number} {sequence}".encode()
                 sent[payload] = time.perf_counter()
                 assert client is not None
                 client.send(Publish(f"moving/{number}", payload))

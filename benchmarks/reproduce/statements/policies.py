@@ -5,7 +5,7 @@ from __future__ import annotations
 NOTHING = "PolicyStatement { On(Forward, Publication) { If {} Then {} } }"
 """All of the framework's work, and no action."""
 TRACING = "PolicyStatement { On(Forward, Publication) { If {} Then {AugmentBrokerLoadIndex(Attributes)} } }"
-"""Of Fig. 6, what §6 says: a broker performance attribute."""
+"""The policy of Fig. 6 with the attribute of §6: a broker performance attribute."""
 FLOODING = """PolicyStatement {
   On(Forward, Advertisement) { @broker: Ingress, Routing If {} Then {BlockMessage()} }
   On(Forward, Subscription) { @broker: Ingress, Routing If {} Then {FloodMessage()} }
@@ -25,7 +25,7 @@ def removing(names: list[str]) -> str:
 
 
 def authenticating(groups: list[str]) -> str:
-    """What Fig. 14 measures: the node that it comes from must be in all these trust groups."""
-    asked = " && ".join(f"AuthenticateSender({group})" for group in groups)
-    clauses = f"If {{{asked}}} Then {{}} Elseif {{}} Then {{BlockMessage()}}" if groups else "If {} Then {}"
+    """Return the policy of Fig. 14: the sending node must be in all these trust groups."""
+    calls = " && ".join(f"AuthenticateSender({group})" for group in groups)
+    clauses = f"If {{{calls}}} Then {{}} Elseif {{}} Then {{BlockMessage()}}" if groups else "If {} Then {}"
     return f"PolicyStatement {{ On(Forward, Publication) {{ @broker: Egress {clauses} }} }}"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from benchmarks.reproduce.statements import authentication, firewall, flooding, idle, mobile, served, tracing, trimming
 
-MOST_FRAMEWORK = 0.10
-"""Of the processing of a publication: what the framework may take, without the action."""
+MAX_FRAMEWORK = 0.10
+"""The largest share of a publication's processing time for the framework, without the action."""
 SAME = 0.03
 """Ratios that differ from 1 by less are not told apart from chance, and by less than the control either."""
 
@@ -22,44 +22,50 @@ def _us(seconds: float) -> str:
     return f"{seconds * 1e6:.1f}"
 
 
-def tell_trimming(found: Sequence[trimming.Traffic]) -> str:
+def tell_trimming(measured: Sequence[trimming.Traffic]) -> str:
     """Fig. 5."""
     rows = [
-        (one.attributes, one.removed, f"{one.full:.0f}", f"{one.trimmed:.0f}", f"{1 - one.trimmed / one.full:.0%}")
-        for one in found
+        (
+            point.attributes,
+            point.removed,
+            f"{point.full:.0f}",
+            f"{point.trimmed:.0f}",
+            f"{1 - point.trimmed / point.full:.0%}",
+        )
+        for point in measured
     ]
     return table(("attributes", "removed", "bytes, full", "bytes, trimmed", "saved"), rows)
 
 
-def tell_mobile(found: Sequence[mobile.Run]) -> str:
+def tell_mobile(measured: Sequence[mobile.Run]) -> str:
     """Fig. 10 to 12."""
-    sums = [run.summary() for run in found]
-    names = list(dict.fromkeys(name for each in sums for name in each))
-    rows = [(name, *(f"{each.get(name, 0.0):.6g}" for each in sums)) for name in names]
-    head = ("after the first second", *(run.way for run in found))
+    sums = [run.summary() for run in measured]
+    names = list(dict.fromkeys(name for sums_ in sums for name in sums_))
+    rows = [(name, *(f"{sums_.get(name, 0.0):.6g}" for sums_ in sums)) for name in names]
+    head = ("after the first second", *(run.way for run in measured))
     return table(head, rows)
 
 
-def tell_authentication(found: Sequence[authentication.Cost]) -> str:
+def tell_authentication(measured: Sequence[authentication.Cost]) -> str:
     """Fig. 14."""
-    rows = [(one.line, one.groups, _us(one.seconds), f"{one.exchanges:.2f}") for one in found]
+    rows = [(point.line, point.groups, _us(point.seconds), f"{point.exchanges:.2f}") for point in measured]
     return table(("", "groups", "us for a publication", "exchanges for each"), rows)
 
 
-def tell_firewall(found: Sequence[firewall.Run]) -> str:
+def tell_firewall(measured: Sequence[firewall.Run]) -> str:
     """Fig. 18 to 21."""
     rows = []
-    for run in found:
+    for run in measured:
         end = run.intervals[-1].at if run.intervals else 0.0
         spans = ((0.0, run.begins), (run.begins + firewall.TICK, run.ends), (run.ends + firewall.TICK, end))
         rates = [run.mean_rates(*span) for span in spans]
-        took = [max(seconds for _, seconds in each) * 1000 for each in (run.subscribing, run.unsubscribing)]
+        took = [max(seconds for _, seconds in sums_) * 1000 for sums_ in (run.subscribing, run.unsubscribing)]
         rows.append(
             (
                 run.title,
                 " / ".join(f"{published:.0f}" for published, _ in rates),
                 " / ".join(f"{arrived:.0f}" for _, arrived in rates),
-                *(f"{each:.1f}" for each in took),
+                *(f"{sums_:.1f}" for sums_ in took),
             )
         )
     head = (
@@ -88,43 +94,43 @@ def tell_tracing(
     )
     rows = [
         (
-            one.share,
-            *map(_us, (one.match, one.other, one.framework, one.action, one.total)),
-            f"{one.framework / one.total:.1%}",
+            point.share,
+            *map(_us, (point.match, point.other, point.framework, point.action, point.total)),
+            f"{point.framework / point.total:.1%}",
             _us(other.total),
         )
-        for one, other in zip(published, inserted, strict=True)
+        for point, other in zip(published, inserted, strict=True)
     ]
-    worst = max(one.framework / one.total for one in published)
-    verdict = "met" if worst <= MOST_FRAMEWORK else "NOT met"
-    said = f"In the engine alone, the framework takes at most {worst:.1%}; aim {MOST_FRAMEWORK:.0%}: {verdict}."
+    worst = max(point.framework / point.total for point in published)
+    verdict = "met" if worst <= MAX_FRAMEWORK else "NOT met"
+    sentence = f"In the engine alone, the framework takes at most {worst:.1%}; aim {MAX_FRAMEWORK:.0%}: {verdict}."
     none, all = on_sockets
     framework = (all.added - published[-1].action) / all.seconds
-    verdict = "met" if framework <= MOST_FRAMEWORK else "NOT met"
-    said += (
+    verdict = "met" if framework <= MAX_FRAMEWORK else "NOT met"
+    sentence += (
         f"\n\nOf a whole node, sockets included, a publication takes {_us(none.seconds)} us without policies and"
         f" {_us(all.seconds)} us where every subscription has one: the framework takes {framework:.1%}; aim"
-        f" {MOST_FRAMEWORK:.0%}: {verdict}."
+        f" {MAX_FRAMEWORK:.0%}: {verdict}."
     )
-    return f"{table(head, rows)}\n\n{said}"
+    return f"{table(head, rows)}\n\n{sentence}"
 
 
 def tell_flooding(published: Sequence[flooding.Cost], inserted: Sequence[flooding.Cost]) -> str:
     """Fig. 25 and 26."""
     head = ("% with policy", "publication, us", "subscription, us", "added", "of this judging")
     rows = [
-        (one.share, _us(one.seconds), _us(other.seconds), _us(other.added), _us(other.judging))
-        for one, other in zip(published, inserted, strict=True)
+        (point.share, _us(point.seconds), _us(other.seconds), _us(other.added), _us(other.judging))
+        for point, other in zip(published, inserted, strict=True)
     ]
     return table(head, rows)
 
 
-def tell_idle(found: Sequence[idle.Cost]) -> str:
+def tell_idle(measured: Sequence[idle.Cost]) -> str:
     """No policy matches."""
-    rows = [(one.load, one.statements, f"{one.seconds * 1e6:.2f}", f"{one.ratio:.3f}") for one in found]
-    others = [one.ratio for one in found if one.statements not in (idle.NONE, idle.AGAIN)]
-    control = max(abs(one.ratio - 1) for one in found if one.statements == idle.AGAIN)
+    rows = [(point.load, point.statements, f"{point.seconds * 1e6:.2f}", f"{point.ratio:.3f}") for point in measured]
+    others = [point.ratio for point in measured if point.statements not in (idle.NONE, idle.AGAIN)]
+    control = max(abs(point.ratio - 1) for point in measured if point.statements == idle.AGAIN)
     worst = max(others)
     verdict = "met" if worst <= 1 + max(SAME, control) else "NOT met"
-    said = f"At most {worst:.3f} times the time without statements; aim no measurable cost: {verdict}."
-    return f"{table(('publications go', '', 'us', 'ratio'), rows)}\n\n{said}"
+    sentence = f"At most {worst:.3f} times the time without statements; aim no measurable cost: {verdict}."
+    return f"{table(('publications go', '', 'us', 'ratio'), rows)}\n\n{sentence}"

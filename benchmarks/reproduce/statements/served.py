@@ -25,7 +25,7 @@ class Served(NamedTuple):
     share: int
     seconds: float
     added: float
-    """What it is more than without policies, actions included."""
+    """The additional time compared with no policies, actions included."""
 
 
 def measure(rounds: int, publications: int = PUBLICATIONS, subscriptions: int = SUBSCRIPTIONS) -> list[Served]:
@@ -35,7 +35,9 @@ def measure(rounds: int, publications: int = PUBLICATIONS, subscriptions: int = 
 
 async def _measure(rounds: int, publications: int, subscriptions: int) -> list[Served]:
     payloads = WORKLOAD.publications(publications)
-    texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(max(subscriptions, 500))][:subscriptions]
+    texts = [" && ".join(map(str, column)) for column in WORKLOAD.subscriptions(max(subscriptions, 500))][
+        :subscriptions
+    ]
     with contextlib.ExitStack() as stack:
         works = []
         for share in SHARES:
@@ -49,15 +51,18 @@ async def _measure(rounds: int, publications: int, subscriptions: int) -> list[S
             works.append((process, await connected(port, "publisher"), readers))
         times: list[list[float]] = [[] for _ in SHARES]
         for _ in range(rounds + 1):
-            for (process, publisher, readers), found in zip(works, times, strict=True):
+            for (process, publisher, readers), seconds in zip(works, times, strict=True):
                 before = process.own_cpu_seconds()
                 await _publish(publisher, payloads)
-                found.append((process.own_cpu_seconds() - before) / len(payloads))
+                seconds.append((process.own_cpu_seconds() - before) / len(payloads))
                 for reader in readers:
                     reader.got.clear()
-    medians = [median(each[1:]) for each in times]
-    more = [median(one - other for one, other in zip(each[1:], times[0][1:], strict=True)) for each in times]
-    return [Served(*each) for each in zip(SHARES, medians, more, strict=True)]
+    medians = [median(column[1:]) for column in times]
+    more = [
+        median(with_seconds - other for with_seconds, other in zip(column[1:], times[0][1:], strict=True))
+        for column in times
+    ]
+    return [Served(*column) for column in zip(SHARES, medians, more, strict=True)]
 
 
 async def _publish(publisher: Client, payloads: list[bytes]) -> None:

@@ -36,12 +36,12 @@ SUBSCRIPTIONS = 1_000
 PUBLICATIONS = 1_000
 SUBSCRIBERS = 50
 TOPIC = "t"
-"""Of all of them: the class is an attribute, as in the paper."""
+"""The subscriptions of all classes: the class is an attribute, as in the paper."""
 WORKLOAD = WORKLOADS[0]
 
 
 class Split(NamedTuple):
-    """Where the processor time of one publication goes, in seconds."""
+    """The parts of the processor time of one publication, in seconds."""
 
     share: int
     """Subscriptions with policies, in per cent."""
@@ -70,19 +70,19 @@ class Filled:
         self.node = make_node({})
         self.publisher = connect(self.node, "publisher")
         self.readers = [connect(self.node, f"reader{number}") for number in range(SUBSCRIBERS)]
-        self.texts = [" && ".join(map(str, each)) for each in WORKLOAD.subscriptions(subscriptions)]
+        self.texts = [" && ".join(map(str, predicates_)) for predicates_ in WORKLOAD.subscriptions(subscriptions)]
         for number, where in enumerate(self.texts):
-            told = policy if has_policy(number, share) else ""
-            self.readers[number % SUBSCRIBERS].receive(subscription(TOPIC, number, where, told))
+            policy_text = policy if has_policy(number, share) else ""
+            self.readers[number % SUBSCRIBERS].receive(subscription(TOPIC, number, where, policy_text))
         empty(self.node)
 
     def predicates(self) -> Predicates[Subscribed]:
-        """What the node finds subscriptions in by content."""
-        return next(one for one in self.node.index.match(TOPIC) if isinstance(one, Predicates))
+        """Return the index in which the node finds subscriptions by content."""
+        return next(filled_ for filled_ in self.node.index.match(TOPIC) if isinstance(filled_, Predicates))
 
 
 def has_policy(number: int, share: int) -> bool:
-    """Whether a subscription has one: evenly spread."""
+    """Return whether a subscription has a policy: evenly spread."""
     return number * share // 100 != (number + 1) * share // 100
 
 
@@ -92,11 +92,11 @@ def publications(rounds: int, count: int = PUBLICATIONS) -> list[Split]:
     packets = [encode(Publish(TOPIC, payload), 5) for payload in payloads]
     contents = [Content(payload, Format.JSON) for payload in payloads]
     filled = [Filled(share) for share in SHARES]
-    works = [partial(take_all, one.node, one.publisher, packets) for one in filled]
+    works = [partial(take_all, filled_.node, filled_.publisher, packets) for filled_ in filled]
     works.append(partial(_match, filled[0].predicates(), contents))
-    works += [partial(_act, one, contents) for one in filled]
-    found = interleaved(works, rounds)
-    totals, matching, actions = found[: len(SHARES)], median(found[len(SHARES)]), found[len(SHARES) + 1 :]
+    works += [partial(_act, filled_, contents) for filled_ in filled]
+    times = interleaved(works, rounds)
+    totals, matching, actions = times[: len(SHARES)], median(times[len(SHARES)]), times[len(SHARES) + 1 :]
     other = median(totals[0]) - matching
     return [
         Split(share, matching, other, added(total, totals[0]) - median(action), median(action))
@@ -112,13 +112,13 @@ def _match(predicates: Predicates[Subscribed], contents: list[Content]) -> float
 
 
 def _act(filled: Filled, contents: list[Content]) -> float:
-    """What the actions alone take that the publications cause, each on a copy that is there already."""
+    """Run only the actions that the publications cause, each on an existing copy."""
     predicates = filled.predicates()
     policy = make_policy(TRACING)
     calls: list[tuple[Towards, Act]] = []
     for content in contents:
         event = Event(TOPIC, content.payload)
-        counts = Counter(one.session.id for one in predicates.match(content) if one.policy is not None)
+        counts = Counter(filled_.session.id for filled_ in predicates.match(content) if filled_.policy is not None)
         for times in set(counts.values()):  # copies that are equal are made once
             judgement = Towards(Judging(filled.node, event, None, NOW), None)
             judgement.policy = Bound(policy, "")
@@ -132,8 +132,11 @@ def _act(filled: Filled, contents: list[Content]) -> float:
 
 def subscriptions(rounds: int, count: int = SUBSCRIPTIONS) -> list[Insertion]:
     """Fig. 24: new subscriptions, taken back after each round."""
-    found = interleaved([partial(_insert, Filled(share, subscriptions=count), share) for share in SHARES], rounds)
-    return [Insertion(share, median(each), added(each, found[0])) for share, each in zip(SHARES, found, strict=True)]
+    times = interleaved([partial(_insert, Filled(share, subscriptions=count), share) for share in SHARES], rounds)
+    return [
+        Insertion(share, median(predicates_), added(predicates_, times[0]))
+        for share, predicates_ in zip(SHARES, times, strict=True)
+    ]
 
 
 def _insert(filled: Filled, share: int) -> float:

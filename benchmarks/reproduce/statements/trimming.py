@@ -33,7 +33,7 @@ def measure(step: int = 2, publications: int = PUBLICATIONS) -> list[Traffic]:
 async def _measure(step: int, publications: int) -> list[Traffic]:
     port = free_ports(1)[0]
     domain = {"nodes": {"main": settings(port)}, "statements": {"grants": [EVERYTHING]}}
-    found = []
+    traffic = []
     with nodes(domain, {"main": port}):
         publisher = await connected(port, "publisher")
         for count in STREAMS:
@@ -52,6 +52,6 @@ async def _measure(step: int, publications: int) -> list[Traffic]:
                     await client.wait_for(publications)
                     client.close()
                 sizes = [client.bytes - size for client, size in zip((full, trimmed), before, strict=True)]
-                found.append(Traffic(count, removed, sizes[0] / publications, sizes[1] / publications))
+                traffic.append(Traffic(count, removed, sizes[0] / publications, sizes[1] / publications))
         publisher.close()
-    return found
+    return traffic

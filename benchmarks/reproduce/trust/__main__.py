@@ -29,40 +29,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     machine = describe("networks: see the tables")
     spark = open_session(options.master, "penstock trust")
-    found = Found()
+    results = Found()
     code = 0
     try:
-        _measure(spark, options.quick, found)
+        _measure(spark, options.quick, results)
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)
         code = 130
     finally:
         spark.stop()
     options.output.mkdir(parents=True, exist_ok=True)
-    written = report.write(found, machine, options.output)
-    print(report.page(found, machine))
+    written = report.write(results, machine, options.output)
+    print(report.page(results, machine))
     for path in written:
         print(f"written: {path}")
     return code
 
 
-def _measure(spark: SparkSession, is_quick: bool, found: Found) -> None:
+def _measure(spark: SparkSession, is_quick: bool, results: Found) -> None:
     """The longest last."""
-    rows = _run(spark, f"sweep, {trials.SWEEP_SIZE} nodes", trials.sweep(is_quick), found.timings)
+    rows = _run(spark, f"sweep, {trials.SWEEP_SIZE} nodes", trials.sweep(is_quick), results.timings)
     swept = summary(rows, trials.SETTLED).persist()
-    found.chosen = trials.choose(swept)
-    found.swept = swept.toPandas()
-    for setting in found.chosen:
+    results.chosen = trials.choose(swept)
+    results.swept = swept.toPandas()
+    for setting in results.chosen:
         print(f"chosen for {setting.rule}: {trials.in_words(setting)}", file=sys.stderr)
-    more = trials.by_share(found.chosen, is_quick)
-    rows = _run(spark, f"more bad nodes, {trials.SHARE_SIZE} nodes", more, found.timings)
-    found.shares = summary(rows, trials.SETTLED).toPandas()
-    found.timings.append(_paths(spark))
+    more = trials.by_share(results.chosen, is_quick)
+    rows = _run(spark, f"more bad nodes, {trials.SHARE_SIZE} nodes", more, results.timings)
+    results.shares = summary(rows, trials.SETTLED).toPandas()
+    results.timings.append(_paths(spark))
     for size in trials.SIZES:
-        attacks = trials.at_size(size, found.chosen, is_quick)
-        rows = _run(spark, f"every attack, {size:,} nodes", attacks, found.timings)
-        found.sizes.append(summary(rows, trials.SETTLED).toPandas())
-        found.times.append(over_time(rows).toPandas())
+        attacks = trials.at_size(size, results.chosen, is_quick)
+        rows = _run(spark, f"every attack, {size:,} nodes", attacks, results.timings)
+        results.sizes.append(summary(rows, trials.SETTLED).toPandas())
+        results.times.append(over_time(rows).toPandas())
 
 
 def _run(spark: SparkSession, title: str, some: list[SimulationTrial], timings: list[Timing]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What the simulation found: tables, figures, and every number."""
+"""The results of the simulation: tables, figures, and every number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = {"false_accepted": "false accepted", "good_refused": "good refused"}
 
 
 class Timing(NamedTuple):
-    """How long one Spark job took."""
+    """The duration of one Spark job."""
 
     title: str
     plays: int
@@ -43,26 +43,26 @@ class Found:
     timings: list[Timing] = field(default_factory=list)
 
 
-def page(found: Found, machine: dict[str, str]) -> str:
+def page(results: Found, machine: dict[str, str]) -> str:
     """The report."""
-    timings = [(one.title, one.plays, f"{one.seconds:.0f}") for one in found.timings]
+    timings = [(setting.title, setting.plays, f"{setting.seconds:.0f}") for setting in results.timings]
     parts = [
         "# Trust between nodes, simulated",
-        "\n".join(f"- {name}: {what}" for name, what in machine.items()),
+        "\n".join(f"- {name}: {value}" for name, value in machine.items()),
         f"Means over networks with 95 % intervals, of the rounds from {SETTLED} on. False accepted and good refused"
         " are parts of the false and good messages that could have come to honest nodes.",
         _table(("job", "simulations", "seconds"), timings),
     ]
-    if found.chosen:
+    if results.chosen:
         parts.append(f"## Chosen: the least sum of both, averaged over {', '.join(SWEPT_ATTACKS)} and topologies")
-        parts.append("\n".join(f"- {one.rule}: {in_words(one)}" for one in found.chosen))
-    if found.sizes:
-        parts.append(f"## Every attack, on networks that had no part in the choice\n\n{sizes(found.sizes)}")
-    if found.shares is not None:
-        parts.append(f"## More bad nodes\n\n{shares(found.shares)}")
-    if found.swept is not None:
-        parts.append(f"## What each parameter does\n\nMean over all other parameters.\n\n{effects(found.swept)}")
-        parts.append(f"## The best of the sweep for each attack\n\n{best(found.swept)}")
+        parts.append("\n".join(f"- {setting.rule}: {in_words(setting)}" for setting in results.chosen))
+    if results.sizes:
+        parts.append(f"## Every attack, on networks that had no part in the choice\n\n{sizes(results.sizes)}")
+    if results.shares is not None:
+        parts.append(f"## More bad nodes\n\n{shares(results.shares)}")
+    if results.swept is not None:
+        parts.append(f"## What each parameter does\n\nMean over all other parameters.\n\n{effects(results.swept)}")
+        parts.append(f"## The best of the sweep for each attack\n\n{best(results.swept)}")
     return "\n\n".join(parts)
 
 
@@ -88,7 +88,7 @@ def sizes(frames: list[pd.DataFrame]) -> str:
         for attack in ATTACKS:
             for rule in RULES:
                 some = [_row(frame, topology=topology, attack=attack, rule=rule) for frame in frames]
-                rows.append([topology, attack, rule, *(_cell(one, name) for one in some for name in _WORDS)])
+                rows.append([topology, attack, rule, *(_cell(setting, name) for setting in some for name in _WORDS)])
     return _table(titles, rows)
 
 
@@ -100,12 +100,12 @@ def shares(table: pd.DataFrame) -> str:
             for rule in RULES:
                 some = [_row(table, topology=topology, attack=attack, rule=rule, bad=share) for share in SHARES]
                 for name, word in _WORDS.items():
-                    rows.append([topology, attack, rule, word, *(_cell(one, name) for one in some)])
+                    rows.append([topology, attack, rule, word, *(_cell(setting, name) for setting in some)])
     return _table(["topology", "attack", "rule", "", *(f"{share:.0%} bad" for share in SHARES)], rows)
 
 
 def effects(swept: pd.DataFrame) -> str:
-    """What each value of each parameter comes to on the average."""
+    """Return the average result of each value of each parameter."""
     rows = []
     for rule in RULES:
         of_rule = swept[swept.rule == rule]
@@ -118,7 +118,7 @@ def effects(swept: pd.DataFrame) -> str:
                         for part in [some[some.attack == attack]]
                     ]
                     rows.append([rule, name, f"{value:g}", *cells])
-    return _table(["rule", "parameter", "value", *(f"{one}: false / good" for one in SWEPT_ATTACKS)], rows)
+    return _table(["rule", "parameter", "value", *(f"{setting}: false / good" for setting in SWEPT_ATTACKS)], rows)
 
 
 def best(swept: pd.DataFrame) -> str:
@@ -128,45 +128,45 @@ def best(swept: pd.DataFrame) -> str:
         for attack in SWEPT_ATTACKS:
             for rule in RULES:
                 some = swept[(swept.topology == topology) & (swept.attack == attack) & (swept.rule == rule)]
-                one = some.sort_values("cost").iloc[0]
-                setting = Setting(rule, **{name: one[name] for name in SWEPT})
-                rows.append([topology, attack, rule, in_words(setting), *(_cell(one, name) for name in _WORDS)])
+                best = some.sort_values("cost").iloc[0]
+                setting = Setting(rule, **{name: best[name] for name in SWEPT})
+                rows.append([topology, attack, rule, in_words(setting), *(_cell(best, name) for name in _WORDS)])
     return _table(["topology", "attack", "rule", "parameters", *_WORDS.values()], rows)
 
 
-def _row(frame: pd.DataFrame, **wanted: object) -> pd.Series[float]:
-    for name, value in wanted.items():
+def _row(frame: pd.DataFrame, **values: object) -> pd.Series[float]:
+    for name, value in values.items():
         frame = frame[frame[name] == value]
     return frame.iloc[0]
 
 
-def write(found: Found, machine: dict[str, str], folder: Path) -> list[Path]:
+def write(results: Found, machine: dict[str, str], folder: Path) -> list[Path]:
     """The report, every figure, and the plots."""
     text = folder / "trust.md"
-    text.write_text(page(found, machine) + "\n")
-    made = [text]
-    frames = {"sweep": found.swept, "shares": found.shares}
-    if found.sizes:
-        frames |= {"sizes": pd.concat(found.sizes), "rounds": pd.concat(found.times)}
+    text.write_text(page(results, machine) + "\n")
+    paths = [text]
+    frames = {"sweep": results.swept, "shares": results.shares}
+    if results.sizes:
+        frames |= {"sizes": pd.concat(results.sizes), "rounds": pd.concat(results.times)}
     for name, frame in frames.items():
         if frame is not None:
-            made.append(folder / f"{name}.csv")
-            frame.to_csv(made[-1], index=False)
+            paths.append(folder / f"{name}.csv")
+            frame.to_csv(paths[-1], index=False)
     with rc_context({"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "penstock"}):
-        for name, figure in _figures(found):
+        for name, figure in _figures(results):
             for kind in ("svg", "png"):
-                made.append(folder / f"{name}.{kind}")
-                figure.savefig(made[-1], dpi=120)
-    return made
+                paths.append(folder / f"{name}.{kind}")
+                figure.savefig(paths[-1], dpi=120)
+    return paths
 
 
-def _figures(found: Found) -> Iterator[tuple[str, Figure]]:
-    if found.times:
-        yield "over-time", _over_time(found.times[-1])
-    if found.swept is not None:
-        yield "sweep", _trade_off(found.swept, found.chosen)
-    if found.shares is not None:
-        yield "more-bad-nodes", _by_share(found.shares)
+def _figures(results: Found) -> Iterator[tuple[str, Figure]]:
+    if results.times:
+        yield "over-time", _over_time(results.times[-1])
+    if results.swept is not None:
+        yield "sweep", _trade_off(results.swept, results.chosen)
+    if results.shares is not None:
+        yield "more-bad-nodes", _by_share(results.shares)
 
 
 def _panels(columns: Iterable[str], width: float) -> tuple[Figure, dict[tuple[str, str], Axes]]:
@@ -174,7 +174,7 @@ def _panels(columns: Iterable[str], width: float) -> tuple[Figure, dict[tuple[st
     names = list(columns)
     figure = Figure(figsize=(width * len(names), 5.6), layout="constrained")
     axes = figure.subplots(len(TOPOLOGIES), len(names), squeeze=False, sharey=True)
-    found = {}
+    results = {}
     for topology, line in zip(TOPOLOGIES, axes, strict=True):
         for name, panel in zip(names, line, strict=True):
             panel.set_title(f"{name}, {topology}")
@@ -182,8 +182,8 @@ def _panels(columns: Iterable[str], width: float) -> tuple[Figure, dict[tuple[st
             panel.grid(color="#dddddd", linewidth=0.6)
             panel.set_axisbelow(True)
             panel.spines[["top", "right"]].set_visible(False)
-            found[topology, name] = panel
-    return figure, found
+            results[topology, name] = panel
+    return figure, results
 
 
 def _curves(panel: Axes, some: pd.DataFrame, over: str) -> None:
@@ -215,7 +215,7 @@ def _trade_off(swept: pd.DataFrame, settings: list[Setting]) -> Figure:
         for rule in RULES:
             of_rule = some[some.rule == rule]
             panel.scatter(of_rule.false_accepted, of_rule.good_refused, 9, color=_COLOURS[rule], alpha=0.5, label=rule)
-            chosen = next(one for one in settings if one.rule == rule)
+            chosen = next(setting for setting in settings if setting.rule == rule)
             mine = _row(of_rule, **{name: getattr(chosen, name) for name in SWEPT})
             panel.scatter(
                 [mine.false_accepted], [mine.good_refused], 90, color=_COLOURS[rule], marker="*", edgecolor="black"

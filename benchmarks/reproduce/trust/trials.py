@@ -1,4 +1,4 @@
-"""What is simulated: a sweep over parameters, then the chosen ones against every attack, at three sizes."""
+"""The simulated trials: a sweep over parameters, then the chosen ones against every attack, at three sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FRESH = 100
 """Settings are chosen on some networks and judged on others, so that the choice does not flatter them."""
 _ROUNDS = 30
 _BELOW = (0.0, 0.2)
-"""How far θ is below π."""
+"""The difference between π and θ."""
 
 
 def sweep(is_quick: bool) -> list[SimulationTrial]:
@@ -38,7 +38,7 @@ def sweep(is_quick: bool) -> list[SimulationTrial]:
         settings.append(some)
         for below, signers in product(_BELOW, (1, 2)):
             settings.append(replace(some, rule="path", accept=round(sign - below, 2), signers=signers))
-    played = tuple(replace(one, attack=attack) for attack in SWEPT_ATTACKS for one in settings)
+    played = tuple(replace(setting, attack=attack) for attack in SWEPT_ATTACKS for setting in settings)
     return [
         SimulationTrial(Ground(topology, SWEEP_SIZE, rounds=_ROUNDS), played, 2 if is_quick else _SWEEP_REPLICATES)
         for topology in TOPOLOGIES
@@ -46,7 +46,7 @@ def sweep(is_quick: bool) -> list[SimulationTrial]:
 
 
 def choose(summaries: DataFrame) -> list[Setting]:
-    """Of each rule, the parameters with the least cost on the average over attacks and topologies."""
+    """Return for each rule the parameters with the least average cost over attacks and topologies."""
     means = summaries.groupBy("rule", *SWEPT).agg(F.mean("cost").alias("cost")).orderBy("cost", *SWEPT).collect()
     return [_setting(next(row for row in means if row.rule == rule)) for rule in RULES]
 
@@ -57,7 +57,7 @@ def _setting(row: Row) -> Setting:
 
 def at_size(size: int, chosen: Sequence[Setting], is_quick: bool) -> list[SimulationTrial]:
     """The chosen parameters against every attack, on networks that had no part in the choice."""
-    played = tuple(replace(one, attack=attack) for attack in ATTACKS for one in chosen)
+    played = tuple(replace(setting, attack=attack) for attack in ATTACKS for setting in chosen)
     replicates = 2 if is_quick else REPLICATES[SIZES.index(size)]
     return [SimulationTrial(_fresh(topology, size), played, replicates) for topology in TOPOLOGIES]
 
@@ -65,7 +65,10 @@ def at_size(size: int, chosen: Sequence[Setting], is_quick: bool) -> list[Simula
 def by_share(chosen: Iterable[Setting], is_quick: bool) -> list[SimulationTrial]:
     """The chosen parameters with more and more bad nodes."""
     played = tuple(
-        replace(one, attack=attack, bad=share) for one in chosen for attack in SWEPT_ATTACKS[1:] for share in SHARES
+        replace(setting, attack=attack, bad=share)
+        for setting in chosen
+        for attack in SWEPT_ATTACKS[1:]
+        for share in SHARES
     )
     return [
         SimulationTrial(_fresh(topology, SHARE_SIZE), played, 2 if is_quick else _SHARE_REPLICATES)
@@ -80,8 +83,8 @@ def _fresh(topology: str, size: int) -> Ground:
 def in_words(setting: Setting) -> str:
     """The parameters as the documents name them."""
     names = {"sign": "π", "accept": "θ", "penalty": "μ", "signers": "k", "base_rate": "base rate"}
-    told = [f"{names[one.name]} {getattr(setting, one.name):g}" for one in fields(Setting) if one.name in names]
+    words = [f"{names[one.name]} {getattr(setting, one.name):g}" for one in fields(Setting) if one.name in names]
     if setting.rule == "strict":
-        told = [one for one in told if one[0] not in "θk"]
-    told.append(f"half-life {setting.half_life:g} rounds" if setting.half_life else "no ageing")
-    return ", ".join(told)
+        words = [setting for setting in words if setting[0] not in "θk"]
+    words.append(f"half-life {setting.half_life:g} rounds" if setting.half_life else "no ageing")
+    return ", ".join(words)

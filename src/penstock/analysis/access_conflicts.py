@@ -12,7 +12,7 @@ from itertools import islice
 import msgspec
 
 from penstock.domain import Domain
-from penstock.domain.checks.access import People, oddities
+from penstock.domain.checks.access import KnownSubjects, oddities
 from penstock.language.ranges.ranges import covers as ranges_cover
 from penstock.language.ranges.ranges import intersects
 from penstock.model.topic import covers, overlaps
@@ -49,7 +49,7 @@ KINDS = {
 
 def conflicts(domain: Domain, policies: Sequence[AccessPolicy], plant: Plant | None = None) -> Iterator[AccessFinding]:
     """Yield all findings; with the births in `plant` also exceptions that name no metric."""
-    people = People(domain)
+    people = KnownSubjects(domain)
     live: list[AccessPolicy] = []
     for policy in policies:
         idle = next((odd for odd in oddities(policy, people) if odd.is_idle), None)

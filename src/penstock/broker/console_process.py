@@ -1,4 +1,4 @@
-"""The console of a node, as a process beside it: started with the node, started again if it ends, stopped with it."""
+"""The console of a node, as a process beside it: started with the node, restarted if it ends, stopped with it."""
 
 import asyncio
 import contextlib
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from penstock.broker.observe.log import NodeLog
 
 if TYPE_CHECKING:
-    from penstock.broker.http.admin import Admin
+    from penstock.broker.http.admin import AdminServer
     from penstock.broker.server import Server
 
-LEAST_SECONDS, MOST_SECONDS = 1.0, 60.0
-"""How long to wait before it is started again: longer each time, unless it has run for a while."""
+MIN_SECONDS, MAX_SECONDS = 1.0, 60.0
+"""Shortest and longest wait before a restart: longer each time, unless the console has run for a while."""
 STOP_SECONDS = 5.0
 
 
-class Page:
-    """The console of one node."""
+class ConsoleProcess:
+    """The console process of one node."""
 
-    def __init__(self, server: "Server", admin: "Admin") -> None:
+    def __init__(self, server: "Server", admin: "AdminServer") -> None:
         self._log: NodeLog = server.log
         self._settings = server.settings
         self._hosts = admin.hosts
@@ -46,31 +46,31 @@ class Page:
 
     def _command(self) -> list[str]:
         settings = self._settings
-        made = [sys.executable, "-m", "penstock", "console", self._admin.address, "--at", str(settings.console)]
+        command = [sys.executable, "-m", "penstock", "console", self._admin.address, "--at", str(settings.console)]
         if settings.admin_tls is not None:
             tls = settings.admin_tls
-            made += ["--cert", str(tls.cert), "--key", str(tls.key), "--pin", str(tls.cert)]
-            made += ["--min-tls", tls.min_version]
-            made += ["--client-ca", str(tls.ca)] if tls.ca is not None else []
-            made += ["--require-certificate"] if tls.require_certificate else []
+            command += ["--cert", str(tls.cert), "--key", str(tls.key), "--pin", str(tls.cert)]
+            command += ["--min-tls", tls.min_version]
+            command += ["--client-ca", str(tls.ca)] if tls.ca is not None else []
+            command += ["--require-certificate"] if tls.require_certificate else []
         elif settings.console is not None and not settings.console.loopback:
-            made.append("--behind-proxy")
+            command.append("--behind-proxy")
         for host in self._hosts:
-            made += ["--host", host]
-        return made
+            command += ["--host", host]
+        return command
 
     async def _keep(self) -> None:
-        wait = LEAST_SECONDS
+        wait = MIN_SECONDS
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             code = await self._run()
-            wait = LEAST_SECONDS if loop.time() - began > MOST_SECONDS else min(wait * 2, MOST_SECONDS)
-            self._log.error("the console has ended", extra={"code": code, "again_in": f"{wait:g} s"})
+            wait = MIN_SECONDS if loop.time() - began > MAX_SECONDS else min(wait * 2, MAX_SECONDS)
+            self._log.error("the console process ended", extra={"code": code, "again_in": f"{wait:g} s"})
             await asyncio.sleep(wait)
 
     async def _run(self) -> int:
-        # It ends when its standard input does: also if the node is killed and cannot tell it.
+        # It ends when its standard input does: also if the node is killed and cannot stop it.
         process = await asyncio.create_subprocess_exec(
             *self._command(), "--until-eof", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )

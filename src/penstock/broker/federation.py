@@ -1,4 +1,4 @@
-"""All nodes of a domain that run in this process: what joins them to each other and to nodes elsewhere."""
+"""The nodes of a domain that run in this process, and their links to each other and to nodes elsewhere."""
 
 import logging
 import os
@@ -26,12 +26,12 @@ class Federation:
     """The servers of the nodes that run here, and the links that they make."""
 
     def __init__(self, domain: Domain, names: tuple[str, ...], folder: Path | None) -> None:
-        """`names`: which of the domain's nodes run here. `folder`: where the domain file is, if there is one."""
+        """`names`: the domain's nodes that run here. `folder`: that of the domain file, if there is one."""
         self.domain = domain
         self.folder = folder
-        whole = ensemble(domain, folder)
+        entities = ensemble(domain, folder)
         self._group_secrets = _group_secrets(domain, names)
-        self.servers = {name: Server(name, domain.nodes[name], whole) for name in names}
+        self.servers = {name: Server(name, domain.nodes[name], entities) for name in names}
         if domain.journal is not None:
             for server in self.servers.values():
                 server.keep_journal(domain.journal, domain.domain)
@@ -47,31 +47,31 @@ class Federation:
             await self._link(server)
 
     async def reload(self, domain: Domain) -> None:
-        """Take a new domain: all of it, or nothing if any part does not check. Connections stay where they can."""
+        """Apply a new domain completely, or not at all if any part does not check. Connections stay where possible."""
         for name in self.servers:
             if name not in domain.nodes:
                 raise PenstockError(f"node `{name}` runs here and is not in the new domain: stop it first")
-        whole = ensemble(domain, self.folder)
+        entities = ensemble(domain, self.folder)
         group_secrets = _group_secrets(domain, self.servers)
-        files = {name: server.read_files(domain.nodes[name], whole) for name, server in self.servers.items()}
+        files = {name: server.read_files(domain.nodes[name], entities) for name, server in self.servers.items()}
         for change in diff(self.domain, domain).changes:
             log.log(logging.WARNING if change.needs_restart else logging.INFO, str(change))
         self.domain = domain
         self._group_secrets = group_secrets
         for name, server in self.servers.items():
             if server.journal is not None and domain.journal is not None:
-                server.journal.set(domain.journal)
+                server.journal.apply_settings(domain.journal)
             self._revise(domain, server)
-            server.reload(domain.nodes[name], files[name], whole)
+            server.reload(domain.nodes[name], files[name], entities)
             self._share_secrets(server)
             await self._link(server)
 
     def _revise(self, domain: Domain, server: Server) -> None:
-        """Its journal says which policies are in force from here on, and keeps them beside what it records."""
+        """Record in the journal which policies are in force from here on, and keep their files."""
         if server.journal is not None:
             from penstock.journal.revision import Revision
 
-            server.journal.govern(Revision.of(domain, self.folder))
+            server.journal.set_revision(Revision.of(domain, self.folder))
 
     async def stop(self) -> None:
         for server in self.servers.values():
@@ -86,19 +86,19 @@ class Federation:
         group_proofs.hold(server.node, self._group_secrets[server.name], server.now())
 
     async def _link(self, server: Server) -> None:
-        """Have the links that the domain says the node makes, and no others."""
-        wanted = {connection.between[1]: connection for connection in server.node.ensemble.dials(server.name)}
-        terms = {name: self._terms(server, one) for name, one in wanted.items()}
+        """Make exactly the links that the domain says the node makes."""
+        connections = {connection.between[1]: connection for connection in server.node.ensemble.dials(server.name)}
+        terms = {name: self._terms(server, settings) for name, settings in connections.items()}
         for name, dialler in list(server.diallers.items()):
             if terms.get(name) != dialler.terms:
                 del server.diallers[name]
                 await dialler.stop()
-        for name, connection in wanted.items():
+        for name, connection in connections.items():
             if name not in server.diallers:
                 self._dial(server, name, connection)
 
     def _terms(self, server: Server, connection: LinkSettings) -> tuple[LinkSettings, ForeignSettings | None, bool]:
-        """What a connection is made with; whether the two prove groups to each other is settled when it begins."""
+        """Return the settings of a connection; whether the two prove groups to each other is decided when it begins."""
         name = connection.between[1]
         return _dialled(connection), self.domain.foreign.get(name), bool(groups.shared(server.node, name))
 
@@ -138,7 +138,8 @@ class Federation:
         return self.domain.nodes[name].listeners[0].address
 
     def _secret(self, connection: LinkSettings) -> bytes:
-        """What the dialling node shows: as the domain says, or one that is made and kept beside the domain file."""
+        """Return the secret of the dialling node: the domain's, or one that is generated and kept beside the domain
+        file."""
         if connection.secret is not None:
             return connection.secret.encode()
         if connection.secret_file is not None:
@@ -155,32 +156,33 @@ class Federation:
         try:
             _make_whole(path, fresh + b"\n")
         except FileExistsError:
-            found = path.read_bytes().strip()
-            if not found:
+            secret = path.read_bytes().strip()
+            if not secret:
                 raise PenstockError(f"secret file `{path}` is empty") from None
-            return found
+            return secret
         except OSError as error:
             raise PenstockError(f"secret file `{path}` cannot be made: {error}; set `secret` on the links") from None
         return fresh
 
 
 def _group_secrets(domain: Domain, names: Iterable[str]) -> dict[str, dict[str, bytes]]:
-    """By node, the secrets of the trust groups that it is in; raises `SecretError`."""
-    found: dict[str, dict[str, bytes]] = {name: {} for name in names}
+    """Return by node the secrets of its trust groups; raise `SecretError`."""
+    by_node: dict[str, dict[str, bytes]] = {name: {} for name in names}
     for group, settings in domain.trust_groups.items():
-        members = [name for name in settings.nodes if name in found]
+        members = [name for name in settings.nodes if name in by_node]
         if members:
             try:
                 secret = settings.secret.read()
             except SecretError as error:
                 raise SecretError(f"trust group `{group}`: {error}") from None
             for name in members:
-                found[name][group] = secret
-    return found
+                by_node[name][group] = secret
+    return by_node
 
 
 def _make_whole(path: Path, data: bytes) -> None:
-    """Make a file for its owner only. Nodes start at the same time: another must never see it without its content."""
+    """Write a file for its owner only, atomically: nodes start at the same time, and must never see it without its
+    content."""
     if path.exists():
         raise FileExistsError(path)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -193,6 +195,6 @@ def _make_whole(path: Path, data: bytes) -> None:
 
 
 def _dialled(connection: LinkSettings) -> LinkSettings:
-    """What of a link's settings a connection is made with; what is left out takes effect on one that is up."""
+    """Return the settings that need a new connection; the others are applied to one that is up."""
     fields = LinkSettings.model_fields
     return connection.model_copy(update={name: fields[name].default for name in ("forward", "queue", "type", "back")})

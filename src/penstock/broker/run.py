@@ -1,4 +1,4 @@
-"""Run nodes of a domain in one process until a signal says to stop."""
+"""Running nodes of a domain in one process until a signal says to stop."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from penstock.broker.console_process import Page
+from penstock.broker.console_process import ConsoleProcess
 from penstock.broker.federation import Federation
 from penstock.broker.observe import log as logs
 from penstock.broker.observe.systemd import notify
@@ -20,7 +20,7 @@ from penstock.domain import Domain
 from penstock.model.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.broker.http.admin import Admin
+    from penstock.broker.http.admin import AdminServer
 
 log = logging.getLogger("penstock.run")
 
@@ -31,7 +31,7 @@ Ready = Callable[[list[str]], None]
 async def _serve(federation: Federation, file: Path | None, reread: Reread | None, ready: Ready) -> None:
     servers = federation.servers.values()
     admins = _admins(federation, file, reread)
-    pages = [Page(admin.server, admin) for admin in admins if admin.server.settings.console is not None]
+    pages = [ConsoleProcess(admin.server, admin) for admin in admins if admin.server.settings.console is not None]
     stop = asyncio.Event()
     tasks: set[asyncio.Task[None]] = set()
     loop = asyncio.get_running_loop()
@@ -57,19 +57,19 @@ async def _serve(federation: Federation, file: Path | None, reread: Reread | Non
         await federation.stop()
 
 
-def _admins(federation: Federation, file: Path | None, reread: Reread | None) -> list["Admin"]:
+def _admins(federation: Federation, file: Path | None, reread: Reread | None) -> list["AdminServer"]:
     administered = [server for server in federation.servers.values() if server.settings.admin is not None]
     if not administered:
         return []
-    from penstock.broker.http.admin import Admin
+    from penstock.broker.http.admin import AdminServer
     from penstock.broker.http.api import Api
 
     api = Api(federation, file, reread)
-    return [Admin(server, api) for server in administered]
+    return [AdminServer(server, api) for server in administered]
 
 
 async def _reload(federation: Federation, reread: Reread | None) -> None:
-    """SIGHUP: a domain that does not check leaves the old one in force."""
+    """Handle SIGHUP: a domain that does not check leaves the old one in force."""
     if reread is None:
         log.info("nothing to reload: the node runs without a domain file")
         return
@@ -82,7 +82,7 @@ async def _reload(federation: Federation, reread: Reread | None) -> None:
 
 
 def _raise_file_limit() -> None:
-    """Have as many connections as the system allows: a login shell's soft limit is for programs that use select."""
+    """Raise the limit of open files to the maximum: a login shell's soft limit is for programs that use select."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -92,7 +92,7 @@ def run(domain: Domain, names: tuple[str, ...], file: Path | None, reread: Rerea
     """Serve until SIGTERM or SIGINT. `ready` gets the addresses once all nodes listen."""
     settings = domain.nodes[names[0]]
     logs.configure(settings.log.level, settings.log.format)
-    # Most of what a message makes is gone before the next: look for cycles less often, and not among what stays.
+    # Most objects of a message are freed before the next: look for cycles less often, and not among long-lived objects.
     gc.set_threshold(20_000, 50, 100)
     gc.freeze()
     _raise_file_limit()

@@ -15,7 +15,7 @@ from penstock.broker.identity.keys import read_keys
 from penstock.broker.net.listeners import Listeners, named
 from penstock.broker.net.peer import Dialler
 from penstock.broker.net.tls import make_context
-from penstock.broker.observe.load import Load
+from penstock.broker.observe.load import ProcessorLoad
 from penstock.broker.observe.log import NodeLog
 from penstock.broker.observe.reporting import Reporting
 from penstock.broker.observe.sys_topics import SysTopics
@@ -47,28 +47,28 @@ if TYPE_CHECKING:
     from penstock.broker.observe.journal import Journal
 
 TICK = 1.0
-MOST_TAKEN = 4000
-"""Packets taken before what they caused is sent although the round of input is not through. Under overload a round
-takes in all that has come during the one before, so that rounds would grow longer and longer."""
-MOST_DEFERRED = 20_000
+MAX_TAKEN = 4000
+"""Packets that are processed before output is sent although the round of input has not ended. Under overload a round
+takes in everything that has come during the one before, so rounds would grow longer and longer."""
+MAX_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
 
 class Files(NamedTuple):
-    """What the files say that a node's settings name."""
+    """The contents of the files that a node's settings name."""
 
     passwords: Passwords | None
     acl: Acl | None
     contexts: dict[str, ssl.SSLContext]
     """TLS, by listener."""
     keys: Keys | None = None
-    """Of tokens, if the domain has any."""
+    """The keys for tokens, if the domain has any."""
 
 
 class Server(Host):
-    """One node of a domain, live."""
+    """One live node of a domain."""
 
     def __init__(self, name: str, settings: NodeSettings, ensemble: Ensemble | None = None) -> None:
         self.name = name
@@ -81,7 +81,7 @@ class Server(Host):
         self.node.keys, self.node.unchecked = own_keys, self._unchecked(acl, ensemble)
         self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self.node.host, self.node.clock = socket.gethostname(), time.time
-        self._load = Load()
+        self._load = ProcessorLoad()
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.journal: Journal | None = None
         self.connections: set[NodeConnection] = set()
@@ -89,7 +89,7 @@ class Server(Host):
         self.started = time.time()
         self.awake = False
         self._taken = 0
-        """Packets taken in this round of input."""
+        """Packets processed in this round of input."""
         self._paused: list[NodeConnection] = []
         """Connections that wait for the store."""
         self._held: dict[NodeConnection, None] = {}
@@ -99,13 +99,13 @@ class Server(Host):
         self.reporting = Reporting(self.log)
         self._sys = SysTopics(self)
         self._alarm = ""
-        """Why the journal could not be written when it was said last."""
+        """The last reported reason why the journal cannot be written."""
         self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
         self._ticker: asyncio.TimerHandle | None = None
         self._draining = False
 
     def keep_journal(self, settings: JournalSettings, domain: str) -> None:
-        """Record what happens here."""
+        """Record events in a journal."""
         try:
             from penstock.broker.observe.journal import Journal
         except ModuleNotFoundError as error:
@@ -134,9 +134,9 @@ class Server(Host):
         return Inbound(self, door)
 
     async def stop(self) -> None:
-        """Drain: refuse new connections, say goodbye, wait until everything is stored."""
+        """Drain: refuse new connections, disconnect clients, wait until everything is stored."""
         self._draining = True
-        self._loop = asyncio.get_running_loop()  # a node that was to start after one that could not has none
+        self._loop = asyncio.get_running_loop()  # a node whose predecessor could not start has none
         for dialler in self.diallers.values():
             await dialler.stop()
         self.listeners.close()
@@ -166,7 +166,7 @@ class Server(Host):
         return bool(self.connections or not self.commits.is_idle or self.node.ledger.changes)
 
     def _write_last(self, store: Store) -> None:
-        """What the last connections left. None of it has been acknowledged, so that losing it breaks no promise."""
+        """Store the last changes. None of them has been acknowledged, so losing them breaks no promise."""
         if not self.commits.is_idle or not self.node.ledger.changes:
             return
         try:
@@ -175,33 +175,34 @@ class Server(Host):
         except sqlite3.Error as error:
             self.log.error("the last changes could not be stored", extra={"cause": str(error)})
 
-    def _forget_neighbours(self, gone: list[Session]) -> None:
-        for session in gone:
+    def _forget_neighbours(self, removed: list[Session]) -> None:
+        for session in removed:
             if session.outlet is not None:
                 session.outlet.disconnect(Reason.NOT_AUTHORIZED, "no longer a neighbour")
             lifecycle.end(self.node, session, self.now())
 
     def read_files(self, settings: NodeSettings, ensemble: Ensemble | None = None) -> Files:
-        """The files that the settings name, and the domain's of tokens; raises `PolicyError` or `TlsError`."""
+        """Read the files that the settings name, and the domain's token files; raise `PolicyError` or `TlsError`."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
         acl = Acl.read(settings.acl) if settings.acl else None
-        contexts = {name: make_context(one.tls) for name, one in named(self.name, settings) if one.tls}
+        contexts = {name: make_context(listener.tls) for name, listener in named(self.name, settings) if listener.tls}
         tokens = ensemble.tokens if ensemble is not None else None
         return Files(passwords, acl, contexts, read_keys(self.name, settings, tokens) if tokens is not None else None)
 
     def _unchecked(self, acl: Acl | None, ensemble: Ensemble | None) -> str:
-        """What counts on user names, should it be that nobody can check them here."""
+        """Return the first setting that depends on user names, if this node cannot check them; empty if there is
+        none."""
         if acl is not None and acl.counts_on_users and self.node.passwords is None:
-            self.log.warning("the access control file counts on user names, and nobody checks them: set `passwords`")
+            self.log.warning("the ACL file depends on user names, and this node does not check them: set `passwords`")
         if ensemble is None:
             return ""
         policies = ensemble.access.policies if ensemble.access is not None else ()
-        if any(one.subject.startswith("user:") for one in policies):
+        if any(policy.subject.startswith("user:") for policy in policies):
             return "an access policy is for a user name"
         return ensemble.unchecked.get(self.name, "")
 
     def reload(self, settings: NodeSettings, files: Files, ensemble: Ensemble | None = None) -> None:
-        """Take new settings; connections stay, unless their client no longer has a place here."""
+        """Apply new settings; connections stay, unless their client may no longer connect here."""
         passwords, acl, contexts, self.node.keys = files
         self.listeners.renew(named(self.name, settings), contexts)
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
@@ -214,7 +215,7 @@ class Server(Host):
             session = connection.session
             if session is None or session.neighbour is not None:
                 continue
-            # Who has shown a token is known by it, and need not have a password here.
+            # A client that has shown a token is known by it, and need not have a password here.
             if session.token is None and not is_known(session.subject, connection.door, passwords, self.node.unchecked):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
             elif placement.entry_of(self.node, session.subject) is None:
@@ -259,13 +260,13 @@ class Server(Host):
     def took(self, connection: NodeConnection, packets: int) -> None:
         """Throttle a client that gets ahead of the store or does not read; have a turn, and send now if it is late."""
         session, ledger = connection.session, self.node.ledger
-        if len(ledger.deferred) > MOST_DEFERRED or ledger.deferred_bytes > outbox.MOST_DEFERRED_BYTES:
+        if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MOST_DEFERRED_BYTES:
             connection.transport.pause_reading()
             self._paused.append(connection)
         elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
             connection.transport.pause_reading()  # until the client reads
         self._taken += packets
-        if self._taken > MOST_TAKEN:
+        if self._taken > MAX_TAKEN:
             self._taken = 0
             outbox.flush(self.node)
         if not self.awake:
@@ -274,7 +275,7 @@ class Server(Host):
     # --- turns
 
     def wake(self) -> None:
-        """Have a turn once the present round of input is through."""
+        """Schedule a turn at the end of the present round of input."""
         if not self.awake:
             self.awake = True
             self._loop.call_soon(self._turn)
@@ -301,7 +302,7 @@ class Server(Host):
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
 
     def _stored(self, deferred: Deferred) -> None:
-        """The store has what these packets waited for: they go out, and those who sent too fast are read again."""
+        """Send the packets that waited for the store, and read again from connections that were stopped."""
         outbox.release_deferred(self.node, deferred)
         for connection in self._paused:
             connection.transport.resume_reading()
@@ -309,9 +310,9 @@ class Server(Host):
         self._turn()
 
     def _keep(self, journal: "Journal") -> None:
-        left = journal.turn(self.now(), self.node.stats.bytes_received)
-        if left is not None and self._flusher is None:
-            self._flusher = self._loop.call_later(left, self._flush)
+        seconds = journal.turn(self.now(), self.node.stats.bytes_received)
+        if seconds is not None and self._flusher is None:
+            self._flusher = self._loop.call_later(seconds, self._flush)
         self.is_full = journal.is_awaited = journal.is_full  # it is behind, or cannot be written
         if journal.failing != self._alarm:
             self._alarm = journal.failing
@@ -323,7 +324,7 @@ class Server(Host):
                 connection.release_held()
 
     def _flush(self) -> None:
-        """What was gathered for the journal has waited long enough."""
+        """Hand over rows that have waited for the flush interval."""
         self._flusher = None
         if self.journal is not None:
             self._keep(self.journal)
@@ -345,7 +346,7 @@ class Server(Host):
 
     @property
     def trouble(self) -> str:
-        """What keeps the node from working as it should; empty if nothing does."""
+        """Return the reason why the node does not work as it should; empty if it does."""
         if not self.commits.healthy:
             return "store cannot be written"
         if self.journal is not None and self.journal.failing:

@@ -1,7 +1,7 @@
-"""`penstock completion`: scripts with which shells complete, and the answers that these ask for.
+"""`penstock completion`: completion scripts for shells, and the answers that these ask for.
 
-A script hands over the words up to the cursor; the answer is what may stand there, from the parsers of the commands
-themselves, so that it never lags behind them: one on a line, with a tab before its description.
+A script hands over the words up to the cursor; the answer lists the possible words, from the parsers of the commands
+themselves, so that it is always up to date: one per line, with a tab before its description.
 """
 
 import argparse
@@ -24,24 +24,24 @@ _EPILOG = """\
   penstock completion --install            for the shell that $SHELL names, into the folder where it looks
 Exit code: 0, 1 if it cannot be installed, 2 for bad arguments.
 """
-_MOST_FILE = 2**20
-"""Bytes of a domain file that is looked at for names: an answer must come at once."""
+_MAX_FILE_BYTES = 2**20
+"""Size of the largest domain file that is searched for names: an answer must come at once."""
 
 Answer = tuple[str, str]
-"""What may stand there, and what it means."""
+"""A possible word, and its meaning."""
 
 
 def main(argv: list[str]) -> int:
     if argv[:1] == ["--words"]:
-        for value, text in answers(argv[1:]):
+        for value, text in completions(argv[1:]):
             print(f"{value}\t{text}" if text else value)
         return 0
     parser = _parser()
-    given = parser.parse_args(argv)
-    shell = given.shell or Path(os.environ.get("SHELL", "")).name
+    options = parser.parse_args(argv)
+    shell = options.shell or Path(os.environ.get("SHELL", "")).name
     if shell not in SCRIPTS:
         parser.error(f"name the shell, one of {', '.join(SCRIPTS)}: `{shell}` is none of them")
-    if not given.install:
+    if not options.install:
         print(SCRIPTS[shell], end="")
         return 0
     file = Path.home() / INSTALLED[shell]
@@ -66,10 +66,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def answers(words: Sequence[str]) -> list[Answer]:
-    """What may stand in place of the last word, after those before it."""
+def completions(words: Sequence[str]) -> list[Answer]:
+    """Return the possible words in place of the last one, after those before it."""
     *before, begun = words or [""]
-    return [found for found in _possible(before, begun) if found[0].startswith(begun)]
+    return [answer for answer in _possible(before, begun) if answer[0].startswith(begun)]
 
 
 def _possible(before: list[str], begun: str) -> Iterable[Answer]:
@@ -132,7 +132,7 @@ def _positionals(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _values(action: argparse.Action, before: list[str], begun: str) -> Iterable[Answer]:
-    """What may follow an option, or stand in a place."""
+    """Return the values of an option or a positional argument."""
     if isinstance(action, argparse._SubParsersAction):
         return [(choice.dest, choice.help or "") for choice in action._choices_actions]
     if action.choices is not None:
@@ -156,10 +156,11 @@ def _help(action: argparse.Action) -> str:
 
 
 def _named(before: list[str], sections: Sequence[str]) -> Iterator[Answer]:
-    """The names that the domain file on the command line has in these sections; the first that is a mapping counts."""
+    """Return the names in these sections of the domain file on the command line; the first section that is a mapping
+    counts."""
     for word in before:
         path = Path(word)
-        if path.suffix not in (".yaml", ".yml") or not path.is_file() or path.stat().st_size > _MOST_FILE:
+        if path.suffix not in (".yaml", ".yml") or not path.is_file() or path.stat().st_size > _MAX_FILE_BYTES:
             continue
         try:
             read: Any = read_values(path.read_text(encoding="utf-8"))
@@ -171,7 +172,7 @@ def _named(before: list[str], sections: Sequence[str]) -> Iterator[Answer]:
 
 
 def _files(begun: str, endings: tuple[str, ...]) -> Iterator[Answer]:
-    """Files with one of these endings, or all; and folders. Hidden ones if they are asked for."""
+    """Return files with one of these endings, or all; and folders. Hidden ones only after a dot."""
     folder, _, start = begun.rpartition("/")
     prefix = f"{folder}/" if "/" in begun else ""
     try:
@@ -191,10 +192,10 @@ def _files(begun: str, endings: tuple[str, ...]) -> Iterator[Answer]:
 
 
 def _of_clients(kind: type[Any], before: list[str], begun: str) -> Iterator[Answer]:
-    known = {name: option for option in mosquitto_options.options_of(kind) for name in option.names}
-    last = known.get(before[-1]) if before else None
+    by_name = {name: option for option in mosquitto_options.options_of(kind) for name in option.names}
+    last = by_name.get(before[-1]) if before else None
     if last is not None and last.values:
         if "FILE" in last.values or "PATH" in last.values:
             yield from _files(begun, ())
         return
-    yield from ((name, option.help) for name, option in known.items())
+    yield from ((name, option.help) for name, option in by_name.items())

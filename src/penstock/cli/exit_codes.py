@@ -1,4 +1,4 @@
-"""What the exit codes of the commands mean."""
+"""The exit codes of the commands."""
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -7,4 +7,4 @@ EXIT_DOMAIN = 3
 EXIT_TEST = 4
 """A policy test failed."""
 EXIT_INTERRUPTED = 130
-"""Ctrl-C, as shells tell it."""
+"""Ctrl-C, as shells report it."""

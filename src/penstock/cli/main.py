@@ -11,26 +11,26 @@ from penstock.model.errors import DomainError, PenstockError
 COMMANDS = {
     "run": "run the nodes of a domain file, or one open node on loopback",
     "init": "write a commented domain file to begin with",
-    "status": "show how nodes are: clients, links, rates, denials, journal, trouble",
-    "check": "check a domain file, and show what its patterns expand to",
+    "status": "show the state of nodes: clients, links, rates, denials, journal, problems",
+    "check": "check a domain file, and show the expansion of its patterns",
     "fmt": "print a domain file in its canonical form",
     "schema": "print the JSON schema of the domain file, for editors",
     "test": "run the policy tests of a domain file",
-    "explain": "say why an event is delivered, changed or withheld",
-    "access": "say who may read and write which Sparkplug metrics, and why; find conflicts",
-    "contracts": "say which contracts of producers and consumers fit, and why",
+    "explain": "explain why an event is delivered, changed or withheld",
+    "access": "show which subjects may read and write which Sparkplug metrics, and why; find conflicts",
+    "contracts": "show which contracts of producers and consumers fit, and why",
     "statement": "check a policy statement, print it in another form; list rule elements",
     "xacml": "check XACML policies, decide by them, print them; run conformance cases",
-    "flows": "show from where to where information can flow in a domain",
-    "console": "serve the console, a page for operators, of a node that runs",
+    "flows": "show which information can flow from where to where in a domain",
+    "console": "serve the console, a web page for operators, for a running node",
     "pipeline": "run a job on Spark over what nodes recorded",
     "pub": "publish, with mosquitto_pub's flags",
     "sub": "subscribe, with mosquitto_sub's flags",
-    "persisted": "show the messages that policies have had persisted",
-    "journal": "look at what nodes have recorded, and compact it",
+    "persisted": "show the messages that policies have persisted",
+    "journal": "show the events that nodes have recorded, and compact them",
     "trust": "show how far nodes trust each other",
     "token": "make, sign, look at and verify authorisation tokens, and the keys of nodes",
-    "completion": "print or install what lets a shell complete this command",
+    "completion": "print or install a completion script for a shell",
     "passwd": "manage a password file, as mosquitto_passwd does",
 }
 
@@ -54,7 +54,7 @@ def module_of(command: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one subcommand; its exit code. What is wrong with its input is said in one line."""
+    """Run one subcommand and return its exit code; report an error in its input in one line."""
     try:
         try:
             return _run(sys.argv[1:] if argv is None else argv)
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # as of `| head`: nobody reads on
+    except BrokenPipeError:  # as with `| head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
     except (PenstockError, OSError) as error:
@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """Only the module of the subcommand is imported, so that each starts as fast as it can."""
+    """Import only the module of the subcommand, so that it starts fast, and run it."""
     if arguments and arguments[0] in ("--version", "-V"):
         print(f"penstock {__version__}")
         return 0

@@ -1,6 +1,6 @@
-"""Command lines in the habits of Mosquitto's clients, from a frozen dataclass whose fields are the options.
+"""Command lines in the style of Mosquitto's clients, from a frozen dataclass whose fields are the options.
 
-Each field is made by `flag` or `option`; `parse` reads a command line into the dataclass, `usage` prints its help.
+Each field is made by `flag` or `option`; `parse` reads a command line into the dataclass, `usage` returns its help.
 As in Mosquitto's clients a word after an option is its value whatever it looks like (`-m -5`), options are not
 joined (`-vd`), and an option may take several words (`-D publish user-property name value`).
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from penstock.model.errors import PenstockError
 
 Take = Callable[[Callable[[], str]], object]
-"""Makes an option's value from the words that follow it: the argument gives the next of them."""
+"""Returns an option's value from the words that follow it: the argument returns the next of them."""
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ _WIDTH = 100
 
 
 class UsageError(PenstockError):
-    """A command line that makes no sense."""
+    """The command line is invalid."""
 
 
 class HelpWanted(Exception):
@@ -30,18 +30,18 @@ class HelpWanted(Exception):
 
 @dataclass(frozen=True)
 class Option:
-    """How one field is given on the command line."""
+    """One option of a command line."""
 
     names: tuple[str, ...]
     help: str
     values: str
-    """What follows, as the help shows it; empty for a flag."""
+    """The values, as the help shows them; empty for a flag."""
     take: Take
     is_many: bool
 
 
 def flag(*names: str, help: str) -> Any:
-    """A field that is True if one of `names` is given."""
+    """Return a field that is True if one of `names` is given."""
     option = Option(names, help, "", lambda following: True, is_many=False)
     return field(default=False, metadata={"option": option})
 
@@ -53,9 +53,9 @@ def option(
     convert: Callable[[str], object] = str,
     default: object = None,
 ) -> Any:
-    """A field that is what follows one of `names`; the last one given counts."""
-    made = Option(names, help, values, lambda following: convert(following()), is_many=False)
-    return field(default=default, metadata={"option": made})
+    """Return a field for the value that follows one of `names`; the last one given counts."""
+    option_ = Option(names, help, values, lambda following: convert(following()), is_many=False)
+    return field(default=default, metadata={"option": option_})
 
 
 def options(
@@ -65,13 +65,13 @@ def options(
     convert: Callable[[str], object] = str,
     take: Take | None = None,
 ) -> Any:
-    """A field that is a tuple of all that follows any of `names`."""
-    made = Option(names, help, values, take or (lambda following: convert(following())), is_many=True)
-    return field(default=(), metadata={"option": made})
+    """Return a field for a tuple of all values that follow any of `names`."""
+    option_ = Option(names, help, values, take or (lambda following: convert(following())), is_many=True)
+    return field(default=(), metadata={"option": option_})
 
 
 def number(low: float, high: float, kind: Callable[[str], float] = int) -> Callable[[str], float]:
-    """A converter to a number from `low` to `high`."""
+    """Return a converter to a number from `low` to `high`."""
 
     def convert(text: str) -> float:
         try:
@@ -86,19 +86,19 @@ def number(low: float, high: float, kind: Callable[[str], float] = int) -> Calla
 
 
 def choice(values: Mapping[str, T]) -> Callable[[str], T]:
-    """A converter to what stands under one of the keys of `values`."""
+    """Return a converter to the value under one of the keys of `values`."""
 
     def convert(text: str) -> T:
         try:
             return values[text]
         except KeyError:
-            raise UsageError(f"`{text}` is none of {', '.join(values)}") from None
+            raise UsageError(f"`{text}` is not one of {', '.join(values)}") from None
 
     return convert
 
 
 def utf8(text: str) -> str:
-    """A converter that takes only what MQTT can send as text."""
+    """Convert only what MQTT can send as text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -107,23 +107,23 @@ def utf8(text: str) -> str:
 
 
 def parse(kind: type[T], argv: Sequence[str]) -> T:
-    """Read a command line; raises UsageError, or HelpWanted."""
-    known = {name: (dest, option) for dest, option in _fields(kind) for name in option.names}
-    given: dict[str, Any] = {}
+    """Parse a command line; raise `UsageError` or `HelpWanted`."""
+    by_name = {name: (dest, option) for dest, option in _fields(kind) for name in option.names}
+    values: dict[str, Any] = {}
     words = iter(argv)
     for word in words:
         if word == "--help":
             raise HelpWanted
-        if word not in known:
+        if word not in by_name:
             raise UsageError(f"unknown option `{word}`")
-        dest, option = known[word]
+        dest, option = by_name[word]
         value = _take(word, option, lambda: next(words, None))
-        given[dest] = (*given.get(dest, ()), value) if option.is_many else value
-    return kind(**given)
+        values[dest] = (*values.get(dest, ()), value) if option.is_many else value
+    return kind(**values)
 
 
 def usage(kind: type[Any], synopsis: str) -> str:
-    """The help text: the synopsis, then every option."""
+    """Return the help text: the synopsis, then every option."""
     lines = [synopsis, ""]
     for option in options_of(kind):
         name = ", ".join(option.names)
@@ -133,20 +133,20 @@ def usage(kind: type[Any], synopsis: str) -> str:
 
 
 def options_of(kind: type[Any]) -> tuple[Option, ...]:
-    """The options of a command line, in the order of its help."""
+    """Return the options of a command line, in the order of its help."""
     return tuple(option for _, option in _fields(kind))
 
 
 def _fields(kind: type[Any]) -> list[tuple[str, Option]]:
-    return [(each.name, each.metadata["option"]) for each in fields(kind) if "option" in each.metadata]
+    return [(field_.name, field_.metadata["option"]) for field_ in fields(kind) if "option" in field_.metadata]
 
 
 def _take(word: str, option: Option, next_word: Callable[[], str | None]) -> object:
     def following() -> str:
-        found = next_word()
-        if found is None:
+        next_ = next_word()
+        if next_ is None:
             raise UsageError(f"expected {option.values}")
-        return found
+        return next_
 
     try:
         return option.take(following)

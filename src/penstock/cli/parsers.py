@@ -19,10 +19,10 @@ def command_parser(command: str, description: str, epilog: str | None = None) ->
 def time_argument(text: str) -> datetime:
     """Return the time that is written; it is in UTC unless it says otherwise."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"`{text}` is not a time such as 2026-01-31 or 2026-01-31T12:30") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def count_argument(text: str) -> int:

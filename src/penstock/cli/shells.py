@@ -54,4 +54,4 @@ INSTALLED = {
     "zsh": ".local/share/zsh/site-functions/_penstock",
     "fish": ".config/fish/completions/penstock.fish",
 }
-"""Where each looks, below the home folder."""
+"""The place of each shell's script, below the home folder."""

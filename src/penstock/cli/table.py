@@ -1,24 +1,24 @@
-"""Tables for whoever reads them: a person at a terminal, or the next command."""
+"""Tables for a terminal, or for the next command in a pipe."""
 
 import sys
 from collections.abc import Sequence
 
-_MOST_LETTERS = 60
+_MAX_LETTERS = 60
 _MAX_PAYLOAD = 200
 
 
-def fit(cell: str) -> str:
-    """A cell with what is in the middle of a long one left out: a topic may have 65,535 bytes."""
-    if len(cell) <= _MOST_LETTERS:
+def shorten(cell: str) -> str:
+    """Shorten a long cell in the middle: a topic may have 65,535 bytes."""
+    if len(cell) <= _MAX_LETTERS:
         return cell
-    half = (_MOST_LETTERS - 1) // 2
+    half = (_MAX_LETTERS - 1) // 2
     return f"{cell[:half]}…{cell[-half:]}"
 
 
 def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """A table that fits a terminal; elsewhere lines with columns, each row on one."""
+    """Print a table that fits a terminal; elsewhere lines with columns, one per row."""
     if sys.stdout.isatty():
-        # Imported here: it takes longer than most commands.
+        # Imported here: it takes longer to load than most commands.
         from rich.console import Console
         from rich.table import Table
 
@@ -27,12 +27,12 @@ def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Non
             table.add_row(*(cell.replace("[", r"\[") for cell in row))
         Console().print(table)
         return
-    for line in aligned(titles, rows):
+    for line in align_rows(titles, rows):
         print(line)
 
 
-def aligned(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lines with columns, each row on one."""
+def align_rows(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return lines with columns, one per row."""
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -41,12 +41,12 @@ def aligned(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[st
 
 
 def printable(text: str) -> str:
-    """A text in which what a terminal would take for orders is escaped."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    """Return a text with terminal control characters escaped."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def payload_text(payload: bytes) -> str:
-    """The beginning of a payload, on one line: as text if it is text, else as hexadecimal digits."""
+    """Return the beginning of a payload on one line: as text if it is text, else as hexadecimal digits."""
     try:
         text = printable(payload.decode())
     except UnicodeDecodeError:

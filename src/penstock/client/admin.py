@@ -9,7 +9,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-from penstock.client.local_token import find
+from penstock.client.local_token import find_token
 from penstock.model.errors import PenstockError
 
 SECONDS = 20.0
@@ -44,7 +44,7 @@ class AdminClient:
         self.url = (address if "://" in address else f"http://{address}").rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise AdminError(f"expected the admin address of a node, as http://127.0.0.1:8080, found `{address}`")
-        self._token = token or os.environ.get(TOKEN) or find(self.url)
+        self._token = token or os.environ.get(TOKEN) or find_token(self.url)
 
     def get(self, path: str, **query: str) -> Any:
         """Return the node's answer as JSON; raise `AdminError`."""

@@ -111,7 +111,7 @@ class Client:
 
     @property
     def groups(self) -> frozenset[str]:
-        """The trust groups that count as proven now, both by the node to this client and the other way round."""
+        """Return the trust groups that count as proven now, both by the node to this client and the other way round."""
         return self._connection.groups if self._connection is not None else frozenset()
 
     async def __aenter__(self) -> Self:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Contract = Mapping[str, Any] | str
-"""What a producer or a consumer guarantees and asks for."""
+"""The guarantees and needs of a producer or consumer."""
 
 
 @dataclass(frozen=True, slots=True)

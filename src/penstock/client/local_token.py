@@ -32,7 +32,7 @@ def token_path(url: str) -> Path:
     return folder() / f"{re.sub(r'[^0-9A-Za-z.]', '_', parts.hostname or '')}_{parts.port or 80}.token"
 
 
-def leave(url: str, token: str) -> Path:
+def write_token(url: str, token: str) -> Path:
     """Write the token for the user that runs this process; raise `OSError`."""
     path = token_path(url)
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -46,7 +46,7 @@ def leave(url: str, token: str) -> Path:
     return path
 
 
-def take_back(url: str, token: str) -> None:
+def delete_token(url: str, token: str) -> None:
     """Delete the token of a node that stops, unless another node has its address by now."""
     with contextlib.suppress(OSError):
         path = token_path(url)
@@ -54,7 +54,7 @@ def take_back(url: str, token: str) -> None:
             path.unlink()
 
 
-def find(url: str) -> str | None:
+def find_token(url: str) -> str | None:
     """Return the token of a node if this user runs it here; the system administrator finds that of the service too."""
     try:
         path = token_path(url)

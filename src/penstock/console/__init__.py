@@ -1,1 +1,2 @@
-"""The console: a page for operators, in a process of its own. It shows what nodes tell the person who has logged in."""
+"""The console: a web page for operators, in a process of its own. It shows what nodes report to the logged-in
+person."""

@@ -1,4 +1,4 @@
-"""The console's server: the page behind its door."""
+"""The console's server: the page behind its log-in."""
 
 import contextlib
 import os
@@ -25,18 +25,18 @@ from penstock.model.errors import PenstockError
 
 STATIC = Path(__file__).parent / "static"
 RECONNECT_SECONDS = 30.0
-"""For so long a page that has lost its connection is kept as it was."""
+"""Seconds for which a page that has lost its connection is kept."""
 
 
-class Served(NamedTuple):
-    """Where the console is, and of which node."""
+class ConsoleSettings(NamedTuple):
+    """The address of the console, and its node."""
 
     node: str
     """The admin address of the node that it asks first."""
     at: Address
     tls: Tls | None = None
     ca: str | None = None
-    """By which certificates of nodes are checked."""
+    """Authorities that certificates of nodes are checked against."""
     pin: str | None = None
     """The certificate that the first node must have."""
     also: tuple[str, ...] = ()
@@ -45,22 +45,22 @@ class Served(NamedTuple):
     """Names by which it is reached besides its address."""
 
 
-def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False) -> None:
+def serve(served: ConsoleSettings, ready: Callable[[str], None], until_eof: bool = False) -> None:
     """Serve until a signal says to stop, or standard input ends; `ready` gets the address once it listens."""
-    # The framework would keep files of its own in the present folder.
+    # The framework would otherwise keep files in the present folder.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", tempfile.mkdtemp(prefix="penstock-console-"))
     from fastapi import FastAPI
     from nicegui import app as pages
     from nicegui import ui
 
-    from penstock.console.login.door import Door, person_of
-    from penstock.console.parts import PARTS, Part
+    from penstock.console.login.guard import LoginGuard, person_of
+    from penstock.console.parts import PARTS, PagePart
     from penstock.console.shell import shell
 
     people = People(served.node, served.ca, served.pin, served.also)
     pages.add_static_files("/static", STATIC)
 
-    def add(part: Part) -> None:
+    def add(part: PagePart) -> None:
         @ui.page(part.path, response_timeout=30)
         async def page(request: Request) -> None:
             for style in ("console", "parts", "decisions", "map"):
@@ -91,13 +91,13 @@ def serve(served: Served, ready: Callable[[str], None], until_eof: bool = False)
     host, port = listening.getsockname()[:2]
     named = f"[{host}]" if ":" in host else host
     names = OwnNames((host, served.at.host), served.hosts)
-    door = Door(inner, people, served.tls is not None, names, [part.path for part in PARTS])
-    made = config(door, ws="websockets-sansio", proxy_headers=False)
-    made.load()
+    door = LoginGuard(inner, people, served.tls is not None, names, [part.path for part in PARTS])
+    server_config = config(door, ws="websockets-sansio", proxy_headers=False)
+    server_config.load()
     if served.tls is not None:
-        made.ssl = make_context(served.tls)
+        server_config.ssl = make_context(served.tls)
     ready(f"{'https' if served.tls else 'http'}://{named}:{port}")
-    server = uvicorn.Server(made)
+    server = uvicorn.Server(server_config)
     if until_eof:
         threading.Thread(target=_wait_for_end, args=(server,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
@@ -112,8 +112,8 @@ def _wait_for_end(server: uvicorn.Server) -> None:
 def _listen(at: Address) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
-        found = socket.create_server((at.host, at.port), family=family, backlog=128)
+        listener = socket.create_server((at.host, at.port), family=family, backlog=128)
     except OSError as error:
         raise PenstockError(f"console address `{at}` cannot be listened on: {error.strerror}") from None
-    found.setblocking(False)
-    return found
+    listener.setblocking(False)
+    return listener

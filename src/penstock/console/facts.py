@@ -1,16 +1,16 @@
-"""Names with values that change while one looks at them."""
+"""A list of names and values that change while the page is open."""
 
 from nicegui import ui
 
 
-class Facts:
-    """Names with values that change."""
+class FactList:
+    """Names and values that change."""
 
     def __init__(self) -> None:
         self._box = ui.element("div").classes("pm-facts")
         self._values: dict[str, ui.label] = {}
 
-    def say(self, name: str, value: str) -> None:
+    def set(self, name: str, value: str) -> None:
         if name not in self._values:
             with self._box:
                 ui.label(name)

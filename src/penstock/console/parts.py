@@ -12,7 +12,7 @@ from penstock.console.subjects import page as subjects
 from penstock.console.trust import page as trust
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     path: str
     name: str
     icon: str
@@ -20,11 +20,11 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("/", "Map", "hub", map.show),
-    Part("/flows", "Flows", "route", flows.show),
-    Part("/decisions", "Decisions", "rule", decisions.show),
-    Part("/subjects", "Subjects", "badge", subjects.show),
-    Part("/trust", "Trust", "handshake", trust.show),
-    Part("/try", "Try", "science", trying.show),
-    Part("/pipeline", "Pipeline", "storage", pipeline.show),
+    PagePart("/", "Map", "hub", map.show),
+    PagePart("/flows", "Flows", "route", flows.show),
+    PagePart("/decisions", "Decisions", "rule", decisions.show),
+    PagePart("/subjects", "Subjects", "badge", subjects.show),
+    PagePart("/trust", "Trust", "handshake", trust.show),
+    PagePart("/try", "Try", "science", trying.show),
+    PagePart("/pipeline", "Pipeline", "storage", pipeline.show),
 )

@@ -1,4 +1,4 @@
-"""The part `pipeline` of the page: jobs run, tables, and reports, which are opened in place.
+"""The part `pipeline` of the page: jobs, tables, and reports, which are opened in place.
 
 A report is a page that was made elsewhere, of data from outside. It is shown in a frame that may run nothing, load
 nothing and lead nowhere.
@@ -11,70 +11,70 @@ from typing import NamedTuple
 import msgspec
 from nicegui import ui
 
-from penstock.broker.http.answers.pipeline import Jobs, Report
+from penstock.broker.http.answers.pipeline import JobReport, Jobs
 from penstock.console import widgets
-from penstock.console.admin_client import AskError
+from penstock.console.admin_client import ApiClientError
 from penstock.console.person import Person
-from penstock.console.tables import Cell, Prose, table
+from penstock.console.tables import Prose, TableCell, table
 from penstock.journal.jobs import Job
 
 BEAT = 3.0
-MOST_SHOWN = 100
-_ABOUT = "Jobs on Spark over what nodes recorded: what was run, what it wrote, and the reports."
+MAX_SHOWN = 100
+_ABOUT = "Spark jobs over the journal: what was run, the tables it wrote, and the reports."
 _LOOKS = {"done": "pk-gain", "failed": "pk-loss", "killed": "pk-loss", "running": "pk-limit"}
 _COMMAND = "penstock pipeline audit --from {journal}"
 
 
-class Told(NamedTuple):
-    """What the processes with nodes say; each may have a journal of its own."""
+class PipelineState(NamedTuple):
+    """The jobs of the processes with nodes; each may have a journal of its own."""
 
     journals: tuple[str, ...]
     jobs: tuple[Job, ...]
 
 
-async def told(person: Person) -> Told:
-    """Ask; raises `AskError` if the first does not answer."""
-    found: dict[str, Job] = {}
+async def ask_jobs(person: Person) -> PipelineState:
+    """Ask for the jobs; raise `ApiClientError` if the first process does not answer."""
+    by_id: dict[str, Job] = {}
     journals: list[str] = []
-    for one in person.asked:
+    for client in person.clients:
         try:
-            said = await one.get("/api/pipeline", Jobs)
-        except AskError:
-            if one is person.first:
+            answer = await client.get("/api/pipeline", Jobs)
+        except ApiClientError:
+            if client is person.first:
                 raise
             continue
-        journals += [said.journal] if said.journal else []
-        found |= {job.id: job for job in said.jobs}
-    jobs = sorted(found.values(), key=lambda job: -job.began)
-    return Told(tuple(dict.fromkeys(journals)), tuple(jobs))
+        journals += [answer.journal] if answer.journal else []
+        by_id |= {job.id: job for job in answer.jobs}
+    jobs = sorted(by_id.values(), key=lambda job: -job.began)
+    return PipelineState(tuple(dict.fromkeys(journals)), tuple(jobs))
 
 
 async def show(person: Person) -> None:
-    """Show it to a person."""
+    """Show the part to a person."""
     widgets.heading("Pipeline", _ABOUT)
     waiting = widgets.loading()
     try:
-        found = await told(person)
-    except AskError as error:
+        state = await ask_jobs(person)
+    except ApiClientError as error:
         waiting.delete()
-        widgets.wrong("The nodes do not tell", str(error))
+        widgets.problem("The nodes do not answer", str(error))
         return
     waiting.delete()
-    if not found.journals:
+    if not state.journals:
         widgets.empty(
-            "The domain keeps no journal",
-            "Give it `journal: {folder: journal}`: nodes then record what comes, and jobs have something to work on.",
+            "The domain has no journal",
+            "Add `journal: {folder: journal}`: nodes then record events for jobs to work on.",
         )
         return
     id = ui.context.client.request.query_params.get("report", "")
     if id:
         await _report(person, id)
-    page = _Page(person)
-    page.fill(found)
+    page = _PipelinePage(person)
+    page.fill(state)
     ui.timer(BEAT, page.beat)
 
 
-class _Page:
+class _PipelinePage:
     def __init__(self, person: Person) -> None:
         self._person = person
         self._shown = b""
@@ -82,31 +82,31 @@ class _Page:
 
     async def beat(self) -> None:
         try:
-            self.fill(await told(self._person))
-        except AskError:  # the banner says so
+            self.fill(await ask_jobs(self._person))
+        except ApiClientError:  # the banner reports it
             return
 
-    def fill(self, found: Told) -> None:
-        shown = msgspec.json.encode(found)
+    def fill(self, state: PipelineState) -> None:
+        shown = msgspec.json.encode(state)
         if shown == self._shown:
             return
         self._shown = shown
         self._box.clear()
         with self._box:
-            if not found.jobs:
+            if not state.jobs:
                 widgets.empty("No job has been run yet", "Run one where the journal is, and it appears here:")
-                ui.label(_COMMAND.format(journal=found.journals[0])).classes("pk-command pk-mono")
+                ui.label(_COMMAND.format(journal=state.journals[0])).classes("pk-command pk-mono")
                 return
-            _last(found.jobs)
+            _last(state.jobs)
             heads = ("job", "state", "began, UTC", "took", "came to", "report", "arguments")
-            table("Jobs", heads, map(_row, found.jobs), MOST_SHOWN)
-            tables = list(_tables(found.jobs))
+            table("Jobs", heads, map(_row, state.jobs), MAX_SHOWN)
+            tables = list(_tables(state.jobs))
             if tables:
-                table("Tables", ("folder", "rows", "written by", "at, UTC"), tables, MOST_SHOWN)
+                table("Tables", ("folder", "rows", "written by", "at, UTC"), tables, MAX_SHOWN)
 
 
 def _last(jobs: tuple[Job, ...]) -> None:
-    """The newest reports of each kind, at hand."""
+    """Show the newest report of each kind."""
     newest: dict[str, Job] = {}
     for job in jobs:
         if job.has_report:
@@ -120,11 +120,11 @@ def _last(jobs: tuple[Job, ...]) -> None:
 def _row(job: Job) -> tuple[object, ...]:
     counts = ", ".join(f"{count:,} {name}" for name, count in job.counts.items())
     took = f"{job.ended - job.began:.1f} s" if job.ended is not None else ""
-    report = Cell("open", "", f"/pipeline?report={job.id}") if job.has_report else ""
+    report = TableCell("open", "", f"/pipeline?report={job.id}") if job.has_report else ""
     what = job.why or counts
     return (
         job.job,
-        Cell(job.state, _LOOKS[job.state]),
+        TableCell(job.state, _LOOKS[job.state]),
         _time(job.began),
         took,
         Prose(what),
@@ -134,34 +134,34 @@ def _row(job: Job) -> tuple[object, ...]:
 
 
 def _tables(jobs: tuple[Job, ...]) -> Iterator[tuple[object, ...]]:
-    """Each folder once, as it was written last."""
-    seen = set[str]()
+    """Return each folder once, as it was written last."""
+    folders = set[str]()
     for job in jobs:
-        for one in job.tables:
-            if one.folder not in seen:
-                seen.add(one.folder)
-                yield Cell(one.folder, "pk-mono"), one.rows, job.job, _time(job.ended or job.began)
+        for table_ in job.tables:
+            if table_.folder not in folders:
+                folders.add(table_.folder)
+                yield TableCell(table_.folder, "pk-mono"), table_.rows, job.job, _time(job.ended or job.began)
 
 
 async def _report(person: Person, id: str) -> None:
-    found, wrong = None, ""
-    for one in person.asked:
+    report, wrong = None, ""
+    for client in person.clients:
         try:
-            found = await one.get("/api/pipeline/report", Report, id=id)
+            report = await client.get("/api/pipeline/report", JobReport, id=id)
             break
-        except AskError as error:
+        except ApiClientError as error:
             wrong = wrong or str(error)
     with widgets.card("Report"):
         with ui.element("div").classes("pk-bar"):
             widgets.subheading("Report")
             ui.space()
             ui.link("Close", "/pipeline").classes("pk-out")
-        if found is None:
-            widgets.wrong("The report cannot be shown", wrong)
+        if report is None:
+            widgets.problem("The report cannot be shown", wrong)
             return
         frame = ui.element("iframe").classes("pk-frame").props('title="Report" referrerpolicy=no-referrer')
         frame.props["sandbox"] = ""  # no scripts, no forms, an origin of its own
-        frame.props["srcdoc"] = found.html
+        frame.props["srcdoc"] = report.html
 
 
 def _time(at: float) -> str:

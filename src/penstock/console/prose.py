@@ -1,4 +1,4 @@
-"""Sentences, our own and those of nodes: what they have in backticks is shown as code. Nothing in them is HTML."""
+"""Sentences, our own and those of nodes: text in backticks is shown as code. Nothing in them is HTML."""
 
 import re
 from html import escape
@@ -7,6 +7,6 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def prose(text: str) -> str:
-    """As markup; all of the text is escaped."""
+    """Return a sentence as markup; all of the text is escaped."""
     parts = _CODE.split(text)  # every second one stood in backticks
-    return "".join(f"<code>{escape(one)}</code>" if at % 2 else escape(one) for at, one in enumerate(parts))
+    return "".join(f"<code>{escape(part)}</code>" if at % 2 else escape(part) for at, part in enumerate(parts))

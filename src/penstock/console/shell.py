@@ -1,23 +1,23 @@
-"""What is around each part: navigation, who is logged in, what is wrong with the nodes, light and dark."""
+"""The frame of each part: navigation, the logged-in person, problems of the nodes, light and dark."""
 
 import asyncio
 
 from nicegui import background_tasks, ui
 
 from penstock.console import widgets
-from penstock.console.parts import PARTS, Part
+from penstock.console.parts import PARTS, PagePart
 from penstock.console.person import Person
 
 BEAT = 1.0
-"""Seconds between two looks at the nodes."""
+"""Seconds between two updates from the nodes."""
 SHOW_SECONDS = 2.0
-"""That a browser waits for a page until it gets what there is of it."""
+"""Seconds that a browser waits for a page until it gets the unfinished page."""
 CONNECT_SECONDS = 60.0
-"""In which it must have loaded that."""
+"""Seconds in which it must have loaded that."""
 
 
-async def shell(person: Person, part: Part) -> None:
-    """A whole page."""
+async def shell(person: Person, part: PagePart) -> None:
+    """Build a whole page."""
     ui.page_title(f"{part.name} · {person.about.domain} · Penstock")
     dark = ui.dark_mode(value=person.dark)
     with ui.header().classes("pk-header"):
@@ -25,43 +25,43 @@ async def shell(person: Person, part: Part) -> None:
         ui.label("Penstock").classes("pk-brand")
         ui.label(person.about.domain).classes("pk-domain")
         with ui.element("nav").classes("pk-nav").props('aria-label="Parts"'):
-            for one in PARTS:
-                link = ui.link(target=one.path).classes("pk-link")
-                if one is part:
+            for entry in PARTS:
+                link = ui.link(target=entry.path).classes("pk-link")
+                if entry is part:
                     link.classes("pk-here").props("aria-current=page")
                 with link:
-                    ui.icon(one.icon).props("aria-hidden=true")
-                    ui.label(one.name)
+                    ui.icon(entry.icon).props("aria-hidden=true")
+                    ui.label(entry.name)
         ui.space()
         _who(person, dark)
-    # Filled in the browser, by `lost.js`: from here nothing can be said any more.
+    # Filled in the browser, by `lost.js`: the server cannot send anything then.
     ui.html('<div id="pk-lost" class="pk-banner" role="alert" hidden></div>', sanitize=False).style("display: contents")
     banner = ui.element("div").classes("pk-banner").props("role=alert aria-live=assertive")
     banner.set_visibility(False)
     main = ui.element("div").classes("pk-main").props("id=pk-main tabindex=-1")
-    told = [""]
+    shown_trouble = [""]
 
     async def beat() -> None:
         if person.has_ended:
-            ui.navigate.reload()  # logged out in another tab: the door leads to the log-in, and back here
+            ui.navigate.reload()  # logged out in another tab: the guard leads to the log-in, and back here
             return
         await person.refresh()
-        said = _trouble(person)
-        if said != told[0]:
-            told[0] = said
+        trouble = _trouble(person)
+        if trouble != shown_trouble[0]:
+            shown_trouble[0] = trouble
             banner.clear()
             with banner:
-                if said:
+                if trouble:
                     ui.icon("warning").props("aria-hidden=true")
-                    widgets.said(said)
-        banner.set_visibility(bool(said))
+                    widgets.sentence(trouble)
+        banner.set_visibility(bool(trouble))
 
     ui.timer(BEAT, beat)
     await _show(main, person, part)
 
 
-async def _show(main: ui.element, person: Person, part: Part) -> None:
-    """Fill the page. If nodes take long to tell what is on it, it is there before, and says so."""
+async def _show(main: ui.element, person: Person, part: PagePart) -> None:
+    """Fill the page. If nodes are slow, the page is shown before, and says so."""
 
     async def fill() -> None:
         with main:
@@ -71,7 +71,7 @@ async def _show(main: ui.element, person: Person, part: Part) -> None:
     await asyncio.wait({showing}, timeout=SHOW_SECONDS)
     if not showing.done():
         with main:
-            waiting = widgets.loading("The nodes take their time")
+            waiting = widgets.loading("Waiting for the nodes")
         await main.client.connected(CONNECT_SECONDS)
         await asyncio.wait({showing})
         if not waiting.is_deleted:
@@ -95,10 +95,10 @@ def _who(person: Person, dark: ui.dark_mode) -> None:
 
 
 def _trouble(person: Person) -> str:
-    """What an operator must know at once."""
-    if person.error or person.late:
-        return person.error or f"{person.first.url}: {person.late}"
-    found = [f"{name}: {state.trouble}" for name, state in person.states.items() if state.trouble]
+    """Return what an operator must know at once."""
+    if person.error or person.late_message:
+        return person.error or f"{person.first.url}: {person.late_message}"
+    problems = [f"{name}: {state.trouble}" for name, state in person.states.items() if state.trouble]
     again = "log out and in again to see its nodes"
-    found += [f"{why}: {again}" if "token" in why else why for why in person.unheard.values()]
-    return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+    problems += [f"{why}: {again}" if "token" in why else why for why in person.unheard.values()]
+    return "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else "")

@@ -1,4 +1,4 @@
-"""Tables for some hundred rows, as one element of the page. Whatever a cell says is text, never HTML."""
+"""Tables of some hundred rows, as one element of the page. Cells are text, never HTML."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,13 +9,13 @@ from nicegui import ui
 from penstock.console import widgets
 from penstock.console.prose import prose
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 FEW = 3
 """Columns that fit a telephone."""
 
 
-class Cell(NamedTuple):
-    """A cell with a class of the style sheet, or one that leads to another part of the page."""
+class TableCell(NamedTuple):
+    """A cell with a class of the style sheet, or a link to another part of the page."""
 
     text: str
     look: str = ""
@@ -23,23 +23,23 @@ class Cell(NamedTuple):
 
 
 class Prose(NamedTuple):
-    """A cell with a sentence: what it has in backticks is code."""
+    """A cell with a sentence: text in backticks is code."""
 
     text: str
     look: str = ""
 
 
 class Below(NamedTuple):
-    """The last of a row: a sentence on a line of its own, as wide as the table. It has no column."""
+    """The last item of a row: a sentence on a line of its own, as wide as the table. It has no column."""
 
     text: str
     head: str
 
 
-class Table:
-    """A heading and a table that can be filled again: it stays where it was scrolled to."""
+class HtmlTable:
+    """A heading and a table that can be refilled and keeps its scroll position."""
 
-    def __init__(self, title: str, heads: Sequence[str], most: int = MOST_ROWS, nothing: str = "None.") -> None:
+    def __init__(self, title: str, heads: Sequence[str], most: int = MAX_ROWS, nothing: str = "None.") -> None:
         self._heads, self._most, self._nothing = heads, most, nothing
         with ui.element("div").classes("pk-table-box") as self.box:
             widgets.subheading(title)
@@ -50,20 +50,20 @@ class Table:
             self._more = ui.label().classes("pk-about")
             self._more.set_visibility(False)
 
-    def fill(self, rows: Iterable[Sequence[object]]) -> "Table":
-        """Show these rows, as many as there is room for; nothing is sent if they are the same as before."""
-        every = list(rows)
-        text = self._table(every) if every else f'<p class="pk-none">{prose(self._nothing)}</p>'
+    def fill(self, rows: Iterable[Sequence[object]]) -> "HtmlTable":
+        """Show these rows, up to the limit; nothing is sent if they are the same as before."""
+        all_rows = list(rows)
+        text = self._table(all_rows) if all_rows else f'<p class="pk-none">{prose(self._nothing)}</p>'
         if text != self._html.content:
             self._html.set_content(text)
-        self._more.set_text(f"and {len(every) - self._most:,} more")
-        self._more.set_visibility(len(every) > self._most)
+        self._more.set_text(f"and {len(all_rows) - self._most:,} more")
+        self._more.set_visibility(len(all_rows) > self._most)
         return self
 
-    def _table(self, every: Sequence[Sequence[object]]) -> str:
-        """Narrow windows stack wide tables, so cells say their column, and roles are told that styles would undo."""
-        head = "".join(_head(one, value) for one, value in zip(self._heads, _columns(every[0]), strict=True))
-        body = "".join(self._row(row) for row in every[: self._most])
+    def _table(self, rows: Sequence[Sequence[object]]) -> str:
+        """Return the table. Narrow windows stack wide tables, so cells name their column, and roles are explicit."""
+        head = "".join(_head(head_text, value) for head_text, value in zip(self._heads, _columns(rows[0]), strict=True))
+        body = "".join(self._row(row) for row in rows[: self._most])
         look = "pk-table" if len(self._heads) <= FEW else "pk-table pk-stacks"
         return (
             f'<table class="{look}" role="table"><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
@@ -71,7 +71,7 @@ class Table:
         )
 
     def _row(self, row: Sequence[object]) -> str:
-        """Above a line that is as wide as the table there is no line between."""
+        """Return a row; a row with a full-width line below has no border between."""
         below = row[-1] if isinstance(row[-1], Below) else None
         cells = "".join(map(_cell, _columns(row), self._heads))
         if below is None:
@@ -81,9 +81,9 @@ class Table:
         return f'<tr role="row" class="pk-above">{cells}</tr>{last}'
 
 
-def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MOST_ROWS) -> Table:
-    """A table with these rows."""
-    return Table(title, heads, most).fill(rows)
+def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MAX_ROWS) -> HtmlTable:
+    """Show a table with these rows."""
+    return HtmlTable(title, heads, most).fill(rows)
 
 
 def _columns(row: Sequence[object]) -> Sequence[object]:
@@ -91,19 +91,19 @@ def _columns(row: Sequence[object]) -> Sequence[object]:
 
 
 def _head(text: str, value: object) -> str:
-    """As its column is: numbers are on the right."""
-    is_right = "pk-number" in value.look if isinstance(value, Cell) else _is_number(value)
+    """Return a column head, aligned as its column: numbers are on the right."""
+    is_right = "pk-number" in value.look if isinstance(value, TableCell) else _is_number(value)
     look = ' class="pk-number"' if is_right else ""
     return f'<th scope="col" role="columnheader"{look}>{escape(text)}</th>'
 
 
 def _cell(value: object, head: str) -> str:
-    plain = Cell(_told(value), "pk-number" if _is_number(value) else "")
-    cell = value if isinstance(value, Cell | Prose) else plain
+    plain = TableCell(_text(value), "pk-number" if _is_number(value) else "")
+    cell = value if isinstance(value, TableCell | Prose) else plain
     text = escape(cell.text)
     if isinstance(cell, Prose) and text:
         text = f"<span>{prose(cell.text)}</span>"  # a stacked cell would have each part on a line of its own
-    if isinstance(cell, Cell) and cell.to:
+    if isinstance(cell, TableCell) and cell.to:
         text = f'<a href="{escape(cell.to, quote=True)}">{text}</a>'
     look = f' class="{escape(cell.look, quote=True)}"' if cell.look else ""
     return f'<td role="cell" data-head="{escape(head, quote=True)}"{look}>{text}</td>'
@@ -113,7 +113,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What every part of the page uses: headings, and how it looks when there is nothing, not yet, or something wrong."""
+"""Common widgets of all parts: headings, and placeholders for empty, loading and failed content."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ from nicegui import ui
 from penstock.console.prose import prose
 
 
-def said(text: str) -> ui.html:
-    """A sentence with code in backticks."""
+def sentence(text: str) -> ui.html:
+    """Show a sentence with code in backticks."""
     return ui.html(prose(text), sanitize=False).classes("pk-prose")
 
 
 def heading(text: str, about: str = "") -> None:
-    """The heading of a part, with a line on what it is for."""
+    """Show the heading of a part, with a line on what it is for."""
     ui.label(text).classes("pk-heading").props("role=heading aria-level=1")
     if about:
-        said(about).classes("pk-about")
+        sentence(about).classes("pk-about")
 
 
 def subheading(text: str) -> None:
@@ -26,7 +26,7 @@ def subheading(text: str) -> None:
 
 @contextmanager
 def card(label: str = "") -> Iterator[ui.element]:
-    """A box with a border; a region with that name for who does not see it."""
+    """Show a box with a border; a named region for screen readers."""
     box = ui.element("section").classes("pk-card")
     if label:
         box.props(f'aria-label="{label}"')
@@ -35,26 +35,26 @@ def card(label: str = "") -> Iterator[ui.element]:
 
 
 def empty(title: str, hint: str = "") -> ui.element:
-    """There is nothing to show, and what to do about it."""
+    """Show that there is nothing to show, and what to do about it."""
     with ui.element("div").classes("pk-state").props("role=status") as box:
         ui.icon("inbox").classes("pk-state-icon").props("aria-hidden=true")
         ui.label(title).classes("pk-state-title")
         if hint:
-            said(hint).classes("pk-about")
+            sentence(hint).classes("pk-about")
     return box
 
 
-def wrong(title: str, why: str) -> ui.element:
-    """Something cannot be shown, and why."""
+def problem(title: str, why: str) -> ui.element:
+    """Show that something cannot be shown, and why."""
     with ui.element("div").classes("pk-state pk-wrong").props("role=alert") as box:
         ui.icon("error_outline").classes("pk-state-icon").props("aria-hidden=true")
         ui.label(title).classes("pk-state-title")
-        said(why).classes("pk-about")
+        sentence(why).classes("pk-about")
     return box
 
 
 def loading(text: str = "Asking the nodes") -> ui.element:
-    """It is on its way."""
+    """Show that content is loading."""
     with ui.element("div").classes("pk-state").props("role=status aria-live=polite") as box:
         ui.spinner(size="2em").props("aria-hidden=true")
         ui.label(text).classes("pk-about")
@@ -62,10 +62,10 @@ def loading(text: str = "Asking the nodes") -> ui.element:
 
 
 def verdict(effect: str) -> ui.label:
-    """The word for an effect, with its colour; the word alone says it too."""
+    """Show the word for an effect, with its colour."""
     return ui.label(effect).classes(f"pk-effect pk-{effect}")
 
 
-def some(names: Sequence[str], most: int) -> str:
-    """The first of these, and how many more there are."""
+def first_names(names: Sequence[str], most: int) -> str:
+    """Return the first of these, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -1,36 +1,36 @@
 """The domain file: YAML to a validated, cross-checked `Domain`."""
 
-from penstock.domain.check import Checked, Source, check
+from penstock.domain.check import CheckedDomain, DomainSource, check
 from penstock.domain.compile.ensemble import Assertion, Ensemble, ensemble
 from penstock.domain.compile.entries import ClientEntry
 from penstock.domain.compile.expand import expand
-from penstock.domain.diff import Change, Difference, diff
+from penstock.domain.diff import DomainChange, DomainDiff, diff
 from penstock.domain.load import load, read
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain, default_domain
 from penstock.domain.schema.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTls
-from penstock.domain.schema.node_settings import Limits, Listener, Log, NodeSettings, Tls
+from penstock.domain.schema.node_settings import LimitSettings, Listener, Log, NodeSettings, Tls
 from penstock.domain.units import Address
 
 __all__ = [
     "MEMORY",
     "Address",
     "Assertion",
-    "Change",
-    "Checked",
+    "CheckedDomain",
     "ClientEntry",
     "ClientSettings",
-    "Difference",
     "Domain",
+    "DomainChange",
+    "DomainDiff",
+    "DomainSource",
     "Ensemble",
     "ForeignSettings",
-    "Limits",
+    "LimitSettings",
     "LinkSettings",
     "LinkTls",
     "Listener",
     "Log",
     "NodeSettings",
-    "Source",
     "Tls",
     "check",
     "default_domain",

@@ -1,4 +1,4 @@
-"""A domain file to a `Domain`, or to every mistake in it."""
+"""Loading a domain file: a `Domain`, or every mistake in it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,36 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from penstock.domain.check import Source, check, in_order
+from penstock.domain.check import DomainSource, check, sorted_problems
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain, DomainFile
 from penstock.domain.yaml.files import FileName, FileRole, map_files
 from penstock.model.errors import DomainError, Problem
-from penstock.model.yaml.tree import Entry, Mapping, Node, Place, Scalar, Sequence, Step, child, locate, plain
+from penstock.model.yaml.tree import (
+    SourcePlace,
+    Step,
+    YamlEntry,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+    child,
+    locate,
+    plain,
+)
 
 
 def load(path: Path, environ: Variables[str, str] = os.environ) -> Domain:
-    """The domain that a file describes, checked, its patterns and protocols expanded.
+    """Load a domain file: check it, and expand its patterns and protocols.
 
     Raises `DomainError` with every problem found.
     """
     return check(read(path, environ)).domain
 
 
-def read(path: Path, environ: Variables[str, str] = os.environ) -> Source:
-    """The domain that a file describes, valid in itself; `check` then looks at what is around it."""
-    # Imported here, with PyYAML: a node that runs without a domain file does not wait for them.
+def read(path: Path, environ: Variables[str, str] = os.environ) -> DomainSource:
+    """Read a domain file and validate the models; `check` then looks at names and files."""
+    # Imported here, with PyYAML: a node that runs without a domain file does not have to load them.
     from penstock.domain.yaml.assemble import assemble, override
     from penstock.domain.yaml.mistakes import problems_of
 
@@ -41,42 +52,42 @@ def read(path: Path, environ: Variables[str, str] = os.environ) -> Source:
     except ValidationError as error:
         problems += problems_of(error, DomainFile, root)
     if problems:
-        raise DomainError(*in_order(problems))
-    return Source(_beside(domain, root), root)
+        raise DomainError(*sorted_problems(problems))
+    return DomainSource(_beside(domain, root), root)
 
 
-def _with_stores(root: Entry, path: Path) -> Entry:
-    """The tree with a store for each node that names none, `<node>.db` beside the domain file.
+def _with_stores(root: YamlEntry, path: Path) -> YamlEntry:
+    """Return the tree with a store for each node that names none, `<node>.db` beside the domain file.
 
     Nodes that a pattern will make get theirs there too.
     """
-    assert isinstance(root.node, Mapping)
+    assert isinstance(root.node, YamlMapping)
     entries = dict(root.node.entries)
     nodes, patterns = entries.get("nodes"), entries.get("patterns")
-    if nodes is not None and isinstance(nodes.node, Mapping):
+    if nodes is not None and isinstance(nodes.node, YamlMapping):
         complete = {name: _with_store(entry, f"{name}.db", path) for name, entry in nodes.node.entries.items()}
-        entries["nodes"] = Entry(nodes.place, Mapping(complete))
-    if patterns is not None and isinstance(patterns.node, Sequence):
+        entries["nodes"] = YamlEntry(nodes.place, YamlMapping(complete))
+    if patterns is not None and isinstance(patterns.node, YamlSequence):
         items = (_with_store(item, ".", path) if _makes_nodes(item.node) else item for item in patterns.node.items)
-        entries["patterns"] = Entry(patterns.place, Sequence(tuple(items)))
-    return Entry(root.place, Mapping(entries))
+        entries["patterns"] = YamlEntry(patterns.place, YamlSequence(tuple(items)))
+    return YamlEntry(root.place, YamlMapping(entries))
 
 
-def _makes_nodes(pattern: Node) -> bool:
+def _makes_nodes(pattern: YamlNode) -> bool:
     kind = child(pattern, "pattern")
-    return kind is not None and isinstance(kind.node, Scalar) and kind.node.value == "roles"
+    return kind is not None and isinstance(kind.node, YamlScalar) and kind.node.value == "roles"
 
 
-def _with_store(owner: Entry, name: str, path: Path) -> Entry:
-    """A node with its file, or a pattern with the folder for the files of its nodes."""
-    if not isinstance(owner.node, Mapping) or "store" in owner.node.entries:
+def _with_store(owner: YamlEntry, name: str, path: Path) -> YamlEntry:
+    """Return a node with its store file, or a pattern with the folder for the stores of its nodes."""
+    if not isinstance(owner.node, YamlMapping) or "store" in owner.node.entries:
         return owner
-    store = Entry(Place(owner.place.file, owner.place.line, path.parent), Scalar(name, name))
-    return Entry(owner.place, Mapping({**owner.node.entries, "store": store}))
+    store = YamlEntry(SourcePlace(owner.place.file, owner.place.line, path.parent), YamlScalar(name, name))
+    return YamlEntry(owner.place, YamlMapping({**owner.node.entries, "store": store}))
 
 
-def _beside(domain: Domain, root: Entry) -> Domain:
-    """The domain with each relative file name made relative to the file that it stands in."""
+def _beside(domain: Domain, root: YamlEntry) -> Domain:
+    """Return the domain with each relative file name made relative to the file that contains it."""
 
     def placed(loc: tuple[Step, ...], role: FileRole, name: FileName) -> FileName:
         if role is FileRole.STORE and name == MEMORY:

@@ -1,4 +1,4 @@
-"""How sizes, durations and addresses are written in a domain file."""
+"""Sizes, durations and addresses in a domain file."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ADDRESS_FORM = "`host:port`, such as `127.0.0.1:1883`, `0.0.0.0:1883` or `[::1]:
 
 
 def mistake(expected: str, key: str = "") -> PydanticCustomError:
-    """The error a validator raises: what was expected, and the key below the value that it concerns."""
+    """Return the error that a validator raises: what was expected, and the key below the value that it concerns."""
     return PydanticCustomError("mistake", "expected {expected}", {"expected": expected, "key": key})
 
 
 Below = tuple[str | int, ...]
-"""The way from a value to one inside it. At its end `KEY` means the key itself, not what stands there."""
+"""The path from a value to one inside it. A final `KEY` means the key itself, not its value."""
 KEY = "[key]"
 
 
-def mistakes(*several: tuple[Below, PydanticCustomError]) -> ValidationError:
-    """The error a validator raises for what is wrong at several places inside the value."""
-    details = [InitErrorDetails(type=error, loc=below, input=None) for below, error in several]
+def mistakes(*errors: tuple[Below, PydanticCustomError]) -> ValidationError:
+    """Return the error that a validator raises for mistakes at several places inside the value."""
+    details = [InitErrorDetails(type=error, loc=below, input=None) for below, error in errors]
     return ValidationError.from_exception_data("mistakes", details)
 
 
@@ -51,7 +51,7 @@ class Address:
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can connect to it."""
+        """Return whether only this machine can connect to it."""
         if self.host.lower() == "localhost":
             return True
         try:
@@ -61,7 +61,7 @@ class Address:
 
 
 def parse_address(value: object) -> Address:
-    """`host:port`, with an IPv6 host in brackets."""
+    """Parse `host:port`, with an IPv6 host in brackets."""
     if isinstance(value, Address):
         return value
     if not isinstance(value, str):
@@ -93,7 +93,7 @@ def _is_ipv6(host: str) -> bool:
 
 
 def parse_size(value: object) -> int:
-    """Bytes, from a number or a text with a unit."""
+    """Return bytes, from a number or a text with a unit."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -106,7 +106,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_duration(value: object) -> float:
-    """Seconds, from a number or a text with a unit."""
+    """Return seconds, from a number or a text with a unit."""
     seconds = read_seconds(value)
     if seconds is None:
         raise mistake(DURATION_FORM)
@@ -136,9 +136,10 @@ WholeSeconds = Annotated[int, BeforeValidator(_parse_whole_duration), WithJsonSc
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """How a value is read from a domain file and written again, and the JSON schema of that.
+    """The reading and writing of a value in a domain file, and the JSON schema of that form.
 
-    Instead of pydantic's `PlainValidator`, which looks into the value's type as well: at statements for a second.
+    Used instead of pydantic's `PlainValidator`, which inspects the value's type too: for statements that takes a
+    second.
     """
 
     read: Callable[[Any], object]

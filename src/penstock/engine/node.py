@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from penstock.domain import Limits
+from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.delayed import Later
@@ -71,7 +71,7 @@ class Node:
     def __init__(
         self,
         name: str,
-        limits: Limits,
+        limits: LimitSettings,
         make_id: Callable[[], str],
         durable: bool = False,
         passwords: Passwords | None = None,
@@ -278,7 +278,7 @@ class Node:
 
     def govern(
         self,
-        limits: Limits,
+        limits: LimitSettings,
         passwords: Passwords | None,
         acl: Acl | None,
         ensemble: Ensemble | None = None,

@@ -114,7 +114,7 @@ def list_jobs(journal: Path) -> list[Job]:
             with contextlib.suppress(OSError, msgspec.MsgspecError):
                 job = msgspec.json.decode(_read(journal, path.name), type=Job)
                 if job.id == path.stem:
-                    jobs.append(_as_it_is(job))
+                    jobs.append(_with_present_state(job))
     return sorted(jobs, key=lambda job: -job.began)
 
 
@@ -145,7 +145,7 @@ def _read(journal: Path, name: str) -> bytes:
         return file.read(MAX_REPORT_BYTES)
 
 
-def _as_it_is(job: Job) -> Job:
+def _with_present_state(job: Job) -> Job:
     """Return the job marked as killed if its process has gone without recording an end."""
     if job.state != "running" or job.host != socket.gethostname():
         return job
@@ -172,12 +172,12 @@ def _arguments(options: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _make_room(folder: Path) -> None:
-    ids = sorted((path.stem for path in folder.glob("*.json") if _ID.fullmatch(path.stem)), key=_begun)
+    ids = sorted((path.stem for path in folder.glob("*.json") if _ID.fullmatch(path.stem)), key=_start_time)
     for id in ids[: max(0, len(ids) - MAX_JOBS + 1)]:
         for ending in ("json", "html", "more"):
             with contextlib.suppress(OSError):
                 (folder / f"{id}.{ending}").unlink()
 
 
-def _begun(id: str) -> int:
+def _start_time(id: str) -> int:
     return int(id.partition("-")[0], 16)

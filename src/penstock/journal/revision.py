@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from penstock.domain import Domain
 from penstock.domain.schema.contracts import PrivacySettings
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.journal.private import make_folder, write_file
 from penstock.policy.monitors.monitor import module_file
 
@@ -58,7 +58,7 @@ class Revision(NamedTuple):
             ]
             update["statements"] = domain.statements.model_copy(update={"files": tuple(moved)})
         update["privacy"], privacy = _privacy(domain)
-        files = [(DOMAIN, written(domain.model_copy(update=update)).encode()), *access, *statements, *privacy]
+        files = [(DOMAIN, domain_text(domain.model_copy(update=update)).encode()), *access, *statements, *privacy]
         files += _modules(domain, folder)
         files += [(f"{name}.acl", node.acl.read_bytes()) for name, node in domain.nodes.items() if node.acl is not None]
         digest = hashlib.sha256()

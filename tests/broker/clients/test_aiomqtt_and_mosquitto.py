@@ -56,7 +56,7 @@ def _pub(node: LiveNode, *arguments: str, stdin: bytes = b"") -> None:
 
 
 def _messages(process: "subprocess.Popen[bytes]") -> list[str]:
-    """What mosquitto_sub printed that is not about packets."""
+    """Return the output of mosquitto_sub without the lines about packets."""
     code, output, _ = finish(process)
     assert code == 0
     return [line for line in output.splitlines() if not line.startswith(("Client ", "Subscribed"))]

@@ -110,10 +110,10 @@ def test_a_second_connection_takes_the_client_id_over(node: LiveNode, name: str,
 def test_a_client_without_an_id_gets_one(node: LiveNode, name: str, version: int) -> None:
     ann, bob = Paho(version=version), Paho(version=version)
     with ann, bob:
-        found = [client.tries(node.port) for client in (ann, bob)]
-        assert [connected.reason.value for connected in found] == [0, 0]
+        results = [client.tries(node.port) for client in (ann, bob)]
+        assert [connected.reason.value for connected in results] == [0, 0]
         if version == 5:
-            ids = [value(connected.properties, "AssignedClientIdentifier") for connected in found]
+            ids = [value(connected.properties, "AssignedClientIdentifier") for connected in results]
             assert None not in ids
             assert ids[0] != ids[1]
         ann.subscribe(name)

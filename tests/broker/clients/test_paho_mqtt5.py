@@ -1,4 +1,4 @@
-"""What MQTT 5 added, as paho-mqtt uses it."""
+"""The additions of MQTT 5, as paho-mqtt uses them."""
 
 from collections import Counter
 
@@ -115,7 +115,7 @@ async def test_topic_aliases_to_a_client(node: LiveNode, name: str) -> None:
     for topic in ("a", "a", "b", "a"):
         await bob.publish(f"{name}/{topic}")
     got = [await ann.receive() for _ in range(4)]
-    assert [(one.topic, one.properties.topic_alias) for one in got] == [
+    assert [(packet.topic, packet.properties.topic_alias) for packet in got] == [
         (f"{name}/a", 1),
         ("", 1),
         (f"{name}/b", None),
@@ -155,13 +155,13 @@ def test_request_and_response(node: LiveNode, name: str) -> None:
         asker.subscribe(mine, 1)
         answerer.subscribe(f"{name}/square", 1)
         asker.publish(f"{name}/square", b"12", 1, ResponseTopic=mine, CorrelationData=b"q1")
-        asked = answerer.receive()
-        answer = b"%d" % int(asked.payload) ** 2
+        request = answerer.receive()
+        answer = b"%d" % int(request.payload) ** 2
         answerer.publish(
-            value(asked.properties, "ResponseTopic"),
+            value(request.properties, "ResponseTopic"),
             answer,
             1,
-            CorrelationData=value(asked.properties, "CorrelationData"),
+            CorrelationData=value(request.properties, "CorrelationData"),
         )
         message = asker.receive()
         assert (message.payload, value(message.properties, "CorrelationData")) == (b"144", b"q1")

@@ -103,8 +103,8 @@ def test_a_retained_message_expires(node: LiveNode, name: str) -> None:
 
 def _with_will(name: str, version: int, **values: Any) -> Paho:
     client = Paho(name, version)
-    found = properties("will", **values) if version == 5 else None
-    client.client.will_set(f"{name}/will", b"gone", 1, retain=False, properties=found)
+    will_properties = properties("will", **values) if version == 5 else None
+    client.client.will_set(f"{name}/will", b"gone", 1, retain=False, properties=will_properties)
     return client
 
 

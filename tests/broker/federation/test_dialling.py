@@ -1,9 +1,9 @@
-"""When a node dials a neighbour again."""
+"""The times at which a node dials a neighbour again."""
 
 import pytest
 
 from penstock.broker.net.peer import MAX_WAIT_SECONDS, MIN_WAIT_SECONDS, STEADY_SECONDS, Dialler, Waits
-from penstock.domain import Address, Limits
+from penstock.domain import Address, LimitSettings
 from penstock.engine.connections.host import Host, Transport
 from penstock.engine.connections.outbound import Outbound
 from penstock.engine.federation.dialling import KEEPALIVE, Greeting
@@ -55,7 +55,7 @@ class Written(Transport):
 
 def dialled() -> tuple[Outbound, Written]:
     """A link that has just come up, and what was written to it since."""
-    node = Node("here", Limits(), lambda: "")
+    node = Node("here", LimitSettings(), lambda: "")
     neighbour = Session(1, Subject("$node/there", None, "", ""), 5)
     connection, transport = Outbound(Host(node, lambda: 0.0), neighbour, GREETING), Written()
     connection.made(transport)

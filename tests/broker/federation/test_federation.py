@@ -167,11 +167,11 @@ def test_a_node_proves_itself_by_its_certificate(tmp_path: Path) -> None:
     port = free_port()
 
     def domain(secret: str, shown: tuple[Path, Path]) -> dict[str, Any]:
-        made = chain("a", "b")
-        made["nodes"]["b"]["listen"] = {"address": f"127.0.0.1:{port}", "tls": tls}
+        settings = chain("a", "b")
+        settings["nodes"]["b"]["listen"] = {"address": f"127.0.0.1:{port}", "tls": tls}
         dialling = {"ca": str(authority.file), "cert": str(shown[0]), "key": str(shown[1])}
-        made["links"][0] |= {"tls": dialling, "secret": secret}
-        return made
+        settings["links"][0] |= {"tls": dialling, "secret": secret}
+        return settings
 
     with tempfile.TemporaryDirectory() as folder:
         nodes = Nodes(Path(folder), domain("one", own))
@@ -202,16 +202,16 @@ def test_a_foreign_broker_as_neighbour(version: int) -> None:
         mosquitto(port=port),
         federated(domain) as nodes,
         Paho("here").connects(nodes.ports["a"]) as here,
-        Paho("there").connects(port) as there,
+        Paho("there").connects(port) as foreign,
     ):
         here.subscribe("#", 1)
-        there.subscribe("#", 1)
-        settled(here, there)
-        while not there.messages.empty():
-            there.receive()
+        foreign.subscribe("#", 1)
+        settled(here, foreign)
+        while not foreign.messages.empty():
+            foreign.receive()
         here.publish("to/them", b"x", 1)
-        assert there.receive().topic == "to/them"
-        there.publish("from/them", b"y", 1)
+        assert foreign.receive().topic == "to/them"
+        foreign.publish("from/them", b"y", 1)
         assert {here.receive().topic for _ in range(2)} == {"to/them", "from/them"}
         here.nothing_arrives()
 
@@ -230,14 +230,14 @@ def test_what_waits_for_a_foreign_broker_arrives_when_it_is_back() -> None:
         os.chmod(folder, 0o777)
         with mosquitto(config, port=port):
             nodes = later.enter_context(federated(domain))
-            with Paho("there", clean=False).connects(port, SessionExpiryInterval=600) as there:
-                there.subscribe("#", 1)
+            with Paho("there", clean=False).connects(port, SessionExpiryInterval=600) as foreign:
+                foreign.subscribe("#", 1)
         nodes.until_logged("a", "the link is down")
         with Paho("here").connects(nodes.ports["a"]) as here:
             here.publish("kept", b"x", 1)
-        with mosquitto(config, port=port), Paho("there", clean=False) as there:
-            there.connects(port, SessionExpiryInterval=600)
-            assert there.receive().topic == "kept"
+        with mosquitto(config, port=port), Paho("there", clean=False) as foreign:
+            foreign.connects(port, SessionExpiryInterval=600)
+            assert foreign.receive().topic == "kept"
 
 
 def test_a_monitor_goes_on_in_its_state_after_a_restart() -> None:
@@ -320,8 +320,8 @@ def test_what_a_foreign_broker_retains_comes_once(version: int) -> None:
             "legacy": {"address": f"127.0.0.1:{port}", "version": version, "in": ["kept", "live"], "out": ["x"]}
         },
     }
-    with mosquitto(port=port), Paho("there").connects(port) as there:
-        there.publish("kept", b"once", 1, retain=True)
+    with mosquitto(port=port), Paho("there").connects(port) as foreign:
+        foreign.publish("kept", b"once", 1, retain=True)
         with federated(domain) as nodes, Paho("here").connects(nodes.ports["a"]) as here:
             here.subscribe("#", 1)
             assert here.receive().payload == b"once"
@@ -329,7 +329,7 @@ def test_what_a_foreign_broker_retains_comes_once(version: int) -> None:
             with Paho("test-a", clean=False).connects(port, SessionExpiryInterval=600):
                 nodes.until_logged("a", "the link is down")
             nodes.until_logged("a", "linked", times=2)
-            there.publish("live", b"", 1)
+            foreign.publish("live", b"", 1)
             assert here.receive().topic == "live", "what is retained has not come again"
 
 

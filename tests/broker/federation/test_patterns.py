@@ -15,7 +15,7 @@ from tests.support.processes.federation import Nodes, federated, together
 
 Parents = Mapping[str, tuple[str, ...]]
 Seen = set[tuple[str, str]]
-"""Who was heard, by whom."""
+"""The publishers that each client received."""
 
 
 def hierarchy(parents: Parents, devices: Parents) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class Room:
     def __init__(self, clients: Mapping[str, Paho]) -> None:
         self.clients = clients
         self.seen: list[tuple[str, str]] = []
-        """Who was heard by whom, since the last round began."""
+        """Return which publishers each client has received since the last round began."""
         for client in clients.values():
             client.subscribe("from/#", 1, noLocal=True)
 
@@ -47,7 +47,8 @@ class Room:
             client.publish(f"from/{name}", b"", 1)
 
     def sees(self, expected: Seen) -> Seen:
-        """Who hears whom once all that is expected has come, in two rounds of which the second is whole."""
+        """Return which client receives which once all expected events have come, in two rounds of which the second
+        is complete."""
 
         def has_come() -> bool:
             self.says_each()
@@ -150,11 +151,11 @@ class Member:
 
     def heard_until(self, role: str, topic: str, payload: bytes) -> set[str]:
         """The topics of what comes up to this event, the event not counted."""
-        found = set[str]()
+        received = set[str]()
         while (message := self.into[role].receive()).payload != payload:
-            found.add(message.topic)
+            received.add(message.topic)
         assert message.topic == topic
-        return found
+        return received
 
     def hears(self, role: str, speaker: "Member", speaking_as: str, topic: str) -> None:
         """Interest takes a moment to travel: wait until an event gets through."""

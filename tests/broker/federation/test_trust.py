@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.broker.http.admin import Admin
+from penstock.broker.http.admin import AdminServer
 from penstock.broker.http.api import Api
 from penstock.cli.main import main
 from tests.support.processes.admin import ask
@@ -28,7 +28,7 @@ def begin(of: str, by: str, rating: float) -> dict[str, Any]:
 
 
 def trust(*begins: tuple[str, str, float], **more: Any) -> dict[str, Any]:
-    return {"sign": 0.6, "interval": 0.05, "begin": [begin(*one) for one in begins], **more}
+    return {"sign": 0.6, "interval": 0.05, "begin": [begin(*entry) for entry in begins], **more}
 
 
 def rating(at: Live, node: str, of: str) -> float:
@@ -59,8 +59,8 @@ VECTORS: dict[str, list[Any]] = {
 async def test_a_vector_that_cannot_be_ends_the_connection(tmp_path: Path, title: str) -> None:
     async with live(secured(tmp_path, LINE, trust=trust()), "b2") as at:
         bad = await Neighbour.join(at, "b2")
-        told = await bad.is_cut_off(json.dumps({"vector": VECTORS[title]}).encode(), PROTOCOL_ERROR)
-        assert "of node `b1`" in told
+        reason = await bad.is_cut_off(json.dumps({"vector": VECTORS[title]}).encode(), PROTOCOL_ERROR)
+        assert "of node `b1`" in reason
         await until(lambda: "b1" not in least(at, "b2"), "paths over it are gone")
 
 
@@ -149,7 +149,7 @@ async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[
     everything = frozenset({"home/#", "$SYS/#"})
     async with live(secured(tmp_path, LINE, nodes=nodes, trust=rated), "b2", "b3") as at:
         api = Api(at.federation)
-        admins = [Admin(at.federation.servers[name], api) for name in ("b2", "b3")]
+        admins = [AdminServer(at.federation.servers[name], api) for name in ("b2", "b3")]
         for admin in admins:
             await admin.start()
         bad = await Neighbour.join(at, "b2")
@@ -158,26 +158,31 @@ async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[
         seen = json.loads(await fetch(f"{admins[0].address}/api/trust"))
         assert seen["tokens"]["refused"] == 1
         assert seen["tokens"]["required"] is True
-        told = seen["trust"]
-        assert (told["rule"], told["sign"], told["accept"], told["signers"]) == ("path", 0.6, 0.5, 1)
-        b1 = told["neighbours"]["b1"]
+        trust_seen = seen["trust"]
+        assert (trust_seen["rule"], trust_seen["sign"], trust_seen["accept"], trust_seen["signers"]) == (
+            "path",
+            0.6,
+            0.5,
+            1,
+        )
+        b1 = trust_seen["neighbours"]["b1"]
         assert (b1["connected"], b1["good"], b1["bad"], b1["signs"]) == (True, 12, 9, False)
         assert b1["belief"] + b1["disbelief"] + b1["uncertainty"] == pytest.approx(1)
         assert b1["rating"] == pytest.approx(13 / 23)
         assert b1["evidence"] == {"token": {"good": 0, "bad": 1}}
-        assert told["paths"]["b1"] == {"rating": pytest.approx(13 / 23, abs=1e-6), "edges": 1, "accepts": True}
+        assert trust_seen["paths"]["b1"] == {"rating": pytest.approx(13 / 23, abs=1e-6), "edges": 1, "accepts": True}
         body = await fetch(f"{admins[0].address}/metrics")
-        found = {
-            (one.name, *sorted(one.labels.items())): one.value
+        ratings = {
+            (sample.name, *sorted(sample.labels.items())): sample.value
             for family in text_string_to_metric_families(body)
-            for one in family.samples
+            for sample in family.samples
         }
         here = ("node", "b2")
-        assert found["penstock_trust_rating", ("neighbour", "b1"), here] == pytest.approx(13 / 23)
+        assert ratings["penstock_trust_rating", ("neighbour", "b1"), here] == pytest.approx(13 / 23)
         about = (("good", "false"), ("neighbour", "b1"), here, ("source", "token"))
-        assert found["penstock_trust_evidence_total", *about] == 1
-        assert found["penstock_tokens_refused_total", here] == 1
-        assert found["penstock_tokens_known", here] >= 1
+        assert ratings["penstock_trust_evidence_total", *about] == 1
+        assert ratings["penstock_tokens_refused_total", here] == 1
+        assert ratings["penstock_tokens_known", here] >= 1
         code = await in_thread(main, ["trust", "show", "--admin", *(admin.address for admin in admins)])
         lines = [line.split() for line in capsys.readouterr().out.splitlines()]
         assert code == 0
@@ -186,17 +191,22 @@ async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[
         ann = await at.client("b2", "ann", token_of("ann", "b2", subscribe=everything))
         await ann.subscribe("$SYS/broker/penstock/#")
         at.later(2)
-        wanted = {"trust/b1/rating": b"0.565217", "trust/b1/good": b"12", "trust/b1/bad": b"9", "tokens/refused": b"1"}
-        said: dict[str, bytes] = {}
-        while not wanted.items() <= said.items():
+        expected = {
+            "trust/b1/rating": b"0.565217",
+            "trust/b1/good": b"12",
+            "trust/b1/bad": b"9",
+            "tokens/refused": b"1",
+        }
+        values: dict[str, bytes] = {}
+        while not expected.items() <= values.items():
             message = await ann.receive()
-            said[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
+            values[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
         without = secured(tmp_path, LINE, nodes=nodes)
         await at.reload(without)
         at.later(2)
-        while said["trust/b1/rating"]:  # what is not there any more is not retained
+        while values["trust/b1/rating"]:  # what is not there any more is not retained
             message = await ann.receive()
-            said[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
+            values[message.topic.removeprefix("$SYS/broker/penstock/")] = message.payload
         assert not any(topic.startswith("$SYS/broker/penstock/trust/") for topic in at.node("b2").retained)
         assert await in_thread(main, ["trust", "show", "--admin", admins[0].address]) == 1
         assert "node `b2` has no trust" in capsys.readouterr().err
@@ -212,5 +222,5 @@ async def fetch(address: str) -> str:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """What waits for a node that runs in this thread."""
+    """Wait for a node that runs in this thread."""
     return await asyncio.to_thread(function, *arguments)

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import time
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,17 @@ NOT_AUTHORIZED = 0x87
 TRUSTED = trust(*((of, by, 0.8) for pair in LINE for of, by in (pair, pair[::-1])), rule="path", accept=0.6)
 
 
+def _has_certificate(retained: Iterable[str]) -> bool:
+    return any(topic.startswith("$sparkplug/") for topic in retained)
+
+
 async def test_everything_that_mqtt_has_goes_over_links_with_tokens(tmp_path: Path) -> None:
     async with live(secured(tmp_path, LINE, trust=TRUSTED)) as at:
         bob, old = await at.client("b3", "bob"), await at.client("b3", "old", version=4)
-        one, two = await at.client("b3", "one"), await at.client("b3", "two")
+        first, second = await at.client("b3", "one"), await at.client("b3", "two")
         for peer in (bob, old):
             await peer.subscribe("home/#", qos=2)
-        for peer in (one, two):
+        for peer in (first, second):
             await peer.subscribe("$share/both/home/turns", qos=1)
         for name, version in (("ann", 5), ("eve", 4)):
             will = WillMessage(f"home/will/{name}", b"gone", 1, retain=True)
@@ -51,15 +57,15 @@ async def test_everything_that_mqtt_has_goes_over_links_with_tokens(tmp_path: Pa
                 await ann.publish("home/turns", str(number).encode(), 1)
             for peer in (bob, old):
                 assert [(await peer.receive()).payload for _ in range(4)] == [b"0", b"1", b"2", b"3"]
-            shared = [(await peer.receive()).payload for peer in (one, two) for _ in range(2)]
+            shared = [(await peer.receive()).payload for peer in (first, second) for _ in range(2)]
             assert sorted(shared) == [b"0", b"1", b"2", b"3"]
             await ann.abort()
             for peer in (bob, old):
                 await peer.receive(f"home/will/{name}", payload=b"gone")
         late = await at.client("b2", "late")
         await late.subscribe("home/+/True", "home/will/+", qos=1)
-        found = {(await late.receive()).topic for _ in range(4)}
-        assert found == {f"home/{name}/True" for name in ("ann", "eve")} | {f"home/will/{n}" for n in ("ann", "eve")}
+        topics = {(await late.receive()).topic for _ in range(4)}
+        assert topics == {f"home/{name}/True" for name in ("ann", "eve")} | {f"home/will/{n}" for n in ("ann", "eve")}
         tokens = at.node("b3").tokens
         assert tokens is not None
         assert {"ann", "eve"} <= {token.claims.subject.name for token in tokens.known.values()}
@@ -96,10 +102,10 @@ async def test_a_new_key_of_a_node_and_a_revocation_reach_all_nodes_by_reload(tm
         new.write(tmp_path / "b1.pem")
         await at.reload(plain)
         eve = await at.client("b1", "eve", token_of("eve", key=new))
-        for peer, said in ((ann, b"by the old key"), (eve, b"by the new key")):
+        for peer, payload in ((ann, b"by the old key"), (eve, b"by the new key")):
             for qos in (0, 1):
-                await peer.publish("home/a", said, qos)
-                assert (await bob.receive("home/a")).payload == said
+                await peer.publish("home/a", payload, qos)
+                assert (await bob.receive("home/a")).payload == payload
         assert at.logged("token refused") == []
         revoke(tmp_path / REVOKED_FILE, "key", token_of("ann").signatures[0].key_id)
         await at.reload(plain)
@@ -118,15 +124,15 @@ async def test_evidence_changes_what_goes_on_at_once_and_outlives_a_reload(tmp_p
         for _ in range(2):
             await ann.publish("home/a", b"good", 0)
             await bob.receive("home/a")
-        said = b'{"neighbour": "b1", "good": 0, "bad": 30, "at": 0}'
-        assert await op.publish("$penstock/evidence", said, 1) == 0
+        payload = b'{"neighbour": "b1", "good": 0, "bad": 30, "at": 0}'
+        assert await op.publish("$penstock/evidence", payload, 1) == 0
         await ann.publish("home/a", b"bad", 0)
         await ann.publish("home/a", b"bad", 1)
         await at.until_logged("publish denied", "node=b2", "the least trustworthy path from `b1` is rated")
         await at.reload(plain)
         assert rating(at, "b2", "b1") == round(1 / 32, 6)
         await ann.publish("home/a", b"bad", 1)
-        assert await op.publish("$penstock/evidence", said.replace(b'"good": 0', b'"good": 9000'), 1) == 0
+        assert await op.publish("$penstock/evidence", payload.replace(b'"good": 0', b'"good": 9000'), 1) == 0
         await at.reload(switched(plain, False, False))
         assert at.node("b2").ratings is None
         await at.reload(plain)
@@ -140,12 +146,12 @@ async def test_evidence_changes_what_goes_on_at_once_and_outlives_a_reload(tmp_p
 
 def switched(plain: dict[str, Any], tokens: bool, trust: bool, required: bool = True) -> dict[str, Any]:
     """The domain with or without them."""
-    made = {name: value for name, value in plain.items() if name not in ("tokens", "trust")}
+    without_trust = {name: value for name, value in plain.items() if name not in ("tokens", "trust")}
     if tokens:
-        made["tokens"] = {**plain["tokens"], "required": required}
+        without_trust["tokens"] = {**plain["tokens"], "required": required}
     if trust:
-        made["trust"] = plain["trust"]
-    return made
+        without_trust["trust"] = plain["trust"]
+    return without_trust
 
 
 async def test_tokens_and_trust_are_switched_on_and_off_by_reload(tmp_path: Path) -> None:
@@ -198,7 +204,7 @@ async def test_sparkplug_with_tokens_births_and_their_certificates_go_over_links
         scada = await at.client("b3", "scada", token_of("scada", "b3", publish=frozenset(), subscribe=both))
         await scada.subscribe("spBv1.0/#", qos=1)
         wants = at.node("b1").neighbours["b2"].subscriptions
-        await until(lambda: "spBv1.0/#" in {one.filter for one in wants.values()}, "what scada wants is known")
+        await until(lambda: "spBv1.0/#" in {want.filter for want in wants.values()}, "what scada wants is known")
         e1 = await at.client("b1", "E1", token_of("E1", publish=narrow, subscribe=narrow))
         for seq, kind in enumerate(("NBIRTH", "NDATA", "NDATA")):
             names = ["bdSeq", "a", "secret"] if kind == "NBIRTH" else ["a"]
@@ -209,8 +215,8 @@ async def test_sparkplug_with_tokens_births_and_their_certificates_go_over_links
             assert b"secret" not in message.payload
         assert at.logged("denied") == at.logged("refused") == at.logged("suppressed") == []
         for name in ("b2", "b3"):
-            kept = at.node(name).retained
-            await until(lambda kept=kept: any(one.startswith("$sparkplug/") for one in kept), f"{name} keeps it")  # type: ignore[misc]
+            retained = at.node(name).retained
+            await until(partial(_has_certificate, retained), f"{name} keeps it")
         await scada.subscribe("$sparkplug/certificates/#")
         assert (await scada.receive()).topic == "$sparkplug/certificates/spBv1.0/G1/NBIRTH/E1"
 
@@ -230,13 +236,13 @@ async def test_policies_and_meta_events_go_over_links_with_tokens(tmp_path: Path
         await ann.publish("home/a", b'{"a": 1, "b": 1}', 1)
         policy = Properties(user_properties=(("penstock-policy", attached),))
         assert await ann.publish("home/a", b'{"a": 2, "b": 1}', 1, properties=policy) == 0
-        got, told = set[bytes](), set[str]()
-        while not got or told != {"b1", "b2", "b3"}:
+        got, topics = set[bytes](), set[str]()
+        while not got or topics != {"b1", "b2", "b3"}:
             message = await bob.receive()
             if message.topic == "home/a":
                 got.add(message.payload)
             else:
-                told.add(json.loads(message.payload)["at"])
+                topics.add(json.loads(message.payload)["at"])
         assert got == {b'{"a":2}'}
         assert at.logged("denied") == []
 
@@ -346,8 +352,8 @@ async def test_a_node_is_killed_and_what_it_kept_has_its_tokens_and_rights(tmp_p
         assert again.trust is not None
         assert again.trust.neighbours["b2"].bad == 3 + 3, "it has not forgotten"
         other = await Neighbour.dial(port, "b2", registers=False)
-        given = parse_token(await other.hears("gives"))
-        shows = json.dumps({"shows": sign(given, "b2", KEYS["b2"]).text.decode()})
+        received = parse_token(await other.hears("gives"))
+        shows = json.dumps({"shows": sign(received, "b2", KEYS["b2"]).text.decode()})
         await other.send(Publish(announcements.TOPIC, shows.encode()))
         for topic in ("home/a", "home/b"):
             message = await other.receive(topic)

@@ -95,9 +95,9 @@ async def until(holds: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.02)
 
 
-def between(one: Federation, other: Federation) -> tuple[Session, Session]:
-    """What `a` knows of `b`, and `b` of `a`."""
-    return one.servers["a"].node.neighbours["b"], other.servers["b"].node.neighbours["a"]
+def between(first: Federation, second: Federation) -> tuple[Session, Session]:
+    """Return the sessions of `a` with `b`, and of `b` with `a`."""
+    return first.servers["a"].node.neighbours["b"], second.servers["b"].node.neighbours["a"]
 
 
 def port(federation: Federation, name: str) -> int:
@@ -226,14 +226,14 @@ async def test_a_message_for_members_comes_to_members_on_any_node(tmp_path: Path
             client(at_b, "stranger", groups={"inner": OTHER.encode()}) as stranger,
             client(port(federation, "a"), "writer") as writer,
         ):
-            several = [await one.subscribe("t") for one in (member, stranger)]
+            subscriptions = [await client.subscribe("t") for client in (member, stranger)]
             await until(lambda: "t" in federation.servers["a"].node.neighbours["b"].subscriptions, "`a` is told")
             await writer.publish("t", "for members")
-            assert await payloads(several[0]) == [b"for members"]
+            assert await payloads(subscriptions[0]) == [b"for members"]
             # What the policy lets through to nobody but members has passed the other by: it gets its next own one.
             await federation.reload(domain(tmp_path))
             await writer.publish("t", "for all")
-            assert await payloads(several[1]) == [b"for all"]
+            assert await payloads(subscriptions[1]) == [b"for all"]
 
 
 async def test_proofs_are_renewed_before_they_expire(tmp_path: Path) -> None:
@@ -245,9 +245,11 @@ async def test_proofs_are_renewed_before_they_expire(tmp_path: Path) -> None:
         to_b, to_a = between(federation, federation)
         await until(lambda: to_b.proven, "the nodes have proven it")
         session = federation.servers["b"].node.sessions["ann"]
-        several = (to_b, to_a, session)
-        first = [one.proven["inner"] for one in several]
-        await until(lambda: all(one.proven["inner"] > due for one, due in zip(several, first, strict=True)), "renewed")
+        sessions = (to_b, to_a, session)
+        first = [proving.proven["inner"] for proving in sessions]
+        await until(
+            lambda: all(proving.proven["inner"] > due for proving, due in zip(sessions, first, strict=True)), "renewed"
+        )
         assert all(due > time.time() for due in first), "in time"
         assert ann.groups == {"inner"}
 
@@ -255,8 +257,8 @@ async def test_proofs_are_renewed_before_they_expire(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_member", [True, False], ids=["who proves it", "not who does not"])
 async def test_what_waits_for_a_member_outlasts_the_node_and_is_for(tmp_path: Path, is_member: bool) -> None:
     statements = {"policies": {"scope": SCOPE}, "apply": [{"policy": "scope", "to": "publication", "of": "*"}]}
-    kept = {**nodes("a"), "b": {"listen": f"{HOST}:0", "store": str(tmp_path / "b.db")}}
-    plain = domain(tmp_path, statements=statements, nodes=kept)
+    settings = {**nodes("a"), "b": {"listen": f"{HOST}:0", "store": str(tmp_path / "b.db")}}
+    plain = domain(tmp_path, statements=statements, nodes=settings)
     for groups in ({"inner": INNER.encode()}, {"inner": INNER.encode()} if is_member else {}):
         federation = Federation(plain, ("b",), None)
         async with running(federation):
@@ -368,14 +370,14 @@ async def live(tmp_path: Path) -> AsyncIterator[Federation]:
 
 
 def claimed(claimant: Claimant, session_expiry: int | None = None) -> Connect:
-    said = Properties(auth_method=METHOD, auth_data=claimant.claim, session_expiry=session_expiry)
-    return Connect("ann", clean_start=session_expiry is None, properties=said)
+    properties = Properties(auth_method=METHOD, auth_data=claimant.claim, session_expiry=session_expiry)
+    return Connect("ann", clean_start=session_expiry is None, properties=properties)
 
 
 def answered(claimant: Claimant, packet: Auth) -> Auth:
     assert packet.properties.auth_data is not None
-    said = claimant.answer(packet.properties.auth_data)
-    return Auth(Reason.CONTINUE_AUTHENTICATION, Properties(auth_method=METHOD, auth_data=said))
+    proof = claimant.answer(packet.properties.auth_data)
+    return Auth(Reason.CONTINUE_AUTHENTICATION, Properties(auth_method=METHOD, auth_data=proof))
 
 
 def claimant(client_id: str = "ann") -> Claimant:

@@ -1,4 +1,4 @@
-"""Who gets into the admin HTTP API, and by what: authorisation tokens, TLS, many tries; what a change does."""
+"""Access to the admin HTTP API: authorisation tokens, TLS, repeated failures; and the effects of a change."""
 
 import asyncio
 import contextlib
@@ -21,15 +21,15 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.broker.federation import Federation
 from penstock.broker.http import bounded_http
-from penstock.broker.http.audit import MOST_REFUSED
+from penstock.broker.http.admin_tokens import IDLE_SECONDS, MAX_SECONDS, MAX_SESSIONS, AdminTokens
+from penstock.broker.http.audit import MAX_REFUSED
 from penstock.broker.http.bounded_http import HEAD_SECONDS
 from penstock.broker.http.endpoint import NOBODY
-from penstock.broker.http.guard import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Guard
 from penstock.broker.http.people import NO_USER
-from penstock.broker.http.secret_masks import MaskError, masked, unmasked
-from penstock.broker.identity.attempts import MOST_FROM
+from penstock.broker.http.secret_masks import MaskError, mask_secrets, restore_secrets
+from penstock.broker.identity.attempts import MAX_FROM_ADDRESS
 from penstock.client.admin import CA, AdminClient, AdminError
-from penstock.client.local_token import find, token_path
+from penstock.client.local_token import find_token, token_path
 from penstock.domain import Domain
 from penstock.domain.schema.admin import AdminSettings
 from penstock.policy.tokens.revocation import CARRIED
@@ -87,32 +87,32 @@ def test_drafts_of_people_bring_no_files_and_no_code_in() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         token, file = log_in(node, "ada", "right"), node.folder / "domain.yaml"
         now = ask(node, "GET", "/api/draft", token)[1]
-        for more, said in (
+        for more, message in (
             ("include: /etc/passwd\n", "include"),
             ("monitors: {m: {link: a -> main, python: 'subprocess:Popen'}}\n", "subprocess:Popen"),
             ("tokens: {keys: /etc/hostname}\n", "/etc/hostname"),
         ):
             for path in ("/api/draft/check", "/api/draft"):
                 draft = {"text": now["text"] + more, "revision": now["revision"]}
-                status, told = ask(node, "POST", path, token, draft)
-                assert (status, said in told["error"]) == (403, True), told
+                status, answer = ask(node, "POST", path, token, draft)
+                assert (status, message in answer["error"]) == (403, True), answer
         assert "include" not in file.read_text()
         audited = ask(node, "GET", "/api/audit")[1]
-        assert [(one["who"], one["done"]) for one in audited[1:]] == [("ada", False)] * 6
+        assert [(entry["who"], entry["done"]) for entry in audited[1:]] == [("ada", False)] * 6
         good = {"text": now["text"].replace("ada: change", "ada: change\n    bob: read"), "revision": now["revision"]}
-        told = ask(node, "POST", "/api/draft", token, good)[1]
-        assert told["changes"] == ["admin `bob` added: `nothing` to `read`"]
+        answer = ask(node, "POST", "/api/draft", token, good)[1]
+        assert answer["changes"] == ["admin `bob` added: `nothing` to `read`"]
 
 
 def test_guesses_are_made_to_wait() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         guess = {"user": "ada", "password": "guess-4711"}
-        for _ in range(MOST_FROM):
+        for _ in range(MAX_FROM_ADDRESS):
             assert ask(node, "POST", "/api/login", "", guess)[0] == 401
         assert ask(node, "POST", "/api/login", "", guess)[0] == 429
         assert ask(node, "POST", "/api/login", "", {"user": "ada", "password": "right"})[0] == 429
         audited = ask(node, "GET", "/api/audit")[1]
-        assert [one["done"] for one in audited] == [False] * (MOST_FROM + 2)
+        assert [entry["done"] for entry in audited] == [False] * (MAX_FROM_ADDRESS + 2)
         assert "guess-4711" not in node.log
 
 
@@ -120,14 +120,14 @@ def test_guesses_by_a_console_count_where_they_come_from() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         guess = {"user": "ada", "password": "guess", "address": "192.0.2.1"}
         good = {"user": "ada", "password": "right", "address": "192.0.2.2"}
-        for _ in range(MOST_FROM):
+        for _ in range(MAX_FROM_ADDRESS):
             assert ask(node, "POST", "/api/login", None, guess)[0] == 401
         assert ask(node, "POST", "/api/login", None, guess)[0] == 429
         assert ask(node, "POST", "/api/login", None, good)[0] == 200
-        for _ in range(MOST_FROM):  # who is not known may say what it likes
+        for _ in range(MAX_FROM_ADDRESS):  # who is not known may say what it likes
             assert ask(node, "POST", "/api/login", "", guess)[0] == 401
         assert ask(node, "POST", "/api/login", "", good)[0] == 429
-        addresses = [one["address"] for one in ask(node, "GET", "/api/audit")[1]]
+        addresses = [entry["address"] for entry in ask(node, "GET", "/api/audit")[1]]
         assert (addresses[0], addresses[-1]) == ("192.0.2.1", "127.0.0.1")
 
 
@@ -136,8 +136,8 @@ def test_a_password_typed_as_a_user_is_noted_nowhere() -> None:
     with running({"admin": ANY_PORT}, {"people": people}, admin={**_people(ada="read"), "audit": "audit"}) as node:
         ask(node, "POST", "/api/login", "", {"user": "MyPassw0rd!", "password": "x"})
         ask(node, "POST", "/api/login", "", {"user": "ada", "password": "x"})
-        told = ask(node, "GET", "/api/audit")[1]
-        assert [one["who"] for one in told] == [NO_USER, "ada"]
+        answer = ask(node, "GET", "/api/audit")[1]
+        assert [entry["who"] for entry in answer] == [NO_USER, "ada"]
         assert "MyPassw0rd!" not in (node.folder / "audit").read_text() + node.log
 
 
@@ -147,12 +147,12 @@ def test_refusals_do_not_take_the_place_of_what_was_done() -> None:
     with running({"admin": ANY_PORT}, {"people": people}, admin=users) as node:
         ada, eve = log_in(node, "ada", "a"), log_in(node, "eve", "e")
         assert ask(node, "POST", "/api/reload", ada)[0] == 200
-        for _ in range(MOST_REFUSED + 100):
+        for _ in range(MAX_REFUSED + 100):
             assert ask(node, "POST", "/api/reload", eve)[0] == 403
-        told = ask(node, "GET", "/api/audit?limit=1000")[1]
-        assert [one["who"] for one in told if one["done"]] == ["ada", "eve", "ada"]
-        assert len([one for one in told if not one["done"]]) == MOST_REFUSED
-        assert len((node.folder / "audit").read_text().splitlines()) == MOST_REFUSED + 3
+        answer = ask(node, "GET", "/api/audit?limit=1000")[1]
+        assert [entry["who"] for entry in answer if entry["done"]] == ["ada", "eve", "ada"]
+        assert len([entry for entry in answer if not entry["done"]]) == MAX_REFUSED
+        assert len((node.folder / "audit").read_text().splitlines()) == MAX_REFUSED + 3
 
 
 def test_passwords_that_were_changed_or_taken_away_end_sessions() -> None:
@@ -170,13 +170,13 @@ def test_who_is_no_longer_listed_is_out_at_once() -> None:
     with running({"admin": ANY_PORT}, {"people": passwords(ada="right")}, admin=_people(ada="change")) as node:
         token = log_in(node, "ada", "right")
         file = node.folder / "domain.yaml"
-        said = yaml.safe_load(file.read_text())
-        said["admin"]["users"] = {"ada": "read"}
-        file.write_text(yaml.safe_dump(said))
+        written = yaml.safe_load(file.read_text())
+        written["admin"]["users"] = {"ada": "read"}
+        file.write_text(yaml.safe_dump(written))
         assert ask(node, "POST", "/api/reload", token)[0] == 200
         assert ask(node, "POST", "/api/reload", token)[0] == 403
-        said["admin"]["users"] = {}
-        file.write_text(yaml.safe_dump(said))
+        written["admin"]["users"] = {}
+        file.write_text(yaml.safe_dump(written))
         assert ask(node, "POST", "/api/reload")[0] == 200
         assert ask(node, "GET", "/api/about", token)[0] == 401
 
@@ -208,14 +208,14 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_local_token_is_new_at_each_start_and_gone_with_the_node() -> None:
     with running({"admin": "127.0.0.1:0"}) as node:
-        first, address = find(base(node)), base(node)
+        first, address = find_token(base(node)), base(node)
         file = token_path(address)
         assert file.stat().st_mode & 0o777 == 0o600
         assert file.parent.stat().st_mode & 0o077 == 0
         node.stop(signal.SIGTERM)
         assert not file.exists()
         node.start()
-        assert find(base(node)) != first
+        assert find_token(base(node)) != first
         with pytest.raises(AdminError, match="no valid token") as caught:
             AdminClient(base(node), first).get("/api/about")
         assert caught.value.status == 401
@@ -231,7 +231,8 @@ def test_nobody_listens_there() -> None:
 def test_a_stream_of_decisions() -> None:
     with running({"admin": ANY_PORT}) as node:
         question = urllib.request.Request(
-            f"{base(node)}/api/decisions/stream?topic=a/%23", headers={"Authorization": f"Bearer {find(base(node))}"}
+            f"{base(node)}/api/decisions/stream?topic=a/%23",
+            headers={"Authorization": f"Bearer {find_token(base(node))}"},
         )
         with urllib.request.urlopen(question, timeout=60) as answer:
             until(lambda: ask(node, "GET", "/api/decisions")[0] == 200, "somebody looks")
@@ -257,17 +258,17 @@ async def test_who_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> N
     server = uvicorn.Server(bounded_http.config(app, lifespan="off", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         serving = asyncio.create_task(server.serve([listening]))
-        there = server.server_state.connections
+        connections = server.server_state.connections
         deaf, writing = await asyncio.open_connection(*listening.getsockname(), limit=1024)
         writing.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         has_come = False
         for _ in range(3_000):
-            has_come |= bool(there)
-            if has_come and not there:
+            has_come |= bool(connections)
+            if has_come and not connections:
                 break
             await asyncio.sleep(0.01)
         assert has_come
-        assert not there
+        assert not connections
         with contextlib.suppress(ConnectionError):
             assert len(await deaf.read()) < len(body)
         writing.close()
@@ -278,21 +279,21 @@ async def test_who_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_sessions_end() -> None:
-    guard, settings = Guard(), AdminSettings(users={"ada": "read"})
+    guard, settings = AdminTokens(), AdminSettings(users={"ada": "read"})
     server = Federation(Domain.model_validate({"nodes": {"main": {"listen": "127.0.0.1:0"}}}), ("main",), None).servers[
         "main"
     ]
     token = guard.begin("ada", None, 0.0)
-    assert guard.who(server, settings, None, token, IDLE_SECONDS - 1).name == "ada"
-    assert guard.who(server, settings, None, token, 2 * IDLE_SECONDS - 2).name == "ada", "it was used in between"
-    assert guard.who(server, settings, None, token, 4 * IDLE_SECONDS) == NOBODY
+    assert guard.caller(server, settings, None, token, IDLE_SECONDS - 1).name == "ada"
+    assert guard.caller(server, settings, None, token, 2 * IDLE_SECONDS - 2).name == "ada", "it was used in between"
+    assert guard.caller(server, settings, None, token, 4 * IDLE_SECONDS) == NOBODY
     token = guard.begin("ada", None, 0.0)
-    times = [at * (IDLE_SECONDS - 1) for at in range(int(LONGEST_SECONDS / (IDLE_SECONDS - 1)) + 2)]
-    assert [bool(guard.who(server, settings, None, token, now).name) for now in times][-1] is False
+    times = [at * (IDLE_SECONDS - 1) for at in range(int(MAX_SECONDS / (IDLE_SECONDS - 1)) + 2)]
+    assert [bool(guard.caller(server, settings, None, token, now).name) for now in times][-1] is False
     first = guard.begin("ada", None, 0.0)
-    for _ in range(MOST_SESSIONS):
+    for _ in range(MAX_SESSIONS):
         guard.begin("ada", None, 0.0)
-    assert guard.who(server, settings, None, first, 1.0) == NOBODY, "there is room for so many only"
+    assert guard.caller(server, settings, None, first, 1.0) == NOBODY, "there is room for so many only"
     await asyncio.sleep(0)
 
 
@@ -308,8 +309,8 @@ async def test_sessions_end() -> None:
     ],
 )
 def test_marks_stand_for_secrets(text: str, shown: str) -> None:
-    assert masked(text) == shown
-    assert yaml.safe_load(unmasked(masked(text), text)) == yaml.safe_load(text)
+    assert mask_secrets(text) == shown
+    assert yaml.safe_load(restore_secrets(mask_secrets(text), text)) == yaml.safe_load(text)
 
 
 MARK = '"<kept secret 0>"'
@@ -330,7 +331,7 @@ LINK = "links: [{secret: hunter2}]"
 )
 def test_marks_that_stand_for_nothing(draft: str, why: str) -> None:
     with pytest.raises(MaskError, match=why):
-        unmasked(draft, LINK)
+        restore_secrets(draft, LINK)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +348,7 @@ def test_marks_that_stand_for_nothing(draft: str, why: str) -> None:
 )
 def test_what_cannot_be_masked_is_not_shown(text: str) -> None:
     with pytest.raises(MaskError) as caught:
-        masked(text)
+        mask_secrets(text)
     assert "hunter2" not in str(caught.value)
 
 
@@ -360,13 +361,13 @@ CROSS_SITE = {
 
 
 def test_a_page_elsewhere_cannot_use_up_the_tries_of_a_person() -> None:
-    people, said = {"people": passwords(eve="reads")}, json.dumps({"user": "eve", "password": "wrong"})
+    people, login = {"people": passwords(eve="reads")}, json.dumps({"user": "eve", "password": "wrong"})
     with (
         running({"admin": ANY_PORT}, people, admin={"passwords": "people", "users": {"eve": "read"}}) as node,
         httpx.Client(base_url=base(node)) as browser,
     ):
         for path, (title, headers) in product(("/api/login", "/token"), CROSS_SITE.items()):
-            for _ in range(MOST_FROM + 1):
-                answer = browser.post(path, content=said, headers={"Content-Type": "text/plain", **headers})
+            for _ in range(MAX_FROM_ADDRESS + 1):
+                answer = browser.post(path, content=login, headers={"Content-Type": "text/plain", **headers})
                 assert (answer.status_code, answer.json()["error"]) == (403, "asked by a page of another site"), title
         assert log_in(node, "eve", "reads")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.local_token import find
+from penstock.client.local_token import find_token
 from penstock.journal.jobs import JobRecord
 from tests.support.processes.commands import until
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
@@ -31,8 +31,8 @@ def live() -> Iterator[LiveNode]:
 
 
 def ask(node: LiveNode, path: str, user: str = "", body: object = None) -> tuple[int, Any]:
-    base = next(one for one in node.addresses if one.startswith("http"))
-    token = find(base)
+    base = next(address for address in node.addresses if address.startswith("http"))
+    token = find_token(base)
     if user:
         token = _send(f"{base}/api/login", "", {"user": user, "password": user[0]})[1]["token"]
     return _send(f"{base}{path}", token or "", body)
@@ -49,9 +49,9 @@ def _send(url: str, token: str, body: object = None) -> tuple[int, Any]:
 
 
 def test_a_subject_that_is_not_connected_is_told_of_as_the_domain_has_it(live: LiveNode) -> None:
-    status, told = ask(live, "/api/subject?name=ann", "eve")
-    assert (status, told["listed"], told["nodes"]) == (200, True, ["main"])
-    (closed,) = [one for one in told["clauses"] if one["kind"] == "brokering"]
+    status, answer = ask(live, "/api/subject?name=ann", "eve")
+    assert (status, answer["listed"], answer["nodes"]) == (200, True, ["main"])
+    (closed,) = [clause for clause in answer["clauses"] if clause["kind"] == "brokering"]
     assert (closed["effect"], closed["may"]) == ("denies", "write")
     assert "`deny` from `inside` to `outside`" in closed["why"]
 
@@ -76,8 +76,8 @@ def test_a_comparison_under_way_is_found_without_its_number_and_can_be_stopped(l
     status, begun = ask(live, "/api/draft/compare", body=draft)
     assert (status, begun["state"]) == (200, "running")
     assert ask(live, "/api/draft/compare", body=draft)[0] == 409
-    status, found = ask(live, "/api/draft/compare")
-    assert (status, found["id"], found["state"]) == (200, begun["id"], "running")
+    status, comparison = ask(live, "/api/draft/compare")
+    assert (status, comparison["id"], comparison["state"]) == (200, begun["id"], "running")
     assert ask(live, f"/api/draft/compare/stop?id={begun['id']}", body={})[0] == 200
     until(lambda: ask(live, "/api/draft/compare")[0] == 404, "it has ended")
     assert ask(live, f"/api/draft/compare?id={begun['id']}")[1]["why"] == "it was stopped"
@@ -91,18 +91,18 @@ def test_drafts_are_tried_by_who_may_change(live: LiveNode, user: str) -> None:
 
 def test_without_a_journal_there_is_nothing_to_compare_on() -> None:
     with running({}, {"people": passwords(ada="a")}, **DOMAIN) as node:
-        status, told = ask(node, "/api/draft/compare", body={"text": "domain: x"})
-        assert (status, "journal" in told["error"]) == (409, True)
+        status, answer = ask(node, "/api/draft/compare", body={"text": "domain: x"})
+        assert (status, "journal" in answer["error"]) == (409, True)
         assert ask(node, "/api/pipeline") == (200, {"journal": "", "jobs": []})
 
 
 def test_a_report_takes_the_right_to_see_content(live: LiveNode) -> None:
     record = JobRecord(live.folder / "journal", "audit", {"publish": "mqtt://ann:pa55@host"})
     record.add(report="<h1>who saw what</h1>")
-    status, told = ask(live, "/api/pipeline", "eve")
-    (job,) = told["jobs"]
+    status, answer = ask(live, "/api/pipeline", "eve")
+    (job,) = answer["jobs"]
     assert (status, job["job"], job["state"], job["has_report"]) == (200, "audit", "running", True)
-    assert "pa55" not in json.dumps(told)
+    assert "pa55" not in json.dumps(answer)
     path = f"/api/pipeline/report?id={job['id']}"
     assert ask(live, path, "eve")[0] == 403
     assert ask(live, path, "cai") == (200, {"id": job["id"], "html": "<h1>who saw what</h1>"})

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from penstock.broker.http.api import ENDPOINTS
-from penstock.client.local_token import find, token_path
+from penstock.client.local_token import find_token, token_path
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import PATIENCE, until
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords, running
@@ -49,31 +49,31 @@ def ask(
 ) -> tuple[int, Any]:
     """Status and what the answer says; `token` None: that of the user who runs the node."""
     parts = urlsplit(base(node))
-    shown = find(base(node)) if token is None else token
+    shown = find_token(base(node)) if token is None else token
     sent = {"Authorization": f"Bearer {shown}"} if shown else {}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PATIENCE)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), sent)
         answer = connection.getresponse()
-        said = answer.read()
-        return answer.status, json.loads(said) if said else None
+        body_ = answer.read()
+        return answer.status, json.loads(body_) if body_ else None
     finally:
         connection.close()
 
 
 def log_in(node: LiveNode, user: str, password: str) -> str:
-    status, told = ask(node, "POST", "/api/login", "", {"user": user, "password": password})
-    assert status == 200, told
-    return str(told["token"])
+    status, answer_ = ask(node, "POST", "/api/login", "", {"user": user, "password": password})
+    assert status == 200, answer_
+    return str(answer_["token"])
 
 
 def test_without_a_token_there_is_nothing(live: LiveNode) -> None:
-    for one in ENDPOINTS:
-        if one.right is not None:
+    for endpoint in ENDPOINTS:
+        if endpoint.right is not None:
             for token in ("", "x", "null", "{}"):
-                status, told = ask(live, one.method, one.path, token)
-                assert (status, list(told)) == (401, ["error"]), one.path
+                status, answer_ = ask(live, endpoint.method, endpoint.path, token)
+                assert (status, list(answer_)) == (401, ["error"]), endpoint.path
     assert ask(live, "GET", "/api/openapi.json", "")[0] == 401
     assert ask(live, "GET", "/metrics", "")[0] == 401
     assert ask(live, "GET", "/health", "") == (200, {"status": "ok"})
@@ -103,8 +103,8 @@ def test_people_log_in_and_out(live: LiveNode) -> None:
     ("user", "password"), [("ada", "wrong"), ("nobody", "lovelace"), ("mallory", "is not listed"), ("", "")]
 )
 def test_who_is_not_let_in(live: LiveNode, user: str, password: str) -> None:
-    status, told = ask(live, "POST", "/api/login", "", {"user": user, "password": password})
-    assert (status, told) == (401, {"error": "unknown user or wrong password"})
+    status, answer_ = ask(live, "POST", "/api/login", "", {"user": user, "password": password})
+    assert (status, answer_) == (401, {"error": "unknown user or wrong password"})
 
 
 def test_nodes_clients_and_what_was_exchanged(live: LiveNode) -> None:
@@ -113,22 +113,24 @@ def test_nodes_clients_and_what_was_exchanged(live: LiveNode) -> None:
         ann.subscribe("a/#", 1)
         ann.publish("a/b", b"1", 1)
         ann.receive()
-        told = ask(live, "GET", "/api/subscriptions?subject=bob")[1]
-        assert [(one["entity"], one["filter"]) for one in told] == [("bob", "a/#")]
+        answer_ = ask(live, "GET", "/api/subscriptions?subject=bob")[1]
+        assert [(subscription["entity"], subscription["filter"]) for subscription in answer_] == [("bob", "a/#")]
         status, nodes = ask(live, "GET", "/api/nodes")
     assert status == 200
     state = nodes["nodes"]["main"]
-    clients = {one["entity"]: one for one in state["portrait"]["clients"]}
+    clients = {client["entity"]: client for client in state["portrait"]["clients"]}
     assert clients["ann"]["took"] >= 2
     assert (clients["ann"]["publish_type"], clients["bob"]["notify_type"]) == ("inside", "outside")
-    links = [(one["neighbour"], one["foreign"], one["up"]) for one in state["portrait"]["links"]]
+    links = [(link["neighbour"], link["foreign"], link["up"]) for link in state["portrait"]["links"]]
     assert links == [("other", False, True)]
 
 
 def test_counts_of_a_client_go_on_from_session_to_session(live: LiveNode) -> None:
     def denied() -> int:
         portrait = ask(live, "GET", "/api/nodes")[1]["nodes"]["main"]["portrait"]
-        return sum(one["denied"] for one in (*portrait["clients"], *portrait["past"]) if one["entity"] == "bob")
+        return sum(
+            client["denied"] for client in (*portrait["clients"], *portrait["past"]) if client["entity"] == "bob"
+        )
 
     before = denied()
     for _ in range(3):
@@ -157,9 +159,9 @@ def test_decisions_are_sampled_while_somebody_looks(live: LiveNode) -> None:
 
 def test_no_secret_is_ever_told(live: LiveNode) -> None:
     for path in ("/api/draft", "/api/revision", "/api/nodes", "/api/audit", "/api/trust/all", "/api/tokens"):
-        status, told = ask(live, "GET", path)
+        status, answer_ = ask(live, "GET", path)
         assert status == 200
-        assert SECRET not in json.dumps(told)
+        assert SECRET not in json.dumps(answer_)
 
 
 def test_a_draft_is_checked_and_put_into_force(live: LiveNode) -> None:
@@ -170,16 +172,16 @@ def test_a_draft_is_checked_and_put_into_force(live: LiveNode) -> None:
     assert not bad["good"]
     assert "nonsense" in bad["problems"][0]["path"] + bad["problems"][0]["what"]
     changed = draft["text"].replace("type: inside", "type: outside")
-    told = ask(live, "POST", "/api/draft", None, {"text": changed, "revision": draft["revision"]})[1]
-    assert (told["done"], told["checked"]["good"]) == (True, True)
-    assert any("ann" in change for change in told["changes"])
+    answer_ = ask(live, "POST", "/api/draft", None, {"text": changed, "revision": draft["revision"]})[1]
+    assert (answer_["done"], answer_["checked"]["good"]) == (True, True)
+    assert any("ann" in change for change in answer_["changes"])
     assert SECRET in (live.folder / "domain.yaml").read_text()
     status, refused = ask(live, "POST", "/api/draft", None, {"text": draft["text"], "revision": draft["revision"]})
-    assert (status, "is another" in refused["error"]) == (409, True)
+    assert (status, "has changed since" in refused["error"]) == (409, True)
     assert ask(live, "POST", "/api/draft", None, {"text": draft["text"]})[0] == 409, "marks of which file?"
     again = {"text": draft["text"], "revision": ask(live, "GET", "/api/draft")[1]["revision"]}
     assert ask(live, "POST", "/api/draft", None, again)[1]["done"]
-    audited = [(one["what"], one["done"]) for one in ask(live, "GET", "/api/audit")[1]]
+    audited = [(entry["what"], entry["done"]) for entry in ask(live, "GET", "/api/audit")[1]]
     assert audited[-4:] == [("draft", True), ("draft", False), ("draft", False), ("draft", True)]
     lines = (live.folder / "audit.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["what"] == "draft"
@@ -189,13 +191,13 @@ def test_situations_are_audited(live: LiveNode) -> None:
     with Paho("ann").connects(live.port) as ann:
         ann.publish("fire", b"{}", 1)
         ann.publish("out", b"{}", 1)
-    told = [one for one in ask(live, "GET", "/api/audit")[1] if one["what"].startswith("situation")]
-    assert [(one["node"], one["who"], one["what"]) for one in told if one["node"] == "main"] == [
+    answer_ = [entry for entry in ask(live, "GET", "/api/audit")[1] if entry["what"].startswith("situation")]
+    assert [(entry["node"], entry["who"], entry["what"]) for entry in answer_ if entry["node"] == "main"] == [
         ("main", "ann", "situation opened"),
         ("main", "ann", "situation ended"),
     ]
-    kept = [json.loads(line) for line in (live.folder / "audit.jsonl").read_text().splitlines()]
-    assert all(one in kept for one in told)
+    stored = [json.loads(line) for line in (live.folder / "audit.jsonl").read_text().splitlines()]
+    assert all(entry in stored for entry in answer_)
 
 
 def test_names_that_are_not_the_nodes_are_not_answered(live: LiveNode) -> None:
@@ -225,8 +227,8 @@ def test_tricks_with_paths_tell_nothing(live: LiveNode, path: str) -> None:
 
 
 def test_the_document_describes_every_endpoint(live: LiveNode) -> None:
-    status, told = ask(live, "GET", "/api/openapi.json")
-    assert (status, told["openapi"]) == (200, "3.1.0")
-    assert {(method.upper(), path) for path, one in told["paths"].items() for method in one} == {
-        (one.method, one.path) for one in ENDPOINTS
+    status, answer_ = ask(live, "GET", "/api/openapi.json")
+    assert (status, answer_["openapi"]) == (200, "3.1.0")
+    assert {(method.upper(), path) for path, operations in answer_["paths"].items() for method in operations} == {
+        (endpoint.method, endpoint.path) for endpoint in ENDPOINTS
     }

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.broker.http.answers.flows import Analyses, FlowClosure, Flows
-from penstock.broker.http.endpoint import Refused
+from penstock.broker.http.answers.flows import FlowAnswers, FlowClosure, Flows
+from penstock.broker.http.endpoint import ApiError
 from penstock.domain import load
 from penstock.journal.revision import Revision
 
@@ -36,14 +36,14 @@ def revision(tmp_path: Path) -> Revision:
     (tmp_path / "nothing.py").write_text(MONITOR)
     file = tmp_path / "domain.yaml"
     file.write_text(DOMAIN)
-    found = Revision.of(load(file), tmp_path)
+    revision = Revision.of(load(file), tmp_path)
     file.unlink()  # what is in force is told, whatever has become of the file
-    return found
+    return revision
 
 
 def test_a_question_is_worked_out_once(revision: Revision) -> None:
     async def asked() -> list[bytes]:
-        analyses = Analyses()
+        analyses = FlowAnswers()
         both = await asyncio.gather(*(analyses.of(revision, "--from=x", "--to=y") for _ in range(2)))
         return [*both, await analyses.of(revision, "--from=x", "--to=y")]
 
@@ -51,11 +51,11 @@ def test_a_question_is_worked_out_once(revision: Revision) -> None:
     assert first is second is third
     flow = msgspec.json.decode(first, type=Flows).flows[0]
     assert not flow.flows
-    assert [(one.source, one.target) for one in flow.way] == [("x", "a"), ("a", "b"), ("b", "y")]
+    assert [(step.source, step.target) for step in flow.way] == [("x", "a"), ("a", "b"), ("b", "y")]
     assert flow.closed == (FlowClosure("a -> b", "`nothing` suppresses `#`"),)
 
 
 def test_what_makes_no_sense_is_said_without_where_it_was_worked_out(revision: Revision) -> None:
-    with pytest.raises(Refused, match=r"^no entity `z` in `domain\.yaml`, ") as refused:
-        asyncio.run(Analyses().of(revision, "--from=z"))
+    with pytest.raises(ApiError, match=r"^no entity `z` in `domain\.yaml`, ") as refused:
+        asyncio.run(FlowAnswers().of(revision, "--from=z"))
     assert refused.value.status == 400

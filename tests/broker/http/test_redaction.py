@@ -1,4 +1,4 @@
-"""What is told to who may look at everything but payloads: nothing of them, however they come into an answer."""
+"""Redaction for callers that may read everything but payloads: no answer reveals a payload."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.http.redaction import WITHHELD, discreet
+from penstock.broker.http.redaction import WITHHELD, redact_verdict
 from penstock.model.verdict import Effect, Verdict
 from tests.broker.http.test_api import ask, log_in
 from tests.support.clients.paho import Paho
@@ -75,7 +75,7 @@ def live() -> Iterator[LiveNode]:
         yield node
 
 
-@pytest.mark.parametrize(("topic", "payload", "quoted"), [one[1:] for one in LEAKS], ids=[one[0] for one in LEAKS])
+@pytest.mark.parametrize(("topic", "payload", "quoted"), [case[1:] for case in LEAKS], ids=[case[0] for case in LEAKS])
 def test_no_reason_tells_of_a_payload(live: LiveNode, topic: str, payload: object, quoted: str) -> None:
     eve, cai = log_in(live, "eve", "reads"), log_in(live, "cai", "sees")
     since = ask(live, "GET", "/api/decisions")[1]["next"]
@@ -84,50 +84,52 @@ def test_no_reason_tells_of_a_payload(live: LiveNode, topic: str, payload: objec
         pat.publish(topic, json.dumps(payload).encode(), 1)
     path = f"/api/decisions?since={since}&topic={topic}"
     rows = ask(live, "GET", path, cai)[1]["rows"]
-    told = [ask(live, "GET", f"/api/decision?id={row['id']}", cai)[1] for row in rows]
-    assert quoted in json.dumps([one["decision"]["verdicts"] for one in told]), "else there is nothing to hide"
+    details = [ask(live, "GET", f"/api/decision?id={row['id']}", cai)[1] for row in rows]
+    assert quoted in json.dumps([detail["decision"]["verdicts"] for detail in details]), "else there is nothing to hide"
     shown = [ask(live, "GET", path, eve)[1]["rows"]]
     shown += [ask(live, "GET", f"/api/decision?id={row['id']}", eve)[1] for row in rows]
     assert all(row["bytes"] is None for row in shown[0]), "of few values, the length is one"
-    for one in shown:
-        assert quoted not in json.dumps([_without_numbers(each) for each in (one if isinstance(one, list) else [one])])
+    for answer in shown:
+        assert quoted not in json.dumps(
+            [_without_numbers(item) for item in (answer if isinstance(answer, list) else [answer])]
+        )
 
 
 @pytest.mark.parametrize("shared", ["", "$share/g/"])
 def test_who_may_not_have_an_event_finds_nothing_out_by_a_condition(live: LiveNode, shared: str) -> None:
     eve, cai = log_in(live, "eve", "reads"), log_in(live, "cai", "sees")
-    told = dict[str, set[tuple[str, ...]]]()
-    for code, who in ((3, eve), (4, eve), (3, cai), (4, cai)):
+    by_caller = dict[str, set[tuple[str, ...]]]()
+    for code, caller in ((3, eve), (4, eve), (3, cai), (4, cai)):
         since = ask(live, "GET", "/api/decisions")[1]["next"]
         with Paho("spy").connects(live.port) as spy, Paho("pat").connects(live.port) as pat:
-            spy.subscribe(f"{shared}seen", 1, packet_properties={"where": "code == 4"})
+            spy.subscribe(f"{shared}seen", 1, said={"where": "code == 4"})
             pat.publish("seen", json.dumps({"code": code}).encode(), 1)
         for stage in ("", "match", "route"):
-            rows = ask(live, "GET", f"/api/decisions?since={since}&subject=spy&topic=seen&stage={stage}", who)[1][
+            rows = ask(live, "GET", f"/api/decisions?since={since}&subject=spy&topic=seen&stage={stage}", caller)[1][
                 "rows"
             ]
-            shown = [ask(live, "GET", f"/api/decision?id={row['id']}", who)[1] for row in rows]
-            kept = {tuple(row[name] for name in ("effect", "stage", "rule", "reason")) for row in rows}
-            kept |= {tuple(map(str, one["decision"]["verdicts"])) for one in shown}
-            told[f"{who == eve} {code} {stage}"] = kept
+            shown = [ask(live, "GET", f"/api/decision?id={row['id']}", caller)[1] for row in rows]
+            verdicts = {tuple(row[name] for name in ("effect", "stage", "rule", "reason")) for row in rows}
+            verdicts |= {tuple(map(str, detail["decision"]["verdicts"])) for detail in shown}
+            by_caller[f"{caller == eve} {code} {stage}"] = verdicts
     for stage in ("", "match", "route"):
-        assert told[f"True 3 {stage}"] == told[f"True 4 {stage}"], stage
-        assert told[f"False 3 {stage}"] != told[f"False 4 {stage}"], "else there is nothing to hide"
-    assert told["True 3 "]
+        assert by_caller[f"True 3 {stage}"] == by_caller[f"True 4 {stage}"], stage
+        assert by_caller[f"False 3 {stage}"] != by_caller[f"False 4 {stage}"], "else there is nothing to hide"
+    assert by_caller["True 3 "]
 
 
-def _without_numbers(told: dict[str, Any]) -> dict[str, Any]:
+def _without_numbers(answer: dict[str, Any]) -> dict[str, Any]:
     """Without times and counts, in which any digits may stand."""
-    return {name: value for name, value in told.items() if name not in ("row", "id", "at", "bytes")}
+    return {name: value for name, value in answer.items() if name not in ("row", "id", "at", "bytes")}
 
 
 def test_an_explanation_tells_who_asks_of_its_own_payload_only(live: LiveNode) -> None:
     eve = log_in(live, "eve", "reads")
     with Paho("pat").connects(live.port) as pat:
         pat.publish("seen", b"of another", 1)
-        status, told = ask(live, "POST", "/api/explain?from=pat&topic=seen", eve, {"code": 1})
+        status, answer = ask(live, "POST", "/api/explain?from=pat&topic=seen", eve, {"code": 1})
     assert status == 200
-    assert "of another" not in json.dumps(told)
+    assert "of another" not in json.dumps(answer)
     own = ask(live, "POST", "/api/explain?from=pat&topic=int", eve, {"code": "mine"})[1]
     assert "mine" in own["decisions"][0]["verdicts"][-1]["reason"]
 
@@ -146,5 +148,5 @@ def test_an_explanation_tells_who_asks_of_its_own_payload_only(live: LiveNode) -
     ids=str,
 )
 def test_reasons_that_look_at_no_content_are_told(verdict: Verdict, is_told: bool) -> None:
-    assert discreet(verdict).reason == ("x" if is_told else WITHHELD)
-    assert discreet(verdict)[:3] == verdict[:3]
+    assert redact_verdict(verdict).reason == ("x" if is_told else WITHHELD)
+    assert redact_verdict(verdict)[:3] == verdict[:3]

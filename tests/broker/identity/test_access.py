@@ -1,4 +1,4 @@
-"""Who may connect, and who may do what: password file, ACL file, anonymous clients; and what the log says of it."""
+"""Clients that may connect, and their rights: password file, ACL file, anonymous clients; and the log lines."""
 
 import json
 from collections.abc import Iterator

@@ -17,11 +17,18 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from penstock.broker.federation import Federation
-from penstock.broker.http.admin import Admin
+from penstock.broker.http.admin import AdminServer
 from penstock.broker.http.api import Api
 from penstock.broker.identity import authorisation, logins
-from penstock.broker.identity.attempts import MOST_AS, MOST_FROM, MOST_HERE, MOST_KEPT, PERIOD, Attempts
-from penstock.cli.domain.check import examine
+from penstock.broker.identity.attempts import (
+    MAX_AS_USER,
+    MAX_FROM_ADDRESS,
+    MAX_FROM_THIS_MACHINE,
+    MAX_KEPT,
+    PERIOD,
+    Attempts,
+)
+from penstock.cli.domain.check import check_domain
 from penstock.domain import Domain, read
 from penstock.policy.access.passwords import hash_password
 from penstock.policy.tokens.keys import KeySet, PublicKey
@@ -69,8 +76,8 @@ def issuer() -> Iterator[LiveNode]:
 
 
 def post(node: LiveNode, body: bytes, **headers: str) -> HttpAnswer:
-    said = {"content_type": FORM, **headers}
-    return send(node, "POST", "/token", body, {name.replace("_", "-"): value for name, value in said.items()})
+    sent_headers = {"content_type": FORM, **headers}
+    return send(node, "POST", "/token", body, {name.replace("_", "-"): value for name, value in sent_headers.items()})
 
 
 def test_a_token_for_all_that_is_granted(issuer: LiveNode) -> None:
@@ -92,19 +99,19 @@ def test_a_token_for_all_that_is_granted(issuer: LiveNode) -> None:
 
 async def test_a_password_is_not_looked_at_where_only_a_token_counts(issuer: LiveNode) -> None:
     """It would be a way to guess those that get tokens which nobody counts."""
-    said = set()
+    messages = set()
     for user, password in (("pump", USERS["pump"]), ("pump", "wrong"), ("nobody", "wrong")):
         peer = await Peer.open(HOST, issuer.port)
         await peer.send(Connect(user, username=user, password=password.encode()))
         answer = await peer.next()
         assert isinstance(answer, Connack)
-        said.add((answer.reason, answer.properties.reason_string))
-    assert said == {(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")}
+        messages.add((answer.reason, answer.properties.reason_string))
+    assert messages == {(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")}
 
 
 def test_the_secret_may_be_in_the_body(issuer: LiveNode) -> None:
-    said = {"grant_type": "client_credentials", "client_id": "kürbis", "client_secret": USERS["kürbis"]}
-    assert post(issuer, urlencode(said).encode()).status == 200
+    form = {"grant_type": "client_credentials", "client_id": "kürbis", "client_secret": USERS["kürbis"]}
+    assert post(issuer, urlencode(form).encode()).status == 200
 
 
 def test_names_and_passwords_are_form_encoded_in_basic_authentication(issuer: LiveNode) -> None:
@@ -251,13 +258,17 @@ def test_only_post(issuer: LiveNode) -> None:
 
 def test_metadata_and_keys(issuer: LiveNode) -> None:
     base = f"http://{HOST}:{issuer.ports('http')[0]}"
-    found = send(issuer, "GET", "/.well-known/oauth-authorization-server").json
-    assert (found["issuer"], found["token_endpoint"], found["jwks_uri"]) == (base, f"{base}/token", f"{base}/keys")
-    assert found["grant_types_supported"] == ["client_credentials"]
-    assert found["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
+    metadata = send(issuer, "GET", "/.well-known/oauth-authorization-server").json
+    assert (metadata["issuer"], metadata["token_endpoint"], metadata["jwks_uri"]) == (
+        base,
+        f"{base}/token",
+        f"{base}/keys",
+    )
+    assert metadata["grant_types_supported"] == ["client_credentials"]
+    assert metadata["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
     proxied = {"Host": "tokens.example", "X-Forwarded-Proto": "https"}
-    found = send(issuer, "GET", "/.well-known/oauth-authorization-server", headers=proxied).json
-    assert found["token_endpoint"] == "https://tokens.example/token"
+    metadata = send(issuer, "GET", "/.well-known/oauth-authorization-server", headers=proxied).json
+    assert metadata["token_endpoint"] == "https://tokens.example/token"
     answer = send(issuer, "GET", "/keys")
     assert answer.headers["Content-Type"] == "application/jwk-set+json"
     assert [(key["kid"], key["node"], "d" in key) for key in answer.json["keys"]] == [
@@ -280,17 +291,17 @@ BODIES = st.one_of(
 def test_whatever_is_sent_is_a_request_or_is_refused(body: bytes, authorisations: list[bytes]) -> None:
     headers = [(b"content-type", FORM.encode()), *((b"authorization", value) for value in authorisations)]
     request = Request({"type": "http", "method": "POST", "path": "/token", "query_string": b"", "headers": headers})
-    found: authorisation.Asked | authorisation.Refusal
+    result: authorisation.TokenRequest | authorisation.TokenRefusal
     try:
-        found = authorisation.read_request(request, body)
-    except authorisation.Refusal as refusal:
-        found = refusal
-    if isinstance(found, authorisation.Refusal):
-        assert found.status in (400, 401)
-        assert found.answer.headers["Cache-Control"] == "no-store"
+        result = authorisation.read_request(request, body)
+    except authorisation.TokenRefusal as refusal:
+        result = refusal
+    if isinstance(result, authorisation.TokenRefusal):
+        assert result.status in (400, 401)
+        assert result.answer.headers["Cache-Control"] == "no-store"
     else:
-        assert found.user
-        assert found.password
+        assert result.user
+        assert result.password
 
 
 @pytest.mark.parametrize(
@@ -315,37 +326,37 @@ def test_a_slow_password_does_not_hold_up_messages() -> None:
         slow = f"pump:{hash_password(USERS['pump'].encode(), 300_000)}\n"
         Path(settings["nodes"]["main"]["passwords"]).write_text(slow)
         node.reload()
-        said = GRANT + b"\r\n"
+        body = GRANT + b"\r\n"
         request = (
             f"POST /token HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM}\r\nAuthorization: {PUMP}\r\n"
             f"Content-Length: {len(GRANT)}\r\n\r\n"
-        ).encode() + said
+        ).encode() + body
         with (
-            socket.create_connection((HOST, node.ports("http")[0]), timeout=30) as asked,
+            socket.create_connection((HOST, node.ports("http")[0]), timeout=30) as connection,
             socket.create_connection((HOST, node.ports("http")[0]), timeout=30) as other,
         ):
-            asked.sendall(request)
+            connection.sendall(request)
             other.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert other.recv(4096).startswith(b"HTTP/1.1 200 ")
-            asked.setblocking(False)
+            connection.setblocking(False)
             with pytest.raises(BlockingIOError):  # its password is still being looked at
-                asked.recv(1)
-            asked.settimeout(30)
-            assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
+                connection.recv(1)
+            connection.settimeout(30)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_failed_log_ins_count_by_address_and_by_user() -> None:
     attempts = Attempts()
-    for number in range(MOST_FROM):
+    for number in range(MAX_FROM_ADDRESS):
         assert attempts.wait("192.0.2.1", f"u{number}", 0.0) == 0.0
         attempts.failed("192.0.2.1", f"u{number}", 0.0)
     assert attempts.wait("192.0.2.1", "u", 20.0) == PERIOD - 20.0  # another user of the same address waits
     assert attempts.wait("192.0.2.2", "u", 20.0) == 0.0
     assert attempts.wait("192.0.2.1", "u", PERIOD) == 0.0  # they no longer count
-    for number in range(MOST_AS):
+    for number in range(MAX_AS_USER):
         attempts.failed(f"198.51.100.{number}", "ann", 0.0)
     assert attempts.wait("192.0.2.9", "ann", 1.0) > 0  # one user, from everywhere
-    for number in range(MOST_FROM):
+    for number in range(MAX_FROM_ADDRESS):
         attempts.failed(f"2001:db8::{number:x}", f"v{number}", 0.0)
     assert attempts.wait("2001:db8::ffff", "v", 1.0) > 0  # one network
     assert attempts.wait("2001:db8:1::1", "v", 1.0) == 0.0
@@ -354,18 +365,18 @@ def test_failed_log_ins_count_by_address_and_by_user() -> None:
 def test_guesses_of_others_do_not_lock_a_user_out_where_it_has_logged_in_before() -> None:
     attempts = Attempts()
     attempts.succeeded("192.0.2.9", "ann")
-    for number in range(MOST_AS):
+    for number in range(MAX_AS_USER):
         attempts.failed(f"198.51.100.{number}", "ann", 0.0)
     assert attempts.wait("192.0.2.9", "ann", 1.0) == 0.0
     assert attempts.wait("192.0.2.10", "ann", 1.0) > 0
-    for _ in range(MOST_FROM):
+    for _ in range(MAX_FROM_ADDRESS):
         attempts.failed("192.0.2.9", "ann", 1.0)
     assert attempts.wait("192.0.2.9", "ann", 2.0) > 0, "its own guesses count"
 
 
 def test_this_machine_has_a_bound_for_all_users_together() -> None:
     attempts = Attempts()
-    for number in range(MOST_HERE):
+    for number in range(MAX_FROM_THIS_MACHINE):
         assert attempts.wait("127.0.0.1", f"u{number}", 0.0) == 0.0
         attempts.failed("127.0.0.1", f"u{number}", 0.0)
     assert attempts.wait("127.0.0.1", "u", 1.0) > 0
@@ -373,13 +384,13 @@ def test_this_machine_has_a_bound_for_all_users_together() -> None:
 
 def test_failed_log_ins_take_little_room() -> None:
     attempts = Attempts()
-    for number in range(MOST_KEPT):
+    for number in range(MAX_KEPT):
         attempts.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"u{number}", 0.0)
-    assert len(attempts._failed) == MOST_KEPT
+    assert len(attempts._failed) == MAX_KEPT
 
 
 @contextlib.asynccontextmanager
-async def in_here(folder: Path) -> AsyncIterator[Admin]:
+async def in_here(folder: Path) -> AsyncIterator[AdminServer]:
     """A node in this process, with its admin address."""
     write_keys(folder, "main")
     write_passwords(folder, {"pump": USERS["pump"]})
@@ -391,7 +402,7 @@ async def in_here(folder: Path) -> AsyncIterator[Admin]:
     }
     federation = Federation(Domain.model_validate(domain), ("main",), None)
     await federation.start()
-    admin = Admin(federation.servers["main"], Api(federation))
+    admin = AdminServer(federation.servers["main"], Api(federation))
     await admin.start()
     try:
         yield admin
@@ -400,7 +411,7 @@ async def in_here(folder: Path) -> AsyncIterator[Admin]:
         await federation.stop()
 
 
-async def said(admin: Admin, body: bytes, length: int | None = None) -> bytes:
+async def said(admin: AdminServer, body: bytes, length: int | None = None) -> bytes:
     """The first bytes of the answer to a request for a token, of which the body may be shorter than it says."""
     address = urlsplit(admin.address)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
@@ -417,7 +428,7 @@ async def test_many_at_once_and_bodies_that_do_not_come(tmp_path: Path, monkeypa
     async with in_here(tmp_path) as admin:
         answers = await asyncio.gather(*(said(admin, GRANT) for _ in range(50)))  # nobody has failed
         assert set(answers) == {b"HTTP/1.1 200 OK\r\n"}
-        monkeypatch.setattr(logins, "MOST_WAITING", 0)
+        monkeypatch.setattr(logins, "MAX_WAITING", 0)
         assert await said(admin, GRANT) == b"HTTP/1.1 503 Service Unavailable\r\n"
         monkeypatch.setattr(authorisation, "BODY_SECONDS", 0.05)
         assert await said(admin, GRANT, length=1000) == b"HTTP/1.1 408 Request Timeout\r\n"
@@ -440,8 +451,8 @@ def test_a_node_whose_own_key_counts_no_more_says_so_and_issues_nothing(how: str
         answer = ask(node, "pump")
         assert (answer.status, answer.json["error"]) == (503, "temporarily_unavailable")
         assert f"is {how}: no node accepts the tokens that it makes" in answer.json["error_description"]
-        found = examine(read(node.folder / "domain.yaml"))
-        assert [f"is {how}" in one.what for one in found.warnings if "signing_key" in one.path] == [True]
+        report = check_domain(read(node.folder / "domain.yaml"))
+        assert [f"is {how}" in warning.what for warning in report.warnings if "signing_key" in warning.path] == [True]
 
 
 def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_without_a_password() -> None:
@@ -450,10 +461,10 @@ def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_wi
         folder = Path(settings["tokens"]["revoked"]).parent
         good, bad = token_for(node, "pump"), token_for(node, "idle")
         with (
-            Paho("one").is_user("pump", good).connects(node.port) as one,
+            Paho("one").is_user("pump", good).connects(node.port) as first,
             Paho("two").is_user("idle", bad).connects(node.port) as two,
         ):
-            one.subscribe("home/#")
+            first.subscribe("home/#")
             other = PublicKey("b1", key_of("b1").public)
             KeySet.read(folder / "keys.json").with_key(other).write(folder / "keys.json")
             (folder / "revoked").write_text(f"token {parse_token(bad.encode()).claims.id}\nkey {other.key_id}\n")
@@ -461,6 +472,6 @@ def test_a_reload_ends_what_is_revoked_and_keeps_who_has_a_good_token_with_or_wi
             node.reload()
             node.until_logged("token ended", "client=two", "revoked")
             assert two.ends.get(timeout=PATIENCE) == "Not authorized"
-            one.publish("home/a", b"still here", qos=1)
-            assert one.receive().payload == b"still here"
+            first.publish("home/a", b"still here", qos=1)
+            assert first.receive().payload == b"still here"
         assert [key["node"] for key in send(node, "GET", "/keys").json["keys"]] == ["main"]

@@ -38,8 +38,8 @@ NOT_AUTHORIZED = 0x87
 def without(node: str, token: Token) -> bytes:
     """The token without a node's signature."""
     plain = outer(token)
-    kept = [one for one, by in zip(plain["signatures"], token.nodes, strict=True) if by != node]
-    return written({**plain, "signatures": kept})
+    remaining = [signature for signature, by in zip(plain["signatures"], token.nodes, strict=True) if by != node]
+    return written({**plain, "signatures": remaining})
 
 
 def with_signature_of_another(token: Token, other: Token) -> bytes:
@@ -91,7 +91,7 @@ BAD: dict[str, tuple[Callable[[str], bytes], str]] = {
         "algorithm not EdDSA",
     ),
 }
-"""What makes a token for a client that is good but for one thing; and the reason for which it is refused."""
+"""Makers of tokens that are valid but for one thing; and the reason of the refusal."""
 
 AT_CONNECT = {
     **BAD,
@@ -156,9 +156,9 @@ async def test_a_token_lets_its_client_do_what_it_says_and_nothing_else(folder: 
             assert (granted, refused, shared) == (1, 0x80 if version == 4 else NOT_AUTHORIZED, 1)
             await ann.send(Publish("home/b", b"not", 1, packet_id=77), Publish("home/a", b"yes", 0))
             packets = [await ann.next() for _ in range(2)]
-            assert any(isinstance(one, Publish) and one.payload == b"yes" for one in packets)
+            assert any(isinstance(packet, Publish) and packet.payload == b"yes" for packet in packets)
             if version == 5:
-                assert [one.reason for one in packets if not isinstance(one, Publish)] == [NOT_AUTHORIZED]  # type: ignore[union-attr]
+                assert [packet.reason for packet in packets if not isinstance(packet, Publish)] == [NOT_AUTHORIZED]  # type: ignore[union-attr]
             await ann.disconnect()
 
 
@@ -191,9 +191,9 @@ async def test_a_connection_ends_with_its_token_and_leaves_no_will(folder: Path)
         will = WillMessage("home/will", b"gone", 1)
         ann = await at.client("b1", "ann", token_of("ann", seconds=60), will=will)
         away = WillMessage("home/will", b"late", 1, properties=Properties(will_delay=100))
-        for name, one in (("cam", away), ("dan", will)):
+        for name, client in (("cam", away), ("dan", will)):
             peer = await at.client(
-                "b1", name, token_of(name, seconds=60), will=one, properties=Properties(session_expiry=3600)
+                "b1", name, token_of(name, seconds=60), will=client, properties=Properties(session_expiry=3600)
             )
             if name == "cam":
                 await peer.abort()
@@ -280,8 +280,12 @@ async def test_other_reserved_user_properties_of_clients_are_removed(folder: Pat
         bob, ann = await at.client("b2", "bob"), await at.client("b1", "ann")
         await bob.subscribe("home/#", qos=1)
         await at.settled(bob, ann)
-        said = (("penstock-trace-host", "b9"), ("penstock-retain-until", "2026-01-01T00:00:00Z"), ("mine", "kept"))
-        await ann.publish("home/x", b"w", 1, properties=Properties(user_properties=said))
+        user_properties = (
+            ("penstock-trace-host", "b9"),
+            ("penstock-retain-until", "2026-01-01T00:00:00Z"),
+            ("mine", "kept"),
+        )
+        await ann.publish("home/x", b"w", 1, properties=Properties(user_properties=user_properties))
         message = await bob.receive("home/x", payload=b"w")
         assert message.properties.user_properties == (("mine", "kept"),)
 
@@ -396,18 +400,18 @@ async def test_a_neighbour_that_does_not_show_what_it_was_given_is_cut_off(folde
         assert await silent.hears_the_end(NOT_AUTHORIZED) == "the token that was given has not been shown"
         assert at.logged("not registered", "client=$node/b1")
         await until(lambda: at.node("b2").neighbours["b1"].outlet is None, "it is gone")
-        given = token_of("b1", "b2", subject=Party("node", "b1"), publish=frozenset(), subscribe=frozenset({"#"}))
+        token = token_of("b1", "b2", subject=Party("node", "b1"), publish=frozenset(), subscribe=frozenset({"#"}))
         wrong: dict[str, str] = {
-            "it is `b1`'s for `node:b2`": replaced(given, issuer="b1", subject=Party("node", "b2")),
-            "it is `b2`'s for `node:b3`": replaced(given, subject=Party("node", "b3")),
-            "expired": replaced(given, expiry=int(time.time()) - 1),
+            "it is `b1`'s for `node:b2`": replaced(token, issuer="b1", subject=Party("node", "b2")),
+            "it is `b2`'s for `node:b3`": replaced(token, subject=Party("node", "b3")),
+            "expired": replaced(token, expiry=int(time.time()) - 1),
             "malformed": "{}",
         }
         liar = await Neighbour.join(at, "b2", registers=False)
         for reason, text in wrong.items():
             await liar.says(shows=text)
             assert at.logged("token refused", "shows to subscribe with", reason), reason
-        await liar.says(gives=replaced(given, issuer="b3", subject=Party("node", "b2")))
+        await liar.says(gives=replaced(token, issuer="b3", subject=Party("node", "b2")))
         assert at.logged("token refused", "what `b1` gives is `b3`'s for `node:b2`")
         at.later(REGISTER_SECONDS + 1)
         await liar.hears_the_end(NOT_AUTHORIZED)
@@ -438,8 +442,8 @@ GARBAGE: dict[str, bytes] = {
 async def test_garbage_on_the_control_topic_ends_the_connection(folder: Path, title: str) -> None:
     async with live(secured(folder, PAIR), "b2") as at:
         bad = await Neighbour.join(at, "b2")
-        told = await bad.is_cut_off(GARBAGE[title], 0x82)
-        assert "tokens of node `b1`" in told
+        reason = await bad.is_cut_off(GARBAGE[title], 0x82)
+        assert "tokens of node `b1`" in reason
         await (await Neighbour.join(at, "b2")).expect_nothing()
 
 
@@ -450,13 +454,13 @@ async def test_a_neighbour_cannot_tell_or_bind_without_end(folder: Path, monkeyp
         bad = await Neighbour.join(at, "b2")
         for number in range(3):
             await bad.says(bind=[f"home/{number}", "0" * 64])
-        told = await bad.is_cut_off(json.dumps({"bind": ["home/x", "0" * 64]}).encode(), 0x97)
-        assert "binds more than 3 topics" in told
+        reason = await bad.is_cut_off(json.dumps({"bind": ["home/x", "0" * 64]}).encode(), 0x97)
+        assert "binds more than 3 topics" in reason
         bad = await Neighbour.join(at, "b2")
         for number in range(3):
             await bad.says(token=token_of(f"c{number}").text.decode())
-        told = await bad.is_cut_off(json.dumps({"token": token_of("c9").text.decode()}).encode(), 0x97)
-        assert "tells more than 3 tokens" in told
+        reason = await bad.is_cut_off(json.dumps({"token": token_of("c9").text.decode()}).encode(), 0x97)
+        assert "tells more than 3 tokens" in reason
 
 
 async def test_refused_tokens_do_not_flood_the_log(folder: Path) -> None:
@@ -485,9 +489,9 @@ async def test_for_what_is_kept_longer_than_its_token_the_node_vouches_unless_it
     plain = secured(folder, [("b1", "b2"), ("b2", "b3")])
     async with live(plain) as at:
         for name in ("ann", "eve"):
-            one = await at.client("b1", name, token_of(name, seconds=60))
-            await one.publish(f"home/{name}", b"on", 1, retain=True)
-            await one.disconnect()
+            client = await at.client("b1", name, token_of(name, seconds=60))
+            await client.publish(f"home/{name}", b"on", 1, retain=True)
+            await client.disconnect()
         revoke(folder / REVOKED_FILE, "token", "t-eve")
         await at.reload(plain)
         at.later(61)

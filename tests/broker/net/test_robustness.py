@@ -133,7 +133,8 @@ def test_connections_leave_nothing_open(node: LiveNode) -> None:
 # --- memory
 
 BOUND = 40 * MIB
-"""What the node may take more of than before a flood: its outbox, its queue, and what Python keeps for later."""
+"""The memory that the node may use in addition after a flood: its outbox, its queue, and what Python keeps for
+later."""
 TIGHT = {"outbox_bytes": "256 KiB", "queued_bytes": "16 MiB", "queued_messages": 1000}
 
 
@@ -160,7 +161,9 @@ async def _flood(node: LiveNode, topic: str, qos: int, count: int, size: int) ->
     await peer.connect()
     payload = bytes(size)
     for start in range(0, count, 20):
-        await peer.send(*(Publish(topic, payload, qos, packet_id=start + one + 1 if qos else 0) for one in range(20)))
+        await peer.send(
+            *(Publish(topic, payload, qos, packet_id=start + number + 1 if qos else 0) for number in range(20))
+        )
         if qos:
             for _ in range(20):
                 await peer.next()
@@ -217,8 +220,8 @@ def test_retained_messages_for_those_who_never_read(tight: LiveNode, name: str) 
         deaf = [Deaf(tight.port, f"{name}/#", qos) for qos in (0, 1) for _ in range(5)]
         bob.publish(f"{name}/last", b"x", 1)
         assert settled(tight.rss, 0.5) - before < BOUND
-        for one in deaf:
-            one.close()
+        for peer in deaf:
+            peer.close()
         for number in range(1000):
             bob.client.publish(f"{name}/{number}", b"", 0, retain=True)
         bob.publish(f"{name}/last", b"x", 1)
@@ -226,17 +229,17 @@ def test_retained_messages_for_those_who_never_read(tight: LiveNode, name: str) 
 
 async def test_queues_of_those_who_come_back_and_never_read(tight: LiveNode, name: str) -> None:
     names = [f"{name}-{number}" for number in range(8)]
-    for each in names:
-        Deaf(tight.port, name, 2, each, lasting=True).close()
+    for client_id in names:
+        Deaf(tight.port, name, 2, client_id, lasting=True).close()
     await _flood(tight, name, 2, 20, 800_000)
     before = tight.rss()
-    deaf = [Deaf(tight.port, client_id=each, lasting=True, clean=False) for each in names]
+    deaf = [Deaf(tight.port, client_id=client_id, lasting=True, clean=False) for client_id in names]
     with Paho().connects(tight.port) as bob:
         bob.publish(name, b"x", 1)
     assert settled(tight.rss, 0.5) - before < BOUND
-    for each, one in zip(names, deaf, strict=True):
-        one.close()
-        Paho(each).connects(tight.port).leaves()
+    for client_id, peer in zip(names, deaf, strict=True):
+        peer.close()
+        Paho(client_id).connects(tight.port).leaves()
 
 
 @pytest.mark.parametrize("closes", [True, False], ids=["and goes", "and stays"])
@@ -246,14 +249,14 @@ def test_a_burst_that_gets_ahead_of_the_store(tight: LiveNode, name: str, closes
     away.subscribe(name, 1)
     away.leaves()
     burst = [Deaf(tight.port, client_id=f"{name}-{number}") for number in range(3)]
-    for one in burst:
-        one.floods(encode(Publish(name, b"x" * 20, 1, packet_id=1), 5), MIB)
+    for peer in burst:
+        peer.floods(encode(Publish(name, b"x" * 20, 1, packet_id=1), 5), MIB)
         if closes:
-            one.close()
+            peer.close()
     with Paho().connects(tight.port) as bob:
         assert bob.publish(name, b"x", 1) == 0
-    for one in burst:
-        one.close()
+    for peer in burst:
+        peer.close()
     Paho(name).connects(tight.port).leaves()
 
 
@@ -261,7 +264,7 @@ def test_a_burst_that_gets_ahead_of_the_store(tight: LiveNode, name: str, closes
 
 
 def _few_files() -> None:
-    """What a login shell gives: the node has to raise it."""
+    """The limit of a login shell: the node has to raise it."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
@@ -277,7 +280,7 @@ async def test_5000_idle_connections() -> None:
         peers: list[Peer] = []
         for start in range(0, MANY, 100):
             opened = await asyncio.gather(*(Peer.open(HOST, live.port) for _ in range(100)))
-            await asyncio.gather(*(one.connect(f"idle-{start + place}") for place, one in enumerate(opened)))
+            await asyncio.gather(*(peer.connect(f"idle-{start + place}") for place, peer in enumerate(opened)))
             peers += opened
         assert open_files(live) >= MANY
         await asyncio.gather(*(peer.subscribe(f"idle/{place}") for place, peer in enumerate(peers)))

@@ -71,7 +71,7 @@ class Framed:
         return self._arrived.pop(0)
 
     async def ended(self) -> ConnectionClosed:
-        """How the node ends the connection, after nothing more."""
+        """Return how the node ends the connection, after nothing more."""
         with pytest.raises(ConnectionClosed) as caught:
             await self.receive()
         return caught.value
@@ -186,9 +186,9 @@ async def test_a_breach_is_told_before_the_end(node: LiveNode) -> None:
     async with framed(node) as client:
         await client.send(CONNECT + b"\x36\x00")  # QoS 3
         assert isinstance(await client.receive(), Connack)
-        told = await client.receive()
-        assert isinstance(told, Disconnect)
-        assert (told.reason, told.properties.reason_string) == (0x81, "PUBLISH has QoS 3")
+        packet = await client.receive()
+        assert isinstance(packet, Disconnect)
+        assert (packet.reason, packet.properties.reason_string) == (0x81, "PUBLISH has QoS 3")
         ended = await client.ended()
         assert ended.rcvd is not None
         assert ended.rcvd.code == 1000

@@ -1,4 +1,4 @@
-"""What a live node's journal promises: nothing that happened is left out, and what is missing is said."""
+"""The promises of a live node's journal: no event is left out, and missing rows are recorded."""
 
 import asyncio
 import random
@@ -97,8 +97,8 @@ async def test_a_killed_node_loses_only_what_it_has_not_flushed(tmp_path: Path) 
         again = await node.peer("c")
         await again.publish("t", b"after", 1)
         until(lambda: b"after" in node.payloads(), "the node goes on with its journal")
-        found = node.payloads()
-    assert found == [*(b"%d" % number for number in range(len(left))), b"after"]
+        payloads = node.payloads()
+    assert payloads == [*(b"%d" % number for number in range(len(left))), b"after"]
     assert len(left) >= 20
     assert [part.is_open for part in parts(node.journal)] == [False, False]
     numbers = [row["seq"] for row in node.events()]
@@ -225,26 +225,26 @@ async def test_what_happened_is_what_the_journal_says(tmp_path: Path, seed: int)
     with journalling(tmp_path, {"segment_size": 4096}, **RULES) as node:
         published, got = await _traffic(node, seed)
         node.stop()
-        found = node.events()
-    arrivals = [row for row in found if row["kind"] == "arrival"]
+        events = node.events()
+    arrivals = [row for row in events if row["kind"] == "arrival"]
     assert sorted((row["topic"], row["payload"]) for row in arrivals) == sorted(published)
     for name in CLIENTS:
-        reached = [row for row in found if name in {one["client_id"] for one in row["reached"]}]
+        reached = [row for row in events if name in {receiver["client_id"] for receiver in row["reached"]}]
         assert sorted((row["topic"], row["payload"]) for row in reached) == sorted(got[name]), name
     assert got["g1"]
     assert got["g2"]
-    kept = [row for row in found if row["kind"] == "retained"]
-    assert [(row["topic"], row["payload"]) for row in kept] == got["late"] != []
-    assert {row["entity"] for row in kept} <= {"door", "v4", "echo", "meter"}
-    assert {(row["stage"], row["effect"], row["rule"], row["reason"]) for row in kept} == {
+    retained = [row for row in events if row["kind"] == "retained"]
+    assert [(row["topic"], row["payload"]) for row in retained] == got["late"] != []
+    assert {row["entity"] for row in retained} <= {"door", "v4", "echo", "meter"}
+    assert {(row["stage"], row["effect"], row["rule"], row["reason"]) for row in retained} == {
         ("match", "pass", "temp/#", "it was retained")
     }
-    verdicts = {(row["stage"], row["effect"]) for row in found}
+    verdicts = {(row["stage"], row["effect"]) for row in events}
     assert verdicts >= {("admit", "pass"), ("admit", "suppress"), ("edit", "suppress"), ("conform", "suppress")}
-    made = {row["topic"] for row in found if row["kind"] == "output"}
-    assert made >= {"open", "log/open"}
-    assert all(row["reached"] == [] for row in found if row["effect"] == "suppress")
-    assert {row["topic"] for row in found if row["stage"] == "admit" and row["effect"] == "suppress"} == {"secret/1"}
+    outputs = {row["topic"] for row in events if row["kind"] == "output"}
+    assert outputs >= {"open", "log/open"}
+    assert all(row["reached"] == [] for row in events if row["effect"] == "suppress")
+    assert {row["topic"] for row in events if row["stage"] == "admit" and row["effect"] == "suppress"} == {"secret/1"}
     assert problems(node.journal) == []
 
 
@@ -389,9 +389,9 @@ async def test_a_reload_is_another_revision(tmp_path: Path) -> None:
         first, second = node.until_recorded(2)
     assert (first["effect"], second["effect"]) == ("pass", "suppress")
     assert first["revision"] != second["revision"]
-    kept = node.journal / "revisions"
-    assert (kept / str(first["revision"]) / "main.acl").read_text() == "topic readwrite #\n"
-    assert (kept / str(second["revision"]) / "main.acl").read_text() == "topic readwrite other\n"
+    revisions = node.journal / "revisions"
+    assert (revisions / str(first["revision"]) / "main.acl").read_text() == "topic readwrite #\n"
+    assert (revisions / str(second["revision"]) / "main.acl").read_text() == "topic readwrite other\n"
 
 
 async def test_a_reload_takes_other_settings_of_the_journal(tmp_path: Path) -> None:

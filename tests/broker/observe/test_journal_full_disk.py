@@ -30,7 +30,7 @@ class _Journal(Journal):
         super().__init__(settings, NODE, "test", Recorder(), NodeLog(NODE))
         self.woken: Queue[str] = Queue()
         self.start(lambda: self.woken.put(self.failing))
-        self.govern(Revision("r1", (("domain.yaml", b"domain: test"),)))
+        self.set_revision(Revision("r1", (("domain.yaml", b"domain: test"),)))
 
     def take(self, payload: bytes, time: float) -> None:
         self.recorder.rows = rows(("t", payload), time=time)

@@ -1,4 +1,4 @@
-"""What an operator sees: `$SYS`, `/metrics`, `/health`."""
+"""The views of an operator: `$SYS`, `/metrics`, `/health`."""
 
 import json
 import re
@@ -28,15 +28,15 @@ def _get(node: LiveNode, path: str) -> tuple[int, str, str]:
 
 def _metrics(node: LiveNode) -> dict[str, float]:
     _, _, body = _get(node, "/metrics")
-    return {one.name: one.value for family in text_string_to_metric_families(body) for one in family.samples}
+    return {sample.name: sample.value for family in text_string_to_metric_families(body) for sample in family.samples}
 
 
 def test_sys_topics(node: LiveNode) -> None:
     with Paho().connects(node.port) as ann:
         ann.subscribe("$SYS/#", 1)
         seen: dict[str, bytes] = {}
-        wanted = {f"$SYS/broker/{name.strip()}" for name in MOSQUITTO_TOPICS.split(",")}
-        while not wanted <= seen.keys():
+        expected = {f"$SYS/broker/{name.strip()}" for name in MOSQUITTO_TOPICS.split(",")}
+        while not expected <= seen.keys():
             message = ann.receive()
             seen[message.topic] = bytes(message.payload)
         assert re.fullmatch(rb"penstock version \d+\.\d+\.\d+.*", seen["$SYS/broker/version"])

@@ -1,4 +1,4 @@
-"""What a domain says about content changes while nodes run and clients stay connected."""
+"""Content settings of a domain change while nodes run and clients stay connected."""
 
 import json
 from typing import Any

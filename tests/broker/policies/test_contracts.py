@@ -25,22 +25,22 @@ HAZARD = "paris/bob/health"
 class Paris:
     """All clients of section 3, connected."""
 
-    def __init__(self, clients: dict[str, Client], wanted: dict[str, Subscription]) -> None:
+    def __init__(self, clients: dict[str, Client], subscriptions: dict[str, Subscription]) -> None:
         self.clients = clients
-        self.wanted = wanted
+        self.wanted = subscriptions
         self.count = 0
 
-    async def says(self, who: str, topic: str, content: dict[str, Any]) -> dict[str, Any]:
+    async def says(self, client: str, topic: str, content: dict[str, Any]) -> dict[str, Any]:
         """Publish; who gets what of it. What comes after it on the same way tells that nothing more comes."""
         self.count += 1
         await self.settle()
-        await self.clients[who].publish(topic, content)
+        await self.clients[client].publish(topic, content)
         return await self.settle()
 
-    async def says_until(self, who: str, topic: str, content: dict[str, Any], expected: set[str]) -> dict[str, Any]:
+    async def says_until(self, client: str, topic: str, content: dict[str, Any], expected: set[str]) -> dict[str, Any]:
         """The same again, until these and no others get it: nodes hear of a situation each in its own time."""
         async with asyncio.timeout(30):
-            while set(got := await self.says(who, topic, content)) != expected:
+            while set(got := await self.says(client, topic, content)) != expected:
                 pass
         return got
 
@@ -48,18 +48,18 @@ class Paris:
         self.count += 1
         mark = json.dumps({"pm": self.count, "q": 99}, separators=(",", ":")).encode()
         await self.clients["paris-sensors"].publish(MARK, mark)
-        found = {name: await all_until(self.wanted[name], mark) for name in CONSUMERS}
-        return {name: json.loads(several[-1]) for name, several in found.items() if several}
+        received = {name: await all_until(self.wanted[name], mark) for name in CONSUMERS}
+        return {name: json.loads(payloads[-1]) for name, payloads in received.items() if payloads}
 
 
 @pytest.fixture(params=["subscribed", "advertised"])
 def nodes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Nodes]:
     domain = paris_domain(mode=request.param)
-    made = Nodes(tmp_path, {**domain, "nodes": {name: {"store": "memory"} for name in domain["nodes"]}})
-    made.start_together()
-    yield made
-    made.stop()
-    assert "Traceback" not in made.log("together")
+    nodes = Nodes(tmp_path, {**domain, "nodes": {name: {"store": "memory"} for name in domain["nodes"]}})
+    nodes.start_together()
+    yield nodes
+    nodes.stop()
+    assert "Traceback" not in nodes.log("together")
 
 
 async def test_table_1_on_live_nodes(nodes: Nodes) -> None:
@@ -67,10 +67,10 @@ async def test_table_1_on_live_nodes(nodes: Nodes) -> None:
         clients = {
             name: await stack.enter_async_context(client(nodes.ports[node], name)) for name, node in CLIENTS.items()
         }
-        wanted = {name: await clients[name].subscribe("paris/#") for name in CONSUMERS}
-        paris = Paris(clients, wanted)
+        subscriptions = {name: await clients[name].subscribe("paris/#") for name in CONSUMERS}
+        paris = Paris(clients, subscriptions)
         async with asyncio.timeout(30):  # until subscriptions and advertisements are everywhere
-            while not all(one.waiting for one in wanted.values()):
+            while not all(subscription.waiting for subscription in subscriptions.values()):
                 await clients["paris-sensors"].publish(MARK, {"pm": 0, "q": 99})
                 await asyncio.sleep(0.05)
         # Pollution: no privacy requirement, QoC >= high
@@ -120,19 +120,19 @@ CLAIM = {"indicator": "precision", "criterion": "precision", "definition": "prec
 
 
 async def test_programs_bring_contracts(tmp_path: Path) -> None:
-    made = Nodes(tmp_path, TWO)
-    made.start("a", "b")
-    with closing(_Stop(made)):
+    nodes = Nodes(tmp_path, TWO)
+    nodes.start("a", "b")
+    with closing(_Stop(nodes)):
         async with (
-            client(made.ports["a"], "bob") as bob,
-            client(made.ports["b"], "doctor") as doctor,
-            client(made.ports["b"], "spy") as spy,
+            client(nodes.ports["a"], "bob") as bob,
+            client(nodes.ports["b"], "doctor") as doctor,
+            client(nodes.ports["b"], "spy") as spy,
         ):
             await bob.bring("mine", produces={"filter": "bob/location", "rules": RULES})
-            said = {"purpose": "health", "retention": "1h", "needs": ["precision >= medium"]}
-            released = await doctor.subscribe("bob/#", contract=said)
+            contract = {"purpose": "health", "retention": "1h", "needs": ["precision >= medium"]}
+            released = await doctor.subscribe("bob/#", contract=contract)
             with pytest.raises(Refused, match="does not let `spy` bring contracts"):
-                await spy.subscribe("bob/#", contract=said)
+                await spy.subscribe("bob/#", contract=contract)
             with pytest.raises(Refused, match="unknown key `purposes`"):
                 await doctor.subscribe("bob/x", contract={"purposes": "health"})
             seen = await spy.subscribe("bob/#")
@@ -157,7 +157,7 @@ async def test_what_is_held_back_survives_kill_9(tmp_path: Path) -> None:
     rules = {"late": {"purpose": "health", "situation": "hazard", "degrade": [{"delay": "2s"}]}}
     wants = {"all": {"filter": "bob/#"}}
     hazard = {"sources": ["bob"], "opens": "danger", "lasts": "1h"}
-    one = {
+    domain = {
         "nodes": {"a": {"store": "a.db"}},
         "clients": {"bob": {"node": "a"}, "doctor": {"node": "a"}},
         "contracts": {
@@ -166,16 +166,16 @@ async def test_what_is_held_back_survives_kill_9(tmp_path: Path) -> None:
             "situations": {"hazard": hazard},
         },
     }
-    made = Nodes(tmp_path, one)
-    made.start("a")
-    with closing(_Stop(made)):
-        async with client(made.ports["a"], "bob") as bob, client(made.ports["a"], "doctor") as doctor:
+    nodes = Nodes(tmp_path, domain)
+    nodes.start("a")
+    with closing(_Stop(nodes)):
+        async with client(nodes.ports["a"], "bob") as bob, client(nodes.ports["a"], "doctor") as doctor:
             late = await doctor.subscribe("bob/#")
             await bob.publish("danger", {})
             await bob.publish("bob/location", {"lat": 48.9})  # acknowledged, so it is kept
-            made.kill("a")
+            nodes.kill("a")
             assert late.waiting == 0
-            made.start("a")
+            nodes.start("a")
             assert [event.attributes["lat"] for event in await take(late)] == [48.9]
 
 

@@ -104,11 +104,11 @@ def test_a_file_that_is_wrong_changes_nothing_and_is_named_with_its_line(plant: 
 def test_the_node_says_why(plant: Plant) -> None:
     port = plant.nodes.ports["plant"]
     plant.rules(NARROW)
-    asked = ("--node", plant.admin, "--from", "e1", "--topic", NDATA, "--metrics", '{"a": 1, "secret": 2}')
+    arguments = ("--node", plant.admin, "--from", "e1", "--topic", NDATA, "--metrics", '{"a": 1, "secret": 2}')
     with Paho("e1").connects(port) as edge, Paho("a1").connects(port) as reader:
         reader.subscribe("spBv1.0/#", 1)
         plant.says(edge, NBIRTH, a=0, secret=0)
-        code, out, err = run(penstock("explain", *asked))
+        code, out, err = run(penstock("explain", *arguments))
     assert (code, err) == (0, "")
     assert "without `secret` (excepted by `" in out
     assert "bulk.csv:2`)" in out

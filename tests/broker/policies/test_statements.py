@@ -59,12 +59,12 @@ class Live:
 
     def wants(self, at: str, of: str, filter: str) -> set[str]:
         """The conditions with which a neighbour wants this."""
-        told = self.node(at).neighbours[of].subscriptions.values()
-        return {one.asked for one in told if one.filter == filter}
+        subscriptions = self.node(at).neighbours[of].subscriptions.values()
+        return {subscription.asked for subscription in subscriptions if subscription.filter == filter}
 
     def offers(self, at: str, of: str) -> dict[str, str]:
-        """What a neighbour offers: conditions by filter."""
-        return {one.offer.filter: one.offer.where for one in self.node(at).neighbours[of].offers.values()}
+        """Return the offers of a neighbour: conditions by filter."""
+        return {offer.offer.filter: offer.offer.where for offer in self.node(at).neighbours[of].offers.values()}
 
 
 async def until(holds: Callable[[], object], what: str) -> None:
@@ -86,7 +86,7 @@ async def line(
     domain = {
         "nodes": nodes(*names),
         "links": [{"between": pair, "forward": mode} for pair in pairwise(names)],
-        "trust_groups": {name: {"secret": {"env": name}, "nodes": who} for name, who in (groups or {}).items()},
+        "trust_groups": {name: {"secret": {"env": name}, "nodes": members} for name, members in (groups or {}).items()},
         "statements": {"grants": [GRANTED], **more},
     }
     federation = Federation(Domain.model_validate(domain), tuple(names), None)
@@ -137,7 +137,7 @@ async def test_figure_7_large_subscriptions_are_dropped_by_a_busy_node(
 ) -> None:
     large = "x == '" + 9000 * "a" + "'"
     async with line(2) as live, live.client("n0", "p") as p, live.client("n0", "s") as s, live.client("n1", "w") as w:
-        told = await w.subscribe("$penstock/meta/DropMessage")
+        meta = await w.subscribe("$penstock/meta/DropMessage")
         await until(lambda: live.wants("n0", "n1", "$penstock/meta/DropMessage"), "meta-events are wanted")
         await p.advertise("t", "class == 'CustomerOrder'", policy=policy("Fig. 7"))
         live.busy("n0", load, monkeypatch)
@@ -146,12 +146,12 @@ async def test_figure_7_large_subscriptions_are_dropped_by_a_busy_node(
         small = await s.subscribe("t", "x == 'b'")
         await until(lambda: live.wants("n1", "n0", "t"), "subscriptions are told")
         if load > 0.75:
-            (event,) = await take(told)
+            (event,) = await take(meta)
             assert event.attributes == {"class": "DropMessage", "cause": "Broker load", "message": f"t where {large}"}
             assert live.wants("n1", "n0", "t") == {"x == 'b'"}
         else:
             await until(lambda: live.wants("n1", "n0", "t") == {large, "x == 'b'"}, "both are told")
-            assert told.waiting == 0
+            assert meta.waiting == 0
         await p.publish("t", {"class": "CustomerOrder", "x": 9000 * "a"})
         await p.publish("t", {"class": "CustomerOrder", "x": "b"})
         assert (await take(small))[0].attributes == {"class": "CustomerOrder", "x": "b"}
@@ -159,8 +159,8 @@ async def test_figure_7_large_subscriptions_are_dropped_by_a_busy_node(
 
 async def test_figure_8_subscriptions_are_flooded_in_place_of_advertisements() -> None:
     everywhere = {"policy": "flooding", "to": "advertisement", "at": ["n0", "n1", "n2"], "filter": "moving/#"}
-    given: dict[str, Any] = {"policies": {"flooding": policy("Fig. 8")}, "apply": [everywhere]}
-    async with line(3, "routed", **given) as live, live.client("n0", "p") as p, live.client("n2", "s") as s:
+    statements: dict[str, Any] = {"policies": {"flooding": policy("Fig. 8")}, "apply": [everywhere]}
+    async with line(3, "routed", **statements) as live, live.client("n0", "p") as p, live.client("n2", "s") as s:
         moving, other = await s.subscribe("moving/#"), await s.subscribe("other/#")
         await until(lambda: live.wants("n0", "n1", "moving/#"), "the subscription has gone everywhere")
         assert not live.wants("n0", "n1", "other/#")
@@ -171,7 +171,7 @@ async def test_figure_8_subscriptions_are_flooded_in_place_of_advertisements() -
         await until(lambda: live.wants("n0", "n1", "other/#"), "the subscription goes to what is advertised")
         await p.publish("moving/1", {"a": 1})
         await p.publish("other/1", {"a": 2})
-        assert [(await take(one))[0].attributes for one in (moving, other)] == [{"a": 1}, {"a": 2}]
+        assert [(await take(subscription))[0].attributes for subscription in (moving, other)] == [{"a": 1}, {"a": 2}]
 
 
 WITHIN = {"TrustGroup1": ["n0", "n1", "n2"], "TrustGroup2": ["n0", "n1", "n3"]}
@@ -202,14 +202,14 @@ async def test_figure_16_attributes_and_events_stay_in_their_zones() -> None:
         live.client("n3", "outside") as outside,
         live.client("n1", "officer") as officer,
     ):
-        told = await officer.subscribe("$penstock/meta/UnauthorizedSubscribe")
+        meta = await officer.subscribe("$penstock/meta/UnauthorizedSubscribe")
         await p.advertise("t", "a > 0 && c > 0", policy=policy("Fig. 16"))
         await p.advertise("u")
         await until(lambda: live.offers("n2", "n1").keys() == {"t", "u"}, "it is told within the zones")
         await until(lambda: "u" in live.offers("n3", "n2"), "what has no policy is told beyond")
         seen = [live.offers(*way).get("t") for way in (("n1", "n0"), ("n2", "n1"), ("n3", "n2"))]
         assert seen == ["a > 0 && c > 0", "c > 0", None]
-        events = [await one.subscribe("#") for one in (restricted, controlled, outside)]
+        events = [await client.subscribe("#") for client in (restricted, controlled, outside)]
         await until(lambda: live.wants("n0", "n1", "#"), "the subscriptions have come to the publisher's node")
         await until(lambda: live.wants("n1", "n2", "#"), "from both zones")
         await p.publish("t", {"a": 1, "b": 2, "c": 3, "n": 4})
@@ -217,7 +217,7 @@ async def test_figure_16_attributes_and_events_stay_in_their_zones() -> None:
         assert (await take(events[1]))[0].attributes == {"c": 3}
         await p.publish("u", {"last": 1})
         assert (await take(events[2]))[0].attributes == {"last": 1}
-        assert told.waiting == 0
+        assert meta.waiting == 0
 
 
 async def test_figure_16_an_unauthorised_subscription_is_told() -> None:
@@ -228,12 +228,12 @@ async def test_figure_16_an_unauthorised_subscription_is_told() -> None:
         live.client("n2", "stranger") as stranger,
         live.client("n2", "friend", groups=secret("AuthorizedSubscribers")) as friend,
     ):
-        told = await officer.subscribe("$penstock/meta/UnauthorizedSubscribe")
+        meta = await officer.subscribe("$penstock/meta/UnauthorizedSubscribe")
         await p.advertise("t", policy=policy("Fig. 16"))
         await until(lambda: "t" in live.offers("n2", "n1"), "it is told within the zones")
         await friend.subscribe("t", "c > 1")
         await stranger.subscribe("t", "c > 0")
-        (event,) = await take(told)
+        (event,) = await take(meta)
         assert event.attributes == {"class": "UnauthorizedSubscribe", "message": "t where c > 0"}
 
 
@@ -266,9 +266,9 @@ def both() -> Iterator[tuple[Nodes, str]]:
         assert "Traceback" not in live.log(TOGETHER)
 
 
-def subscribe(paho: Paho, filter: str, **said: str) -> int:
+def subscribe(paho: Paho, filter: str, **properties_: str) -> int:
     """SUBSCRIBE with these user properties; the reason code."""
-    return paho.subscribe(filter, 1, packet_properties=said)
+    return paho.subscribe(filter, 1, said=properties_)
 
 
 def settle(subscriber: Paho, publisher: Paho, topic: str) -> None:
@@ -288,7 +288,7 @@ def settle(subscriber: Paho, publisher: Paho, topic: str) -> None:
 
 
 def contents(paho: Paho, count: int) -> list[Any]:
-    return [json.loads(one) for one in paho.payloads(count)]
+    return [json.loads(payload) for payload in paho.payloads(count)]
 
 
 def test_figure_4_notifications_are_trimmed_to_what_the_subscription_names(both: tuple[Nodes, str]) -> None:
@@ -321,10 +321,10 @@ def test_figure_6_every_node_on_the_way_tells_of_itself(both: tuple[Nodes, str])
         p.publish("t6", b'{"a": 1}', 1, UserProperty=[("penstock-policy", policy("Fig. 6")), ("mine", "too")])
         p.publish("t6", b'{"a": 2}', 1)
         traced, plain = s.receive(), s.receive()
-        told = getattr(traced.properties, "UserProperty")  # noqa: B009
-        assert [(name, value.split("=")[0]) for name, value in told] == [
+        meta = getattr(traced.properties, "UserProperty")  # noqa: B009
+        assert [(name, value.split("=")[0]) for name, value in meta] == [
             ("mine", "too"),
-            *((f"penstock-trace-{what}", node) for node in ("n0", "n1") for what in ("host", "load", "time")),
+            *((f"penstock-trace-{kind}", node) for node in ("n0", "n1") for kind in ("host", "load", "time")),
         ]
         assert getattr(plain.properties, "UserProperty", []) == []
 
@@ -344,11 +344,11 @@ def test_figure_22_and_the_strict_match_example_the_firewall_blocks_just_what_ma
         for content in ({"class": "C", "a": 9}, {"class": "C", "a": 9, "b": 5}, {"class": "C", "a": 11}):
             p.publish("t22", json.dumps(content).encode(), 1)
         assert contents(application, 2) == [{"class": "C", "a": 9, "b": 5}, {"class": "C", "a": 11}]
-        asked = ("explain", "--node", admin, "--from", "p22", "--topic", "t22", "--payload")
-        code, out = main([*asked, '{"class": "C", "a": 9}']), capsys.readouterr().out
+        arguments = ("explain", "--node", admin, "--from", "p22", "--topic", "t22", "--payload")
+        code, out = main([*arguments, '{"class": "C", "a": 9}']), capsys.readouterr().out
         assert (code, "n1: t22#1.1" in out, "`StrictMatch()` holds: BlockMessage()" in out) == (0, True, True)
         attached = "PolicyStatement { On(Forward, Publication) { If {} Then {RemoveAttributes(b)} } }"
-        code, out = main([*asked, '{"class": "C", "a": 11, "b": 1}', "--policy", attached]), capsys.readouterr().out
+        code, out = main([*arguments, '{"class": "C", "a": 11, "b": 1}', "--policy", attached]), capsys.readouterr().out
         assert (code, """application gets `t22 {"class":"C","a":11}`""" in out) == (0, True)
 
 
@@ -370,33 +370,33 @@ HOSTILE = {
 
 @pytest.mark.parametrize("title", HOSTILE)
 def test_a_hostile_policy_is_refused_and_the_session_goes_on(both: tuple[Nodes, str], title: str) -> None:
-    text, said = HOSTILE[title]
+    text, message = HOSTILE[title]
     words: list[str] = []
-    with Paho("hostile").connects(both[0].ports["n0"], RequestProblemInformation=1) as one:
-        answered = one.client.on_publish
+    with Paho("hostile").connects(both[0].ports["n0"], RequestProblemInformation=1) as client:
+        answered = client.client.on_publish
 
-        def hear(client: Any, data: Any, mid: int, reason: Any, found: Any) -> None:
-            words.append(getattr(found, "ReasonString", ""))
-            answered(client, data, mid, reason, found)  # type: ignore[misc,call-arg]
+        def hear(client: Any, data: Any, mid: int, reason: Any, properties_: Any) -> None:
+            words.append(getattr(properties_, "ReasonString", ""))
+            answered(client, data, mid, reason, properties_)  # type: ignore[misc,call-arg]
 
-        one.client.on_publish = hear
+        client.client.on_publish = hear
         topic = "hostile"
-        assert one.publish(topic, b"{}", 1, UserProperty=[("penstock-policy", text)]) == 0x87
-        assert subscribe(one, topic, policy=text) == 0x87
+        assert client.publish(topic, b"{}", 1, UserProperty=[("penstock-policy", text)]) == 0x87
+        assert subscribe(client, topic, policy=text) == 0x87
         for control in ({"name": "h", "filter": "h", "policy": text}, {"advertisement": "h", "policy": text}):
             where = "$penstock/advertise" if "filter" in control else "$penstock/policy"
-            assert one.publish(where, json.dumps(control).encode(), 1) == 0x87
-        assert [said in each for each in words] == [True, True, True], words
-        assert one.subscribe(topic, 1) == 1
-        assert one.publish(topic, b"still here", 1) == 0
-        assert one.payloads(1) == [b"still here"]
+            assert client.publish(where, json.dumps(control).encode(), 1) == 0x87
+        assert [message in text_ for text_ in words] == [True, True, True], words
+        assert client.subscribe(topic, 1) == 1
+        assert client.publish(topic, b"still here", 1) == 0
+        assert client.payloads(1) == [b"still here"]
 
 
 def test_bytes_that_are_no_text_are_refused_and_the_session_goes_on(both: tuple[Nodes, str]) -> None:
-    with Paho("bytes").connects(both[0].ports["n0"]) as one:
+    with Paho("bytes").connects(both[0].ports["n0"]) as client:
         for topic in ("$penstock/policy", "$penstock/advertise"):
             for payload in (b"\xff\xfe\x00", b'{"policy": "\xff"}', b"[" * 100_000, b""):
-                assert one.publish(topic, payload, 1) == 0x99
-        one.subscribe("bytes", 1)
-        one.publish("bytes", b"still here", 1)
-        assert one.payloads(1) == [b"still here"]
+                assert client.publish(topic, payload, 1) == 0x99
+        client.subscribe("bytes", 1)
+        client.publish("bytes", b"still here", 1)
+        assert client.payloads(1) == [b"still here"]

@@ -19,7 +19,7 @@ from tests.support.processes.mosquitto import HOST
 from tests.support.processes.node import ANY_PORT, LiveNode, running
 
 ROUNDS = 20 if os.environ.get("PENSTOCK_SOAK") else 1
-"""How many times more often than usual the node is killed."""
+"""The factor by which the node is killed more often than usual."""
 ROOMY = {"queued_messages": 10_000_000, "queued_bytes": "4 GiB"}
 SEED = 20261115
 
@@ -57,12 +57,12 @@ class Load:
             sender.stopping = True
         await asyncio.gather(*(sender.run(node.port) for sender in (*self.senders, self.keeper)))
         everybody = (*self.receivers, self.away)
-        await asyncio.gather(*(one.run(node.port, self.due(one)) for one in everybody))
+        await asyncio.gather(*(client.run(node.port, self.due(client)) for client in everybody))
 
     def due(self, receiver: Receiver) -> frozenset[bytes]:
         """The messages that a receiver must get."""
-        wanted = [sender for sender in self.senders if _matches(receiver.filter, sender.topic)]
-        return frozenset(payload for sender in wanted for payload in sender.acknowledged)
+        expected = [sender for sender in self.senders if _matches(receiver.filter, sender.topic)]
+        return frozenset(payload for sender in expected for payload in sender.acknowledged)
 
 
 def _matches(filter: str, topic: str) -> bool:
@@ -90,7 +90,7 @@ async def test_kill_9_under_load(synchronous: str, kills: int) -> None:
         for _ in range(kills):
             await load.for_a_while(node, chance.uniform(0.05, 0.35))
             node.start()
-            last = max((int(one.rpartition(b":")[2]) for one in load.keeper.acknowledged), default=0)
+            last = max((int(payload.rpartition(b":")[2]) for payload in load.keeper.acknowledged), default=0)
             if last:
                 assert await _kept(node) >= last, "a retained message that was acknowledged is gone"
         await load.to_the_end(node)

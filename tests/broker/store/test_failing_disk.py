@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.federation import Federation
-from penstock.broker.http.admin import Admin
+from penstock.broker.http.admin import AdminServer
 from penstock.broker.http.api import Api
 from penstock.broker.server import Server
 from penstock.broker.store.store import Store
@@ -46,7 +46,7 @@ class Disk(Store):
 class Live:
     """A running node with its admin address."""
 
-    def __init__(self, server: Server, admin: Admin, disk: Disk) -> None:
+    def __init__(self, server: Server, admin: AdminServer, disk: Disk) -> None:
         self.server, self.admin, self.disk = server, admin, disk
 
     async def peer(self) -> Peer:
@@ -77,7 +77,7 @@ async def live(tmp_path: Path) -> AsyncIterator[Live]:
     server.store.close()
     server.store = disk = Disk(path, "full")
     await server.start()
-    admin = Admin(server, Api(federation))
+    admin = AdminServer(server, Api(federation))
     await admin.start()
     yield Live(server, admin, disk)
     await admin.stop()

@@ -13,7 +13,7 @@ import yaml
 from penstock.broker.store.persisted import Selection
 from penstock.broker.store.store import Store
 from penstock.cli.main import main
-from penstock.domain import Domain, Limits
+from penstock.domain import Domain, LimitSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.ledger import Persisted
 from penstock.engine.node import Node
@@ -52,7 +52,7 @@ def save(node: Node, store: Store) -> None:
 
 
 def load(store: Store, whole: Ensemble | None = None, now: float = START) -> Node:
-    node = Node("test", Limits(), lambda: "made", durable=True, ensemble=whole or made())
+    node = Node("test", LimitSettings(), lambda: "made", durable=True, ensemble=whole or made())
     store.load(node, now)
     return node
 
@@ -88,9 +88,11 @@ def with_policies() -> MemoryNode:
 
 def policies(node: Node, client: str) -> dict[str, str]:
     session = node.sessions[client]
-    found = {one.name or one.filter: one.policy for one in session.subscriptions.values()}
-    found |= {name: one.policy for name, one in session.advertisements.items()}
-    return {name: "" if policy is None else policy.text for name, policy in found.items()}
+    policies = {
+        subscription.name or subscription.filter: subscription.policy for subscription in session.subscriptions.values()
+    }
+    policies |= {name: advertisement.policy for name, advertisement in session.advertisements.items()}
+    return {name: "" if policy is None else policy.text for name, policy in policies.items()}
 
 
 def test_policies_of_subscriptions_and_advertisements_are_loaded(store: Store) -> None:
@@ -165,17 +167,19 @@ def test_a_subscription_whose_policy_cannot_be_read_is_not_restored_and_the_oper
 ) -> None:
     node = load(without_package)
     assert policies(node, "ann") == {"u": ""}
-    told = [(one.kind, one.client_id, one.topic) for one in node.notices]
-    assert ("policy dropped", "ann", "t/#") in told
-    assert any("there is no element `Blacken`" in one.reason for one in node.notices)
+    notices = [(notice.kind, notice.client_id, notice.topic) for notice in node.notices]
+    assert ("policy dropped", "ann", "t/#") in notices
+    assert any("there is no element `Blacken`" in notice.reason for notice in node.notices)
     save(node, without_package)
-    assert [one for one in load(without_package).notices if one.client_id == "ann"] == []
+    assert [notice for notice in load(without_package).notices if notice.client_id == "ann"] == []
 
 
 def test_under_an_advertisement_whose_policy_cannot_be_read_nothing_is_published(without_package: Store) -> None:
     joined = resumed(without_package)
-    assert ("policy dropped", "p") in [(one.kind, one.client_id) for one in joined.node.notices]
-    joined.node.govern(Limits(), None, None, made(), START)  # nor does a reload take it for a policy of the client
+    assert ("policy dropped", "p") in [(notice.kind, notice.client_id) for notice in joined.node.notices]
+    joined.node.govern(
+        LimitSettings(), None, None, made(), START
+    )  # nor does a reload take it for a policy of the client
     bob = joined.connect("bob").subscribe("#")
     p = joined.connect("p", clean_start=False)
     p.publish("t/1", b"secret", qos=1)
@@ -188,7 +192,7 @@ def test_under_an_advertisement_whose_policy_cannot_be_read_nothing_is_published
 def test_an_advertisement_whose_policy_cannot_be_read_stays_in_the_store_as_it_was(without_package: Store) -> None:
     node = load(without_package)
     save(node, without_package)
-    assert any("`Blacken`" in one.reason for one in load(without_package).notices if one.client_id == "p")
+    assert any("`Blacken`" in notice.reason for notice in load(without_package).notices if notice.client_id == "p")
 
 
 # --- what is granted no longer
@@ -199,9 +203,9 @@ def test_a_policy_that_is_granted_no_longer_when_the_node_starts_is_dropped(stor
     node = load(store, made(grants=[{**GRANT, "elements": ["Persist"]}]))
     assert policies(node, "ann") == {"trimmed": "", "u": ""}
     assert "Persist" in policies(node, "p")["all"]
-    (told,) = [one for one in node.notices if one.kind == "policy dropped"]
-    assert (told.client_id, told.topic) == ("ann", "t/#")
-    assert told.reason == "a subscription's policy is dropped: `ann` may not use `RemoveAttributes`"
+    (notice,) = [candidate for candidate in node.notices if candidate.kind == "policy dropped"]
+    assert (notice.client_id, notice.topic) == ("ann", "t/#")
+    assert notice.reason == "a subscription's policy is dropped: `ann` may not use `RemoveAttributes`"
     save(node, store)
     assert policies(load(store), "ann") == {"trimmed": "", "u": ""}
 
@@ -251,7 +255,7 @@ def test_what_waits_while_the_node_is_off_is_judged_again_if_policies_changed(tm
     store = Store(path, "full")
     joined = resumed(store, made(**after))
     ann = joined.connect("ann", clean_start=False)
-    assert [json.loads(one) for one in ann.payloads()] == ([] if expected is None else [expected])
+    assert [json.loads(payload) for payload in ann.payloads()] == ([] if expected is None else [expected])
     store.close()
 
 
@@ -272,7 +276,7 @@ def test_a_message_is_persisted_with_what_made_it_so(store: Store) -> None:
 
 def test_above_the_limit_the_oldest_are_dropped_and_it_is_said_once(store: Store) -> None:
     joined = MemoryNode(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
-    joined.node.limits = Limits(persisted_messages=3)
+    joined.node.limits = LimitSettings(persisted_messages=3)
     joined.connect("ann").subscribe("t")
     p = joined.connect("p")
     for number in range(5):
@@ -285,9 +289,9 @@ def test_above_the_limit_the_oldest_are_dropped_and_it_is_said_once(store: Store
     store.write(changes)  # tried again, it is the same
     store.commit()
     assert [row.payload for row in rows(store)] == [b"2", b"3", b"4"]
-    assert len([one for one in joined.node.notices if one.kind == "full"]) == 1
+    assert len([notice for notice in joined.node.notices if notice.kind == "full"]) == 1
     again = MemoryNode(durable=True, commits=False, whole=made(**given(PERSIST, "publication", "p")))
-    again.node.limits = Limits(persisted_messages=2)
+    again.node.limits = LimitSettings(persisted_messages=2)
     store.load(again.node, START)
     again.connect("ann").subscribe("t")
     again.connect("p").publish("t", b"5")
@@ -374,8 +378,8 @@ async def test_kill_9_and_a_restart_keep_policies_and_what_was_persisted() -> No
         await reader.subscribe("t", qos=1, properties=Properties(user_properties=(("policy", TRIM),)))
         sender = await Peer.open(HOST, node.port)
         await sender.connect("sender", properties=Properties(session_expiry=3600))
-        told = json.dumps({"name": "all", "filter": "#", "policy": PERSIST}).encode()
-        await sender.publish("$penstock/advertise", told, qos=1)
+        advertisement = json.dumps({"name": "all", "filter": "#", "policy": PERSIST}).encode()
+        await sender.publish("$penstock/advertise", advertisement, qos=1)
         await sender.publish("t", b'{"a": 1, "secret": 1}', qos=1)
         assert json.loads((await reader.receive("t")).payload) == {"a": 1}
         node.kill()
@@ -387,8 +391,8 @@ async def test_kill_9_and_a_restart_keep_policies_and_what_was_persisted() -> No
         await reader.connect("reader", clean_start=False, properties=Properties(session_expiry=3600))
         got = {json.dumps(json.loads((await reader.receive("t")).payload)) for _ in range(2)}
         assert got == {'{"a": 1}', '{"a": 2}'}, "the first was not acknowledged before the node was killed"
-        kept = persisted(f"http://{HOST}:{node.ports('http')[0]}/api/persisted?collection=audit")
-        assert [json.loads(one["payload"])["a"] for one in kept] == [1, 2]
+        messages = persisted(f"http://{HOST}:{node.ports('http')[0]}/api/persisted?collection=audit")
+        assert [json.loads(message["payload"])["a"] for message in messages] == [1, 2]
         assert run("--store", str(node.folder / "node.db"))[0] == 1, "a node that runs has its store for itself"
 
 
@@ -408,15 +412,15 @@ def test_in_a_rehearsal_nodes_with_stores_keep_the_policies_of_clients_and_of_ne
     rehearsal.subscribe("s", "t", policy=TRIM)
     rehearsal.advertise("p", "all", "t", policy=PERSIST)
     rehearsal.run()
-    alone = Node("far", Limits(), lambda: "made", durable=True, ensemble=rehearsal.ensemble)
+    alone = Node("far", LimitSettings(), lambda: "made", durable=True, ensemble=rehearsal.ensemble)
     stores["far"].load(alone, rehearsal.now)
     wants = alone.sessions["$node/near"].subscriptions.values()
-    assert ["RemoveAttributes" in one.policy.text for one in wants if one.policy] == [True]
+    assert ["RemoveAttributes" in want.policy.text for want in wants if want.policy] == [True]
     for name in ("far", "near"):
         rehearsal.restart(name)
     rehearsal.publish("p", "t", b'{"a": 1, "secret": 2}', qos=1)
     rehearsal.run()
-    assert [json.loads(one.payload) for one in rehearsal.deliveries("s")] == [{"a": 1}]
+    assert [json.loads(delivery.payload) for delivery in rehearsal.deliveries("s")] == [{"a": 1}]
     assert [row.topic for row in rows(stores["far"])] == ["t"]
     for store in stores.values():
         store.close()

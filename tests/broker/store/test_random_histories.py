@@ -148,13 +148,13 @@ class Promises(RuleBasedStateMachine):
     def _expect(self, packet: Publish) -> None:
         """The node takes it for new: whoever subscribes now must get it."""
         before = self.readers_of.get(packet.payload, {})
-        wanted = self.readers_of[packet.payload] = {}
+        readers = self.readers_of[packet.payload] = {}
         for reader in READERS:
             session = self.joined.node.sessions.get(reader)
             subscriptions = session.subscriptions.values() if session is not None else ()
-            levels = [one.qos for one in subscriptions if matches(one.filter, packet.topic)]
+            levels = [subscription.qos for subscription in subscriptions if matches(subscription.filter, packet.topic)]
             if levels:
-                wanted[reader] = min(packet.qos, max(levels), before.get(reader, 2))
+                readers[reader] = min(packet.qos, max(levels), before.get(reader, 2))
 
     @rule(name=st.sampled_from(NAMES))
     def answer(self, name: str) -> None:

@@ -76,7 +76,7 @@ def test_everything_of_a_session_is_loaded_equal(store: Store) -> None:
     bob.publish("a/c", b"released", qos=2, retain=True)
     bob.publish("a/d", b"queued", qos=1, properties=Properties(message_expiry=60, response_topic="r"))
     save(joined, store)
-    (released,) = [one.packet_id for one in ann.messages() if one.payload == b"released"]
+    (released,) = [message.packet_id for message in ann.messages() if message.payload == b"released"]
     ann.sends(Pubrec(released))
     save(joined, store)
     expected = durable_state(joined.node)
@@ -294,9 +294,15 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     db.executescript(without + "".join(f"DROP TABLE {table}; " for table in newer) + FORMAT_1)
     db.close()
     again = Store(path, "full")
-    (found,) = load(again, START).sessions["ann"].subscriptions.values()
-    assert (found.filter, found.name, found.qos, found.no_local, found.identifier) == ("a/+", "", 2, True, 7)
-    assert (found.condition, found.asked, found.is_local) == (None, "", False)
+    (subscription,) = load(again, START).sessions["ann"].subscriptions.values()
+    assert (
+        subscription.filter,
+        subscription.name,
+        subscription.qos,
+        subscription.no_local,
+        subscription.identifier,
+    ) == ("a/+", "", 2, True, 7)
+    assert (subscription.condition, subscription.asked, subscription.is_local) == (None, "", False)
     joined.connect("ben", session_expiry=3600).subscribe("b", user_properties=(("where", "x > 1"),))
     save(joined, again)
     assert "b" in load(again, START).sessions["ben"].subscriptions
@@ -337,7 +343,7 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     again = Store(path, "full")
     node = load(again, START)
     assert {topic: event.path for topic, event in node.retained.match("#")} == {"there": ("b",), "here": ()}
-    assert [one.event.path for one in node.sessions["ann"].queue or ()][-2:] == [("b",), ()]
+    assert [delivery.event.path for delivery in node.sessions["ann"].queue or ()][-2:] == [("b",), ()]
     again.close()
 
 

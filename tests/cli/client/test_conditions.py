@@ -63,7 +63,7 @@ def test_a_local_subscription_is_granted(nodes: Nodes) -> None:
             ["--where", "x & y"],
             "Error: --where: `&` is not an operator; write `&&`, at character 3\n  x & y\n    ^\n",
         ),
-        (["--scope", "everywhere"], "Error: --scope: `everywhere` is none of global, local\n"),
+        (["--scope", "everywhere"], "Error: --scope: `everywhere` is not one of global, local\n"),
     ],
 )
 def test_a_mistake_is_exit_code_2(nodes: Nodes, arguments: list[str], error: str) -> None:
@@ -83,8 +83,8 @@ def test_what_the_node_refuses_is_told_in_its_words(nodes: Nodes) -> None:
 
 def test_an_advertisement_by_pub_holds_for_the_session(nodes: Nodes) -> None:
     session = ["-V", "5", "-i", "advertiser", "-c", "-x", "600", "-q", "1"]
-    told = '{"name": "a1", "filter": "stock/east", "where": "d1 < 100"}'
-    assert run(command(nodes, "pub", *session, "-t", "$penstock/advertise", "-m", told)) == (0, "", "")
+    advertisement = '{"name": "a1", "filter": "stock/east", "where": "d1 < 100"}'
+    assert run(command(nodes, "pub", *session, "-t", "$penstock/advertise", "-m", advertisement)) == (0, "", "")
     assert run(command(nodes, "pub", *session, "-t", "stock/east", "-m", REPORT.format(50))) == (0, "", "")
     _, _, err = run(command(nodes, "pub", *session, "-t", "stock/east", "-m", REPORT.format(500)))
     assert err.startswith("Warning: message 1 was refused: Not authorized: ")

@@ -21,11 +21,11 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def message(payload: bytes = b"p", *, qos: int = 0, properties: Properties | None = None) -> MQTTMessage:
-    made = MQTTMessage(mid=7, topic=b"a/b")
-    made.payload = payload
-    made.qos = qos
-    made.properties = properties
-    return made
+    message = MQTTMessage(mid=7, topic=b"a/b")
+    message.payload = payload
+    message.qos = qos
+    message.properties = properties
+    return message
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_a_width_never_cuts_a_payload() -> None:
 
 
 def properties() -> Properties:
-    made = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    made.TopicAlias = 4
-    made.SubscriptionIdentifier = [8, 9]
-    made.CorrelationData = b"\xff"
-    made.UserProperty = [("k", "v"), ("k", "w")]
-    return made
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties.TopicAlias = 4
+    properties.SubscriptionIdentifier = [8, 9]
+    properties.CorrelationData = b"\xff"
+    properties.UserProperty = [("k", "v"), ("k", "w")]
+    return properties
 
 
 def test_properties() -> None:

@@ -180,8 +180,8 @@ def test_pub_publishes_what_mosquitto_pub_publishes(
 
 def test_pub_retains(broker: Mosquitto, topic: str) -> None:
     assert run(penstock("pub", *broker.address, "-t", topic, "-m", "kept", "-r"))[0] == 0
-    kept = run([program("mosquitto_sub"), *broker.address, "-t", topic, "-C", "1", "-W", "15", "-F", "%r %p"])
-    assert kept[1] == "1 kept\n"
+    retained = run([program("mosquitto_sub"), *broker.address, "-t", topic, "-C", "1", "-W", "15", "-F", "%r %p"])
+    assert retained[1] == "1 kept\n"
 
 
 def test_a_session_is_kept(broker: Mosquitto, topic: str) -> None:

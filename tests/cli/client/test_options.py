@@ -12,19 +12,19 @@ PUB = ["-t", "a", "-m", "x"]
 
 
 def test_what_follows_an_option_is_its_value() -> None:
-    given = parse(PubOptions, ["-t", "-t", "-m", "--help"])
-    assert (given.topic, given.message) == ("-t", ("--help",))
+    parsed = parse(PubOptions, ["-t", "-t", "-m", "--help"])
+    assert (parsed.topic, parsed.message) == ("-t", ("--help",))
 
 
 def test_properties_take_as_many_words_as_they_need() -> None:
-    given = parse(
+    parsed = parse(
         PubOptions, [*PUB, "-D", "PUBLISH", "user-property", "k", "-v", "-D", "connect", "receive-maximum", "9"]
     )
-    assert given.properties == (
+    assert parsed.properties == (
         Property("publish", "user-property", ("k", "-v")),
         Property("connect", "receive-maximum", 9),
     )
-    assert given.version == 5
+    assert parsed.version == 5
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_urls(text: str, url: Url) -> None:
 
 
 def test_a_url_gives_what_other_options_do_not() -> None:
-    given = parse(SubOptions, ["-L", "mqtt://u:p@host/a/#", "-u", "v", "-t", "b"])
-    assert (given.username, given.password, given.host, given.filters) == ("v", "p", "host", ("b", "a/#"))
+    parsed = parse(SubOptions, ["-L", "mqtt://u:p@host/a/#", "-u", "v", "-t", "b"])
+    assert (parsed.username, parsed.password, parsed.host, parsed.filters) == ("v", "p", "host", ("b", "a/#"))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_url_gives_what_other_options_do_not() -> None:
         ([*PUB, "-q", "x"], "-q: `x` is not a number"),
         ([*PUB, "-q"], "-q: expected QOS"),
         ([*PUB, "--bogus"], "unknown option `--bogus`"),
-        ([*PUB, "-V", "4"], "-V: `4` is none of 5, mqttv5, 311, mqttv311, 31, mqttv31"),
+        ([*PUB, "-V", "4"], "-V: `4` is not one of 5, mqttv5, 311, mqttv311, 31, mqttv31"),
         ([*PUB, "-i", ""], "the client id is empty"),
         ([*PUB, "-i", "a", "-I", "b"], "-i and -I cannot be used together"),
         ([*PUB, "-c"], "a session that outlives the connection needs a client id"),
@@ -95,7 +95,10 @@ def test_a_url_gives_what_other_options_do_not() -> None:
         ([*PUB, "-L", "http://h/t"], "-L: `http://h/t` does not begin with mqtt://, mqtts://, ws:// or wss://"),
         ([*PUB, "-L", "mqtt:///t"], "-L: no host in `mqtt:///t`"),
         ([*PUB, "-D", "publish", "bogus", "1"], "-D: unknown property `bogus`"),
-        ([*PUB, "-D", "pubrel"], "-D: `pubrel` is none of connect, publish, subscribe, unsubscribe, disconnect, will"),
+        (
+            [*PUB, "-D", "pubrel"],
+            "-D: `pubrel` is not one of connect, publish, subscribe, unsubscribe, disconnect, will",
+        ),
         (
             [*PUB, "-D", "disconnect", "topic-alias", "1"],
             "-D: property `topic-alias` is not for disconnect: it takes session-expiry-interval, user-property",

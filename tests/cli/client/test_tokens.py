@@ -86,16 +86,16 @@ def test_request_prints_a_token(request_token: Request) -> None:
     ],
 )
 def test_request_is_refused(request_token: Request, user: str, arguments: list[str], code: int, error: str) -> None:
-    found = request_token(user, *arguments)
-    assert found[:2] == (code, "")
-    assert error in found[2]
-    assert not [secret for secret in USERS.values() if secret in found[2]]
+    result = request_token(user, *arguments)
+    assert result[:2] == (code, "")
+    assert error in result[2]
+    assert not [secret for secret in USERS.values() if secret in result[2]]
 
 
 def test_request_to_what_is_no_endpoint(issuer: LiveNode, request_token: Request) -> None:
-    found = request_token("pump", "--url", f"http://{HOST}:{issuer.ports('http')[0]}/health")
-    assert found[:2] == (1, "")
-    assert "answers with status 405" in found[2]
+    result = request_token("pump", "--url", f"http://{HOST}:{issuer.ports('http')[0]}/health")
+    assert result[:2] == (1, "")
+    assert "answers with status 405" in result[2]
 
 
 @pytest.mark.parametrize("how", [["-V", "311"], ["-V", "5"], ["--token-method"]], ids=lambda words: " ".join(words))
@@ -194,7 +194,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 def rated(nodes: Nodes, folder: Path, name: str, rating: str, payload: str, *more: str) -> tuple[int, str, str]:
-    """What `sub --rate` at b2 says of a message that is published at b1."""
+    """Return what `sub --rate` at b2 prints about a message that is published at b1."""
     (folder / name).write_text(issued("b2", name))
     words = ["-h", HOST, "-p", str(nodes.ports["b2"]), "--token", name, "-i", name]
     topic = f"home/{name}"

@@ -125,34 +125,34 @@ def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     file = home(brokering=ODD, assertions=[{"can": "motion to phone"}])
     assert main(["check", "--json", file]) == 3
     out, err = capsys.readouterr()
-    found = json.loads(out)
-    assert (err, found["file"], found["good"]) == ("", "domain.yaml", False)
-    (problem,) = found["problems"]
+    result = json.loads(out)
+    assert (err, result["file"], result["good"]) == ("", "domain.yaml", False)
+    (problem,) = result["problems"]
     assert (problem["file"], problem["line"], problem["path"]) == ("domain.yaml", 37, "assertions[0]")
-    assert [one["path"] for one in found["warnings"]] == ["brokering.types[2]"]
+    assert [item["path"] for item in result["warnings"]] == ["brokering.types[2]"]
     assert main(["check", "--json", home()]) == 0
-    told = {"file": "domain.yaml", "good": True, "problems": [], "warnings": []}
-    found = json.loads(capsys.readouterr().out)
-    assert {key: found[key] for key in told} == told
-    assert all(one["holds"] for one in found["assertions"])
+    expected = {"file": "domain.yaml", "good": True, "problems": [], "warnings": []}
+    result = json.loads(capsys.readouterr().out)
+    assert {key: result[key] for key in expected} == expected
+    assert all(item["holds"] for item in result["assertions"])
 
 
 def test_what_is_other_than_in_another_file(capsys: pytest.CaptureFixture[str]) -> None:
     old = Path(home()).rename("old.yaml")
     assert main(["check", "--json", "--against", str(old), home(brokering={"types": ["internet", "sensitive"]})]) == 3
-    found = json.loads(capsys.readouterr().out)
-    assert [one["holds"] for one in found["assertions"]] == [False, True]
-    assert "there is a way" in found["assertions"][0]["why"]
-    assert any(one.startswith("table `") for one in found["changes"])
+    result = json.loads(capsys.readouterr().out)
+    assert [item["holds"] for item in result["assertions"]] == [False, True]
+    assert "there is a way" in result["assertions"][0]["why"]
+    assert any(item.startswith("table `") for item in result["changes"])
     assert main(["check", "--against", str(old), home()]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "nothing changes"
 
 
 def test_json_of_a_file_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--json", "nowhere.yaml"]) == 3
-    what = "cannot be read: no such file or directory"
+    reason = "cannot be read: no such file or directory"
     assert json.loads(capsys.readouterr().out)["problems"] == [
-        {"file": "nowhere.yaml", "line": 0, "path": "", "what": what}
+        {"file": "nowhere.yaml", "line": 0, "path": "", "what": reason}
     ]
 
 
@@ -295,6 +295,6 @@ def test_the_json_schema_knows_every_key_and_short_form(capsys: pytest.CaptureFi
     assert {"nodes", "links", "clients", "brokering", "monitors", "patterns", "include"} <= schema["properties"].keys()
     types = schema["$defs"]["ClientSettings"]["properties"]["type"]["anyOf"]
     assert [form.get("type", "LinkTypes") for form in types] == ["string", "LinkTypes", "null"]
-    rule = schema["$defs"]["Rule"]
+    rule = schema["$defs"]["BrokeringRule"]
     assert (list(rule["properties"]), rule["required"]) == (["from", "to"], ["from", "to"])
     assert {"Hierarchy", "Levels", "Interface", "Roles"} <= schema["$defs"].keys()

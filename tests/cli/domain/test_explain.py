@@ -35,8 +35,8 @@ def test_every_stage_and_the_rule_that_spoke(home: str) -> None:
     assert ["gateway", "motion", "cloud", "admit", "pass", "-", "-"] in lines
     assert ["route", "suppress", "brokering", "denied", "by", "`deny`"] in [line[:6] for line in lines]
     assert "bell gets `MD_motion`" in out
-    told = "phone gets nothing\n  gateway -> cloud: route: suppress by brokering: denied by `deny` from `sensitive`"
-    assert told in out
+    expected = "phone gets nothing\n  gateway -> cloud: route: suppress by brokering: denied by `deny` from `sensitive`"
+    assert expected in out
 
 
 def test_only_what_leads_to_one(home: str) -> None:
@@ -53,8 +53,8 @@ def test_a_state_can_be_said(home: str, state: str) -> None:
 
 
 def test_subscriptions_can_be_said(home: str) -> None:
-    asked = [home, "--from", "bell", "--topic", "a/b", "--subscribed", "lock=a/+", "--subscribed", "phone=x"]
-    out = explain(*asked)
+    arguments = [home, "--from", "bell", "--topic", "a/b", "--subscribed", "lock=a/+", "--subscribed", "phone=x"]
+    out = explain(*arguments)
     assert "lock gets `a/b`" in out
     assert "gateway -> cloud: match: suppress: nobody beyond `cloud` subscribes to `a/b`" in out
 
@@ -67,12 +67,12 @@ def test_clients_that_are_not_listed(tmp_path: Path) -> None:
 
 
 def test_as_json(home: str) -> None:
-    told = json.loads(explain(home, "--from", "bell", "--topic", "x", "--payload", "hi", "--qos", "1", "--json"))
-    assert told["event"] == {"topic": "x", "payload": "hi", "encoding": "utf-8", "qos": 1, "retain": False}
-    (towards_lock,) = (one for one in told["decisions"] if one["node"] == "locks")
-    assert [one["stage"] for one in towards_lock["verdicts"]] == ["admit", "edit", "match", "route", "emit"]
+    explained = json.loads(explain(home, "--from", "bell", "--topic", "x", "--payload", "hi", "--qos", "1", "--json"))
+    assert explained["event"] == {"topic": "x", "payload": "hi", "encoding": "utf-8", "qos": 1, "retain": False}
+    (towards_lock,) = (decision for decision in explained["decisions"] if decision["node"] == "locks")
+    assert [verdict["stage"] for verdict in towards_lock["verdicts"]] == ["admit", "edit", "match", "route", "emit"]
     assert towards_lock["outputs"][0]["qos"] == 1
-    assert set(told["receivers"]) == {"phone", "motion", "lock"}
+    assert set(explained["receivers"]) == {"phone", "motion", "lock"}
 
 
 def test_topics_that_wildcards_do_not_match(home: str) -> None:
@@ -118,26 +118,26 @@ def plant(tmp_path: Path) -> str:
 
 
 def test_what_is_assumed_is_said(plant: str) -> None:
-    asked = [plant, "--from", "sensor", "--topic"]
-    assert "assumed: every client is connected and subscribes to `#`; " in explain(*asked, "t")
-    assert "subscribes to `#` and `$x/#`; " in explain(*asked, "$x/t")
-    assert "there are only the subscriptions of --subscribed" in explain(*asked, "t", "--subscribed", "fan=t")
+    arguments = [plant, "--from", "sensor", "--topic"]
+    assert "assumed: every client is connected and subscribes to `#`; " in explain(*arguments, "t")
+    assert "subscribes to `#` and `$x/#`; " in explain(*arguments, "$x/t")
+    assert "there are only the subscriptions of --subscribed" in explain(*arguments, "t", "--subscribed", "fan=t")
 
 
 def test_subscriptions_may_have_conditions(plant: str) -> None:
-    asked = [plant, "--from", "sensor", "--topic", "t/1", "--payload", '{"v": 3}']
-    out = explain(*asked, "--subscribed", "fan=t/+ where v > 2", "--subscribed", "pump=$share/g/t/# where v > 3")
+    arguments = [plant, "--from", "sensor", "--topic", "t/1", "--payload", '{"v": 3}']
+    out = explain(*arguments, "--subscribed", "fan=t/+ where v > 2", "--subscribed", "pump=$share/g/t/# where v > 3")
     assert "fan gets `t/1" in out
     assert "subscription of `pump` to `$share/g/t/#`: `v > 3` is false" in out
 
 
 def test_the_content_type_and_any_bytes_can_be_said(plant: str, tmp_path: Path) -> None:
     (tmp_path / "payload").write_bytes(b'\xef\xbb\xbf{"v": 3}')
-    asked = [plant, "--from", "sensor", "--topic", "t/1", "--subscribed", "fan=t/+ where v > 2"]
-    assert "fan gets" in explain(*asked, "--payload-file", str(tmp_path / "payload"))
+    arguments = [plant, "--from", "sensor", "--topic", "t/1", "--subscribed", "fan=t/+ where v > 2"]
+    assert "fan gets" in explain(*arguments, "--payload-file", str(tmp_path / "payload"))
     (tmp_path / "payload").write_bytes(b"\xff")
-    assert "not JSON" in explain(*asked, "--payload-file", str(tmp_path / "payload"))
-    out = explain(*asked, "--payload", '{"v": 3}', "--content-type", "text/plain")
+    assert "not JSON" in explain(*arguments, "--payload-file", str(tmp_path / "payload"))
+    out = explain(*arguments, "--payload", '{"v": 3}', "--content-type", "text/plain")
     assert "its content type says text, and on this topic it is json" in out
 
 
@@ -182,28 +182,38 @@ def live() -> Iterator[tuple[Nodes, str]]:
 
 def test_a_live_node_says_why_as_things_are_now(live: tuple[Nodes, str]) -> None:
     nodes, admin = live
-    asked = ["--node", admin, "--from", "bell", "--topic", "DL_unlock", "--to", "lock"]
+    arguments = ["--node", admin, "--from", "bell", "--topic", "DL_unlock", "--to", "lock"]
     with Paho("lock").connects(nodes.ports["locks"]) as lock, Paho("bell").connects(nodes.ports["gateway"]) as bell:
         lock.subscribe("#", 1)
-        until(lambda: "unlock-after-grant" in explain(*asked), "the lock's interest is known at the gateway")
-        assert "locks: edit: suppress by unlock-after-grant: in state `q0`" in explain(*asked)
+        until(lambda: "unlock-after-grant" in explain(*arguments), "the lock's interest is known at the gateway")
+        assert "locks: edit: suppress by unlock-after-grant: in state `q0`" in explain(*arguments)
         bell.publish("AC_request", b"", 1)
         assert lock.receive().topic == "AC_request"
         bell.publish("AC_grant", b"", 1)
         assert lock.receive().topic == "AC_grant"
         for _ in range(2):  # asking changes nothing
-            assert "lock gets `DL_unlock`" in explain(*asked)
+            assert "lock gets `DL_unlock`" in explain(*arguments)
 
 
 def test_a_live_node_is_told_content_type_and_bytes(live: tuple[Nodes, str], tmp_path: Path) -> None:
     nodes, admin = live
     (tmp_path / "payload").write_bytes(b"\xff" + bytes(100_000))
-    asked = ["--node", admin, "--from", "bell", "--topic", "x", "--payload-file", str(tmp_path / "payload"), "--json"]
+    arguments = [
+        "--node",
+        admin,
+        "--from",
+        "bell",
+        "--topic",
+        "x",
+        "--payload-file",
+        str(tmp_path / "payload"),
+        "--json",
+    ]
     with Paho("motion").connects(nodes.ports["gateway"]) as motion:
         motion.subscribe("x", 1)
-        told = json.loads(explain(*asked, "--content-type", "application/json"))
-    assert told["event"]["encoding"] == "base64"
-    assert len(told["receivers"]["motion"]["gets"]) == 1
+        explained = json.loads(explain(*arguments, "--content-type", "application/json"))
+    assert explained["event"]["encoding"] == "base64"
+    assert len(explained["receivers"]["motion"]["gets"]) == 1
 
 
 def test_a_client_that_is_not_there_is_told_about(live: tuple[Nodes, str]) -> None:
@@ -266,14 +276,14 @@ def judged(tmp_path: Path) -> str:
 
 
 def rows(out: str) -> list[str]:
-    """What the stage judge says, and where."""
+    """Return the verdicts of the stage judge, and where."""
     at = ""
-    found = []
+    outputs = []
     for line in out.splitlines():
         at = line.split()[0] if line[:1].strip() else at
         if " judge " in line:
-            found.append(f"{at}: {' '.join(line.split('judge')[1].split())}")
-    return found
+            outputs.append(f"{at}: {' '.join(line.split('judge')[1].split())}")
+    return outputs
 
 
 def test_what_policies_say_at_each_node(judged: str) -> None:
@@ -288,18 +298,18 @@ def test_what_policies_say_at_each_node(judged: str) -> None:
 
 
 def test_a_policy_that_is_attached_goes_on_to_the_next_node(judged: str) -> None:
-    asked = (judged, "--topic", "t", "--payload", '{"x": 1}', "--to", "s", "--policy")
+    arguments = (judged, "--topic", "t", "--payload", '{"x": 1}', "--to", "s", "--policy")
     policy = RULE.format("If {Broker() == 'b'} Then {BlockMessage()}")
-    out = explain(*asked, policy, "--from", "p")
+    out = explain(*arguments, policy, "--from", "p")
     assert rows(out) == ["b: suppress attached policy#1.1 `Broker() == 'b'` holds: BlockMessage()"]
-    out = explain(*asked, policy, "--from", "q")
+    out = explain(*arguments, policy, "--from", "q")
     assert "s gets nothing\n  a: admit: suppress by policy: policy: `q` may not set policies on publications" in out
-    code, _, err = run(penstock("explain", *asked, "PolicyStatement {", "--from", "p"))
+    code, _, err = run(penstock("explain", *arguments, "PolicyStatement {", "--from", "p"))
     assert (code, "--policy: expected `On`" in err) == (2, True)
 
 
 def test_who_publishes_is_asked_about_though_not_connected(judged: str) -> None:
-    asked = (judged, "--topic", "inner/t", "--to", "s", "--payload", '{"x": 1}')
-    assert "s gets `inner/t" in explain(*asked, "--from", "p")
-    out = explain(*asked, "--from", "q")
+    arguments = (judged, "--topic", "inner/t", "--to", "s", "--payload", '{"x": 1}')
+    assert "s gets `inner/t" in explain(*arguments, "--from", "p")
+    out = explain(*arguments, "--from", "q")
     assert rows(out) == ["a: suppress members#1.1 `!AuthenticateSender(inner)` holds: BlockMessage()"]

@@ -60,12 +60,12 @@ def test_one_flow_that_is_closed(home: str) -> None:
 
 
 def test_json_of_the_whole(home: str) -> None:
-    told = json.loads(flows(home, "--json"))
-    assert (told["domain"], told["on"], told["routes"]) == ("smart-home", "#", False)
-    entities = {one["name"]: one for one in told["entities"]}
+    result = json.loads(flows(home, "--json"))
+    assert (result["domain"], result["on"], result["routes"]) == ("smart-home", "#", False)
+    entities = {entity["name"]: entity for entity in result["entities"]}
     assert entities["gateway"]["kind"] == "node"
     assert "phone" in entities["motion"]["reaches"]
-    assert {"from": "cloud", "to": "gateway", "type": "internet", "monitors": ["no-remote-unlock"]} in told["links"]
+    assert {"from": "cloud", "to": "gateway", "type": "internet", "monitors": ["no-remote-unlock"]} in result["links"]
 
 
 def test_json_of_one_flow(home: str) -> None:

@@ -68,7 +68,7 @@ def test_whatever_names_it_takes_check(names: list[str]) -> None:
         assert init([folder, "--yes", *words, "--operators", operator, "--admin", "none"]) == 0
         domain = load(Path(folder) / "domain.yaml")
     assert (domain.domain, [*domain.nodes]) == (name, [node, *rest])
-    assert {one: (*client.node, client.user) for one, client in domain.clients.items()} == {
+    assert {name: (*client.node, client.user) for name, client in domain.clients.items()} == {
         device: (rest[0] if rest else node, device),
         viewer: (node, viewer),
         operator: (node, operator),
@@ -78,7 +78,7 @@ def test_whatever_names_it_takes_check(names: list[str]) -> None:
 def test_a_folder_with_a_blank_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert init([str(tmp_path / "bad name"), "--yes"]) == 0
     commands = re.findall(r"^  penstock (?:check|test|run|status) (.*?) +#", capsys.readouterr().out, re.MULTILINE)
-    assert [shlex.split(one) for one in commands] == [[str(tmp_path / "bad name" / "domain.yaml")]] * 4
+    assert [shlex.split(command) for command in commands] == [[str(tmp_path / "bad name" / "domain.yaml")]] * 4
 
 
 @pytest.mark.parametrize("words", [["--hosts", "evil host"], ["--nodes", "a b"]], ids=["hosts", "nodes"])
@@ -91,9 +91,9 @@ def test_a_blank_is_not_between_names(words: list[str], tmp_path: Path, capsys: 
 def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
     port, admin = free_port(), free_port()
     words = ["--nodes", "hub", "--port", str(port), "--admin-port", str(admin), "--console", "no"]
-    code, told, _ = run(penstock("init", str(tmp_path), "--yes", *words))
+    code, printed, _ = run(penstock("init", str(tmp_path), "--yes", *words))
     assert code == 0
-    subscribe, publish = (line.split() for line in re.findall(r"^  penstock ((?:sub|pub) .*)$", told, re.MULTILINE))
+    subscribe, publish = (line.split() for line in re.findall(r"^  penstock ((?:sub|pub) .*)$", printed, re.MULTILINE))
     node = start(penstock("run", str(tmp_path / "domain.yaml")))
     try:
         assert node.stdout is not None
@@ -101,7 +101,7 @@ def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
         assert run(penstock(*publish, "-q", "1", "-r"))[0] == 0
         seen = run(penstock(*[word.strip("'") for word in subscribe], "-C", "1"))
         status = run(penstock("status", str(tmp_path / "domain.yaml")))
-        password = re.search(r"^  admin +(\w+)$", told, re.MULTILINE)
+        password = re.search(r"^  admin +(\w+)$", printed, re.MULTILINE)
         assert password is not None
         login = json.dumps({"user": "admin", "password": password[1]}).encode()
         entered = json.loads(AdminClient(f"127.0.0.1:{admin}").ask("POST", "/api/login", login))
@@ -115,11 +115,11 @@ def test_it_runs_at_once_and_its_commands_work(tmp_path: Path) -> None:
 
 def test_answers_are_asked_for(tmp_path: Path) -> None:
     answers = b"\ntwo words; no\nhub, edge\npress\n\nnone\n\n70000\n1999\nada\nno\nmaybe\nno\n"
-    code, told, asked = run(penstock("init", str(tmp_path / "works")), answers)
-    assert (code, "press" in told, "operator" in told) == (0, True, False)
-    assert "Name of the domain [works]" in asked
+    code, printed, prompts = run(penstock("init", str(tmp_path / "works")), answers)
+    assert (code, "press" in printed, "operator" in printed) == (0, True, False)
+    assert "Name of the domain [works]" in prompts
     for mistake in ("`two words; no` is not a name", "`70000` is not a port", "`maybe` is neither yes nor no"):
-        assert mistake in asked
+        assert mistake in prompts
     text = (tmp_path / "works" / "domain.yaml").read_text()
     assert "{between: [edge, hub], type: inside}" in text
     assert "listen: 127.0.0.1:2000" in text
@@ -128,15 +128,15 @@ def test_answers_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_without_an_answer_nothing_is_written(tmp_path: Path) -> None:
-    code, _, asked = run(penstock("init", str(tmp_path / "new")), b"\n\n")
-    assert (code, "nothing was written" in asked) == (1, True)
+    code, _, prompts = run(penstock("init", str(tmp_path / "new")), b"\n\n")
+    assert (code, "nothing was written" in prompts) == (1, True)
     assert not (tmp_path / "new").exists()
 
 
 def test_nothing_is_overwritten_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "acl").write_text("mine")
     assert init([str(tmp_path), "--yes"]) == 1
-    assert "acl` is there already" in capsys.readouterr().err
+    assert "acl` exists already" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["acl"]
     assert (tmp_path / "acl").read_text() == "mine"
     assert init([str(tmp_path), "--yes", "--force"]) == 0
@@ -164,8 +164,8 @@ def test_bad_options(arguments: list[str], why: str, tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--nodes", "main", "--devices", "main"], "`main` is the name of two"),
-        (["--devices", "none", "--viewers", "none", "--operators", "none"], "there are no clients"),
+        (["--nodes", "main", "--devices", "main"], "`main` is used twice"),
+        (["--devices", "none", "--viewers", "none", "--operators", "none"], "no clients: name at least"),
         (["--hosts", "localhost", "--nodes", "ca"], "`ca` cannot be a node"),
         (["--port", "8080", "--admin-port", "8080"], "port 8080 is asked for twice, by --port and --admin-port"),
         (["--port", "1", "--nodes", "a,b,c", "--admin-port", "2"], "port 3 is asked for twice"),
@@ -199,7 +199,7 @@ def test_certificates_are_good_for_the_hosts_and_no_others() -> None:
 
 
 def _accepts(authority: Authority, certificate: bytes, key: bytes, host: str) -> bool:
-    """Whether a client that trusts the authority takes the certificate for `host`: a handshake in memory."""
+    """Return whether a client that trusts the authority accepts the certificate for `host`: a handshake in memory."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate + key)
         file.flush()

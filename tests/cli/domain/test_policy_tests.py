@@ -275,9 +275,9 @@ def test_a_file_without_tests(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = test(TWO, "--json", capsys=capsys)
-    told = json.loads("\n".join(lines))
-    assert (code, told["passed"], told["failed"]) == (4, 1, 1)
-    good, bad = told["tests"]
+    result = json.loads("\n".join(lines))
+    assert (code, result["passed"], result["failed"]) == (4, 1, 1)
+    good, bad = result["tests"]
     assert good == {"title": "the phone", "passed": True, "failures": []}
     (failure,) = bad["failures"]
     assert (failure["where"], failure["step"], failure["about"]) == ("tests.yaml:4", 1, "phone")

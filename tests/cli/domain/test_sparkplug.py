@@ -18,9 +18,9 @@ NBIRTH, NDATA = "spBv1.0/G1/NBIRTH/E1", "spBv1.0/G1/NDATA/E1"
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    made = tmp_path / "plant.yaml"
-    made.write_text(TEXT, "utf-8")
-    return str(made)
+    file = tmp_path / "plant.yaml"
+    file.write_text(TEXT, "utf-8")
+    return str(file)
 
 
 def test_the_page_s_tests_pass(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,16 +63,16 @@ def test_what_cannot_be_published_is_a_mistake(
     assert what in capsys.readouterr().err
 
 
-def explained(file: str, *said: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["explain", file, "--from", "e1", "--topic", NBIRTH, "--to", "a1", *said]) == 0
+def explained(file: str, *arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["explain", file, "--from", "e1", "--topic", NBIRTH, "--to", "a1", *arguments]) == 0
     return capsys.readouterr().out
 
 
 def test_an_explanation_is_told_by_metrics(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = f'a1 gets `{NBIRTH} {{"speed": 1}}`'
-    assert told in explained(file, "--metrics", '{"speed": 1}', "--seq", "0", capsys=capsys)
+    expected = f'a1 gets `{NBIRTH} {{"speed": 1}}`'
+    assert expected in explained(file, "--metrics", '{"speed": 1}', "--seq", "0", capsys=capsys)
     (tmp_path / "payload").write_bytes(write_plain({"speed": 1}, 0))
-    assert told in explained(file, "--payload-file", str(tmp_path / "payload"), capsys=capsys)
+    assert expected in explained(file, "--payload-file", str(tmp_path / "payload"), capsys=capsys)
     account = json.loads(explained(file, "--metrics", '{"speed": 1}', "--json", capsys=capsys))
     assert account["receivers"]["a1"]["gets"][0]["metrics"] == {"speed": 1}
 
@@ -102,9 +102,20 @@ def test_births_that_were_seen_tell_what_aliases_stand_for(
     metrics = {"speed": 0, "recipe": {"value": 0, "type": "Int32", "alias": 7}}
     births.write_text(json.dumps({"topic": NBIRTH, "metrics": metrics}), "utf-8")
     (tmp_path / "payload").write_bytes(encode({"metrics": [{"alias": 7, "int_value": 5}], "seq": 1}))
-    asked = ["explain", file, "--from", "e1", "--topic", NDATA, "--to", "a1", "--payload-file", f"{tmp_path}/payload"]
-    assert main([*asked, "--births", str(births)]) == 0
+    arguments = [
+        "explain",
+        file,
+        "--from",
+        "e1",
+        "--topic",
+        NDATA,
+        "--to",
+        "a1",
+        "--payload-file",
+        f"{tmp_path}/payload",
+    ]
+    assert main([*arguments, "--births", str(births)]) == 0
     assert "without `recipe` (excepted by `secret`)" in capsys.readouterr().out
     births.write_text("{}", "utf-8")
-    assert main([*asked, "--births", str(births)]) == 1
+    assert main([*arguments, "--births", str(births)]) == 1
     assert "births.jsonl:1: " in capsys.readouterr().err

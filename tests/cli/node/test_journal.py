@@ -91,8 +91,8 @@ def test_stats(journal: Path) -> None:
     segment = Segment(journal, "n", "test", 100, NOON)
     segment.gap(100, NOON, 5)
     segment.seal()
-    (told,) = _lines("stats", str(journal))
-    assert {name: told[name] for name in ("node", "rows", "arrivals", "files", "topics", "events_per_second")} == {
+    (stats,) = _lines("stats", str(journal))
+    assert {name: stats[name] for name in ("node", "rows", "arrivals", "files", "topics", "events_per_second")} == {
         "node": "n",
         "rows": 3,
         "arrivals": 3,
@@ -100,15 +100,15 @@ def test_stats(journal: Path) -> None:
         "topics": 3,
         "events_per_second": 0.05,
     }
-    assert told["denials"] == [{"stage": "admit", "rule": "acl line 3", "count": 1}]
-    assert list(told["problems"].values()) == [1]
+    assert stats["denials"] == [{"stage": "admit", "rule": "acl line 3", "count": 1}]
+    assert list(stats["problems"].values()) == [1]
     assert "acl line 3" in _run("stats", str(journal))[1]
 
 
 def test_compact_says_what_it_did(journal: Path) -> None:
     before = _lines("show", str(journal))
-    (told,) = _lines("compact", str(journal))
-    assert (told["rows"], told["files"]) == (3, 2)
+    (compacted,) = _lines("compact", str(journal))
+    assert (compacted["rows"], compacted["files"]) == (3, 2)
     assert _lines("show", str(journal)) == before
     assert _run("compact", str(journal))[1] == "nothing to compact\n"
 
@@ -133,16 +133,16 @@ def test_tail_says_that_it_waits_for_a_node(journal: Path) -> None:
     command = penstock("journal", "tail", str(journal), "--node", "m")
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as tail:
         assert tail.stderr is not None
-        said = tail.stderr.readline()
+        line = tail.stderr.readline()
         tail.kill()
-    assert said == f"penstock: journal `{journal}` has no rows of node `m`; it has `n`: waiting for it\n"
+    assert line == f"penstock: journal `{journal}` has no rows of node `m`; it has `n`: waiting for it\n"
 
 
 def test_tail_does_not_wait_for_a_node_that_the_domain_has_not(journal: Path) -> None:
     domain = journal / "domain.yaml"
     domain.write_text("nodes: {n: {listen: 127.0.0.1:1883}}\njournal: {folder: .}\n")
     code, _, error = _run("tail", str(domain), "--node", "nope")
-    assert (code, error) == (2, f"penstock: domain `{domain}` has no node `nope`; there is `n`\n")
+    assert (code, error) == (2, f"penstock: domain `{domain}` has no node `nope`; it has `n`\n")
 
 
 MISTAKES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main as run_command
-from penstock.cli.node.overview import Seen, overview
+from penstock.cli.node.overview import Snapshot, overview
 from penstock.cli.node.status import main
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import finish, penstock, start
@@ -26,9 +26,9 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
         name: {"store": "memory", "acl": "acl", "admin": f"127.0.0.1:{free_port()}"} for name in ("hub", "line")
     }
     links = [{"between": ["line", "hub"]}]
-    made = Nodes(tmp_path, {"nodes": settings, "links": links, "journal": {"folder": "journal"}})
-    yield made
-    made.stop()
+    nodes = Nodes(tmp_path, {"nodes": settings, "links": links, "journal": {"folder": "journal"}})
+    yield nodes
+    nodes.stop()
 
 
 def _file(nodes: Nodes) -> str:
@@ -42,12 +42,12 @@ def test_all_is_well(nodes: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
         visitor.connects(nodes.ports["hub"])
         visitor.publish("closed/a", b"", 1)
         assert main([_file(nodes), "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        answer = json.loads(capsys.readouterr().out)
         assert main([_file(nodes)]) == 0
-    hub, line = found["nodes"]
+    hub, line = answer["nodes"]
     assert (hub["node"], hub["state"], hub["clients"], hub["connected"], hub["denied"]) == ("hub", "up", 1, 1, 1)
     assert (line["node"], line["state"], line["clients"], line["denied"]) == ("line", "up", 0, 0)
-    assert [(one["node"], one["neighbour"], one["is_up"]) for one in found["links"]] == [("hub", "line", True)]
+    assert [(link["node"], link["neighbour"], link["is_up"]) for link in answer["links"]] == [("hub", "line", True)]
     assert "rows" in hub["journal"]
     shown = capsys.readouterr().out
     assert [line.split()[:2] for line in shown.splitlines()[1:3]] == [["hub", "up"], ["line", "up"]]
@@ -57,11 +57,11 @@ def test_all_is_well(nodes: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_wrong_is_said_and_the_exit_code_says_so(nodes: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
     nodes.start("hub")
     assert main([_file(nodes)]) == 1
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("trouble: ")]
-    assert len(told) == 2
-    assert "node `line`: " in told[0]
-    assert "refused" in told[0]
-    assert told[1] == "trouble: link `hub - line` is down"
+    problems = [line for line in capsys.readouterr().out.splitlines() if line.startswith("trouble: ")]
+    assert len(problems) == 2
+    assert "node `line`: " in problems[0]
+    assert "refused" in problems[0]
+    assert problems[1] == "trouble: link `hub - line` is down"
     # A watchdog would not make it better by starting the hub again.
     assert main([_file(nodes), "--alive"]) == 1
     assert main([_file(nodes), "--alive", "--node", "hub"]) == 0
@@ -73,9 +73,9 @@ def test_another_node_at_the_address_of_one_is_not_it(nodes: Nodes, capsys: pyte
     text = Path(_file(nodes)).read_text().replace("hub", "centre")
     (nodes.folder / "other.yaml").write_text(text)
     assert main([str(nodes.folder / "other.yaml"), "--node", "centre", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert [(one["node"], one["state"]) for one in found["nodes"]] == [("centre", "no answer")]
-    assert "where it should be, is that of hub" in found["trouble"][0]
+    shown = json.loads(capsys.readouterr().out)
+    assert [(node["node"], node["state"]) for node in shown["nodes"]] == [("centre", "no answer")]
+    assert "where it should be, is that of hub" in shown["trouble"][0]
 
 
 def test_a_token_is_needed(nodes: Nodes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +137,6 @@ def test_a_domain_that_does_not_check(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_nodes_with_other_policies_are_trouble() -> None:
-    seen = Seen(revisions={"a": "1" * 64, "b": "2" * 64})
-    (told,) = overview(seen, Seen()).trouble
-    assert told.startswith("not all have the same policies in force: `a` 111111111111, `b` 222222222222")
+    seen = Snapshot(revisions={"a": "1" * 64, "b": "2" * 64})
+    (problem,) = overview(seen, Snapshot()).trouble
+    assert problem.startswith("nodes have different policies in force: `a` 111111111111, `b` 222222222222")

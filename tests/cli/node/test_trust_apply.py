@@ -59,9 +59,9 @@ def applied(nodes: Nodes, source: Path, name: str = "op", node: str = "b2") -> t
 
 
 def ratings(file: Path, good: float, bad: float, **more: Any) -> Path:
-    said = {"node": "b2", "neighbour": "b1", "good": good, "bad": bad, "at": time.time(), **more}
+    row = {"node": "b2", "neighbour": "b1", "good": good, "bad": bad, "at": time.time(), **more}
     unseen = {"node": "b1", "neighbour": "b2", "good": 6, "bad": 0, "at": None}
-    file.write_text(json.dumps({"ratings": [said, unseen]}))
+    file.write_text(json.dumps({"ratings": [row, unseen]}))
     return file
 
 
@@ -167,9 +167,9 @@ def test_a_folder_that_has_no_ratings(
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_bytes(content)
     assert main(["trust", "apply", str(tmp_path), "--node", "b2"]) == 1
-    said = capsys.readouterr().err
-    assert words in said
-    assert "arrow" not in said.lower()
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert "arrow" not in printed.lower()
 
 
 @pytest.mark.parametrize("arguments", [["tables"], [], ["--node", "b2"]])

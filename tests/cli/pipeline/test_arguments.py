@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.cli.table import fit
+from penstock.cli.table import shorten
 from tests.support.memory.journals import rows, write_segments
 from tests.support.scenes.smart_home import leaky, recorded_home
 
@@ -77,16 +77,16 @@ def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str) ->
     ids=["what fits is whole", "of what does not, the ends are shown"],
 )
 def test_cells_of_tables(cell: str, shown: str) -> None:
-    assert fit(cell) == shown
+    assert shorten(cell) == shown
 
 
 def test_a_replay_of_few_events_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     list(recorded_home(tmp_path / "journal"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     replay = ("pipeline", "replay", "--from", str(tmp_path / "journal"), "--domain", str(leaky(tmp_path)))
-    with redirect_stdout(io.StringIO()) as told:
+    with redirect_stdout(io.StringIO()) as printed:
         assert main([*replay, "--last", "5"]) == 1, "an assertion of the draft fails"
-    assert "`never: motion to phone by routes` fails: 1 events show it" in told.getvalue()
+    assert "`never: motion to phone by routes` fails: 1 events show it" in printed.getvalue()
     with redirect_stderr(io.StringIO()) as wrong:
         assert main([*replay, "--last", "5", "--master", "local[1]"]) == 1
     assert "there is no Java in it" in wrong.getvalue()

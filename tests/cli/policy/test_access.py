@@ -31,14 +31,14 @@ access:
 NBIRTH, NDATA = "spBv1.0/G1/NBIRTH/E1", "spBv1.0/G1/NDATA/E1"
 METRICS: dict[str, Any] = {"bdSeq": 0, "mt_a": 1, "mt_c": {"value": 9, "type": "Int32", "alias": 7}, "x/1": True}
 SAID = {"always": ["bdSeq", "mt_c"], "sometimes": ["mt_a"], "never": ["x/1"]}
-"""What a1 may read of NDATA."""
+"""The metrics of NDATA that a1 may read."""
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    made = tmp_path / "plant.yaml"
-    made.write_text(DOMAIN, "utf-8")
-    return str(made)
+    file = tmp_path / "plant.yaml"
+    file.write_text(DOMAIN, "utf-8")
+    return str(file)
 
 
 def ask(*arguments: str, capsys: pytest.CaptureFixture[str]) -> Any:
@@ -48,11 +48,11 @@ def ask(*arguments: str, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def told(file: str, *births: str, capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
-    """What a1 may read of NDATA, by births from somewhere."""
+    """Return the metrics of NDATA that a1 may read, by births from somewhere."""
     answer = ask("grants", "--domain", file, "--subject", "a1", *births, capsys=capsys)
-    (right,) = (one for one in answer["rights"] if one["topic"] == NDATA)
+    (right,) = (right_ for right_ in answer["rights"] if right_["topic"] == NDATA)
     assert (right["may"], right["how"], right["policies"]) == ("read", "always", ["data", "hide"])
-    return {how: [name for name, one in right["metrics"].items() if one["how"] == how] for how in SAID}
+    return {how: [name for name, access in right["metrics"].items() if access["how"] == how] for how in SAID}
 
 
 def test_births_of_a_sample(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_births_of_a_live_node_and_its_journal(tmp_path: Path, capsys: pytest.Ca
 
 def test_without_births_the_policies_are_shown(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     answer = ask("grants", "--domain", file, "--subject", "a1", capsys=capsys)
-    assert [one["id"] for one in answer["policies"]] == ["births", "data", "hide"]
+    assert [policy["id"] for policy in answer["policies"]] == ["births", "data", "hide"]
     assert main(["access", "grants", "--domain", file, "--subject", "a1"]) == 0
     assert "a1 is `client:a1`, `group:analytics` in policies" in capsys.readouterr().out
     assert main(["access", "grants", "--domain", file, "--subject", "nobody"]) == 0
@@ -108,7 +108,7 @@ def test_who_is_not_the_edge_node_writes_nothing_of_it(
     lines.write_text(json.dumps({"topic": NBIRTH, "metrics": METRICS}))
     for subject, expected in (("scada", ["NCMD"]), ("G1/E1", ["NBIRTH", "NCMD", "NDATA", "NDEATH"])):
         answer = ask("grants", "--domain", file, "--subject", subject, "--births", str(lines), capsys=capsys)
-        assert [one["topic"].split("/")[2] for one in answer["rights"] if one["may"] == "write"] == expected
+        assert [right["topic"].split("/")[2] for right in answer["rights"] if right["may"] == "write"] == expected
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_why(
     reason: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked = (
+    arguments = (
         "why",
         "--domain",
         file,
@@ -150,14 +150,14 @@ def test_why(
         "read",
         *more,
     )
-    (said,) = ask(*asked, capsys=capsys)["access"]
-    assert said["answer"] == answer
-    assert reason in said["reason"]
+    (access,) = ask(*arguments, capsys=capsys)["access"]
+    assert access["answer"] == answer
+    assert reason in access["reason"]
 
 
 def test_why_each_policy_says_what_it_says(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["why", "--domain", file, "--subject", "a1", "--topic", NDATA, "--metric", "mt_a", "--value", "3"]
-    assert main(["access", *asked]) == 0
+    arguments = ["why", "--domain", file, "--subject", "a1", "--topic", NDATA, "--metric", "mt_a", "--value", "3"]
+    assert main(["access", *arguments]) == 0
     out = capsys.readouterr().out
     assert f"a1 may not read `mt_a` of `{NDATA}`: excepted by `hide`" in out
     assert "takes it out  `mt_c.value > 5` fails: there is no `mt_c`" in out
@@ -166,7 +166,9 @@ def test_why_each_policy_says_what_it_says(file: str, capsys: pytest.CaptureFixt
 
 def test_conflicts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     answer = ask("conflicts", "--domain", file, capsys=capsys)
-    assert [(one["kind"], one["policy"], one["other"]) for one in answer["findings"]] == [("conflict", "hide", "data")]
+    assert [(finding["kind"], finding["policy"], finding["other"]) for finding in answer["findings"]] == [
+        ("conflict", "hide", "data")
+    ]
     assert main(["access", "conflicts", "--domain", file]) == 0
     out = capsys.readouterr().out
     assert "takes `mt_a` out of what `data` grants, when `mt_c.value > 5`" in out
@@ -197,10 +199,10 @@ def test_bad_arguments(
 
 
 def test_a_domain_that_does_not_check_or_has_no_policies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = tmp_path / "domain.yaml"
-    made.write_text("nodes: {n: {listen: nowhere}}")
-    assert main(["access", "conflicts", "--domain", str(made)]) == 3
-    made.write_text('nodes: {n: {listen: "127.0.0.1:1"}}')
+    file = tmp_path / "domain.yaml"
+    file.write_text("nodes: {n: {listen: nowhere}}")
+    assert main(["access", "conflicts", "--domain", str(file)]) == 3
+    file.write_text('nodes: {n: {listen: "127.0.0.1:1"}}')
     with pytest.raises(SystemExit, match="2"):
-        main(["access", "conflicts", "--domain", str(made)])
+        main(["access", "conflicts", "--domain", str(file)])
     assert "has no `access`" in capsys.readouterr().err

@@ -14,20 +14,20 @@ PARIS = yaml.safe_load((Path(__file__).parents[2] / "cases" / "contracts" / "par
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    made = tmp_path / "paris.yaml"
+    file = tmp_path / "paris.yaml"
     domain = {
         "nodes": {"a": {"listen": "127.0.0.1:0", "store": "memory"}},
         "quality": {"indicators": PARIS["indicators"]},
         "contracts": {name: PARIS[name] for name in ("producers", "consumers", "situations")},
     }
-    made.write_text(yaml.safe_dump(domain, sort_keys=False), "utf-8")
-    return str(made)
+    file.write_text(yaml.safe_dump(domain, sort_keys=False), "utf-8")
+    return str(file)
 
 
 def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
     assert main(["contracts", "match", *arguments, "--json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
+    result: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return result
 
 
 RANK = ["unrelated", "fails", "depends", "fits"]
@@ -36,10 +36,10 @@ RANK = ["unrelated", "fails", "depends", "fits"]
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["title"]) for case in PARIS["fits"]])
 def test_every_pair_of_table_1(case: dict[str, Any], file: str, capsys: pytest.CaptureFixture[str]) -> None:
     about = (file, "--producer", case["producer"], "--consumer", case["consumer"])
-    found = [row for row in rows(capsys, *about) if row["want"] == case["want"]]
-    assert max((row["comes_to"] for row in found), key=RANK.index) == case["comes_to"]
+    matching = [row for row in rows(capsys, *about) if row["want"] == case["want"]]
+    assert max((row["comes_to"] for row in matching), key=RANK.index) == case["comes_to"]
     if "because" in case:
-        assert any(case["because"] in why for row in found for why in row["why"])
+        assert any(case["because"] in why for row in matching for why in row["why"])
     for situation, comes_to in case["open"].items():
         while_open = [row for row in rows(capsys, *about, "--situation", situation) if row["want"] == case["want"]]
         assert max((row["comes_to"] for row in while_open), key=RANK.index) == comes_to, situation
@@ -48,7 +48,7 @@ def test_every_pair_of_table_1(case: dict[str, Any], file: str, capsys: pytest.C
 def test_all_pairs_are_shown_as_a_table(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["contracts", "match", file]) == 0
     lines = capsys.readouterr().out.splitlines()
-    wants = sum(len(one["wants"]) for one in PARIS["consumers"].values())
+    wants = sum(len(consumer["wants"]) for consumer in PARIS["consumers"].values())
     assert len(lines) >= 1 + len(PARIS["producers"]) * wants
     assert any(
         "rule-2" in line and "during life-hazard" in line and "emergency (city-emergency)" in line for line in lines
@@ -72,7 +72,7 @@ def test_what_is_not_there_is_said(file: str, tmp_path: Path, capsys: pytest.Cap
 def test_what_a_node_may_release_is_not_said_never_to_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("policy: p\nrules: [{permit: {subject.purpose: health}}]\n")
-    made = tmp_path / "domain.yaml"
+    file = tmp_path / "domain.yaml"
     domain = {
         "nodes": {"a": {"listen": "127.0.0.1:0", "store": "memory"}},
         "clients": {"phone": {"node": "a"}, "doc": {"node": "a"}},
@@ -92,9 +92,9 @@ def test_what_a_node_may_release_is_not_said_never_to_fit(tmp_path: Path, capsys
             },
         },
     }
-    made.write_text(yaml.safe_dump(domain, sort_keys=False), "utf-8")
-    found = {(row["producer"], row["want"]): row for row in rows(capsys, str(made))}
-    assert {about: row["comes_to"] for about, row in found.items()} == {
+    file.write_text(yaml.safe_dump(domain, sort_keys=False), "utf-8")
+    by_want = {(row["producer"], row["want"]): row for row in rows(capsys, str(file))}
+    assert {about: row["comes_to"] for about, row in by_want.items()} == {
         ("user", "all"): "depends",
         ("user", "some"): "depends",
         ("open", "all"): "depends",
@@ -104,13 +104,13 @@ def test_what_a_node_may_release_is_not_said_never_to_fit(tmp_path: Path, capsys
         ("privacy:place", "all"): "depends",
         ("privacy:place", "some"): "unrelated",
     }
-    assert any("`user`" in why for why in found["user", "all"]["why"])
-    assert any("`place` is asked too" in why for why in found["open", "all"]["why"])
-    assert len(rows(capsys, str(made), "--producer", "privacy:place")) == 2
-    assert main(["check", str(made)]) == 0
-    said = capsys.readouterr()
-    assert "contracts.producers.group: nobody" in said.out + said.err
-    assert "contracts.producers.user: nobody" not in said.out + said.err
+    assert any("`user`" in why for why in by_want["user", "all"]["why"])
+    assert any("`place` is asked too" in why for why in by_want["open", "all"]["why"])
+    assert len(rows(capsys, str(file), "--producer", "privacy:place")) == 2
+    assert main(["check", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert "contracts.producers.group: nobody" in printed.out + printed.err
+    assert "contracts.producers.user: nobody" not in printed.out + printed.err
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_check_warns_of_obligations_that_nodes_cannot_do(
     obligation: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "policy.yaml").write_text(f"policy: p\nrules: [{{permit: {{}}, obligations: [{obligation}]}}]\n")
-    made = tmp_path / "domain.yaml"
-    made.write_text(
+    file = tmp_path / "domain.yaml"
+    file.write_text(
         "nodes: {a: {listen: 127.0.0.1:0, store: memory}}\nprivacy: [{name: p, topics: '#', policies: policy.yaml}]\n"
     )
-    assert main(["check", "--strict", str(made)]) == (3 if wrong else 0)
-    said = capsys.readouterr()
-    assert wrong in said.out + said.err
+    assert main(["check", "--strict", str(file)]) == (3 if wrong else 0)
+    printed = capsys.readouterr()
+    assert wrong in printed.out + printed.err
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,14 @@ def test_check_warns_of_obligations_that_nodes_cannot_do(
 def test_check_warns_of_attributes_of_a_type_that_nodes_do_not_give(
     type: str, rule: str, is_good: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = f"attributes: {{subject.born: {{type: {type}}}}}"
-    (tmp_path / "policy.yaml").write_text(f"policy: p\n{known}\nrules: [{rule}]\n")
-    made = tmp_path / "domain.yaml"
-    made.write_text(
+    attributes = f"attributes: {{subject.born: {{type: {type}}}}}"
+    (tmp_path / "policy.yaml").write_text(f"policy: p\n{attributes}\nrules: [{rule}]\n")
+    file = tmp_path / "domain.yaml"
+    file.write_text(
         "nodes: {a: {listen: 127.0.0.1:0, store: memory}}\nprivacy: [{name: p, topics: '#', policies: policy.yaml}]\n"
     )
-    assert main(["check", "--strict", str(made)]) == (0 if is_good else 3)
-    said = capsys.readouterr()
-    assert (f"attribute `born` is asked for as {type}, which nodes do not give" in said.out + said.err) is not is_good
+    assert main(["check", "--strict", str(file)]) == (0 if is_good else 3)
+    printed = capsys.readouterr()
+    assert (
+        f"attribute `born` is asked for as {type}, which nodes do not give" in printed.out + printed.err
+    ) is not is_good

@@ -40,11 +40,11 @@ def test_each_policy_of_the_paper_in_each_form(title: str, tmp_path: Path, capsy
     assert capsys.readouterr().out == case["canonical"]
     for form in (*FORMS, "compact"):
         assert main([file, "--to", form, "--on", on]) == 0
-        said = capsys.readouterr().out
+        printed = capsys.readouterr().out
         again = "text" if form == "compact" else form
-        assert read_form(said.encode(), again) == parse_statement(case["text"])
+        assert read_form(printed.encode(), again) == parse_statement(case["text"])
         # ... and by the name of the file, back to where it began
-        assert main([written(tmp_path, said, f"policy.{again}"), "--to", "text"]) == 0
+        assert main([written(tmp_path, printed, f"policy.{again}"), "--to", "text"]) == 0
         assert capsys.readouterr().out == case["canonical"]
 
 
@@ -70,17 +70,17 @@ WRONG = {
 def test_mistakes(
     title: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments, text, code, said = WRONG[title]
+    arguments, text, code, message = WRONG[title]
     monkeypatch.chdir(tmp_path)
     for name in ("p.txt", "p.yaml", "p.xml"):
         written(tmp_path, text, name)
     try:
-        found = main(arguments)
+        actual = main(arguments)
     except SystemExit as end:
-        found = int(end.code or 0)
+        actual = int(end.code or 0)
     shown = capsys.readouterr()
-    assert (found, shown.out) == (code, "")
-    assert said in shown.err
+    assert (actual, shown.out) == (code, "")
+    assert message in shown.err
 
 
 def test_what_is_not_text_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,10 +99,10 @@ def test_every_element_is_listed_with_what_it_takes_and_is_for(capsys: pytest.Ca
     assert main(["--elements"]) == 0
     _, *lines = capsys.readouterr().out.splitlines()
     assert [line.split("(")[0] for line in lines] == list(elements())
-    assert all(one.about for one in elements().values())
+    assert all(element.about for element in elements().values())
     remove = next(line for line in lines if line.startswith("RemoveAttributes"))
     assert remove.split("  ")[0] == "RemoveAttributes(name, ...)"
-    assert remove.endswith("Take these attributes out.")
+    assert remove.endswith("Remove these attributes.")
     assert any(line.startswith("Publish(text[, topic])") for line in lines)
 
 
@@ -113,8 +113,8 @@ def test_every_element_is_listed_with_what_it_takes_and_is_for(capsys: pytest.Ca
 def test_a_policy_from_a_file(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([written(tmp_path, TRIM), "--to", form]) == 0
     file = written(tmp_path, capsys.readouterr().out, f"trim.{form}")
-    given = parse(SubOptions, ["-t", "t", "--policy", f"@{file}"])
-    assert (given.policy, given.version) == (TRIM, 5)
+    parsed = parse(SubOptions, ["-t", "t", "--policy", f"@{file}"])
+    assert (parsed.policy, parsed.version) == (TRIM, 5)
     publishing = parse(PubOptions, ["-t", "t", "-m", "x", "--policy", f"@{file}"])
     assert publishing.packet_properties is not None
     assert getattr(publishing.packet_properties, "UserProperty") == [("penstock-policy", TRIM)]  # noqa: B009
@@ -138,5 +138,5 @@ def test_with_a_node() -> None:
         reading = penstock("sub", *to, "-t", "t", "-C", "1", "-W", "10")
         assert run(reading) == (0, '{"a":2,"b":3}\n', "")
         assert run([*reading, "--where", "a > 1", "--policy", TRIM]) == (0, '{"a":2}\n', "")
-        code, _, said = run([*reading, "--policy", TRIM.replace("TrimAttributes", "ToXML")])
-        assert (code, "may not use `ToXML`" in said) == (0x87, True)
+        code, _, error = run([*reading, "--policy", TRIM.replace("TrimAttributes", "ToXML")])
+        assert (code, "may not use `ToXML`" in error) == (0x87, True)

@@ -144,11 +144,11 @@ def test_inspect_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_inspect_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert said("inspect", "pump.token", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    claims = json.loads(capsys.readouterr().out)
     token = parse_token(Path("pump.token").read_bytes())
-    assert found["publish"] == ["home/groundfloor/kitchen"]
-    assert found["signatures"] == [{"node": "b1", "key": key_id("b1")}]
-    assert (found["digest"], found["claims_digest"]) == (token.digest, token.claims.digest)
+    assert claims["publish"] == ["home/groundfloor/kitchen"]
+    assert claims["signatures"] == [{"node": "b1", "key": key_id("b1")}]
+    assert (claims["digest"], claims["claims_digest"]) == (token.digest, token.claims.digest)
 
 
 def test_inspect_does_not_pass_orders_on_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,9 +179,9 @@ def test_each_signature_has_its_reason(capsys: pytest.CaptureFixture[str]) -> No
     assert said("key", f"--retire={key_id('b2')}", "--keys", "keys.json") == 0
     capsys.readouterr()
     assert said(*VERIFY, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["accepted"] is True
-    assert [(one["node"], one["reason"]) for one in found["signatures"]] == [
+    result = json.loads(capsys.readouterr().out)
+    assert result["accepted"] is True
+    assert [(signature["node"], signature["reason"]) for signature in result["signatures"]] == [
         ("b1", None),
         ("b2", "key not in use"),
         ("b3", "unknown key"),

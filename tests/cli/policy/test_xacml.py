@@ -133,7 +133,7 @@ def test_print_is_the_same_policy_as_xml(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def _request(**attributes: str) -> str:
-    given = "".join(
+    elements = "".join(
         f'<Attribute AttributeId="{name}" IncludeInResult="false"><AttributeValue '
         f'DataType="http://www.w3.org/2001/XMLSchema#string">{value}</AttributeValue></Attribute>'
         for name, value in attributes.items()
@@ -141,7 +141,7 @@ def _request(**attributes: str) -> str:
     category = "urn:oasis:names:tc:xacml:1.0:subject-category:access-subject"
     return (
         f'<Request xmlns="{CORE}" ReturnPolicyIdList="false" CombinedDecision="false">'
-        f'<Attributes Category="{category}">{given}</Attributes></Request>'
+        f'<Attributes Category="{category}">{elements}</Attributes></Request>'
     )
 
 
@@ -162,7 +162,7 @@ def _policy(effect: str, name: str = "p", inside: str = "") -> str:
 
 def _set(*references: str) -> str:
     algorithm = "urn:oasis:names:tc:xacml:3.0:policy-combining-algorithm:deny-overrides"
-    inside = "".join(f"<PolicyIdReference>{one}</PolicyIdReference>" for one in references)
+    inside = "".join(f"<PolicyIdReference>{reference}</PolicyIdReference>" for reference in references)
     return (
         f'<PolicySet xmlns="{CORE}" PolicySetId="s" Version="1.0" PolicyCombiningAlgId="{algorithm}"><Target/>'
         f"{inside}</PolicySet>"

@@ -1,4 +1,4 @@
-"""What `penstock check` says of access policies: files that are wrong, and policies that may not be what was meant."""
+"""`penstock check` on access policies: wrong files, and policies that are probably not what was meant."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ TOPICS = "spBv1.0/G1/NDATA/E1"
 def warned(folder: Path, text: str, access: str) -> list[str]:
     file = folder / "domain.yaml"
     file.write_text(f"{text}access:\n{access}", "utf-8")
-    return [str(one).removeprefix(f"{file}:") for one in check(read(file, {})).warnings]
+    return [str(warning).removeprefix(f"{file}:") for warning in check(read(file, {})).warnings]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def warned(folder: Path, text: str, access: str) -> list[str]:
         (
             LISTED,
             '{subject: "user:bob", topics: T, may: read}',
-            "who says to be user `bob` is refused: node `plant` has no",
+            "a client that claims to be user `bob` is refused: node `plant` has no",
         ),
         (LISTED, "{subject: G1/E2, topics: T, may: read}", "no client is edge node `G1/E2`, did you mean `G1/E1`?"),
         (LISTED, '{subject: "group:x", topics: T, may: read}', "no client is in group `x`, there is `analytics`"),
@@ -55,9 +55,9 @@ def warned(folder: Path, text: str, access: str) -> list[str]:
     ],
 )
 def test_warnings(tmp_path: Path, domain: str, policy: str, what: str) -> None:
-    found = warned(tmp_path, domain, f"  - {policy.replace('topics: T', f'topics: {TOPICS}')}\n")
-    assert len(found) == bool(what)
-    assert not what or (what in found[0] and "access[0]: " in found[0])
+    warnings = warned(tmp_path, domain, f"  - {policy.replace('topics: T', f'topics: {TOPICS}')}\n")
+    assert len(warnings) == bool(what)
+    assert not what or (what in warnings[0] and "access[0]: " in warnings[0])
 
 
 def test_of_many_alike_in_a_file_one_is_told_and_their_number(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from penstock.domain import load
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError
 from scripts.settings_table import CAPSULES_PAGE, with_tables
 from tests.support.scenes.air_capsules import City
@@ -28,7 +28,7 @@ def test_mistakes(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Monk
 def test_capsules_are_written_as_they_are_read(tmp_path: Path) -> None:
     city = City(tmp_path)
     domain = load(city.domain)
-    (tmp_path / "again.yaml").write_text(written(domain, tmp_path))
+    (tmp_path / "again.yaml").write_text(domain_text(domain, tmp_path))
     assert load(tmp_path / "again.yaml").capsules == domain.capsules
 
 

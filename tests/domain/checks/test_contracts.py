@@ -19,11 +19,11 @@ def test_check_says_it(
     monkeypatch.chdir(tmp_path)
     FILE.write_text(case["text"], "utf-8")
     code = main(["check", str(FILE)])
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     if "error" in case:
         assert code == 3
-        assert said.startswith(case["error"])
+        assert printed.startswith(case["error"])
     else:
         assert code == 0
         for warning in case["warnings"]:
-            assert warning in said
+            assert warning in printed

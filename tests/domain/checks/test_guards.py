@@ -10,7 +10,7 @@ import yaml
 from penstock.cli.main import main
 from penstock.domain import Domain, diff, load
 from penstock.domain.yaml.format import formatted
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError
 from tests.support.memory.rehearsed import domain
 
@@ -68,7 +68,7 @@ def test_the_canonical_form_is_that_of_the_conditions_too() -> None:
 
 def test_it_is_written_down_and_read_again() -> None:
     once = load(file(GOOD), {})
-    Path("again.yaml").write_text(written(once, Path.cwd()), "utf-8")
+    Path("again.yaml").write_text(domain_text(once, Path.cwd()), "utf-8")
     again = load(Path("again.yaml"), {})
     assert again == once
     assert not diff(once, again)

@@ -1,4 +1,4 @@
-"""What `penstock check` says of policy statements."""
+"""`penstock check` on policy statements."""
 
 from pathlib import Path
 from textwrap import indent
@@ -28,12 +28,15 @@ def lines(case: dict[str, Any], folder: Path) -> list[str]:
         (folder / name).write_text(text)
     (folder / "domain.yaml").write_text(f"{HEAD}statements:\n{indent(case['text'], '  ')}", "utf-8")
     try:
-        found = check(read(Path("domain.yaml"), {})).warnings
+        problems = check(read(Path("domain.yaml"), {})).warnings
     except DomainError as error:
-        found = error.problems
+        problems = error.problems
     before = HEAD.count("\n")
-    said = [f"{one.line - before}:{str(one).removeprefix(f'{one.file}:{one.line}:')}" for one in found]
-    return [line for one in said for line in one.split("\n")]
+    texts = [
+        f"{problem.line - before}:{str(problem).removeprefix(f'{problem.file}:{problem.line}:')}"
+        for problem in problems
+    ]
+    return [line for text in texts for line in text.split("\n")]
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["title"]) for case in CASES])
@@ -59,7 +62,7 @@ statements:
   policies: {{keep: "PolicyStatement {{ On(Forward, {}) {{ {} If {{}} Then {{Persist()}} {} }} }}"}}
   apply: [{{policy: keep, to: {}}}]
 """
-BLOCKED = "what it is for is blocked"
+BLOCKED = "its messages are blocked"
 
 
 @pytest.mark.parametrize(
@@ -84,5 +87,7 @@ def test_what_cannot_be_persisted_is_told(
     overlay: str, message: str, where: str, otherwise: str, to: str, comes: str, tmp_path: Path
 ) -> None:
     (tmp_path / "domain.yaml").write_text(PERSISTING.format(overlay, message, where, otherwise, to))
-    said = f"policy `keep`, rule 1: `Persist` fails at node `ram`, whose store is in memory, and {comes}"
-    assert [one.what for one in check(read(tmp_path / "domain.yaml", {})).warnings] == ([said] if comes else [])
+    expected = f"policy `keep`, rule 1: `Persist` fails at node `ram`, whose store is in memory, and {comes}"
+    assert [warning.what for warning in check(read(tmp_path / "domain.yaml", {})).warnings] == (
+        [expected] if comes else []
+    )

@@ -1,4 +1,4 @@
-"""What `penstock check` says of tokens that is no mistake."""
+"""Warnings of `penstock check` about tokens."""
 
 from typing import Any
 
@@ -41,5 +41,5 @@ def test_whose_token_a_user_gets(user: str, holder: str | None) -> None:
         "lamp": {"user": "lamp"},
     }
     listed = {name: {"node": "main", **client} for name, client in clients.items()}
-    made = ensemble(domain(clients=listed, brokering={"types": ["default"], "default": "default"}))
-    assert made.holder(user) == holder
+    compiled = ensemble(domain(clients=listed, brokering={"types": ["default"], "default": "default"}))
+    assert compiled.holder(user) == holder

@@ -9,9 +9,9 @@ import yaml
 
 from penstock.cli.main import main
 from penstock.domain import Domain, check, diff, ensemble, read
-from penstock.domain.diff import Kind
+from penstock.domain.diff import ChangeKind
 from penstock.domain.schema.trust import GroupSecret, SecretError, TrustGroup
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.journal.revision import Revision
 from tests.support.scenes.domains import as_written, loaded, nodes, write_domain
 
@@ -36,8 +36,8 @@ def test_an_engine_knows_members_and_expiry_and_no_secret(tmp_path: Path) -> Non
 
 
 def test_nodes_and_clients_may_be_one(tmp_path: Path) -> None:
-    one = loaded(tmp_path, **plain(tmp_path, nodes="a", clients="ann")).trust_groups["inner"]
-    assert (one.nodes, one.clients) == (("a",), ("ann",))
+    group = loaded(tmp_path, **plain(tmp_path, nodes="a", clients="ann")).trust_groups["inner"]
+    assert (group.nodes, group.clients) == (("a",), ("ann",))
 
 
 @pytest.mark.parametrize("text", [SECRET, f"  {SECRET}\n", f"{SECRET}\r\n"])
@@ -88,20 +88,20 @@ def test_changes_are_seen(tmp_path: Path) -> None:
     after = loaded(tmp_path, **plain(tmp_path, expiry=10, nodes=["a", "b"]))
     assert list(map(str, diff(before, after).changes)) == ["trust group `inner` changed: `nodes`, `expiry`"]
     without = loaded(tmp_path, nodes=nodes("a", "b"), clients={"ann": {"node": "a"}})
-    assert [change.effect for change in diff(before, without).of(Kind.TRUST_GROUP)] == ["removed"]
+    assert [change.effect for change in diff(before, without).of(ChangeKind.TRUST_GROUP)] == ["removed"]
     assert not diff(before, after).needs_restart
 
 
 def test_no_secret_gets_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write_domain(tmp_path, plain(tmp_path))
     domain = as_written(tmp_path, **plain(tmp_path))
-    kept = b"".join(data for _, data in Revision.of(domain, tmp_path).files).decode()
+    stored = b"".join(data for _, data in Revision.of(domain, tmp_path).files).decode()
     for command in (["fmt"], ["check"], ["check", "--expand"], ["check", "--json"]):
         assert main([*command, str(file)]) == 0
     out = "".join(capsys.readouterr())
-    assert "inner" in kept
+    assert "inner" in stored
     assert "inner" in out
-    assert SECRET not in f"{out}{kept}{domain!r}{written(domain)}{ensemble(domain)!r}"
+    assert SECRET not in f"{out}{stored}{domain!r}{domain_text(domain)}{ensemble(domain)!r}"
 
 
 def test_a_secret_in_the_file_itself_is_refused_and_not_shown(
@@ -109,9 +109,9 @@ def test_a_secret_in_the_file_itself_is_refused_and_not_shown(
 ) -> None:
     file = write_domain(tmp_path, {**plain(tmp_path), "trust_groups": {"inner": {"secret": SECRET}}})
     assert main(["check", str(file)]) == 3
-    said = "".join(capsys.readouterr())
-    assert "a secret does not stand in this file" in said
-    assert SECRET not in said
+    printed = "".join(capsys.readouterr())
+    assert "a secret does not stand in this file" in printed
+    assert SECRET not in printed
 
 
 def test_the_domain_of_the_page_is_one() -> None:

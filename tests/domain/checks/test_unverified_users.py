@@ -1,4 +1,4 @@
-"""What counts on user names where nobody checks them: what `penstock check` says, and whom a node refuses."""
+"""Settings that depend on user names where no node checks them: warnings of `penstock check`, and refused clients."""
 
 from pathlib import Path
 from typing import Any
@@ -35,15 +35,15 @@ def domain(node: dict[str, Any], **more: Any) -> Domain:
 def test_it_is_told_what_counts_on_user_names(
     title: str, node: dict[str, Any], more: dict[str, Any], told: list[str]
 ) -> None:
-    made = domain(node, clients={"bob": {"node": "test"}, **more.pop("clients", {})}, **more)
-    assert [one.what.partition(",")[0] for one in warnings(made)] == told, title
-    assert list(ensemble(made).unchecked.values()) == told, title
+    written = domain(node, clients={"bob": {"node": "test"}, **more.pop("clients", {})}, **more)
+    assert [warning.what.partition(",")[0] for warning in warnings(written)] == told, title
+    assert list(ensemble(written).unchecked.values()) == told, title
 
 
 def test_who_gives_a_name_is_refused_where_it_counts() -> None:
-    made = ensemble(domain({}, clients=ALICE, brokering=ANYBODY))
-    joined = MemoryNode(whole=made)
-    joined.node.unchecked = made.unchecked["test"]
+    compiled = ensemble(domain({}, clients=ALICE, brokering=ANYBODY))
+    joined = MemoryNode(whole=compiled)
+    joined.node.unchecked = compiled.unchecked["test"]
     for user, is_refused in (("alice", True), ("eve", True), (None, False)):
         client = joined.connect("some", user=user)
         assert (client.refused is not None) is is_refused, user
@@ -59,4 +59,4 @@ def test_a_node_warns_of_users_in_its_access_control_file(
     (tmp_path / "acl").write_text(acl)
     settings = NodeSettings.model_validate({"listen": "127.0.0.1:0", "store": "memory", "acl": str(tmp_path / "acl")})
     Server("test", settings, ensemble(domain({})))
-    assert ("nobody checks them" in caplog.text) is counts
+    assert ("does not check them" in caplog.text) is counts

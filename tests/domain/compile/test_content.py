@@ -1,4 +1,4 @@
-"""What a domain says about content, compiled: rules for payloads, conditions, advertisements, modes of links."""
+"""Content settings of a domain, compiled: rules for payloads, conditions, advertisements, modes of links."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.cli.main import main
 from penstock.domain import LinkSettings, check, ensemble, load, read
 from penstock.domain.yaml.format import formatted
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.language import types
 from penstock.language.errors import ConditionError
 from penstock.language.lexer import has_comment
@@ -113,19 +113,19 @@ def test_clients_have_their_conditions_and_advertisements_at_all_their_nodes(tmp
         entry = whole.client(node, "c")
         assert entry is not None
         assert [(filter, condition.text) for filter, condition in entry.where] == [("plant/#", "t > 30.0"), ("x", "y")]
-        one, other = entry.advertises
-        assert one.condition is not None
-        assert (one.name, one.filter, one.condition.text, one.scope) == ("n", "plant/1", "t < 5", "global")
-        assert other == ProducerAdvertisement("m", "z", None, "local")
+        first, second = entry.advertises
+        assert first.condition is not None
+        assert (first.name, first.filter, first.condition.text, first.scope) == ("n", "plant/1", "t < 5", "global")
+        assert second == ProducerAdvertisement("m", "z", None, "local")
     other_client = whole.client("a", "d")
     assert other_client is not None
     assert (other_client.where, other_client.advertises) == ((), ())
 
 
 def test_a_domain_that_was_not_checked_is_not_compiled(tmp_path: Path) -> None:
-    said = {"nodes": nodes("a"), "content": RULES, "clients": {"c": {"node": "a", "where": {"plant/1": "u > 1"}}}}
+    written = {"nodes": nodes("a"), "content": RULES, "clients": {"c": {"node": "a", "where": {"plant/1": "u > 1"}}}}
     with pytest.raises(ConditionError, match="there is no attribute `u`"):
-        ensemble(read(write_domain(tmp_path, said), {}).domain)
+        ensemble(read(write_domain(tmp_path, written), {}).domain)
 
 
 # --- links
@@ -158,7 +158,7 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
     [
         (
             {"clients": {"c": {"node": "a", "where": {"p": "x>5 && x<3"}}}},
-            ["clients.c.where.p: `x > 5 && x < 3` is never true, so that nothing satisfies it"],
+            ["clients.c.where.p: `x > 5 && x < 3` is never true, so nothing satisfies it"],
         ),
         (
             {"content": [{"topics": "p/#", "format": "json"}, {"topics": ["q", "p/+"], "format": "xml"}]},
@@ -190,7 +190,7 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
                     }
                 }
             },
-            ["monitors.m.states.q0.p[0].when: `x == 1 && x == 2` is never true, so that nothing satisfies it"],
+            ["monitors.m.states.q0.p[0].when: `x == 1 && x == 2` is never true, so nothing satisfies it"],
         ),
         ({"clients": {"c": {"node": "a", "where": {"p": "x.contains('a') && !x.contains('a')"}}}}, []),
         ({"content": [{"topics": "p/+", "format": "json"}, {"topics": "p/#", "format": "xml"}]}, []),
@@ -208,9 +208,9 @@ def test_links_forward_what_is_subscribed_to_unless_they_say_otherwise() -> None
     ],
 )
 def test_warnings(changed: dict[str, Any], expected: list[str], tmp_path: Path) -> None:
-    said = {"nodes": nodes("a", "b"), "links": [{"between": ["a", "b"]}], **changed}
-    found = check(read(write_domain(tmp_path, said), {})).warnings
-    assert [f"{warning.path}: {warning.what}" for warning in found] == expected
+    written = {"nodes": nodes("a", "b"), "links": [{"between": ["a", "b"]}], **changed}
+    warnings = check(read(write_domain(tmp_path, written), {})).warnings
+    assert [f"{warning.path}: {warning.what}" for warning in warnings] == expected
 
 
 # --- written down, and in canonical form
@@ -254,7 +254,7 @@ def test_the_expansion_has_it_all_with_canonical_conditions(
 
 def test_what_is_written_is_read_as_the_same(tmp_path: Path) -> None:
     domain = load(write_domain(tmp_path, FULL), {})
-    (tmp_path / "again.yaml").write_text(written(domain, tmp_path))
+    (tmp_path / "again.yaml").write_text(domain_text(domain, tmp_path))
     assert load(tmp_path / "again.yaml", {}) == domain
 
 
@@ -336,19 +336,19 @@ def test_every_condition_is_formatted_once_and_for_all(
     where = {f"t/{at}": text for at, text in enumerate(texts)}
     advertises = [{"name": "n", "filter": "p", "where": text} for text in texts]
     file = folder / "fmt.yaml"
-    said = {"clients": {"x": {"where": where, "advertises": advertises}}}
-    file.write_text(yaml.safe_dump(said, default_style='"'), "utf-8")  # PyYAML would have `1e3` without quotes
+    written = {"clients": {"x": {"where": where, "advertises": advertises}}}
+    file.write_text(yaml.safe_dump(written, default_style='"'), "utf-8")  # PyYAML would have `1e3` without quotes
     once = formatted(file)[1]
     again = folder / "again.yaml"
     again.write_text(once, "utf-8")
     text, twice = formatted(again)
     assert text == once == twice
     client = read_plain(again)["clients"]["x"]
-    wanted = list(map(shown, texts))
-    assert [client["where"][f"t/{at}"] for at in range(len(texts))] == wanted
-    assert [one["where"] for one in client["advertises"]] == wanted
+    expected = list(map(shown, texts))
+    assert [client["where"][f"t/{at}"] for at in range(len(texts))] == expected
+    assert [advertised["where"] for advertised in client["advertises"]] == expected
 
 
 def read_plain(file: Path) -> Any:
-    """What a YAML file says, as Penstock reads YAML."""
+    """Return the values of a YAML file, as Penstock reads YAML."""
     return plain(read_document(file, []).node)

@@ -256,4 +256,4 @@ def test_a_python_monitor_is_looked_for_beside_the_domain_file(tmp_path: Path) -
     (tmp_path / "counting_here.py").write_text(code)
     monitor = {"link": "* -> a", "python": "counting_here:Count", "with": {"limit": 3}}
     whole = compiled(tmp_path, nodes=nodes("a"), monitors={"m": monitor})
-    assert [one.start() for one in whole.monitors(Link("x", "a"))] == [3]
+    assert [monitor.start() for monitor in whole.monitors(Link("x", "a"))] == [3]

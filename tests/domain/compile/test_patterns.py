@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.domain import Domain, diff, ensemble, expand, load
 from penstock.domain.patterns.roles import pub, sub
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -26,7 +26,7 @@ def plain_domain(*names: str, **keys: Any) -> Domain:
 
 
 def passes(monitors: tuple[Monitor, ...], topic: str) -> bool:
-    """Whether monitors on a link let an event through as it is."""
+    """Return whether monitors on a link let an event through unchanged."""
     events: tuple[Event, ...] = (Event(topic, b""),)
     for monitor in monitors:
         events = tuple(out for event in events for out in monitor.step(monitor.start(), event, 0.0)[1])
@@ -110,7 +110,7 @@ def test_hierarchy_types_encode_the_parenthood_relation(tmp_path: Path) -> None:
     whole = compiled(
         tmp_path, nodes=nodes("A", "B", "C", "D", "E"), patterns=[{"pattern": "hierarchy", "parents": FIG_1}]
     )
-    parent = {(child, above) for child, several in FIG_1.items() for above in several}
+    parent = {(child, above) for child, parents in FIG_1.items() for above in parents}
     link = parent | {(above, child) for child, above in parent}
     assert types_of(whole) == {(x, y): "up" if (x, y) in parent else "down" for x, y in link}
     assert (set(whole.nodes), set(whole.devices)) == (set("ABCDE"), {"device1", "device2", "device3", "device4"})
@@ -210,12 +210,12 @@ def test_interface_is_to_each_parent_or_to_those_that_are_named(tmp_path: Path) 
     keys = {"import": ["a"], "export": ["b"]}
     names = nodes("x", "y", "z")
     hierarchy = {"pattern": "hierarchy", "parents": {"x": ["y", "z"]}}
-    every = compiled(tmp_path, nodes=names, patterns=[{"pattern": "interface", "node": "x", **keys}, hierarchy])
-    one = compiled(
+    all_parents = compiled(tmp_path, nodes=names, patterns=[{"pattern": "interface", "node": "x", **keys}, hierarchy])
+    one_parent = compiled(
         tmp_path, nodes=names, patterns=[{"pattern": "interface", "node": "x", "parent": "z", **keys}, hierarchy]
     )
-    assert {ends for ends in every.links if monitor_names(every, *ends)} == set(every.links)
-    assert {ends for ends in one.links if monitor_names(one, *ends)} == {("x", "z"), ("z", "x")}
+    assert {ends for ends in all_parents.links if monitor_names(all_parents, *ends)} == set(all_parents.links)
+    assert {ends for ends in one_parent.links if monitor_names(one_parent, *ends)} == {("x", "z"), ("z", "x")}
 
 
 # --- §6.2.3, RBAC-style protection domains
@@ -282,7 +282,7 @@ def test_rbac_filters_on_the_links_to_and_from_the_bus(tmp_path: Path) -> None:
     """Δ(Bus, r_sub) = filter(sub(r)), Δ(r_pub, Bus) = filter(pub(r)), and no other link has a monitor."""
     domain = loaded(tmp_path, **rbac())
     paper = {("bus", sub(role)): SUB[role] for role in SUB} | {(pub(role), "bus"): PUB[role] for role in PUB}
-    assert {one.link: list(one.filter or ()) for one in domain.monitors.values()} == {
+    assert {monitor.link: list(monitor.filter or ()) for monitor in domain.monitors.values()} == {
         (ends,): filters for ends, filters in paper.items()
     }
 
@@ -308,7 +308,7 @@ def test_rbac_a_senior_role_inherits(tmp_path: Path) -> None:
         "guest": {"subscribe": ["time", "state/#"]},
     }
     domain = loaded(tmp_path, **rbac(roles=roles))
-    filters = {name: one.filter for name, one in domain.monitors.items()}
+    filters = {name: monitor.filter for name, monitor in domain.monitors.items()}
     assert filters == {
         "chief-pub": ("x", "cmd/#"),
         "chief-sub": ("state/#", "time"),
@@ -419,7 +419,7 @@ def test_an_expansion_has_neither_patterns_nor_protocols_and_expands_to_itself(t
 def test_an_expansion_that_is_written_down_is_the_same_domain(tmp_path: Path, title: str) -> None:
     domain = loaded(tmp_path, **SAMPLES[title])
     again = tmp_path / "again.yaml"
-    again.write_text(written(domain, tmp_path), "utf-8")
+    again.write_text(domain_text(domain, tmp_path), "utf-8")
     assert str(diff(domain, load(again, {}))) == "nothing changes"
     assert load(again, {}) == domain
-    assert written(load(again, {}), tmp_path) == again.read_text("utf-8")
+    assert domain_text(load(again, {}), tmp_path) == again.read_text("utf-8")

@@ -162,9 +162,9 @@ LINES = st.text(st.sampled_from("a {}:#-|'\"\t\n\u0085\u2028"), max_size=30)
 )
 @example("P {\n\n  a # b\n}\n", "{{a: {{b: {}}}}}")
 def test_texts_of_several_lines_mean_the_same_and_are_stable(text: str, where: str) -> None:
-    given = where.format(json.dumps(text, ensure_ascii=True))
-    laid_out = canonical(given)
-    assert meaning(laid_out) == meaning(given)
+    written = where.format(json.dumps(text, ensure_ascii=True))
+    laid_out = canonical(written)
+    assert meaning(laid_out) == meaning(written)
     assert canonical(laid_out) == laid_out
 
 

@@ -1,8 +1,8 @@
-"""How long silence lasts until the node ends the connection."""
+"""The silence after which the node ends a connection."""
 
 import pytest
 
-from penstock.domain import Limits
+from penstock.domain import LimitSettings
 from penstock.engine.connections.connection import CLOSE_SECONDS, NodeConnection
 from penstock.wire.packet import Connect
 from penstock.wire.reason import Reason
@@ -44,7 +44,7 @@ class Cuttable(Client):
 
 
 def test_a_client_that_does_not_say_who_it_is_is_sent_away() -> None:
-    client = Client(MemoryNode(Limits(connect_timeout=2)), 5)
+    client = Client(MemoryNode(LimitSettings(connect_timeout=2)), 5)
     for _ in range(2):
         client.node_end.tick()
         assert client.node_end.phase != CLOSED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.store.store import Store
-from penstock.domain import Domain, Limits
+from penstock.domain import Domain, LimitSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.contracts.delayed import MOST_WINDOWS
 from penstock.engine.ledger import Changes
@@ -172,7 +172,7 @@ def test_that_what_is_delayed_is_retained_survives_a_restart(store: Store) -> No
 
 
 def test_what_is_delayed_is_bounded() -> None:
-    limits = Limits(queued_messages=10)
+    limits = LimitSettings(queued_messages=10)
     joined, bob, doctor = start(whole({"late": {"purpose": "health", "degrade": [{"delay": 60}]}}), limits=limits)
     for _ in range(20):
         bob.publish(TOPIC, LAT, 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.schema.node_settings import Limits
+from penstock.domain.schema.node_settings import LimitSettings
 from penstock.domain.schema.statements import StatementSettings
 from penstock.domain.schema.trust import TrustGroupSettings
 from penstock.engine.events import user_properties
@@ -94,7 +94,7 @@ def scenes(draw: st.DrawFn, cyclic: bool) -> Scene:
     )
     members = {"nodes": ["n0", "n1"], "clients": ["s0", "s1"]}
     group = TrustGroupSettings.model_validate({"secret": {"env": "INNER"}, **members})
-    nodes = {name: node.model_copy(update={"limits": Limits()}) for name, node in network.domain.nodes.items()}
+    nodes = {name: node.model_copy(update={"limits": LimitSettings()}) for name, node in network.domain.nodes.items()}
     more = {"statements": statements, "trust_groups": {"inner": group}, "nodes": nodes}
     domain = network.domain.model_copy(update=more)
     return Scene(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.domain import Limits, LinkSettings, ensemble
+from penstock.domain import LimitSettings, LinkSettings, ensemble
 from penstock.domain.schema.federation import ClientSettings
 from penstock.engine.federation import overlay
 from penstock.engine.federation.maximal_wants import MOST_CONDITIONS
@@ -402,7 +402,7 @@ def too_long() -> Iterator[tuple[str, str, str, list[str]]]:
 def test_what_does_not_fit_alone_is_widened_and_said(filter: str, where: str, told: list[str]) -> None:
     domain = network([(0, 1)], ["routed"], 2)
     nodes = {
-        "n0": domain.nodes["n0"].model_copy(update={"limits": Limits(max_packet_size=400)}),
+        "n0": domain.nodes["n0"].model_copy(update={"limits": LimitSettings(max_packet_size=400)}),
         "n1": domain.nodes["n1"],
     }
     domain = domain.model_copy(update={"nodes": nodes})

@@ -121,5 +121,5 @@ def test_a_client_proves_what_it_is_told_to_prove() -> None:
 
 def test_a_policy_test_can_have_a_client_prove_groups() -> None:
     step = PolicyTest.model_validate({"steps": [{"prove": {"ann": "inner", "bob": ["inner", "wide"]}}]}).steps[0]
-    assert step.deeds == ["prove"]
+    assert step.actions == ["prove"]
     assert step.prove == {"ann": ("inner",), "bob": ("inner", "wide")}

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
 from penstock.domain.compile.capsules import compiled
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.model.quality import moment
 from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.jobs.capsules import RESULT_KEY, Running, given, process, start
@@ -136,7 +136,7 @@ def readings(messages: Iterable[Message]) -> list[Reading]:
 
 
 def _policies(domain: Domain, folder: Path, journal: Path) -> CapsuleReference:
-    (folder / "city.yaml").write_text(written(domain))
+    (folder / "city.yaml").write_text(domain_text(domain))
     return CapsuleReference(following(folder / "city.yaml", journal), "air")
 
 
@@ -243,7 +243,7 @@ def live(tmp_path: Path) -> Iterator[LiveNode]:
         journal={"folder": "journal", "flush": 0.1, "segment_age": 1},
     )
     node = LiveNode(tmp_path)
-    node.write("domain.yaml", written(domain))
+    node.write("domain.yaml", domain_text(domain))
     node.start()
     yield node
     node.stop()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from tests.engine.contracts.test_paris import CLIENTS, paris_domain
 from tests.support.scenes.contracts import STORY, played
 from tests.support.spark.replays import Replaying
@@ -24,7 +24,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _changes(replaying: Replaying, journal: Path, folder: Path, **more: Any) -> dict[str, tuple[int, int]]:
     """By subject, how many events on where Bob is it gains and loses."""
     draft = folder / "draft.yaml"
-    draft.write_text(written(Domain.model_validate({**paris_domain(), **more})))
+    draft.write_text(domain_text(Domain.model_validate({**paris_domain(), **more})))
     found = [one for one in replaying(journal, draft).changes if one.topic == LOCATION]
     return {one.subject: (one.gained, one.lost) for one in found}
 

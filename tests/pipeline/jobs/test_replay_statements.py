@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.domain import Domain, ensemble
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.pipeline.jobs.replay import ReplayChange, ReplayReport
 from tests.support.memory.recording import Written, record
@@ -55,7 +55,7 @@ def replayed(replaying: Replaying, tmp_path_factory: pytest.TempPathFactory) -> 
     journal = Written(folder / "journal")
     journal.add_all(rehearsal.nodes.values(), journal.keep(then))
     draft = folder / "draft.yaml"
-    draft.write_text(written(_domain(DRAFT)))
+    draft.write_text(domain_text(_domain(DRAFT)))
     return replaying(journal.folder, draft, subjects=("r", "s", "t"))
 
 

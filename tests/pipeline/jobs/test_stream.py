@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
@@ -30,7 +30,7 @@ def test_streamed_views_are_what_nodes_delivered(spark: SparkSession, tmp_path: 
     journal = Written(tmp_path / "journal")
     delivered = joined.played(journal)
     domain = tmp_path / "domain.yaml"
-    domain.write_text(written(joined.renamed("monitors")))
+    domain.write_text(domain_text(joined.renamed("monitors")))
     size = sum(path.stat().st_size for path in journal.folder.glob("node=*/*/*.arrow"))
     askers = tuple(map(Asker, joined.subjects))
     places = journal.folder, domain, tmp_path / "views", tmp_path / "checkpoint"

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.pipeline.contracts.situations import (
     NOTHING_OPEN,
     SITUATIONS,
@@ -79,7 +79,7 @@ def test_a_situation_is_open_from_its_event_on_up_to_its_end() -> None:
 def _streamed(
     spark: SparkSession, made: ContractsPlayed, domain: Domain, folder: Path, subjects: tuple[str, ...]
 ) -> tuple[Gets, int]:
-    (folder / "domain.yaml").write_text(written(domain))
+    (folder / "domain.yaml").write_text(domain_text(domain))
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))
     places = made.journal, folder / "domain.yaml", folder / "views", folder / "checkpoint"
     batches: list[StreamBatch] = []
@@ -137,7 +137,7 @@ def test_a_draft_that_opens_a_location_to_all_is_caught(spark: SparkSession, tmp
         "rules": {**rules, "rule-3": {"purpose": ["health", "advertising"]}},
     }
     draft = tmp_path / "draft.yaml"
-    draft.write_text(written(city(contracts=contracts, assertions=[{"never": "bob-phone to ads"}])))
+    draft.write_text(domain_text(city(contracts=contracts, assertions=[{"never": "bob-phone to ads"}])))
     found = replay(spark, made.journal, draft, subjects=("ads", "free-air", "city-emergency", "curious"))
     totals = {one.subject: one for one in found.totals}
     assert (totals["ads"].gained, totals["ads"].lost) == (7, 0)

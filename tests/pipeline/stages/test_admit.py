@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.journal.read.tables import read_all
 from penstock.model.verdict import Effect
 from penstock.pipeline.errors import PipelineError
@@ -181,7 +181,7 @@ def test_views_are_what_was_delivered(seed: int, tmp_path: Path, spark: SparkSes
 
 def _on_disk(folder: Path, domain: Domain) -> Path:
     write_keys(folder, NODES)
-    (folder / "domain.yaml").write_text(written(domain))
+    (folder / "domain.yaml").write_text(domain_text(domain))
     return folder / "domain.yaml"
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.forget import Forgotten, forget
 from penstock.pipeline.jobs.govern import read_view, write_views
@@ -138,10 +138,10 @@ def test_rules_without_a_side_are_said_before_anything_is_done(spark: SparkSessi
     plain["producers"]["pulse"]["rules"]["late"]["degrade"] = [{"aggregate": {"seconds": 60, "attributes": ["v"]}}]
     made = played(clinic(tmp_path), tmp_path, (pulse(4),), SUBJECTS)
     domain = tmp_path / "domain.yaml"
-    domain.write_text(written(clinic(tmp_path, contracts=plain)))
+    domain.write_text(domain_text(clinic(tmp_path, contracts=plain)))
     with pytest.raises(PipelineError, match=r"`pulse\.late` gives means over a time, which cannot be done here"):
         replay(spark, made.journal, domain, subjects=SUBJECTS)
-    domain.write_text(written(clinic(tmp_path, access=ACCESS)))
+    domain.write_text(domain_text(clinic(tmp_path, access=ACCESS)))
     places = made.journal, domain, tmp_path / "views", tmp_path / "checkpoint"
     with pytest.raises(PipelineError, match=r"`pulse\.late` gives events later, which cannot be done here"):
         start(spark, Stream(*places, ASKERS), once=True)

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.engine.events import user_properties
 from penstock.journal.write.compact import compact
 from penstock.pipeline.jobs.govern import read_view
@@ -63,7 +63,7 @@ def test_as_it_stands_with_all_judged_again(spark: SparkSession, recorded: Recor
 def test_streamed(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
     joined, journal, delivered = recorded
     domain = tmp_path / "domain.yaml"
-    domain.write_text(written(joined.domain))
+    domain.write_text(domain_text(joined.domain))
     places = journal.folder, domain, tmp_path / "views", tmp_path / "checkpoint"
     stream = Stream(*places, askers(joined), partitions=1)
     start(spark, stream, once=True).awaitTermination()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.domain import Domain
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.engine.events import user_properties
 from penstock.pipeline.jobs.govern import read_view
 from penstock.pipeline.jobs.stream import Stream, StreamBatch, start
@@ -186,7 +186,7 @@ def test_a_view_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> None
 
 def test_a_stream_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> None:
     made = _scene(tmp_path, 2)
-    (tmp_path / "domain.yaml").write_text(written(hall()))
+    (tmp_path / "domain.yaml").write_text(domain_text(hall()))
     places = made.journal, tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))
     batches: list[StreamBatch] = []

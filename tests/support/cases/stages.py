@@ -46,7 +46,7 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from penstock.domain import Domain, Ensemble, Limits, ensemble
+from penstock.domain import Domain, Ensemble, LimitSettings, ensemble
 from penstock.engine.federation import overlay
 from penstock.engine.stages import runner
 from penstock.model.sparkplug.payload import read_sparkplug
@@ -119,7 +119,7 @@ class Player:
         self._folder = folder
         self._clients: dict[str, Client] = {}
         rights = self._acl(case.acl) if case.acl else None
-        self.joined = MemoryNode(Limits(**case.limits), rights, durable, whole=_ensemble(case.domain))
+        self.joined = MemoryNode(LimitSettings(**case.limits), rights, durable, whole=_ensemble(case.domain))
         overlay.prepare(self.joined.node)
 
     def play(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from penstock.domain import Domain, ensemble
-from penstock.domain.yaml.write import written
+from penstock.domain.yaml.write import domain_text
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.access.acl import Acl
 from tests.support.generators.domains import TOPICS, TYPES, parts, scenes
@@ -40,7 +40,7 @@ class BrokeringPlay:
 def plays(draw: st.DrawFn, cyclic: bool = False) -> BrokeringPlay:
     """A scene of `random_domains` with more to decide; devices may advertise by themselves too."""
     scene = draw(scenes(cyclic=cyclic, most_publications=6))
-    plain = yaml.safe_load(written(scene.domain))
+    plain = yaml.safe_load(domain_text(scene.domain))
     for client in plain["clients"].values():
         conditions = st.dictionaries(st.sampled_from(FILTERS), st.sampled_from(CONDITIONS), max_size=2)
         client["where"] = draw(st.one_of(st.just({}), conditions))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from penstock.domain import Ensemble, Limits
+from penstock.domain import Ensemble, LimitSettings
 from penstock.engine.connections.host import Host, Transport
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.ledger import Changes
@@ -187,7 +187,7 @@ class MemoryNode:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: LimitSettings | None = None,
         acl: Acl | None = None,
         durable: bool = False,
         commits: bool = True,
@@ -198,7 +198,7 @@ class MemoryNode:
         self.made = 0
         self.door = DOOR
         """Where clients come in from now on."""
-        self.node = Node("test", limits or Limits(), self._make_id, durable, None, acl, whole)
+        self.node = Node("test", limits or LimitSettings(), self._make_id, durable, None, acl, whole)
 
     def _make_id(self) -> str:
         self.made += 1

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from penstock.broker.store.store import Store
-from penstock.domain import Limits
-from penstock.engine.events.passage import Delivery
+from penstock.domain import LimitSettings
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Outgoing, Session
 from penstock.model.event import Event
@@ -57,7 +56,7 @@ def read_disk(store: Store) -> Disk:
 
 def load(store: Store, now: float = 0.0) -> Node:
     """A node as it is when it starts with this store."""
-    node = Node("test", Limits(), lambda: "made", durable=True)
+    node = Node("test", LimitSettings(), lambda: "made", durable=True)
     store.load(node, now)
     return node
 
@@ -92,7 +91,7 @@ def _session(session: Session) -> object:
     }
 
 
-def _deliveries(session: Session) -> list[Delivery]:
+def _deliveries(session: Session) -> list[Outgoing]:
     return [*session.inflight.values(), *(session.queue or ())]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from penstock.client.local_token import find
+from penstock.client.local_token import find_token
 from tests.support.processes.commands import PATIENCE, penstock
 from tests.support.processes.forking import Process
 from tests.support.processes.node import ANY_PORT, LiveNode, passwords
@@ -48,7 +48,7 @@ class Looking:
     @property
     def token(self) -> str:
         """The local token of the nodes."""
-        return find(self.admin) or ""
+        return find_token(self.admin) or ""
 
     @contextlib.contextmanager
     def page(self, path: str = "/", user: str = "ada", width: int = 1280, scheme: str = "light") -> Iterator[Page]:

@@ -59,7 +59,7 @@ def main() -> None:
             ui.add_head_html(f'<link rel="stylesheet" href="/static/{style}.css">')
         rates, beat = Rates(), [1]
         states = large(1)
-        rates.note(states, dict.fromkeys(states, 1.0))
+        rates.record(states, dict.fromkeys(states, 1.0))
         found = scene(None, {}, states, ("c5",) if light else ())
         picture = Map(found, live(found, states, rates))
         if light:
@@ -68,7 +68,7 @@ def main() -> None:
         def tell() -> None:
             beat[0] += 1
             states = large(beat[0])
-            rates.note(states, dict.fromkeys(states, float(beat[0])))
+            rates.record(states, dict.fromkeys(states, float(beat[0])))
             picture.tell(live(found, states, rates))
 
         ui.timer(1.0, tell, immediate=False)

@@ -1,1 +1,1 @@
-"""The admin HTTP API of a node: a table of endpoints, of which both the routes and the OpenAPI document are made."""
+"""The admin HTTP API of a node: a table of endpoints, from which the routes and the OpenAPI document are made."""

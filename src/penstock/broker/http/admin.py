@@ -1,7 +1,7 @@
-"""The admin HTTP of a node: its listener, and what is behind it.
+"""The admin HTTP server of a node.
 
-`/health` for a watchdog, `/metrics` for Prometheus, `/api/...` for operators (`api/`), and where clients get tokens
-(`authorisation.py`). Only `/health` is told to everybody.
+`/health` is for a watchdog, `/metrics` for Prometheus, `/api/...` for operators, and clients get tokens at `/token`
+(`identity/authorisation.py`). Only `/health` is open to everybody.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.broker.http.api import HEADERS, Api, wrong
+from penstock.broker.http.api import HEADERS, Api, error_response
 from penstock.broker.http.bounded_http import config
-from penstock.broker.http.endpoint import Refused
+from penstock.broker.http.endpoint import ApiError
 from penstock.broker.http.host_names import OwnNames, is_same_site
 from penstock.broker.identity.authorisation import Authorisation
 from penstock.broker.net.tls import make_context
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from penstock.broker.server import Server
 
 
-class _Quiet(uvicorn.Server):
-    """Signals are the node's business."""
+class _QuietServer(uvicorn.Server):
+    """A server that leaves signals to the node."""
 
     def install_signal_handlers(self) -> None:
         return
 
 
-class Admin:
+class AdminServer:
     """An HTTP server on the node's own event loop."""
 
     def __init__(self, server: "Server", api: Api) -> None:
@@ -51,57 +51,57 @@ class Admin:
         self._address = server.settings.admin
         self.address = ""
         self._names = OwnNames((self._address.host,))
-        """By which it is reached."""
+        """The names by which it is reached."""
         self._authorisation = Authorisation(server)
         self._open = {"/health", *self._authorisation.paths}
-        """What is the same by whatever name: health, and tokens, for which each question proves who asks."""
+        """Paths that are answered under any name: health, and tokens, whose requests authenticate themselves."""
         routes = [
             Route("/metrics", self._metrics),
             Route("/health", self._health),
             *api.routes(server),
             *self._authorisation.routes,
         ]
-        made = config(
+        server_config = config(
             self._named(Starlette(routes=routes, exception_handlers={HTTPException: _not_there})),
             host=self._address.host,
             port=self._address.port,
             lifespan="off",
             ws="none",
-            proxy_headers=api.settings.behind_proxy,  # without a proxy, who says where it comes from may lie
+            proxy_headers=api.settings.behind_proxy,  # without a proxy, such headers may be forged
         )
-        made.load()
+        server_config.load()
         if server.settings.admin_tls is not None:
-            made.ssl = make_context(server.settings.admin_tls)
-        self._http = _Quiet(made)
+            server_config.ssl = make_context(server.settings.admin_tls)
+        self._http = _QuietServer(server_config)
         self._task: asyncio.Task[None] | None = None
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names by which it is reached besides its address."""
+        """Return the names by which it is reached besides its address."""
         return self._api.settings.hosts
 
     async def start(self) -> None:
-        """Listen, or say why not."""
+        """Listen, or raise `PenstockError`."""
         socket = None
         try:
             socket = self._http.config.bind_socket()
         except SystemExit:
             raise PenstockError(f"admin address `{self._address}` cannot be listened on") from None
-        socket.listen()  # before the node says that it is ready: who comes now waits, and is not refused
+        socket.listen()  # before the node reports that it is ready: early clients wait, and are not refused
         host, port = socket.getsockname()[:2]
         scheme = "https" if self.server.settings.admin_tls is not None else "http"
         self.address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         self._names = OwnNames((host, self._address.host), self.hosts)
         try:
-            local_token.leave(self.address, self._api.guard.local)
+            local_token.write_token(self.address, self._api.guard.local)
         except OSError as error:
-            self.server.log.warning("the local admin token cannot be left", extra={"cause": str(error)})
+            self.server.log.warning("the local admin token cannot be written", extra={"cause": str(error)})
         self._task = asyncio.create_task(self._http.serve([socket]))
         self._api.start()
 
     async def stop(self) -> None:
         self._http.should_exit = True
-        local_token.take_back(self.address, self._api.guard.local)
+        local_token.delete_token(self.address, self._api.guard.local)
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
@@ -109,18 +109,18 @@ class Admin:
         self._api.stop()
 
     def _named(self, app: ASGIApp) -> ASGIApp:
-        """Only for who asks for this node by a name of its own: a page elsewhere cannot have its name lead here.
+        """Wrap an application so that it answers only requests for a name of this node (DNS rebinding).
 
-        Nor can it have somebody's browser try passwords, until nobody may log in.
+        Pages of other sites cannot make a browser try passwords either.
         """
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             headers, refused = Headers(scope=scope), None
             if scope["path"] not in self._open and not self._names.has(headers.getlist("host")):
-                refused = Refused("this node has another name", 421)
+                refused = ApiError("this node has another name", 421)
             elif scope["method"] not in ("GET", "HEAD") and not is_same_site(headers):
-                refused = Refused("asked by a page of another site", 403)
-            await (app if refused is None else wrong(refused))(scope, receive, send)
+                refused = ApiError("asked by a page of another site", 403)
+            await (app if refused is None else error_response(refused))(scope, receive, send)
 
         return guarded
 
@@ -130,7 +130,7 @@ class Admin:
         return refused or Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST, headers=HEADERS)
 
     async def _health(self, request: Request) -> Response:
-        """For a watchdog: good or not; what is wrong only for who may know."""
+        """Answer a watchdog: ok or not; the reason only if the caller may read it."""
         server, trouble = self.server, self.server.trouble
         body: dict[str, object] = {"status": "trouble" if trouble else "ok"}
         if self._api.refusal(server, request, "read") is None:
@@ -140,6 +140,6 @@ class Admin:
 
 async def _not_there(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    answer = wrong(Refused(error.detail.lower(), error.status_code))
+    answer = error_response(ApiError(error.detail.lower(), error.status_code))
     answer.headers.update(error.headers or {})
     return answer

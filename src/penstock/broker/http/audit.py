@@ -1,6 +1,5 @@
-"""Who logged in, who changed what, and which situations opened and ended: logged, appended to a file if the domain
-names one, and the last of it told.
-"""
+"""The audit log: log-ins, changes and situations. It is logged, appended to a file if the domain names one, and its
+end can be read over the API."""
 
 import logging
 import os
@@ -11,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.broker.http.endpoint import Asked, Endpoint
+from penstock.broker.http.endpoint import ApiEndpoint, ApiRequest
 from penstock.engine.contracts.situation_audit import REFUSED
 from penstock.engine.node import Notice
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
 
-MOST_KEPT = 1_000
-MOST_REFUSED, REFUSED_SECONDS = 30, 60.0
-"""Refusals of one asker that are told in so many seconds; others are counted."""
-MOST_ASKERS = 100
-"""Whose refusals are kept, apart from what was done: no number of them takes the place of that."""
+MAX_KEPT = 1_000
+MAX_REFUSED, REFUSED_SECONDS = 30, 60.0
+"""Refusals of one caller that are logged in this period; others are counted."""
+MAX_CALLERS = 100
+"""Number of callers whose refusals are kept, apart from successful changes: refusals never displace these."""
 
 
-class Audited(msgspec.Struct, frozen=True):
-    """One thing that somebody did, or was not let do."""
+class AuditEntry(msgspec.Struct, frozen=True):
+    """One action, or one attempt that was refused."""
 
     at: float
     node: str
@@ -37,114 +36,117 @@ class Audited(msgspec.Struct, frozen=True):
     detail: str
     done: bool
     left_out: int = 0
-    """Refusals of the same asker before this one that were too many to tell."""
+    """Refusals of the same caller before this one that were too many to log."""
 
 
 class _Refusals:
-    """Those of one asker."""
+    """The refusals of one caller."""
 
     def __init__(self) -> None:
-        self.kept: deque[Audited] = deque(maxlen=MOST_REFUSED)
+        self.kept: deque[AuditEntry] = deque(maxlen=MAX_REFUSED)
         self.left_out = 0
 
-    def take(self, one: Audited) -> Audited | None:
-        """It, if it is to be told."""
-        if len(self.kept) == MOST_REFUSED and one.at - self.kept[0].at < REFUSED_SECONDS:
+    def take(self, entry: AuditEntry) -> AuditEntry | None:
+        """Return the entry if it is to be logged."""
+        if len(self.kept) == MAX_REFUSED and entry.at - self.kept[0].at < REFUSED_SECONDS:
             self.left_out += 1
             return None
-        told, self.left_out = msgspec.structs.replace(one, left_out=self.left_out), 0
-        self.kept.append(told)
-        return told
+        counted, self.left_out = msgspec.structs.replace(entry, left_out=self.left_out), 0
+        self.kept.append(counted)
+        return counted
 
 
-class Audit:
-    """What was done over the admin HTTP of the nodes of this process, and the situations of these nodes."""
+class AuditLog:
+    """Actions over the admin HTTP of the nodes of this process, and the situations of these nodes."""
 
     def __init__(self) -> None:
-        self.kept: deque[Audited] = deque(maxlen=MOST_KEPT)
-        """What was done."""
+        self.kept: deque[AuditEntry] = deque(maxlen=MAX_KEPT)
+        """The latest actions."""
         self._refused: dict[tuple[str, str], _Refusals] = {}
         self.file: str | None = None
 
     def watch(self, server: "Server") -> None:
-        """Keep what a node tells of situations from now on."""
+        """Record what a node reports about situations from now on."""
 
         def audits(notice: Notice) -> None:
-            who = notice.user or notice.client_id
+            user = notice.user or notice.client_id
             is_done = notice.kind != REFUSED
-            one = Audited(time.time(), server.name, who, "MQTT", "", notice.kind, notice.reason, is_done)
-            told = self._bounded(one)
-            if told is not None:
-                self.keep(server, told)
+            entry = AuditEntry(time.time(), server.name, user, "MQTT", "", notice.kind, notice.reason, is_done)
+            bounded = self._bounded(entry)
+            if bounded is not None:
+                self.append(server, bounded)
 
         server.reporting.audits = audits
 
-    def _bounded(self, one: Audited) -> Audited | None:
-        """It, unless it is one refusal too many: who floods this with nonsense does not flood log and file."""
-        if one.done:
-            return one
-        asker = ("address", one.address) if one.what == "log-in" else (one.how, one.who)
+    def _bounded(self, entry: AuditEntry) -> AuditEntry | None:
+        """Return the entry, unless it is one refusal too many: a flood of bad requests does not flood the log and
+        the file."""
+        if entry.done:
+            return entry
+        asker = ("address", entry.address) if entry.what == "log-in" else (entry.how, entry.who)
         refusals = self._refused.pop(asker, None) or _Refusals()
         self._refused[asker] = refusals  # the latest are the last
-        while len(self._refused) > MOST_ASKERS:
+        while len(self._refused) > MAX_CALLERS:
             del self._refused[next(iter(self._refused))]
-        return refusals.take(one)
+        return refusals.take(entry)
 
-    def tell(self, server: "Server", one: Audited) -> None:
-        """Log it, and keep it."""
-        told = self._bounded(one)
-        if told is None:
+    def record(self, server: "Server", entry: AuditEntry) -> None:
+        """Log an entry, and keep it."""
+        bounded = self._bounded(entry)
+        if bounded is None:
             return
-        one = told
+        entry = bounded
         extra: dict[str, object] = {
-            "who": one.who,
-            "how": one.how,
-            "address": one.address,
-            "detail": one.detail or None,
+            "who": entry.who,
+            "how": entry.how,
+            "address": entry.address,
+            "detail": entry.detail or None,
         }
-        extra |= {"left_out": one.left_out} if one.left_out else {}
-        server.log.log(logging.INFO if one.done else logging.WARNING, f"admin: {one.what}", extra=extra)
-        self.keep(server, one)
+        extra |= {"left_out": entry.left_out} if entry.left_out else {}
+        server.log.log(logging.INFO if entry.done else logging.WARNING, f"admin: {entry.what}", extra=extra)
+        self.append(server, entry)
 
-    def last(self, most: int) -> list[Audited]:
-        """What was done and refused, the latest last; refusals are half of it at most."""
+    def last(self, most: int) -> list[AuditEntry]:
+        """Return the latest actions and refusals, the latest last; refusals are half of it at most."""
         by_time = attrgetter("at")
-        refused = sorted((one for each in self._refused.values() for one in each.kept), key=by_time)
+        refused = sorted((entry for refusals in self._refused.values() for entry in refusals.kept), key=by_time)
         refused = refused[len(refused) - min(len(refused), most // 2) :]
         done = list(self.kept)[max(0, len(self.kept) - most + len(refused)) :]
         return sorted((*done, *refused), key=by_time)
 
-    def keep(self, server: "Server", one: Audited) -> None:
-        if one.done:
-            self.kept.append(one)
+    def append(self, server: "Server", entry: AuditEntry) -> None:
+        if entry.done:
+            self.kept.append(entry)
         if self.file is not None:
             try:
                 handle = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
                 with os.fdopen(handle, "ab") as file:
-                    file.write(msgspec.json.encode(one) + b"\n")
+                    file.write(msgspec.json.encode(entry) + b"\n")
             except OSError as error:
                 server.log.error("the audit file cannot be written", extra={"cause": str(error)})
 
 
-def tell(asked: Asked, what: str, detail: str, is_done: bool) -> None:
-    """Who asks has done something, or was not let."""
-    who = asked.who
-    told = Audited(time.time(), asked.server.name, who.name, who.how, asked.address, what, detail, is_done)
-    asked.api.audit.tell(asked.server, told)
+def record(request: ApiRequest, what: str, detail: str, is_done: bool) -> None:
+    """Record that a caller has done something, or was refused."""
+    caller = request.caller
+    entry = AuditEntry(
+        time.time(), request.server.name, caller.name, caller.how, request.address, what, detail, is_done
+    )
+    request.api.audit.record(request.server, entry)
 
 
-async def _audit(asked: Asked) -> list[Audited]:
-    most = int(asked.number("limit", 200, MOST_KEPT))
-    return asked.api.audit.last(most)
+async def _audit(request: ApiRequest) -> list[AuditEntry]:
+    most = int(request.number("limit", 200, MAX_KEPT))
+    return request.api.audit.last(most)
 
 
 ENDPOINTS = (
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/audit",
         "read",
-        "who logged in, who changed what, which situations opened and ended: the last of it",
-        list[Audited],
+        "the latest log-ins, changes, and situations that opened and ended",
+        list[AuditEntry],
         _audit,
     ),
 )

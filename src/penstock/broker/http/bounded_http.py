@@ -1,4 +1,4 @@
-"""HTTP connections with bounds: how many there are, how long a request may take to come, how long its head is."""
+"""HTTP connections with limits: their number, the time a request may take to arrive, the size of its head."""
 
 import asyncio
 import logging
@@ -7,23 +7,23 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MOST_CONNECTIONS = 200
+MAX_CONNECTIONS = 200
 HEAD_SECONDS = 10.0
-"""In which a request's first line and headers must have come."""
-MOST_HEAD = 32 * 1024
-WRITE_SECONDS, LEAST_READ = 10.0, 16 * 1024
-"""Who has been sent something must read so many bytes of it in so many seconds, or all that is left."""
+"""Time limit for a request's first line and headers."""
+MAX_HEAD = 32 * 1024
+WRITE_SECONDS, MIN_READ = 10.0, 16 * 1024
+"""A client must read so many bytes of an answer in so many seconds, or all that is left."""
 
 
-class Bounded(H11Protocol):
+class BoundedProtocol(H11Protocol):
     """One connection. The head of a request is bounded by h11 itself, which reads no more than that."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._patience: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
-        transport.set_write_buffer_limits(high=1, low=0)  # so that we are told whenever something is not read
-        if len(self.connections) > MOST_CONNECTIONS:
+        transport.set_write_buffer_limits(high=1, low=0)  # so that we are notified whenever something is not read
+        if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
             return
         self._wait()
@@ -55,12 +55,12 @@ class Bounded(H11Protocol):
             self._reading = None
 
     def _check_read(self, before: int) -> None:
-        left = self.transport.get_write_buffer_size()
-        if before - left < LEAST_READ:
+        unread = self.transport.get_write_buffer_size()
+        if before - unread < MIN_READ:
             self._reading = None
             self.transport.abort()
         else:
-            self._reading = self.loop.call_later(WRITE_SECONDS, self._check_read, left)
+            self._reading = self.loop.call_later(WRITE_SECONDS, self._check_read, unread)
 
     def _wait(self) -> None:
         self._patience = self.loop.call_later(HEAD_SECONDS, self._too_slow)
@@ -78,12 +78,12 @@ class Bounded(H11Protocol):
 
 
 def config(app: Any, **more: Any) -> uvicorn.Config:
-    """Of a server with these bounds. What clients do wrong is answered, and not logged."""
+    """Return the configuration of a server with these limits. Mistakes of clients are answered, and not logged."""
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     return uvicorn.Config(
         app,
-        http=Bounded,
-        h11_max_incomplete_event_size=MOST_HEAD,
+        http=BoundedProtocol,
+        h11_max_incomplete_event_size=MAX_HEAD,
         log_config=None,
         access_log=False,
         server_header=False,

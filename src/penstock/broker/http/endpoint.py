@@ -1,4 +1,4 @@
-"""What an endpoint is: where it is, who may ask, what it takes and answers."""
+"""Endpoints of the admin API: path, needed right, parameters and answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from penstock.broker.server import Server
 
 
-Said = TypeVar("Said")
+Body = TypeVar("Body")
 
 
-class Refused(PenstockError):
-    """An answer that is an error, with its status of HTTP."""
+class ApiError(PenstockError):
+    """An error as the answer to a request, with its HTTP status."""
 
     def __init__(self, why: str, status: int = 400, later: int = 0) -> None:
         super().__init__(why)
@@ -30,97 +30,97 @@ class Refused(PenstockError):
 
 
 async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
-    """Return the body of a request; raises `Refused` if it is longer, or does not come in time."""
+    """Return the body of a request; raise `ApiError` if it is longer, or does not come in time."""
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > max_bytes:
-                    raise Refused(f"more than {max_bytes} bytes", 413)
+                    raise ApiError(f"more than {max_bytes} bytes", 413)
     except TimeoutError:
-        raise Refused("the body does not come", 408) from None
+        raise ApiError("the body does not come", 408) from None
     return bytes(body)
 
 
-class Who(NamedTuple):
-    """Who asks."""
+class Caller(NamedTuple):
+    """The caller of a request."""
 
     name: str
     right: str
-    """What it may do, the greatest of it; empty: nothing."""
+    """Its highest right; empty: none."""
     how: str
-    """`local`: the system's user that runs the node; `person`: logged in; `client`: by a token; `nobody`."""
+    """`local`: the system user that runs the node; `person`: logged in; `client`: by a token; `nobody`."""
 
 
-NOBODY = Who("", "", "nobody")
+NOBODY = Caller("", "", "nobody")
 
 
-class Asked(NamedTuple):
-    """A question, from who may ask it."""
+class ApiRequest(NamedTuple):
+    """A request from a caller with the needed right."""
 
     api: "Api"
     server: "Server"
-    """The node whose address was asked."""
-    who: Who
+    """The node whose address was used."""
+    caller: Caller
     query: QueryParams
     body: bytes
     address: str
     token: str
 
     def number(self, name: str, default: float, most: float) -> float:
-        """A number of the query, from 0 on."""
+        """Return a number of the query, from 0 on and at most `most`."""
         text = self.query.get(name)
         if text is None or text == "":
             return default
         try:
-            found = float(text)
+            value = float(text)
         except ValueError:
-            found = -1.0
-        if not 0 <= found < float("inf"):
-            raise Refused(f"`{name}`: expected a number from 0 on, found `{text:.40}`")
-        return min(found, most)
+            value = -1.0
+        if not 0 <= value < float("inf"):
+            raise ApiError(f"`{name}`: expected a number from 0 on, found `{text:.40}`")
+        return min(value, most)
 
-    def said(self, kind: type[Said]) -> Said:
-        """The body, as JSON of that type."""
+    def parsed_body(self, kind: type[Body]) -> Body:
+        """Return the body, as JSON of that type; raise `ApiError`."""
         try:
             return msgspec.json.decode(self.body, type=kind)
         except msgspec.MsgspecError as error:
-            raise Refused(f"body: {error}") from None
+            raise ApiError(f"body: {error}") from None
 
 
 class Query(NamedTuple):
-    """A parameter in the address."""
+    """A query parameter."""
 
     name: str
     text: str
     kind: str = "string"
 
 
-class Endpoint(NamedTuple):
-    """One question that a node answers."""
+class ApiEndpoint(NamedTuple):
+    """One operation of the API."""
 
     method: str
     path: str
     right: Right | None
-    """What the asker needs; None: nothing."""
+    """The right the caller needs; None: none."""
     summary: str
     answer: Any
     """The type of the answer."""
-    handler: Callable[[Asked], Awaitable[object]]
+    handler: Callable[[ApiRequest], Awaitable[object]]
     query: tuple[Query, ...] = ()
     body: type[msgspec.Struct] | None = None
-    is_given_up: bool = False
-    """Whether it is ended when the asker goes: it costs much, and changes nothing."""
+    is_cancellable: bool = False
+    """Cancel it when the caller disconnects: it is expensive, and changes nothing."""
 
 
 class Error(msgspec.Struct, frozen=True):
-    """Why there is no other answer."""
+    """The reason why there is no other answer."""
 
     error: str
 
 
 class Done(msgspec.Struct, frozen=True):
-    """It is done."""
+    """Success."""
 
     done: bool = True

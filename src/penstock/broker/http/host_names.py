@@ -1,4 +1,4 @@
-"""By which names an HTTP server is asked, and from where. Another name has been led here by a name server that lies."""
+"""Host names and origins of HTTP requests, against DNS rebinding and requests of other sites."""
 
 import ipaddress
 from collections.abc import Iterable, Mapping
@@ -10,15 +10,16 @@ class OwnNames:
     """Names and addresses of a server. Ports do not matter: tunnels and proxies have others."""
 
     def __init__(self, listening: Iterable[str], hosts: Iterable[str] = ()) -> None:
-        """`listening`: where it listens, as the domain says it too; `hosts`: what else it is called."""
+        """`listening`: where it listens, as the domain writes it too; `hosts`: other names."""
         at = tuple(listening)
-        self._names = {_name(one) for one in (*at, *hosts)} | {"localhost"}
-        self._is_anywhere = any(one in _ANYWHERE for one in at)
+        self._names = {_name(host) for host in (*at, *hosts)} | {"localhost"}
+        self._is_anywhere = any(address in _ANYWHERE for address in at)
 
     def has(self, hosts: list[str]) -> bool:
-        """Whether a question with these `Host` headers is for this server: one of them, with a name of its own.
+        """Return whether a request with these `Host` headers is for this server: exactly one, with a name of its
+        own.
 
-        Who listens on all addresses is asked by any of them: no name server leads an address elsewhere.
+        A server that listens on all addresses accepts any address: DNS cannot redirect an address.
         """
         if len(hosts) != 1:
             return False
@@ -27,7 +28,8 @@ class OwnNames:
 
 
 def is_same_site(headers: Mapping[str, str], strict: bool = False) -> bool:
-    """Sent by a page of ours. A browser says so with everything but plain GETs; who says nothing is no browser."""
+    """Return whether a request was sent by a page of ours. Browsers say so with everything but plain GETs; a request
+    without such headers is from no browser."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site not in ("same-origin", "none"):
         return False
@@ -37,7 +39,7 @@ def is_same_site(headers: Mapping[str, str], strict: bool = False) -> bool:
 
 
 def _name(host: str) -> str:
-    """Without the port."""
+    """Return a host without its port."""
     if _is_address(host):  # of IPv6, without brackets
         return host.lower()
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host

@@ -6,21 +6,25 @@ from typing import Any
 import msgspec
 
 from penstock import __version__
-from penstock.broker.http.endpoint import Endpoint, Error, Query
+from penstock.broker.http.endpoint import ApiEndpoint, Error, Query
 
 _SCHEMAS = "#/components/schemas/{name}"
 _RIGHTS = "What a token may do: `read`; `content`, which is `read` and payloads; `change`, which is all."
 
 
-def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """OpenAPI 3.1 for all of them."""
-    known = list(endpoints)
-    types = list(dict.fromkeys([Error, *(one.answer for one in known), *(one.body for one in known if one.body)]))
+def document(endpoints: Iterable[ApiEndpoint]) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of the endpoints."""
+    listed = list(endpoints)
+    types = list(
+        dict.fromkeys(
+            [Error, *(endpoint.answer for endpoint in listed), *(endpoint.body for endpoint in listed if endpoint.body)]
+        )
+    )
     schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for one in known:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schema_of)
+    for endpoint in listed:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema_of)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Penstock: admin HTTP of a node", "version": __version__, "description": _RIGHTS},
@@ -30,24 +34,30 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _operation(one: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
+def _operation(endpoint: ApiEndpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
     wrong = {"description": "why not", "content": {"application/json": {"schema": schema_of[Error]}}}
-    made: dict[str, Any] = {
-        "summary": one.summary,
-        "operationId": f"{one.method.lower()}_{one.path.strip('/').replace('/', '_').replace('.', '_')}",
+    operation: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "operationId": f"{endpoint.method.lower()}_{endpoint.path.strip('/').replace('/', '_').replace('.', '_')}",
         "responses": {
-            "200": {"description": one.summary, "content": {"application/json": {"schema": schema_of[one.answer]}}},
+            "200": {
+                "description": endpoint.summary,
+                "content": {"application/json": {"schema": schema_of[endpoint.answer]}},
+            },
             "4XX": wrong,
         },
-        "x-penstock-right": one.right or "none",
+        "x-penstock-right": endpoint.right or "none",
     }
-    if one.right is None:
-        made["security"] = []
-    if one.query:
-        made["parameters"] = [_parameter(query) for query in one.query]
-    if one.body is not None:
-        made["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema_of[one.body]}}}
-    return made
+    if endpoint.right is None:
+        operation["security"] = []
+    if endpoint.query:
+        operation["parameters"] = [_parameter(query) for query in endpoint.query]
+    if endpoint.body is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema_of[endpoint.body]}},
+        }
+    return operation
 
 
 def _parameter(query: Query) -> dict[str, Any]:

@@ -5,87 +5,87 @@ import time
 import msgspec
 
 from penstock import __version__
-from penstock.broker.http.audit import Audited, tell
-from penstock.broker.http.endpoint import Asked, Done, Endpoint, Refused
-from penstock.broker.http.guard import IDLE_SECONDS
+from penstock.broker.http.admin_tokens import IDLE_SECONDS
+from penstock.broker.http.audit import AuditEntry, record
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done
 from penstock.broker.identity.logins import LoginRefused
 from penstock.policy.tokens.errors import show
 
-MOST_ADDRESS = 100
+MAX_ADDRESS = 100
 NO_USER = "(no user)"
-"""Who has tried to log in, where it is nobody."""
+"""The name in the log for an attempt with an unknown user."""
 
 
 class Login(msgspec.Struct, frozen=True):
-    """A person of the domain's `admin`."""
+    """A log-in of a user of the domain's `admin`."""
 
     user: str
     password: str
     address: str = ""
-    """Where the person comes from, if somebody else asks for it: believed of who shows the local token."""
+    """The person's address, if another program asks for it: trusted only with the local token."""
 
 
 class LoggedIn(msgspec.Struct, frozen=True):
-    """What to show from now on, as `Authorization: Bearer TOKEN`."""
+    """The token to send from now on, as `Authorization: Bearer TOKEN`."""
 
     token: str
     user: str
     right: str
     idle_seconds: float
-    """After so many without a question it no longer counts."""
+    """The token expires after so many seconds without a request."""
 
 
 class About(msgspec.Struct, frozen=True):
-    """Who answers, and who asks."""
+    """The node that answers, and the caller."""
 
     version: str
     domain: str
     revision: str
     nodes: tuple[str, ...]
-    """Those that run in this process: all of them are told of at this address."""
+    """The nodes that run in this process: all of them are reported at this address."""
     user: str
     right: str
     how: str
 
 
-async def _login(asked: Asked) -> LoggedIn:
-    said, settings = asked.said(Login), asked.api.settings
-    user, right, passwords = said.user, settings.users.get(said.user), asked.api.passwords
-    if said.address and asked.who.how == "local":
-        asked = asked._replace(address=said.address[:MOST_ADDRESS])
+async def _login(request: ApiRequest) -> LoggedIn:
+    login, settings = request.parsed_body(Login), request.api.settings
+    user, right, passwords = login.user, settings.users.get(login.user), request.api.passwords
+    if login.address and request.caller.how == "local":
+        request = request._replace(address=login.address[:MAX_ADDRESS])
     try:
-        # Who is not listed is checked too: how long it takes does not tell who is.
-        await asked.api.logins.check(passwords, asked.address, user, said.password.encode())
+        # Unlisted users are checked too, so that the time does not reveal who is listed.
+        await request.api.logins.check(passwords, request.address, user, login.password.encode())
         if right is None:
             raise LoginRefused("unknown user or wrong password", 401)
     except LoginRefused as refused:
         is_known = user in settings.users or (passwords is not None and user in passwords.hashes)
-        # What is no name may be a password that was typed in the wrong place.
-        _tell(asked, show(user) if is_known else NO_USER, str(refused), False)
-        raise Refused(str(refused), refused.status, refused.later) from None
-    _tell(asked, show(user), "", True)
-    return LoggedIn(asked.api.guard.begin(user, passwords, asked.server.now()), user, right, IDLE_SECONDS)
+        # An unknown name may be a password that was typed in the wrong place.
+        _record_login(request, show(user) if is_known else NO_USER, str(refused), False)
+        raise ApiError(str(refused), refused.status, refused.later) from None
+    _record_login(request, show(user), "", True)
+    return LoggedIn(request.api.guard.begin(user, passwords, request.server.now()), user, right, IDLE_SECONDS)
 
 
-def _tell(asked: Asked, user: str, why: str, is_done: bool) -> None:
-    told = Audited(time.time(), asked.server.name, user, "password", asked.address, "log-in", why, is_done)
-    asked.api.audit.tell(asked.server, told)
+def _record_login(request: ApiRequest, user: str, why: str, is_done: bool) -> None:
+    entry = AuditEntry(time.time(), request.server.name, user, "password", request.address, "log-in", why, is_done)
+    request.api.audit.record(request.server, entry)
 
 
-async def _logout(asked: Asked) -> Done:
-    asked.api.guard.end(asked.token)
-    tell(asked, "log-out", "", True)
+async def _logout(request: ApiRequest) -> Done:
+    request.api.guard.end(request.token)
+    record(request, "log-out", "", True)
     return Done()
 
 
-async def _about(asked: Asked) -> About:
-    api = asked.api
-    names, who = tuple(api.servers), asked.who
-    return About(__version__, api.domain.domain, api.revision.digest, names, who.name, who.right, who.how)
+async def _about(request: ApiRequest) -> About:
+    api = request.api
+    names, caller = tuple(api.servers), request.caller
+    return About(__version__, api.domain.domain, api.revision.digest, names, caller.name, caller.right, caller.how)
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/api/login", None, "log in with a password", LoggedIn, _login, body=Login),
-    Endpoint("POST", "/api/logout", "read", "make the token worthless that is shown", Done, _logout),
-    Endpoint("GET", "/api/about", "read", "who answers, and who asks", About, _about),
+    ApiEndpoint("POST", "/api/login", None, "log in with a password", LoggedIn, _login, body=Login),
+    ApiEndpoint("POST", "/api/logout", "read", "end the session of the token", Done, _logout),
+    ApiEndpoint("GET", "/api/about", "read", "the node that answers, and the caller", About, _about),
 )

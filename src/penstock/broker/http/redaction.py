@@ -1,7 +1,7 @@
-"""What is told to who may not see payloads.
+"""Redaction of decisions for callers that may not read payloads.
 
-Reasons quote what was looked at: values, what is made of them, what monitors remember. So only those are told that are
-made of topic, links, rights and tokens alone; of all others no more than stage, effect and rule.
+Reasons quote what was evaluated: values, results, states of monitors. So only reasons that depend on topic, links,
+rights and tokens alone are shown; of all others no more than stage, effect and rule.
 """
 
 from itertools import takewhile
@@ -15,8 +15,8 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.advertisement import GIVEN, OWN
 
 HIDDEN = "hidden"
-"""In place of an encoding: there is a payload, or none, and it is not told."""
-WITHHELD = "the content was looked at, and why this came of it takes the right `content`"
+"""In place of an encoding: whether there is a payload is not shown."""
+WITHHELD = "the reason depends on the content: reading it needs the right `content`"
 """In place of a reason."""
 _BLIND = {
     "admit": {"topic", "reserved", "acl", "token", "trust", "foreign"},
@@ -24,67 +24,69 @@ _BLIND = {
     "match": {"", "no local", "acl", "token"},
     "emit": {""},
 }
-"""By stage, the rules whose reasons are made without a look at the content. Monitors and subscriptions have names of
-their own, which may be like one of these: no rule that one of them could be named like is here.
-"""
+"""By stage, the rules whose reasons do not depend on the content. Monitors and subscriptions have names of their
+own, which may be like one of these: no rule that one of them could be named like is here."""
 _REFUSED = Verdict("match", Effect.SUPPRESS, "withheld", WITHHELD)
-"""In place of what the stages from `match` on say."""
+"""In place of the verdicts of the stages from `match` on."""
 
 
-def without_reasons(decision: Decision) -> Decision:
-    """The decision, of each verdict what says nothing of the payload.
+def redact_reasons(decision: Decision) -> Decision:
+    """Return the decision with only those reasons that reveal nothing of the payload.
 
-    Who asks by content could otherwise find out by asking, even what it may not have: whether it is its condition that
-    refuses, or a later stage.
+    A caller who filters by content could otherwise find out by asking whether its own condition refuses an event, or
+    a later stage.
     """
     verdicts = decision.verdicts
     if decision.by_content:
-        before = tuple(takewhile(lambda one: one.stage != "match", verdicts))
+        before = tuple(takewhile(lambda verdict: verdict.stage != "match", verdicts))
         after = (_REFUSED,) if decision.effect is Effect.SUPPRESS else verdicts[len(before) + 1 :]
         verdicts = (*before, *after)
-    return decision._replace(verdicts=tuple(map(discreet, verdicts)))
+    return decision._replace(verdicts=tuple(map(redact_verdict, verdicts)))
 
 
-def without_others(decision: Decision, own: Event) -> Decision:
-    """The decision on an event that the asker has made up: what is said of its own content may be told too, as long as
-    it is that. What a node makes of it may hold something of others', which nodes remember.
-    """
-    is_own, told = decision.event.payload == own.payload, []
-    for one in decision.verdicts:
-        is_about_it = (one.stage == "match" and one.rule == "condition") or (
-            one.stage == "conform" and one.rule in (OWN, GIVEN)
+def redact_foreign_content(decision: Decision, own: Event) -> Decision:
+    """Return the decision on an event that the caller has made up: reasons about its own content are shown too, as
+    long as the payload is the caller's. What a node makes of it may contain data of others, which nodes remember."""
+    is_own, verdicts = decision.event.payload == own.payload, []
+    for verdict in decision.verdicts:
+        is_about_it = (verdict.stage == "match" and verdict.rule == "condition") or (
+            verdict.stage == "conform" and verdict.rule in (OWN, GIVEN)
         )
-        told.append(one if is_own and is_about_it else discreet(one))
-        is_own = is_own and one.effect in (Effect.PASS, Effect.SUPPRESS)
-    return decision._replace(verdicts=tuple(told))
+        verdicts.append(verdict if is_own and is_about_it else redact_verdict(verdict))
+        is_own = is_own and verdict.effect in (Effect.PASS, Effect.SUPPRESS)
+    return decision._replace(verdicts=tuple(verdicts))
 
 
-def discreet(verdict: Verdict) -> Verdict:
-    """A verdict, with its reason only if that cannot say anything of the payload."""
+def redact_verdict(verdict: Verdict) -> Verdict:
+    """Return a verdict, with its reason only if that cannot reveal anything of the payload."""
     is_blind = verdict.rule in _BLIND.get(verdict.stage, ())
     if verdict.stage == "match" and verdict.effect is Effect.PASS:
-        # else it is a filter, which a client may call as it likes, and conditions that hold
+        # otherwise it is a filter, which a client may name as it likes, and conditions that hold
         is_blind = verdict.rule == ""
     return verdict if is_blind or not verdict.reason else verdict._replace(reason=WITHHELD)
 
 
-def without_payloads(told: DecisionAccount) -> DecisionAccount:
-    """The decision with its verdicts, but no payload."""
-    return replace(told, event=_blank(told.event), outputs=tuple(map(_blank, told.outputs)))
+def hide_payloads(decision: DecisionAccount) -> DecisionAccount:
+    """Return the decision with its verdicts, but no payload."""
+    return replace(decision, event=_blank(decision.event), outputs=tuple(map(_blank, decision.outputs)))
 
 
-def with_own_payload(told: Account) -> Account:
-    """The explanation of an event that the asker has made up: its payload is known, others are left out."""
+def hide_foreign_payloads(explained: Account) -> Account:
+    """Return the explanation of an event that the caller has made up: its payload is known, others are left out."""
 
     def shown(event: EventAccount) -> EventAccount:
-        is_own = (event.payload, event.encoding) == (told.event.payload, told.event.encoding)
+        is_own = (event.payload, event.encoding) == (explained.event.payload, explained.event.encoding)
         return event if is_own else _blank(event)
 
-    decisions = (replace(one, event=shown(one.event), outputs=tuple(map(shown, one.outputs))) for one in told.decisions)
+    decisions = (
+        replace(decision, event=shown(decision.event), outputs=tuple(map(shown, decision.outputs)))
+        for decision in explained.decisions
+    )
     receivers = {
-        name: ReceiverAccount(tuple(map(shown, one.gets)), one.why_not) for name, one in told.receivers.items()
+        name: ReceiverAccount(tuple(map(shown, receiver.gets)), receiver.why_not)
+        for name, receiver in explained.receivers.items()
     }
-    return replace(told, decisions=tuple(decisions), receivers=receivers)
+    return replace(explained, decisions=tuple(decisions), receivers=receivers)
 
 
 def _blank(event: EventAccount) -> EventAccount:

@@ -1,9 +1,10 @@
-"""A domain file as it may be shown: in place of its secrets, marks that stand for them when it comes back.
+"""A domain file as it may be shown: marks in place of its secrets, which are replaced when the file comes back.
 
-Secrets are those of links; all others are in files of their own. Comments, which may hold old ones, are shown only to
-who writes drafts, and attributes of clients to who may see content. What cannot be read, or marked, is not shown.
+Secrets are those of links; all others are in files of their own. Comments, which may contain old secrets, are shown
+only to callers that may write drafts, and attributes of clients to callers that may read content. A text that cannot
+be parsed or masked is not shown.
 
-It is run as a program too (`processes.run_masks`): a long or deep text takes its time there, and not a node's.
+It is run as a program too (`processes.run_masks`): a long or deep text takes its time there, and not the node's.
 """
 
 import json
@@ -31,64 +32,64 @@ HIDDEN = "<hidden>"
 _MARK = re.compile(r"<kept secret (\d{1,4})>")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _ITEM = None
-"""Stands in a path for any item of a sequence."""
+"""In a path: any item of a sequence."""
 Path = tuple[str | None, ...]
 
 
 class MaskError(PenstockError):
-    """A text whose secrets cannot be told from the rest."""
+    """A text whose secrets cannot be recognised."""
 
 
-class Shown(NamedTuple):
-    """A domain file, for who may do what."""
+class MaskedText(NamedTuple):
+    """A domain file for each right."""
 
     change: str
-    """As it is, with marks."""
+    """The full text, with marks."""
     content: str
     """Without comments."""
     read: str
-    """And without values of attributes; empty if they cannot be told from the rest."""
+    """Also without values of attributes; empty if they cannot be recognised."""
 
 
-def shown(text: str) -> Shown:
-    """The text as it may be seen; raises `MaskError`."""
-    marked = masked(text)
+def mask_for_rights(text: str) -> MaskedText:
+    """Return the text for each right; raise `MaskError`."""
+    marked = mask_secrets(text)
     try:
         hidden = _emitted(marked, is_hidden=True)
     except MaskError:
         hidden = ""
-    return Shown(marked, _emitted(marked, is_hidden=False), hidden)
+    return MaskedText(marked, _emitted(marked, is_hidden=False), hidden)
 
 
-def masked(text: str) -> str:
-    """The text, with each secret in it replaced by its mark; raises `MaskError`."""
+def mask_secrets(text: str) -> str:
+    """Return the text with each secret replaced by its mark; raise `MaskError`."""
     for number, (begin, end) in reversed(list(enumerate(_secrets(text)))):
         rest = text[begin:end]
         line = rest[len(rest.rstrip()) :]  # of a block, which ends where the next line begins
         text = f'{text[:begin]}"<kept secret {number}>"{line}{text[end:]}'
     if not all(_MARK.fullmatch(event.value) for path, event in _scalars(text) if _is_secret(path)):
-        raise MaskError("its secrets cannot be told from the rest")
+        raise MaskError("its secrets cannot be recognised")
     return text
 
 
-def unmasked(draft: str, original: str) -> str:
-    """The draft with the secrets that its marks stand for in the original; raises `MaskError`."""
-    kept = [original[begin:end] for begin, end in _secrets(original)] if has_marks(draft) else []
+def restore_secrets(draft: str, original: str) -> str:
+    """Return the draft with its marks replaced by the secrets of the original; raise `MaskError`."""
+    secrets = [original[begin:end] for begin, end in _secrets(original)] if has_marks(draft) else []
     for begin, end in reversed(list(_secrets(draft))):
-        found = _MARK.search(draft[begin:end])
-        if found is not None:
-            number = int(found[1])
-            if number >= len(kept):
-                raise MaskError(f"`{found[0]}` stands for no secret of the present file")
-            draft = draft[:begin] + kept[number] + draft[end:]
-    left = _MARK.search(draft)
-    if left is not None:
-        raise MaskError(f"`{left[0]}` stands where no secret of a link does")
+        mark = _MARK.search(draft[begin:end])
+        if mark is not None:
+            number = int(mark[1])
+            if number >= len(secrets):
+                raise MaskError(f"`{mark[0]}` stands for no secret of the present file")
+            draft = draft[:begin] + secrets[number] + draft[end:]
+    remaining = _MARK.search(draft)
+    if remaining is not None:
+        raise MaskError(f"`{remaining[0]}` stands where no secret of a link does")
     return draft
 
 
-def included(text: str) -> set[str]:
-    """The files that a domain file includes, as it names them."""
+def included_files(text: str) -> set[str]:
+    """Return the files that a domain file includes, as it names them."""
     return {event.value for path, event in _scalars(text) if path in (("include",), ("include", _ITEM))}
 
 
@@ -97,9 +98,9 @@ def has_marks(draft: str) -> bool:
 
 
 def _secrets(text: str) -> list[tuple[int, int]]:
-    """Where the secrets of links are, in order; raises `MaskError` for what cannot be read."""
-    found = [one for path, one in _scalars(text) if _is_secret(path)]
-    return [(one.start_mark.index, one.end_mark.index) for one in found if one.start_mark and one.end_mark]
+    """Return the positions of the secrets of links, in order; raise `MaskError` if the text cannot be parsed."""
+    secrets = [value for path, value in _scalars(text) if _is_secret(path)]
+    return [(value.start_mark.index, value.end_mark.index) for value in secrets if value.start_mark and value.end_mark]
 
 
 def _is_secret(path: Path) -> bool:
@@ -107,7 +108,7 @@ def _is_secret(path: Path) -> bool:
 
 
 def _emitted(text: str, is_hidden: bool) -> str:
-    """The same without comments, and if `is_hidden` without values of attributes."""
+    """Return the text without comments, and if `is_hidden` without values of attributes."""
 
     def events() -> Iterator[Event]:
         for path, event in _walked(text):
@@ -119,12 +120,12 @@ def _emitted(text: str, is_hidden: bool) -> str:
                     continue
             yield event
 
-    said: str = yaml.emit(events(), Dumper=_DUMPER, allow_unicode=True, width=120)
-    return said
+    text_: str = yaml.emit(events(), Dumper=_DUMPER, allow_unicode=True, width=120)
+    return text_
 
 
 def _scalars(text: str) -> Iterator[tuple[Path, ScalarEvent]]:
-    """The values of a text, and where in it they are; raises `MaskError`."""
+    """Yield the values of a text with their paths; raise `MaskError`."""
     for path, event in _walked(text):
         if isinstance(event, ScalarEvent) and path is not _KEY:
             yield path, event
@@ -133,13 +134,13 @@ def _scalars(text: str) -> Iterator[tuple[Path, ScalarEvent]]:
 _KEY: Path = ("",)
 """In place of the path of a key."""
 _CLOSED = ("links", "include")
-"""In which nothing may stand for something elsewhere."""
+"""Keys below which no alias to another place is allowed."""
 
 
 def _walked(text: str) -> Iterator[tuple[Path, Event]]:
-    """What the parser finds, and the path of each value."""
+    """Yield the parser's events with the path of each value."""
     path: list[str | None] = []
-    kinds: list[bool] = []  # of what is open: is it a mapping?
+    kinds: list[bool] = []  # of each open collection: is it a mapping?
     is_key, anchors, documents = False, set[str](), 0
     for event in _parsed(text):
         documents += isinstance(event, DocumentStartEvent)
@@ -182,21 +183,22 @@ def _parsed(text: str) -> Iterator[Event]:
     try:
         yield from yaml.parse(text, Loader=yaml_loader())
     except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)  # the message itself would show the line, and what is secret in it
+        mark = getattr(error, "problem_mark", None)  # the message itself would show the line, with its secret
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise MaskError(f"it cannot be read as YAML{where}") from None
 
 
-# --- as a program: a question on standard input, the answer on standard output
+# --- as a program: a request on standard input, the answer on standard output
 
 
 def answer(question: dict[str, str]) -> dict[str, Any]:
-    """`text`: as it may be shown; `draft` and `now`: the draft with its secrets, and whether it includes others."""
+    """Answer a request. `text`: as it may be shown; `draft` and `now`: the draft with its secrets, and whether it
+    includes others."""
     try:
         if "text" in question:
-            return dict(shown(question["text"])._asdict())
-        text = unmasked(question["draft"], question["now"])
-        return {"text": text, "is_other": included(text) != included(question["now"])}
+            return dict(mask_for_rights(question["text"])._asdict())
+        text = restore_secrets(question["draft"], question["now"])
+        return {"text": text, "is_other": included_files(text) != included_files(question["now"])}
     except MaskError as error:
         return {"error": str(error)}
 

@@ -1,4 +1,4 @@
-"""The authorisation endpoint of a node: tokens for who has a password here (OAuth 2.0 client credentials).
+"""The authorisation endpoint of a node: tokens for clients with a password (OAuth 2.0 client credentials).
 
 `POST /token` (RFC 6749 §4.4), `GET /keys` (RFC 7517), `GET /.well-known/oauth-authorization-server` (RFC 8414).
 """
@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from penstock.broker.http.endpoint import Refused, read_body
+from penstock.broker.http.endpoint import ApiError, read_body
 from penstock.broker.identity.logins import LoginRefused, Logins
 from penstock.engine.trust.tokens import OWN, Tokens
 from penstock.policy.tokens.errors import TokenError, show
@@ -24,20 +24,20 @@ from penstock.policy.tokens.token import Party, Token
 if TYPE_CHECKING:
     from penstock.broker.server import Server
 
-MOST_BODY = 16 * 1024
+MAX_BODY = 16 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 10.0
-"""Within which the body must have come."""
-MOST_TOLD, TOLD_SECONDS = 40, 10.0
+"""Time limit for the body."""
+MAX_LOGGED, LOGGED_SECONDS = 40, 10.0
 """Refusals that are logged in so many seconds."""
-_MOST_PARAMETERS = 32
+_MAX_PARAMETERS = 32
 _FORM = "application/x-www-form-urlencoded"
 _BASIC = {"WWW-Authenticate": 'Basic realm="penstock", charset="UTF-8"'}
 _NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}  # RFC 6749 §5.1
 
 
-class Refusal(Exception):
-    """An answer of RFC 6749 §5.2."""
+class TokenRefusal(Exception):
+    """An error response of RFC 6749 §5.2."""
 
     def __init__(self, error: str, why: str, status: int = 400, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(why)
@@ -47,14 +47,16 @@ class Refusal(Exception):
 
     @property
     def answer(self) -> Response:
-        # The RFC leaves neither quotes nor backslashes nor anything beyond ASCII to a description.
-        told = "".join(one if " " <= one <= "~" and one not in '"\\' else "?" for one in str(self))
-        body = {"error": self.error, "error_description": told}
+        # The RFC allows neither quotes nor backslashes nor anything beyond ASCII in a description.
+        description = "".join(
+            character if " " <= character <= "~" and character not in '"\\' else "?" for character in str(self)
+        )
+        body = {"error": self.error, "error_description": description}
         return JSONResponse(body, self.status, {**_NOT_KEPT, **self.headers})
 
 
-class Asked(NamedTuple):
-    """A request for a token that is well-formed."""
+class TokenRequest(NamedTuple):
+    """A well-formed request for a token."""
 
     user: str
     password: bytes
@@ -62,7 +64,7 @@ class Asked(NamedTuple):
 
 
 class Authorisation:
-    """The endpoint of one node. Without tokens in the domain there is nothing there."""
+    """The endpoint of one node. Without tokens in the domain it answers 404."""
 
     def __init__(self, server: "Server") -> None:
         self._server = server
@@ -90,15 +92,15 @@ class Authorisation:
         address = request.client.host if request.client is not None else "unknown"
         user = ""
         try:
-            asked = read_request(request, await _body(request))
-            user = asked.user
-            await self._log_in(address, asked)
-            token, granted = self._issue(asked)
-        except Refusal as refusal:
+            token_request = read_request(request, await _body(request))
+            user = token_request.user
+            await self._log_in(address, token_request)
+            token, granted = self._issue(token_request)
+        except TokenRefusal as refusal:
             self._tell(address, user, refusal)
             return refusal.answer
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
+            return Response(status_code=400)  # the client has gone
         claims = token.claims
         extra = {"address": address, "user": show(user), "holder": str(claims.subject), "token": claims.id}
         self._server.log.info("token issued", extra=extra)
@@ -110,58 +112,58 @@ class Authorisation:
         }
         return JSONResponse(body, headers=_NOT_KEPT)
 
-    def _tell(self, address: str, user: str, refusal: Refusal) -> None:
-        """Log it, unless there are too many: who floods this with nonsense does not flood the log."""
+    def _tell(self, address: str, user: str, refusal: TokenRefusal) -> None:
+        """Log a refusal, unless there are too many: a flood of bad requests does not flood the log."""
         now = time.monotonic()
-        self._told = [at for at in self._told if at > now - TOLD_SECONDS]
-        if len(self._told) < MOST_TOLD:
+        self._told = [at for at in self._told if at > now - LOGGED_SECONDS]
+        if len(self._told) < MAX_LOGGED:
             self._told.append(now)
             extra = {"address": address, "user": show(user), "cause": f"{refusal.error}: {refusal}"}
             self._server.log.warning("token not issued", extra=extra)
 
-    async def _log_in(self, address: str, asked: Asked) -> None:
+    async def _log_in(self, address: str, token_request: TokenRequest) -> None:
         try:
-            await self._logins.check(self._server.node.passwords, address, asked.user, asked.password)
+            await self._logins.check(self._server.node.passwords, address, token_request.user, token_request.password)
         except LoginRefused as refused:
             if refused.status == 401:
-                raise Refusal("invalid_client", str(refused), 401, _BASIC) from None
+                raise TokenRefusal("invalid_client", str(refused), 401, _BASIC) from None
             later = {"Retry-After": str(refused.later)}
-            raise Refusal("temporarily_unavailable", str(refused), refused.status, later) from None
+            raise TokenRefusal("temporarily_unavailable", str(refused), refused.status, later) from None
 
-    def _issue(self, asked: Asked) -> tuple[Token, TokenGrant]:
+    def _issue(self, token_request: TokenRequest) -> tuple[Token, TokenGrant]:
         node = self._server.node
         tokens = self._tokens()
         unused = tokens.keys.why_unused(node.name, self._server.now())
         if unused:
-            raise Refusal("temporarily_unavailable", unused, 503)
-        holder = node.ensemble.holder(asked.user)
+            raise TokenRefusal("temporarily_unavailable", unused, 503)
+        holder = node.ensemble.holder(token_request.user)
         if holder is None or holder.startswith(OWN):
-            raise Refusal("unauthorized_client", "the user is not that of one client of the domain")
+            raise TokenRefusal("unauthorized_client", "the user is not that of one client of the domain")
         granted = TokenGrant(*(tokens.settings.granted(holder) or ()))
         if not (granted.publish or granted.subscribe):
-            raise Refusal("unauthorized_client", f"nothing is granted to client `{show(holder)}`")
+            raise TokenRefusal("unauthorized_client", f"nothing is granted to client `{show(holder)}`")
         try:
-            granted = granted.narrowed(asked.scope) if asked.scope else granted
+            granted = granted.narrowed(token_request.scope) if token_request.scope else granted
         except ScopeError as error:
-            raise Refusal("invalid_scope", str(error)) from None
+            raise TokenRefusal("invalid_scope", str(error)) from None
         try:
             return tokens.issue(Party("client", holder), *granted, self._server.now()), granted
-        except TokenError as error:  # a name or filters that do not go into one token
-            raise Refusal("invalid_scope", f"no token for this: {error}") from None
+        except TokenError as error:  # a name or filters that do not fit into one token
+            raise TokenRefusal("invalid_scope", f"no token for this: {error}") from None
 
     def _tokens(self) -> Tokens:
-        found = self._server.node.tokens
-        if found is None:  # a reload has come in between
-            raise Refusal("invalid_request", "this node no longer issues tokens", 404)
-        return found
+        tokens = self._server.node.tokens
+        if tokens is None:  # a reload has come in between
+            raise TokenRefusal("invalid_request", "this node no longer issues tokens", 404)
+        return tokens
 
     async def _keys(self, _request: Request) -> Response:
         tokens = self._server.node.tokens
         if tokens is None:
             return _nothing()
         now, revoked = self._server.now(), tokens.keys.revoked.keys
-        known = [one for one in tokens.keys.public.keys.values() if one.key_id not in revoked]
-        usable = [as_jwk(one) for one in known if one.retired is None or now < one.retired]
+        valid = [key for key in tokens.keys.public.keys.values() if key.key_id not in revoked]
+        usable = [as_jwk(key) for key in valid if key.retired is None or now < key.retired]
         return JSONResponse({"keys": usable}, media_type="application/jwk-set+json")
 
     async def _metadata(self, request: Request) -> Response:
@@ -185,34 +187,34 @@ def _nothing() -> Response:
 
 async def _body(request: Request) -> bytes:
     try:
-        return await read_body(request, MOST_BODY, BODY_SECONDS)
-    except Refused as error:
-        raise Refusal("invalid_request", str(error), error.status, {"Connection": "close"}) from None
+        return await read_body(request, MAX_BODY, BODY_SECONDS)
+    except ApiError as error:
+        raise TokenRefusal("invalid_request", str(error), error.status, {"Connection": "close"}) from None
 
 
-def read_request(request: Request, body: bytes) -> Asked:
+def read_request(request: Request, body: bytes) -> TokenRequest:
     if request.url.query:
-        raise Refusal("invalid_request", "parameters belong into the body")  # RFC 6749 §2.3.1
+        raise TokenRefusal("invalid_request", "parameters belong into the body")  # RFC 6749 §2.3.1
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _FORM:
-        raise Refusal("invalid_request", f"content type `{show(kind)}`: expected {_FORM}")
-    said = _parameters(body)
-    if "grant_type" not in said:
-        raise Refusal("invalid_request", "grant_type is missing")
-    if said["grant_type"] != "client_credentials":
-        raise Refusal("unsupported_grant_type", "expected client_credentials")
+        raise TokenRefusal("invalid_request", f"content type `{show(kind)}`: expected {_FORM}")
+    parameters = _parameters(body)
+    if "grant_type" not in parameters:
+        raise TokenRefusal("invalid_request", "grant_type is missing")
+    if parameters["grant_type"] != "client_credentials":
+        raise TokenRefusal("unsupported_grant_type", "expected client_credentials")
     headers = request.headers.getlist("authorization")
-    if len(headers) > 1 or (headers and "client_secret" in said):
-        raise Refusal("invalid_request", "more than one client authentication")
+    if len(headers) > 1 or (headers and "client_secret" in parameters):
+        raise TokenRefusal("invalid_request", "more than one client authentication")
     if headers:
         user, password = _basic(headers[0])
-        if said.get("client_id", user) != user:
-            raise Refusal("invalid_request", "client_id is another than that of the authentication")
+        if parameters.get("client_id", user) != user:
+            raise TokenRefusal("invalid_request", "client_id is another than that of the authentication")
     else:
-        user, password = said.get("client_id", ""), said.get("client_secret", "")
+        user, password = parameters.get("client_id", ""), parameters.get("client_secret", "")
     if not user or not password:
-        raise Refusal("invalid_client", "no client authentication", 401, _BASIC)
-    return Asked(user, password.encode(), said.get("scope", ""))
+        raise TokenRefusal("invalid_client", "no client authentication", 401, _BASIC)
+    return TokenRequest(user, password.encode(), parameters.get("scope", ""))
 
 
 def _parameters(body: bytes) -> dict[str, str]:
@@ -222,18 +224,18 @@ def _parameters(body: bytes) -> dict[str, str]:
             keep_blank_values=True,
             strict_parsing=True,
             errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
+            max_num_fields=_MAX_PARAMETERS,
         )
     except ValueError:
-        raise Refusal("invalid_request", "the body is not a form") from None
-    said = dict(pairs)
-    if len(said) < len(pairs):
-        raise Refusal("invalid_request", "a parameter is there twice")  # RFC 6749 §3.2
-    return {name: value for name, value in said.items() if value}  # those without a value count as left out
+        raise TokenRefusal("invalid_request", "the body is not a form") from None
+    parameters = dict(pairs)
+    if len(parameters) < len(pairs):
+        raise TokenRefusal("invalid_request", "a parameter is there twice")  # RFC 6749 §3.2
+    return {name: value for name, value in parameters.items() if value}  # parameters without a value count as left out
 
 
 def _basic(header: str) -> tuple[str, str]:
-    """User and password; both are form-encoded before they are put into base64 (RFC 6749 §2.3.1)."""
+    """Return user and password; both are form-encoded before they are put into base64 (RFC 6749 §2.3.1)."""
     scheme, _, rest = header.partition(" ")
     try:
         if scheme.lower() != "basic":
@@ -243,4 +245,4 @@ def _basic(header: str) -> tuple[str, str]:
             raise ValueError
         return unquote_plus(user, errors="strict"), unquote_plus(password, errors="strict")
     except ValueError:  # of base64 and of UTF-8 too
-        raise Refusal("invalid_client", "expected Basic authentication", 401, _BASIC) from None
+        raise TokenRefusal("invalid_client", "expected Basic authentication", 401, _BASIC) from None

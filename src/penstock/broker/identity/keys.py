@@ -1,4 +1,4 @@
-"""The files with a node's keys for tokens."""
+"""The key files of a node for tokens."""
 
 from penstock.domain import NodeSettings
 from penstock.domain.schema.tokens import TokenSettings
@@ -9,7 +9,7 @@ from penstock.policy.tokens.revocation import NOTHING, Revoked
 
 
 def read_keys(node: str, settings: NodeSettings, tokens: TokenSettings) -> Keys:
-    """What a node signs with and verifies with; raises `PolicyError`."""
+    """Read the keys a node signs and verifies with; raise `PolicyError`."""
     if settings.signing_key is None:
         raise PolicyError(f"node `{node}` has no `signing_key`, and there are tokens")
     signing, public = SigningKey.read(settings.signing_key), KeySet.read(tokens.keys)

@@ -1,4 +1,4 @@
-"""Log-ins with a password, over HTTP: one after the other, off the event loop, and fewer for who guesses."""
+"""Log-ins with a password over HTTP: one after the other, off the event loop, and limited after failures."""
 
 import asyncio
 import time
@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from penstock.broker.identity.attempts import Attempts
 from penstock.policy.access.passwords import Passwords
 
-MOST_WAITING = 200
-"""Log-ins under way at a time: a hash takes long on purpose."""
+MAX_WAITING = 200
+"""Log-ins that are being checked at a time: a hash takes long on purpose."""
 
 
 class LoginRefused(Exception):
-    """No; with a status of HTTP, and how many seconds to wait before another try."""
+    """A refused log-in, with its HTTP status, and the seconds to wait before another try."""
 
     def __init__(self, why: str, status: int, later: int = 0) -> None:
         super().__init__(why)
@@ -33,12 +33,12 @@ class Logins:
         self._checker.shutdown(wait=False, cancel_futures=True)
 
     async def check(self, passwords: Passwords | None, address: str, user: str, password: bytes) -> None:
-        """Raises `LoginRefused` unless this is the user's password."""
-        if self._waiting >= MOST_WAITING:
+        """Raise `LoginRefused` unless this is the user's password."""
+        if self._waiting >= MAX_WAITING:
             raise LoginRefused("too many log-ins at once", 503, 1)
         self._waiting += 1
         try:
-            async with self._turn:  # one after the other, so that each knows of those that failed before it
+            async with self._turn:  # one after the other, so that each counts the failures before it
                 await self._check(passwords, address, user, password)
         finally:
             self._waiting -= 1

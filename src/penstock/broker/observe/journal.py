@@ -1,8 +1,8 @@
-"""A node's journal, written beside the event loop: rows go to a thread, and become segments there.
+"""A node's journal, written beside the event loop: rows go to a thread, which writes segments.
 
-The node gathers rows (`engine/recorder.py`). Every flush interval, or sooner if there are many, they are handed over;
-what a killed process loses is what it gathered since. If the journal cannot be written, the domain says what goes on:
-nothing (no publication is taken until it can be written), or everything but the journal, which then says how much is
+The node collects rows (`engine/recorder.py`). Every flush interval, or sooner if there are many, they are handed
+over; a killed process loses the rows collected since. If the journal cannot be written, the domain decides: either
+no publication is accepted until it can be written, or the node goes on and the journal records how many rows are
 missing.
 """
 
@@ -24,18 +24,18 @@ from penstock.journal.write.missing import MissingRows
 from penstock.journal.write.recover import recover
 from penstock.journal.write.segment import Segment
 
-MOST_ROWS = 8_000
-"""Rows that are handed over before the flush interval is over; and bytes. What is made of them fits into a cache."""
-MOST_BYTES = 2 * 2**20
-MOST_WAITING = 32
-"""Batches that may wait for the thread, and bytes; then no publication is taken."""
-MOST_WAITING_BYTES = 32 * MOST_BYTES
+MAX_ROWS = 8_000
+"""Rows that are handed over before the flush interval is over; and bytes. A batch fits into a cache."""
+MAX_BYTES = 2 * 2**20
+MAX_WAITING = 32
+"""Batches that may wait for the thread, and bytes; then no publication is accepted."""
+MAX_WAITING_BYTES = 32 * MAX_BYTES
 RETRY_SECONDS = 1.0
 _PROBE_BYTES = 4096
 
 
-class Batch(NamedTuple):
-    """Rows that are handed over, and how many bytes they are."""
+class RowBatch(NamedTuple):
+    """Rows that are handed over, and their size in bytes."""
 
     rows: Rows
     weight: int
@@ -49,21 +49,21 @@ class Journal:
         self.recorder = recorder
         self.rows = 0
         self.lost = 0
-        """Rows that are missing, for the disk refused them and the node was to go on."""
+        """Rows that are missing: the disk refused them, and the node was configured to go on."""
         self.failing = ""
-        """Why it cannot be written at present."""
+        """The reason why it cannot be written at present."""
         self._folder = Path(settings.folder)
         self._node, self._domain = node, domain
         self._log = log
-        self._queue: queue.Queue[Batch | Revision | None] = queue.Queue()
+        self._queue: queue.Queue[RowBatch | Revision | None] = queue.Queue()
         self._wake: Callable[[], object] = _nothing
         self.is_awaited = False
-        """Somebody waits until it can take more."""
+        """A caller waits until it can take more."""
         self._flushed = 0.0
         self._received = 0
-        """Bytes that the node had received when rows were handed over last."""
+        """Bytes that the node had received when rows were last handed over."""
         self._handed = self._written = 0
-        """Bytes that were handed over, and of these the ones that the thread is done with; and batches."""
+        """Bytes that were handed over, and those that the thread has finished; and batches."""
         self._batches = self._done = 0
         self._given = 0
         """Rows that were handed over."""
@@ -72,50 +72,52 @@ class Journal:
         """The number of the next row; less than 0 until it is known."""
         self._revision: Revision | None = None
         self._missing = 0
-        """Rows that are missing before the next one, and are not written down as a gap yet."""
+        """Rows that are missing before the next one, and not yet written as a gap."""
         self._left = MissingRows(self._folder, node)
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=f"{node}-journal", daemon=True)
 
     def start(self, wake: Callable[[], object]) -> None:
-        """Begin to write, after what an earlier run left. `wake` is called, in a thread, when more can be taken."""
+        """Start to write, after the rows of an earlier run. `wake` is called, in a thread, when more can be taken."""
         self._wake = wake
         _keep_memory()
         self._thread.start()
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may be admitted now: the thread is behind, or the disk refuses and the node is to stop."""
-        if self._batches - self._done > MOST_WAITING or self._handed - self._written > MOST_WAITING_BYTES:
+        """Return whether no more may be admitted now: the thread is behind, or the disk refuses and the node is to
+        stop."""
+        if self._batches - self._done > MAX_WAITING or self._handed - self._written > MAX_WAITING_BYTES:
             return True
         return bool(self.failing) and self.settings.when_failing == "stop"
 
     def turn(self, now: float, received: int) -> float | None:
-        """Hand rows over if it is time, or say in how many seconds it is. `received`: bytes that the node ever has."""
+        """Hand rows over if it is time, or return in how many seconds it is. `received`: bytes received by the node
+        in all."""
         count = len(self.recorder.notes)
         if not count:
             self._received = received
             return None
         weight = received - self._received + self.recorder.weight
-        left = self._flushed + self.settings.flush - now
-        if count < MOST_ROWS and weight < MOST_BYTES and 0 < left <= self.settings.flush:
-            return left
+        seconds = self._flushed + self.settings.flush - now
+        if count < MAX_ROWS and weight < MAX_BYTES and 0 < seconds <= self.settings.flush:
+            return seconds
         self._flushed = now
         self._received = received
         self._hand_over(weight)
         return None
 
-    def set(self, settings: JournalSettings) -> None:
-        """Take other settings; the folder stays what it is until the node is started again."""
+    def apply_settings(self, settings: JournalSettings) -> None:
+        """Apply new settings; a new folder takes effect when the node is restarted."""
         self.settings = settings
 
-    def govern(self, revision: Revision) -> None:
-        """Other policies are in force from here on."""
+    def set_revision(self, revision: Revision) -> None:
+        """Record that other policies are in force from here on."""
         self._hand_over(self.recorder.weight)
         self._queue.put(revision)
 
     def stop(self) -> None:
-        """Write all that was gathered, and seal."""
+        """Write all collected rows, and seal the segment."""
         self._hand_over(self.recorder.weight)
         self._is_stopping = True
         self._queue.put(None)
@@ -127,7 +129,7 @@ class Journal:
         self._batches += 1
         rows = self.recorder.take()
         self._given += len(rows.notes)
-        self._queue.put(Batch(rows, weight))
+        self._queue.put(RowBatch(rows, weight))
 
     # --- in the thread
 
@@ -135,27 +137,27 @@ class Journal:
         self._attempt(self._prepare)
         while True:
             try:
-                given = self._queue.get(timeout=RETRY_SECONDS)
+                batch = self._queue.get(timeout=RETRY_SECONDS)
             except queue.Empty:
                 self._attempt(self._rest)
                 continue
-            if given is None:
+            if batch is None:
                 self._finish()
                 return
-            if isinstance(given, Revision):
-                self._revision = given
+            if isinstance(batch, Revision):
+                self._revision = batch
                 self._attempt(self._seal)  # a segment has rows of one revision
                 self._attempt(self._keep_revision)
-            elif given.rows.notes:
-                self._write(given.rows)
-            if isinstance(given, Batch):
-                self._written += given.weight
+            elif batch.rows.notes:
+                self._write(batch.rows)
+            if isinstance(batch, RowBatch):
+                self._written += batch.weight
                 self._done += 1
             if self.is_awaited:
                 self._wake()
 
     def _prepare(self) -> None:
-        """Find out where to go on."""
+        """Find the number of the next row."""
         if self._seq < 0:
             self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
             self._seq = recover(self._folder, self._node) + 1
@@ -166,7 +168,7 @@ class Journal:
             self._revision.keep(self._folder)
 
     def _rest(self) -> None:
-        """There is nothing to write."""
+        """Do the periodic work when there is nothing to write."""
         self._prepare()
         if self.failing:
             self._keep_revision()
@@ -177,7 +179,7 @@ class Journal:
             self._seal()
 
     def _probe(self) -> None:
-        """Find out whether the disk takes anything."""
+        """Test whether the disk accepts data."""
         probe = self._folder / f"{DRAFT}{self._node}"
         try:
             probe.write_bytes(bytes(_PROBE_BYTES))
@@ -191,7 +193,7 @@ class Journal:
             self._attempt(self._write_gap)
 
     def _write_gap(self) -> None:
-        """Say what is missing although no row follows."""
+        """Record the gap although no row follows."""
         self._prepare()
         _, self._seq = self._begin(time.time())
         self._seal()
@@ -205,7 +207,7 @@ class Journal:
                     self._lose(rows)
                     return
                 time.sleep(RETRY_SECONDS)
-        except Exception:  # our own fault: these rows would be refused again and again
+        except Exception:  # a bug of ours: these rows would fail again and again
             self._log.exception("rows cannot be written to the journal")
             self._give_up()
             self._lose(rows)
@@ -223,16 +225,16 @@ class Journal:
         segment, seq = (self._segment, self._seq) if self._segment is not None else self._begin(now)
         self._seq = segment.write(seq, rows)
         self._missing = 0
-        self._left.keep(0)  # after the gap is written: who is killed in between says it twice, not never
+        self._left.keep(0)  # after the gap is written: a process killed in between records it twice, not never
         self.rows += len(rows.notes)
         self._succeeded()
         if segment.size >= self.settings.segment_size:
-            self._attempt(self._seal)  # the rows are in it, whatever becomes of its name
+            self._attempt(self._seal)  # the rows are in it, even if the rename fails
 
     def _begin(self, now: float) -> tuple[Segment, int]:
-        """A new segment, and the number of the next row after what is said first: which policies, and what is missing.
+        """Begin a segment; return it and the number of the next row after the first ones: the revision, and the gap.
 
-        No number is taken before rows are in it: an attempt that fails leaves nothing.
+        No number is used before rows are in it: an attempt that fails leaves nothing.
         """
         self._keep_revision()
         segment, seq = Segment(self._folder, self._node, self._domain, self._seq, now), self._seq
@@ -261,7 +263,7 @@ class Journal:
         return True
 
     def _give_up(self) -> None:
-        """Let the segment be: it may not have what its writer thinks it has."""
+        """Abandon the segment: it may not have what its writer thinks it has."""
         segment, self._segment = self._segment, None
         if segment is not None and not segment.abandon():
             self._seq = -1
@@ -283,11 +285,11 @@ class Journal:
 
 
 def _keep_memory() -> None:
-    """Have glibc keep what is freed with each batch, rather than give it back and get it again, page by page.
+    """Have glibc keep the memory that is freed with each batch, instead of returning it page by page.
 
-    From the first large block on that is freed, it keeps twice as much.
+    After the first large block is freed, it keeps twice as much.
     """
-    bytearray(8 * MOST_BYTES).clear()
+    bytearray(8 * MAX_BYTES).clear()
 
 
 def _nothing() -> None:

@@ -10,9 +10,9 @@ from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from typing import Any
 
-LONGEST_VALUE = 256
+MAX_VALUE = 256
 """Characters of a value that are logged; clients choose their ids and topics."""
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Records that wait to be written before new ones are dropped."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -23,7 +23,7 @@ def _details(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _cut(value: object) -> object:
-    return f"{value[:LONGEST_VALUE]}…" if isinstance(value, str) and len(value) > LONGEST_VALUE else value
+    return f"{value[:MAX_VALUE]}…" if isinstance(value, str) and len(value) > MAX_VALUE else value
 
 
 def _timestamp(record: logging.LogRecord) -> str:
@@ -32,7 +32,7 @@ def _timestamp(record: logging.LogRecord) -> str:
 
 
 class NodeLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of one node: each record says whose it is, since a process may run several."""
+    """The log of one node: each record names the node, since a process may run several."""
 
     def __init__(self, node: str) -> None:
         super().__init__(logging.getLogger("penstock.node"))
@@ -44,7 +44,7 @@ class NodeLog(logging.LoggerAdapter[logging.Logger]):
 
 
 class TextFormatter(logging.Formatter):
-    """`time level logger: message key=value ...`; text with blanks is quoted, so that a line stays one line."""
+    """`time level logger: message key=value ...`; text with blanks is quoted, so that a record stays one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         details = "".join(f" {key}={_quoted(value)}" for key, value in _details(record).items())
@@ -55,7 +55,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record."""
+    """One JSON object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
@@ -76,7 +76,7 @@ def _quoted(value: object) -> str:
 
 
 class _Handover(QueueHandler):
-    """Hands records to the writing thread, so that a reader of our standard error who stops does not stop the node."""
+    """Hands records to the writing thread, so that a reader of our standard error that stops does not stop the node."""
 
     def __init__(self, records: "SimpleQueue[logging.LogRecord]") -> None:
         super().__init__(records)
@@ -84,11 +84,11 @@ class _Handover(QueueHandler):
         self.lost = 0
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Formatted by the writer; only the exception's text must be made here."""
+        """Return the record with the exception's text; the writer formats the rest."""
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        if self.records.qsize() >= MOST_WAITING:
+        if self.records.qsize() >= MAX_WAITING:
             self.lost += 1
             return
         if self.lost:

@@ -1,4 +1,4 @@
-"""The node's counters as Prometheus metrics, read when they are asked for."""
+"""The node's counters as Prometheus metrics, read when they are scraped."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class NodeCollector(Collector):
-    """Nothing is counted twice: the figures are the engine's own."""
+    """Collects the engine's own counters; nothing is counted twice."""
 
     def __init__(self, server: "Server") -> None:
         self._server = server
@@ -63,12 +63,12 @@ class NodeCollector(Collector):
             yield from self._tokens()
 
     def _tokens(self) -> Iterator[Metric]:
-        """Of a domain with tokens: these, and with trust the neighbours."""
+        """Yield the metrics of a domain with tokens, and with trust those of neighbours."""
         node = self._server.node
         assert node.tokens is not None
-        known = GaugeMetricFamily("penstock_tokens_known", "tokens at hand for neighbours", labels=["node"])
-        known.add_metric([node.name], len(node.tokens.known))
-        yield known
+        tokens_known = GaugeMetricFamily("penstock_tokens_known", "tokens at hand for neighbours", labels=["node"])
+        tokens_known.add_metric([node.name], len(node.tokens.known))
+        yield tokens_known
         refused = CounterMetricFamily("penstock_tokens_refused", "tokens refused", labels=["node"])
         refused.add_metric([node.name], node.stats.tokens_refused)
         yield refused
@@ -88,7 +88,7 @@ class NodeCollector(Collector):
 
 
 def make_registry(server: "Server") -> CollectorRegistry:
-    """A registry of its own for each node, so that several can run in one process."""
+    """Return a registry for one node, so that several can run in one process."""
     registry = CollectorRegistry()
     registry.register(NodeCollector(server))
     return registry

@@ -14,8 +14,8 @@ _TRUST, _TOKENS = "penstock/trust", "penstock/tokens"
 _OF_NODES = (f"{_TRUST}/", f"{_TOKENS}/")
 
 
-class Load:
-    """A moving average over some minutes, as of a load average."""
+class LoadAverage:
+    """A moving average over some minutes, like a load average."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -30,7 +30,7 @@ class Load:
 
 
 class SysTopics:
-    """Publishes what has changed since the last time."""
+    """Publishes the values that have changed since the last time."""
 
     def __init__(self, server: "Server") -> None:
         self._server = server
@@ -38,7 +38,7 @@ class SysTopics:
         self._last = 0.0
         self._said: dict[str, bytes] = {}
         self._most_connected = 0
-        self._loads: dict[str, Load] = {}
+        self._loads: dict[str, LoadAverage] = {}
 
     def tick(self, now: float) -> None:
         interval = self._server.settings.sys_interval
@@ -47,16 +47,16 @@ class SysTopics:
             return
         self._due = now + interval
         seconds, self._last = (now - self._last if self._last else interval), now
-        told = (*self._values(now), *self._trust(now), *self._averages(max(seconds, 0.001)))
-        for name, value in told:
+        values = (*self._values(now), *self._trust(now), *self._averages(max(seconds, 0.001)))
+        for name, value in values:
             self._say(name, value, now)
-        there = dict(told)
-        for name in [name for name in self._said if name.startswith(_OF_NODES) and name not in there]:
-            self._say(name, "", now)  # there is nothing to tell of it any more
+        present = dict(values)
+        for name in [name for name in self._said if name.startswith(_OF_NODES) and name not in present]:
+            self._say(name, "", now)  # it has no value any more
             del self._said[name]
 
     def alarm(self, now: float) -> None:
-        """Say at once how the journal is."""
+        """Publish the state of the journal at once."""
         if self._server.settings.sys_interval and self._server.journal is not None:
             self._say(_JOURNAL, self._server.journal.failing or "ok", now)
 
@@ -109,7 +109,7 @@ class SysTopics:
         yield "bytes/sent", stats.bytes_sent
 
     def _trust(self, now: float) -> Iterator[tuple[str, object]]:
-        """Tokens, and what is held of neighbours, if the domain has any."""
+        """Yield tokens and the ratings of neighbours, if the domain has any."""
         node = self._server.node
         if node.tokens is not None:
             yield f"{_TOKENS}/known", len(node.tokens.known)
@@ -123,7 +123,7 @@ class SysTopics:
 
     def _averages(self, seconds: float) -> Iterator[tuple[str, object]]:
         for name, count in self._counts().items():
-            load = self._loads.setdefault(name, Load())
+            load = self._loads.setdefault(name, LoadAverage())
             load.update(count, seconds)
             for minutes, average in zip(_MINUTES, load.averages, strict=True):
                 yield f"load/{name}/{minutes}min", f"{average:.2f}"

@@ -1,11 +1,11 @@
-"""Tells the service manager how things stand: systemd's sd_notify protocol, datagrams to the socket that it names."""
+"""Notification of the service manager: systemd's sd_notify protocol, datagrams to the socket that it names."""
 
 import os
 import socket
 
 
 def notify(state: str) -> None:
-    """Send `READY=1`, `STOPPING=1` or the like; nothing if no service manager has asked, or it no longer listens."""
+    """Send `READY=1`, `STOPPING=1` or the like; do nothing if no service manager has asked, or it no longer listens."""
     name = os.environ.get("NOTIFY_SOCKET", "")
     if not name.startswith(("/", "@")):
         return

@@ -1,4 +1,5 @@
-"""Changes on their way to the store: a transaction at a time, and the commit, which waits for the disk, in a thread."""
+"""Changes on their way to the store: one transaction at a time; the commit, which waits for the disk, runs in a
+thread."""
 
 import asyncio
 import sqlite3
@@ -16,7 +17,7 @@ Deferred = list[tuple[Session, object, bytes]]
 
 
 class Committing(NamedTuple):
-    """What is being stored, and the packets that may leave once it is."""
+    """A transaction that is being stored, and the packets that may be sent once it is."""
 
     store: Store
     changes: Changes
@@ -24,7 +25,7 @@ class Committing(NamedTuple):
 
 
 class Commits:
-    """The one transaction of a node that is under way, if there is any."""
+    """The transaction of a node that is running, if any."""
 
     def __init__(self, name: str, log: NodeLog, done: Callable[[Deferred], None]) -> None:
         self.healthy = True
@@ -38,7 +39,7 @@ class Commits:
         return self._under_way is None
 
     def write(self, store: Store, changes: Changes, deferred: Deferred) -> None:
-        """Store the changes; when the disk has them, the packets that waited for it are handed back."""
+        """Store the changes; when the disk has them, return the packets that waited for it to the server."""
         self._under_way = Committing(store, changes, deferred)
         try:
             store.write(changes)
@@ -59,7 +60,7 @@ class Commits:
         self._done(deferred)
 
     def _failed(self, error: BaseException) -> None:
-        """Nothing is acknowledged that is not stored: hold everything back, and try again."""
+        """Hold everything back and try again: nothing is acknowledged that is not stored."""
         assert self._under_way is not None
         if self.healthy:
             self._log.error("the store cannot be written, acknowledgements wait", extra={"cause": str(error)})
@@ -68,5 +69,5 @@ class Commits:
         asyncio.get_running_loop().call_later(RETRY_SECONDS, self.write, *self._under_way)
 
     def stop(self) -> None:
-        """Wait for what the thread does."""
+        """Wait for the thread."""
         self._thread.shutdown()

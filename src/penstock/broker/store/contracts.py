@@ -1,4 +1,4 @@
-"""In a store: contracts that sessions have brought, and what contracts hold back for sessions."""
+"""Stored contracts: those that sessions have brought, and the events that contracts hold back."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -25,31 +25,33 @@ class StoredContracts:
     def write(self, changes: Changes) -> None:
         run = self._db.executemany
         if changes.brought:
-            gone = [key for key, made in changes.brought.items() if made is None]
-            run("DELETE FROM brought WHERE session = ? AND name = ?", gone)
-            made = [(*key, one) for key, one in changes.brought.items() if one is not None]
-            run("INSERT OR REPLACE INTO brought VALUES (?,?,?)", made)
+            removed = [key for key, contract in changes.brought.items() if contract is None]
+            run("DELETE FROM brought WHERE session = ? AND name = ?", removed)
+            contract_rows = [(*key, contract) for key, contract in changes.brought.items() if contract is not None]
+            run("INSERT OR REPLACE INTO brought VALUES (?,?,?)", contract_rows)
         if changes.held:
             run("DELETE FROM held WHERE id = ?", [(number,) for number in changes.held])
-            rows = [_held_row(number, one) for number, one in changes.held.items() if one is not None]
+            rows = [_held_row(number, held) for number, held in changes.held.items() if held is not None]
             run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
         if changes.windows:
             run("DELETE FROM collected WHERE session = ? AND about = ?", list(changes.windows))
-            rows = [_window_row(*key, one) for key, one in changes.windows.items() if one.window.inputs]
+            rows = [
+                _window_row(*key, collected) for key, collected in changes.windows.items() if collected.window.inputs
+            ]
             run("INSERT INTO collected VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
         for number in changes.dropped_sessions:
             for table in ("brought", "held", "collected"):
                 self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
 
     def load_brought(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
-        for number, name, made in self._db.execute("SELECT * FROM brought"):
+        for number, name, contract in self._db.execute("SELECT * FROM brought"):
             if number in sessions:
                 client_contracts.restore(
-                    node, sessions[number], name, msgspec.json.decode(made, type=client_contracts.Stored), now
+                    node, sessions[number], name, msgspec.json.decode(contract, type=client_contracts.Stored), now
                 )
 
     def load_held(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
-        """What is held back; it is held against contracts when its time comes."""
+        """Load events that are held back; they are checked against contracts when their time comes."""
         rows = self._db.execute("SELECT * FROM held")
         for number, session, at, topic, payload, qos, properties, expires, *source, retain in rows:
             event = event_of(topic, payload, qos, bool(retain), properties, expires, source)
@@ -62,15 +64,15 @@ class StoredContracts:
             event = event_of(topic, b"", qos, False, properties, None, (origin, user, link_type, "", path))
             key = msgspec.json.decode(about, type=Collecting)
             try:
-                one = Collected(sessions[number], key, event, read_window(window, now))
+                collected = Collected(sessions[number], key, event, read_window(window, now))
             except ContentError as error:
-                node.notice("contract dropped", sessions[number], topic, f"what was collected is lost: {error}")
+                node.notice("contract dropped", sessions[number], topic, f"the collected events are lost: {error}")
                 continue
-            node.later.windows[number, key] = one
+            node.later.windows[number, key] = collected
 
 
-def whence(event: Event) -> tuple[object, ...]:
-    """Whom an event came from, and how: the last columns of its row."""
+def source_columns(event: Event) -> tuple[object, ...]:
+    """Return the columns about the source of an event: the last ones of its row."""
     return (event.origin, event.user, event.link_type, event.token, ",".join(event.path))
 
 
@@ -83,20 +85,20 @@ def event_of(
     expires: float | None,
     source: Sequence[Any],
 ) -> Event:
-    """The event of a row; `source`: its last columns."""
+    """Return the event of a row; `source`: its last columns."""
     origin, user, link_type, token, path = source
     nodes = tuple(path.split(",")) if path else ()
     return Event(topic, payload, qos, retain, properties, expires, origin, user, link_type, nodes, "", token)
 
 
-def _held_row(number: int, one: Held) -> tuple[object, ...]:
-    event = one.event
-    head = (number, one.session.id, one.at, event.topic, event.payload, event.qos, event.properties)
-    return (*head, event.expires, *whence(event), event.retain)
+def _held_row(number: int, held: Held) -> tuple[object, ...]:
+    event = held.event
+    head = (number, held.session.id, held.at, event.topic, event.payload, event.qos, event.properties)
+    return (*head, event.expires, *source_columns(event), event.retain)
 
 
-def _window_row(session: int, about: bytes, one: Collected) -> tuple[object, ...]:
-    event = one.event
+def _window_row(session: int, about: bytes, collected: Collected) -> tuple[object, ...]:
+    event = collected.event
     return (
         session,
         about,
@@ -105,7 +107,7 @@ def _window_row(session: int, about: bytes, one: Collected) -> tuple[object, ...
         event.properties,
         event.origin,
         event.user,
-        write_window(one.window),
+        write_window(collected.window),
         event.link_type,
         ",".join(event.path),
     )

@@ -1,4 +1,4 @@
-"""In a store: which trust groups the sessions are bound to, so that a restart does not give what waits to others."""
+"""Stored trust groups of sessions, so that a restart does not give waiting messages to others."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ class BoundGroups:
             self._known.update(number for number, _ in bound)
 
     def drop(self, numbers: Iterable[int]) -> None:
-        gone = self._known.intersection(numbers)
-        if gone:  # most sessions have none, and cost nothing
-            self._db.executemany("DELETE FROM bound WHERE session = ?", [(number,) for number in gone])
+        removed = self._known.intersection(numbers)
+        if removed:  # most sessions have none, and cost nothing
+            self._db.executemany("DELETE FROM bound WHERE session = ?", [(number,) for number in removed])
 
     def load(self, sessions: Mapping[int, Session]) -> None:
         for number, groups in self._db.execute("SELECT * FROM bound"):

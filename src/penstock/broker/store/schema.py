@@ -1,4 +1,4 @@
-"""The tables of a store, and what makes them of those that older versions wrote."""
+"""The tables of a store, and the migrations from older formats."""
 
 VERSION = 10
 _CONTRACTS = """
@@ -95,17 +95,17 @@ CREATE TABLE advertisement (
   PRIMARY KEY (session, name)
 ) WITHOUT ROWID;
 """
-"""What makes a store of format 1 one of format 2: subscriptions have names and conditions, and clients advertise."""
+"""Format 2: subscriptions have names and conditions, and clients advertise."""
 
 _FROM_2 = """
 CREATE TABLE standing (
   session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
 ) WITHOUT ROWID;
 """
-"""Format 3: what readers of Sparkplug messages are owed."""
+"""Format 3: metrics that are owed to readers of Sparkplug messages."""
 
 _FROM_3 = "CREATE TABLE access (digest TEXT NOT NULL);"
-"""Format 4: the access policies by which what waits was judged."""
+"""Format 4: the access policies that waiting messages were judged by."""
 
 _FROM_4 = """
 ALTER TABLE subscription ADD COLUMN policy TEXT NOT NULL DEFAULT '';
@@ -116,7 +116,8 @@ CREATE TABLE persisted (
   payload BLOB NOT NULL
 );
 """
-"""Format 5: policies of subscriptions and advertisements, those by which what waits was judged, and what they keep."""
+"""Format 5: policies of subscriptions and advertisements, those that waiting messages were judged by, and persisted
+messages."""
 
 _FROM_5 = "CREATE TABLE bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL);"
 """Format 6: the trust groups that sessions are bound to."""
@@ -130,10 +131,10 @@ CREATE TABLE evidence (
   neighbour TEXT PRIMARY KEY, good REAL NOT NULL, bad REAL NOT NULL, at REAL NOT NULL
 ) WITHOUT ROWID;
 """
-"""Format 7: tokens that clients have shown and that events have, and what is held of neighbours."""
+"""Format 7: tokens of clients and of events, and evidence about neighbours."""
 
 _FROM_7 = _CONTRACTS
-"""Format 8: contracts that clients have brought, and what contracts hold back."""
+"""Format 8: contracts that clients have brought, and events that contracts hold back."""
 
 _FROM_8 = (
     _WHENCE
@@ -143,12 +144,11 @@ _FROM_8 = (
     )
     + "DELETE FROM collected;"
 )
-"""Format 9: the nodes that an event has been through, and by what link that came which is collected. Of older events
-only the last node is known, which is enough to tell that they began elsewhere; what was collected may not be whole.
-"""
+"""Format 9: the nodes that an event has passed, and the link of collected events. Of older events only the last node
+is known, which is enough to know that they began elsewhere; collected ones may be incomplete."""
 
 _FROM_9 = _RETAINED
-"""Format 10: whether what contracts hold back is told as retained."""
+"""Format 10: whether events that contracts hold back are sent as retained."""
 
 STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8, _FROM_9)
-"""Each from one format to the next."""
+"""Migrations, each from one format to the next."""

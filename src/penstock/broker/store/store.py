@@ -1,7 +1,7 @@
 """The durable store: SQLite with a write-ahead log, one transaction for all that happened in a turn.
 
 Statements run on the event loop (they only touch memory); the commit, which waits for the disk, runs in a thread.
-While it runs the next batch gathers, so the busier the node, the larger the batches.
+While it runs the next batch is collected, so the busier the node, the larger the batches.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.broker.store import persisted
-from penstock.broker.store.contracts import StoredContracts, event_of, whence
+from penstock.broker.store.contracts import StoredContracts, event_of, source_columns
 from penstock.broker.store.groups import BoundGroups
 from penstock.broker.store.persisted import Selection
 from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
@@ -54,11 +54,11 @@ class Store:
 
     def __init__(self, path: Path, synchronous: str) -> None:
         self.path = path
-        with contextlib.suppress(OSError):  # what is wrong is said when it is opened
+        with contextlib.suppress(OSError):  # an error is reported when it is opened
             if str(path) != IN_MEMORY:
                 path.touch(0o600)  # a new file is for its owner only: it has everybody's messages
         try:
-            # A store that another node has open is refused after a moment: it will not let go of it.
+            # A store that another node has open is refused after a moment: that node will not release it.
             self._db = sqlite3.connect(
                 path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=32
             )
@@ -70,14 +70,14 @@ class Store:
             raise StoreError(f"store `{path}` cannot be opened: {error}") from None
 
     def _prepare(self) -> None:
-        (found,) = self._db.execute("PRAGMA user_version").fetchone()
-        if found == 0:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
             self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif 0 < found < VERSION:
-            steps = " ".join(STEPS[found - 1 :])
+        elif 0 < version < VERSION:
+            steps = " ".join(STEPS[version - 1 :])
             self._db.executescript(f"BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif found != VERSION:
-            raise StoreError(f"store `{self.path}` has format {found}, this version reads {VERSION}")
+        elif version != VERSION:
+            raise StoreError(f"store `{self.path}` has format {version}, this version reads {VERSION}")
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
         self._bound = BoundGroups(self._db)
         self._tokens = StoredTokens(self._db)
@@ -97,25 +97,34 @@ class Store:
         self._tokens.write(changes)
         self._contracts.write(changes)
         if changes.subscriptions:
-            gone = [
+            removed = [
                 (number, *key.partition("\0")[::2])
                 for (number, key), value in changes.subscriptions.items()
                 if value is None
             ]
-            run("DELETE FROM subscription WHERE session = ? AND filter = ? AND name = ?", gone)
-            rows = [_subscription_row(key[0], one) for key, one in changes.subscriptions.items() if one is not None]
+            run("DELETE FROM subscription WHERE session = ? AND filter = ? AND name = ?", removed)
+            rows = [
+                _subscription_row(key[0], subscribed)
+                for key, subscribed in changes.subscriptions.items()
+                if subscribed is not None
+            ]
             run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
         if changes.advertisements:
             taken = [key for key, value in changes.advertisements.items() if value is None]
             run("DELETE FROM advertisement WHERE session = ? AND name = ?", taken)
-            made = [_advertisement_row(key[0], one) for key, one in changes.advertisements.items() if one is not None]
-            run("INSERT OR REPLACE INTO advertisement VALUES (?,?,?,?,?,?)", made)
+            advertised = [
+                _advertisement_row(key[0], advertisement)
+                for key, advertisement in changes.advertisements.items()
+                if advertisement is not None
+            ]
+            run("INSERT OR REPLACE INTO advertisement VALUES (?,?,?,?,?,?)", advertised)
         if changes.retained:
             run(
-                "DELETE FROM retained WHERE topic = ?", [(key,) for key, one in changes.retained.items() if one is None]
+                "DELETE FROM retained WHERE topic = ?",
+                [(key,) for key, event in changes.retained.items() if event is None],
             )
-            kept = [_retained_row(one) for one in changes.retained.values() if one is not None]
-            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?,?)", kept)
+            retained = [_retained_row(event) for event in changes.retained.values() if event is not None]
+            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?,?)", retained)
         if changes.messages:
             run(
                 "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?)",
@@ -127,7 +136,7 @@ class Store:
                 [_delivery_row(*item) for item in changes.deliveries.items()],
             )
         if changes.updated:
-            states = [(one.state, one.packet_id, row) for row, one in changes.updated.items()]
+            states = [(delivery.state, delivery.packet_id, row) for row, delivery in changes.updated.items()]
             run("UPDATE delivery SET state = ?, packet_id = ? WHERE id = ?", states)
         if changes.dropped_deliveries:
             run("DELETE FROM delivery WHERE id = ?", [(row,) for row in changes.dropped_deliveries])
@@ -136,11 +145,17 @@ class Store:
         if changes.monitors:
             closed = [key for key, state in changes.monitors.items() if state is None]
             run("DELETE FROM monitor WHERE source = ? AND target = ? AND name = ?", closed)
-            watched = [(*key, msgspec.json.encode(one)) for key, one in changes.monitors.items() if one is not None]
+            watched = [
+                (*key, msgspec.json.encode(state)) for key, state in changes.monitors.items() if state is not None
+            ]
             run("INSERT OR REPLACE INTO monitor VALUES (?,?,?,?)", watched)
         if changes.standings:
             run("DELETE FROM standing WHERE session = ? AND source = ?", list(changes.standings))
-            owed = [(*key, msgspec.json.encode(one)) for key, one in changes.standings.items() if one is not None]
+            owed = [
+                (*key, msgspec.json.encode(withheld))
+                for key, withheld in changes.standings.items()
+                if withheld is not None
+            ]
             run("INSERT INTO standing VALUES (?,?,?)", owed)
         if changes.access is not None:
             self._db.execute("DELETE FROM access")
@@ -149,7 +164,10 @@ class Store:
             self._db.execute("DELETE FROM statements")
             self._db.execute("INSERT INTO statements VALUES (?)", (changes.statements,))
         if changes.persisted:
-            run("INSERT INTO persisted VALUES (?,?,?,?,?,?)", [(row, *one) for row, one in changes.persisted.items()])
+            run(
+                "INSERT INTO persisted VALUES (?,?,?,?,?,?)",
+                [(row, *message) for row, message in changes.persisted.items()],
+            )
         if changes.dropped_persisted:
             oldest = "SELECT id FROM persisted ORDER BY id LIMIT ?"
             self._db.execute(f"DELETE FROM persisted WHERE id IN ({oldest})", (changes.dropped_persisted,))
@@ -168,7 +186,7 @@ class Store:
             self._db.execute("DELETE FROM received WHERE session = ?", (number,))
 
     def commit(self) -> None:
-        """End the transaction; returns when the disk has it."""
+        """End the transaction; return when the disk has it."""
         self._db.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -179,28 +197,30 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    # --- what policies have had persisted
+    # --- messages that policies have persisted
 
-    def persisted(self, wanted: Selection, most: int = -1) -> Iterator[Persisted]:
-        """The newest `most` of them (all), the oldest of these first."""
-        return persisted.read(self._db, wanted, most)
+    def persisted(self, selection: Selection, limit: int = -1) -> Iterator[Persisted]:
+        """Return the newest `limit` of them (default: all), the oldest of these first."""
+        return persisted.read(self._db, selection, limit)
 
-    def delete_persisted(self, wanted: Selection) -> int:
-        """Forget them; returns how many there were. Only while no node has the store: it counts them."""
-        return persisted.delete(self._db, wanted)
+    def delete_persisted(self, selection: Selection) -> int:
+        """Delete them; return how many there were. Only while no node has the store open: it counts them."""
+        return persisted.delete(self._db, selection)
 
     # --- reading
 
     def load(self, node: Node, now: float) -> None:
-        """Fill a new node with what was stored, and number what comes after it."""
+        """Fill a new node with what was stored, and continue the numbering."""
         try:
             for *key, state in self._db.execute("SELECT * FROM monitor"):
-                node.stored_states[tuple(key)] = msgspec.json.decode(state)  # before the sessions that go on with them
+                node.stored_states[tuple(key)] = msgspec.json.decode(
+                    state
+                )  # before the sessions that continue with them
             self._tokens.load(node)
             sessions = self._load_sessions(node, now)
             self._tokens.load_shown(sessions)
-            for known in sessions.values():
-                known.rights = node.rights_for(known)
+            for session_ in sessions.values():
+                session_.rights = node.rights_for(session_)
             self._bound.load(sessions)
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
@@ -249,24 +269,24 @@ class Store:
         return sessions
 
     def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
-        for number, text, name, *options, asked, is_local, policy in self._db.execute("SELECT * FROM subscription"):
+        for number, text, name, *options, condition, is_local, policy in self._db.execute("SELECT * FROM subscription"):
             qos, no_local, retain_as_published, identifier = options
             session = sessions.get(number)
             if session is not None:
                 flags = (bool(no_local), bool(retain_as_published), identifier)
-                subscribed = Subscribed(session, text, qos, *flags, name, asked, bool(is_local))
+                subscribed = Subscribed(session, text, qos, *flags, name, condition, bool(is_local))
                 filter = parse_filter(text)
-                subscribed.condition = condition_of(node, session, filter, asked)
+                subscribed.condition = condition_of(node, session, filter, condition)
                 if restore_subscription(node, subscribed, policy):
                     add(node, subscribed, filter)
 
     def _load_advertisements(self, node: Node, sessions: dict[int, Session]) -> None:
-        for number, name, filter, asked, scope, policy in self._db.execute("SELECT * FROM advertisement"):
+        for number, name, filter, condition_text, scope, policy in self._db.execute("SELECT * FROM advertisement"):
             session = sessions.get(number)
             if session is not None:
-                condition = make_condition(asked) if asked else None
-                made = restore_advertised(node, session, filter, policy)
-                session.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, made)
+                condition = make_condition(condition_text) if condition_text else None
+                advertisement = restore_advertised(node, session, filter, policy)
+                session.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, advertisement)
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
@@ -317,14 +337,29 @@ def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Wil
     return Will(event, delay, lifetime)  # type: ignore[arg-type]
 
 
-def _subscription_row(session: int, one: Subscribed) -> tuple[object, ...]:
-    options = (one.qos, one.no_local, one.retain_as_published, one.identifier)
-    return (session, one.filter, one.name, *options, one.asked, one.is_local, _text(one.policy))
+def _subscription_row(session: int, subscribed: Subscribed) -> tuple[object, ...]:
+    options = (subscribed.qos, subscribed.no_local, subscribed.retain_as_published, subscribed.identifier)
+    return (
+        session,
+        subscribed.filter,
+        subscribed.name,
+        *options,
+        subscribed.asked,
+        subscribed.is_local,
+        _text(subscribed.policy),
+    )
 
 
-def _advertisement_row(session: int, one: ProducerAdvertisement) -> tuple[object, ...]:
-    asked = one.condition.text if one.condition is not None else ""
-    return (session, one.name, one.filter, asked, one.scope, _text(one.policy))
+def _advertisement_row(session: int, advertisement: ProducerAdvertisement) -> tuple[object, ...]:
+    condition = advertisement.condition.text if advertisement.condition is not None else ""
+    return (
+        session,
+        advertisement.name,
+        advertisement.filter,
+        condition,
+        advertisement.scope,
+        _text(advertisement.policy),
+    )
 
 
 def _text(policy: Policy | None) -> str:
@@ -332,7 +367,7 @@ def _text(policy: Policy | None) -> str:
 
 
 def _retained_row(event: Event) -> tuple[object, ...]:
-    return (event.topic, event.payload, event.qos, event.properties, event.expires, *whence(event))
+    return (event.topic, event.payload, event.qos, event.properties, event.expires, *source_columns(event))
 
 
 def _message_row(number: int, event: Event) -> tuple[object, ...]:

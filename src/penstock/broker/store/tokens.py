@@ -1,6 +1,7 @@
-"""In a store: the tokens that sessions have shown, those of events that may wait, and what is held of neighbours.
+"""Stored tokens of sessions and of waiting events, and evidence about neighbours.
 
-So a restart neither gives what waits to who may no longer read it, nor forgets what a neighbour has done.
+So a restart neither gives waiting messages to clients that may no longer read them, nor forgets what a neighbour has
+done.
 """
 
 import sqlite3
@@ -26,13 +27,15 @@ class StoredTokens:
         self._write_shown(changes.sessions.values())
         self.drop(changes.dropped_sessions)
         if changes.tokens:
-            gone = [(digest,) for digest, token in changes.tokens.items() if token is None]
-            self._db.executemany("DELETE FROM token WHERE digest = ?", gone)
+            removed = [(digest,) for digest, token in changes.tokens.items() if token is None]
+            self._db.executemany("DELETE FROM token WHERE digest = ?", removed)
             rows = [(digest, token.text) for digest, token in changes.tokens.items() if token is not None]
             self._db.executemany("INSERT OR REPLACE INTO token VALUES (?,?)", rows)
         if changes.evidence:
-            held = [(name, one.good, one.bad, one.at) for name, one in changes.evidence.items()]
-            self._db.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?,?)", held)
+            evidence_rows = [
+                (name, evidence.good, evidence.bad, evidence.at) for name, evidence in changes.evidence.items()
+            ]
+            self._db.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?,?)", evidence_rows)
 
     def _write_shown(self, sessions: Iterable[Session]) -> None:
         shown = {session.id: session.token for session in sessions}
@@ -43,20 +46,21 @@ class StoredTokens:
             self._known.update(number for number, _ in rows)
 
     def drop(self, numbers: Iterable[int]) -> None:
-        gone = self._known.intersection(numbers)
-        if gone:  # most sessions have none, and cost nothing
-            self._db.executemany("DELETE FROM shown WHERE session = ?", [(number,) for number in gone])
-            self._known -= gone
+        removed = self._known.intersection(numbers)
+        if removed:  # most sessions have none, and cost nothing
+            self._db.executemany("DELETE FROM shown WHERE session = ?", [(number,) for number in removed])
+            self._known -= removed
 
     def load_shown(self, sessions: Mapping[int, Session]) -> None:
-        """What sessions had shown when their clients went: what waits for them is judged by it until they are back."""
+        """Load the tokens that sessions had shown when their clients left: waiting messages are judged by them until
+        they return."""
         for number, text in self._db.execute("SELECT * FROM shown"):
             token = _read(text)
             if number in sessions and token is not None:
                 sessions[number].token = Verified(token, (), 0.0, NEVER)
 
     def load(self, node: Node) -> None:
-        """The tokens of events, and what is held of neighbours."""
+        """Load the tokens of events, and the evidence about neighbours."""
         for digest, text in self._db.execute("SELECT * FROM token"):
             token = _read(text)
             if token is not None and token.digest == digest:
@@ -68,5 +72,5 @@ class StoredTokens:
 def _read(text: bytes) -> Token | None:
     try:
         return parse_token(text)
-    except TokenError:  # of a version that took what this one does not
+    except TokenError:  # of a version that accepted what this one does not
         return None

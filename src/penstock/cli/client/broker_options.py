@@ -1,4 +1,4 @@
-"""What `penstock pub` and `penstock sub` share: how to reach the broker, and how to end."""
+"""Options and connection handling that `penstock pub` and `penstock sub` share."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from penstock.cli.client.groups import Group
+from penstock.cli.client.groups import GroupOption
 from penstock.cli.client.properties import Property, properties_for, take_property
 from penstock.cli.client.token_file import TokenFile
 from penstock.cli.client.url import Url
@@ -30,12 +30,12 @@ EXIT_TIMED_OUT = 27
 
 _FOREVER = 0xFFFFFFFF
 _CONNECT_TIMEOUT = 10.0
-# paho-mqtt speaks of 3.1.1's refusals in MQTT 5's reason codes; the exit code is the one that was on the wire.
+# paho-mqtt reports 3.1.1's refusals as MQTT 5 reason codes; the exit code is the one that was on the wire.
 _CONNACK_311 = {132: 1, 133: 2, 136: 3, 134: 4, 135: 5}
 
 
-class Failure(Exception):
-    """The end of a command that did not do its work: what to say, and the exit code."""
+class CommandFailure(Exception):
+    """A command that failed: the message and the exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -148,10 +148,10 @@ class ClientOptions:
     )
     alpn: str | None = option("--tls-alpn", values="PROTOCOL", help="application protocol to ask for")
     is_insecure: bool = flag("--insecure", help="do not check that the certificate is the host's; for tests only")
-    groups: tuple[Group, ...] = options(
+    groups: tuple[GroupOption, ...] = options(
         "--group",
         values="NAME=file:PATH|env:VARIABLE",
-        convert=Group.parse,
+        convert=GroupOption.parse,
         help="prove membership of this trust group, whose secret is in a file or an environment variable; makes the "
         "connection an MQTT 5 one (not in Mosquitto's clients)",
     )
@@ -195,12 +195,12 @@ class ClientOptions:
 
     @property
     def version(self) -> int:
-        """The protocol level: 5, 4 (3.1.1) or 3 (3.1)."""
+        """Return the protocol level: 5, 4 (3.1.1) or 3 (3.1)."""
         return 5 if self.properties or self.groups or self.uses_token_method else self.given_version
 
     @property
     def client_id(self) -> str:
-        """Empty if the broker is to choose one."""
+        """Return the client id; empty if the broker is to choose one."""
         return self.given_id or (f"{self.id_prefix}{os.getpid()}" if self.id_prefix else "")
 
     @property
@@ -223,15 +223,17 @@ class ClientOptions:
 
     @property
     def port(self) -> int:
-        given = self.given_port or self.given_url.port
+        port = self.given_port or self.given_url.port
         plain, secure = (80, 443) if self.transport == "websockets" else (1883, 8883)
-        return given or (secure if self.is_secure else plain)
+        return port or (secure if self.is_secure else plain)
 
     @property
     def is_secure(self) -> bool:
-        """Whether to use TLS."""
-        asked = self.ca_file or self.ca_path or self.certificate or self.uses_system_trust
-        return bool(asked or self.given_url.is_secure or self.given_port == 8883 or self.given_url.port == 8883)
+        """Return whether to use TLS."""
+        has_tls_option = self.ca_file or self.ca_path or self.certificate or self.uses_system_trust
+        return bool(
+            has_tls_option or self.given_url.is_secure or self.given_port == 8883 or self.given_url.port == 8883
+        )
 
     @property
     def url_topic(self) -> str | None:
@@ -239,95 +241,100 @@ class ClientOptions:
 
     @property
     def where(self) -> str:
-        """The broker, for a message."""
+        """Return the broker's address for a message."""
         return self.unix or f"{self.host}:{self.port}"
 
 
 def check_publish_topic(topic: str) -> None:
-    """Raise UsageError unless one can publish to `topic`."""
+    """Raise `UsageError` unless `topic` can be published to."""
     try:
         check_topic(topic)
     except TopicError as error:
         raise UsageError(str(error)) from error
 
 
-def make_client(given: ClientOptions, *, reconnects: bool) -> paho.Client:
-    """A client that is set up, but not connected."""
-    client = _kind(given)(
+def make_client(options: ClientOptions, *, reconnects: bool) -> paho.Client:
+    """Return a client that is set up, but not connected."""
+    client = _client_class(options)(
         CallbackAPIVersion.VERSION2,
-        given.client_id,
-        clean_session=None if given.version == 5 else not given.is_persistent,
-        protocol=MQTTProtocolVersion(given.version),
-        transport=given.transport,
+        options.client_id,
+        clean_session=None if options.version == 5 else not options.is_persistent,
+        protocol=MQTTProtocolVersion(options.version),
+        transport=options.transport,
         reconnect_on_failure=reconnects,
     )
-    if given.username is not None or given.password is not None:
-        client.username_pw_set(given.username or "", given.password)
-    if given.will_topic is not None:
-        payload = os.fsencode(given.will_payload or "")
-        properties = properties_for("will", given.properties)
-        client.will_set(given.will_topic, payload, given.will_qos, given.is_will_retained, properties)
-    if given.transport == "websockets":
-        client.ws_set_options(given.websocket_path or f"/{given.given_url.rest or 'mqtt'}")
-    if given.is_secure:
-        client.tls_set_context(_tls_context(given))
-        client.tls_insecure_set(given.is_insecure)
-    if given.no_delay:
+    if options.username is not None or options.password is not None:
+        client.username_pw_set(options.username or "", options.password)
+    if options.will_topic is not None:
+        payload = os.fsencode(options.will_payload or "")
+        properties = properties_for("will", options.properties)
+        client.will_set(options.will_topic, payload, options.will_qos, options.is_will_retained, properties)
+    if options.transport == "websockets":
+        client.ws_set_options(options.websocket_path or f"/{options.given_url.rest or 'mqtt'}")
+    if options.is_secure:
+        client.tls_set_context(_tls_context(options))
+        client.tls_insecure_set(options.is_insecure)
+    if options.no_delay:
         client.on_socket_open = _send_at_once
-    if given.is_debug:
-        client.on_log = partial(_print_packet, given.client_id or "(null)")
+    if options.is_debug:
+        client.on_log = partial(_print_packet, options.client_id or "(null)")
     return client
 
 
-def _kind(given: ClientOptions) -> Callable[..., paho.Client]:
-    if not given.groups and given.token is None:
+def _client_class(options: ClientOptions) -> Callable[..., paho.Client]:
+    if not options.groups and options.token is None:
         return paho.Client
-    # The other uses of the command do not wait for these.
+    # Imported here: most uses of the command do not need these.
     from penstock.client.group_auth import ProvingClient
     from penstock.client.token_auth import ProvingWithToken, TokenAsPassword, TokenByMethod
 
-    groups = {group.name: group.secret for group in given.groups}
-    if given.token is None:
+    groups = {group.name: group.secret for group in options.groups}
+    if options.token is None:
         return partial(ProvingClient, groups=groups)
     if groups:
-        return partial(ProvingWithToken, groups=groups, token=given.token.current)
-    return partial(TokenByMethod if given.uses_token_method else TokenAsPassword, token=given.token.current)
+        return partial(ProvingWithToken, groups=groups, token=options.token.current)
+    return partial(TokenByMethod if options.uses_token_method else TokenAsPassword, token=options.token.current)
 
 
-def connect(client: paho.Client, given: ClientOptions, timeout: float = _CONNECT_TIMEOUT) -> None:
-    """Open the connection and send CONNECT; raises Failure."""
+def connect(client: paho.Client, options: ClientOptions, timeout: float = _CONNECT_TIMEOUT) -> None:
+    """Open the connection and send CONNECT; raise `CommandFailure`."""
     client.connect_timeout = min(timeout, _CONNECT_TIMEOUT)
-    host = given.unix or given.host
-    is_5 = given.version == 5
-    extra: dict[str, Any] = {"clean_start": not given.is_persistent} if is_5 else {}
+    host = options.unix or options.host
+    is_5 = options.version == 5
+    extra: dict[str, Any] = {"clean_start": not options.is_persistent} if is_5 else {}
     try:
         client.connect(
-            host, given.port, given.keep_alive, given.bind_address, properties=_connect_properties(given), **extra
+            host,
+            options.port,
+            options.keep_alive,
+            options.bind_address,
+            properties=_connect_properties(options),
+            **extra,
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Failure(f"cannot connect to `{given.where}`: {reason}", EXIT_FAILURE) from error
+        raise CommandFailure(f"cannot connect to `{options.where}`: {reason}", EXIT_FAILURE) from error
 
 
-def refusal(given: ClientOptions, reason: ReasonCode, properties: object = None) -> Failure:
-    """The failure that a refused connection is; its exit code is the reason code that the broker sent."""
-    code = reason.value if given.version == 5 else _CONNACK_311.get(reason.value, EXIT_FAILURE)
+def refusal(options: ClientOptions, reason: ReasonCode, properties: object = None) -> CommandFailure:
+    """Return the failure of a refused connection; its exit code is the reason code that the broker sent."""
+    code = reason.value if options.version == 5 else _CONNACK_311.get(reason.value, EXIT_FAILURE)
     words = [str(reason), getattr(properties, "ReasonString", "")]
-    return Failure(f"connection to `{given.where}` refused: {': '.join(filter(None, words))}", code)
+    return CommandFailure(f"connection to `{options.where}` refused: {': '.join(filter(None, words))}", code)
 
 
-def lost(given: ClientOptions, reason: object) -> Failure:
-    """The failure that a connection is that ended before the work was done."""
-    return Failure(f"connection to `{given.where}` lost: {reason}", EXIT_CONNECTION_LOST)
+def lost(options: ClientOptions, reason: object) -> CommandFailure:
+    """Return the failure of a connection that ended before the work was done."""
+    return CommandFailure(f"connection to `{options.where}` lost: {reason}", EXIT_CONNECTION_LOST)
 
 
 Options = TypeVar("Options", bound=ClientOptions)
 
 
 def run(kind: type[Options], work: Callable[[Options], int], synopsis: str, argv: Sequence[str]) -> int:
-    """Read the command line, do the work, and turn what goes wrong into one line and an exit code."""
+    """Parse the command line, do the work, and turn an error into one line and an exit code."""
     try:
-        given = parse(kind, argv)
+        options = parse(kind, argv)
     except HelpWanted:
         print(usage(kind, synopsis))
         return 0
@@ -336,53 +343,53 @@ def run(kind: type[Options], work: Callable[[Options], int], synopsis: str, argv
         return EXIT_USAGE
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return work(given)
-    except Failure as failure:
-        if not given.is_quiet:
+        return work(options)
+    except CommandFailure as failure:
+        if not options.is_quiet:
             print(f"Error: {failure}", file=sys.stderr)
         return failure.code
-    except BrokenPipeError:  # of what -d prints
+    except BrokenPipeError:  # of the output of -d
         abandon_stdout()
         return 0
 
 
 def abandon_stdout() -> None:
-    """Nobody reads any more: let Python's last flush, when it ends, not complain."""
+    """Redirect standard output to nothing, so that Python's last flush does not fail: nobody reads any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _connect_properties(given: ClientOptions) -> Properties | None:
-    if given.version != 5:
+def _connect_properties(options: ClientOptions) -> Properties | None:
+    if options.version != 5:
         return None
-    expiry = _FOREVER if given.session_expiry is None and given.is_persistent else given.session_expiry
+    expiry = _FOREVER if options.session_expiry is None and options.is_persistent else options.session_expiry
     usual: dict[str, int | None] = {"session-expiry-interval": expiry, "request-problem-information": 1}
-    stated = {each.name for each in given.properties if each.command == "connect"}
+    stated = {property_.name for property_ in options.properties if property_.command == "connect"}
     extra = [Property("connect", name, value) for name, value in usual.items() if value and name not in stated]
-    return properties_for("connect", [*given.properties, *extra])
+    return properties_for("connect", [*options.properties, *extra])
 
 
-def _tls_context(given: ClientOptions) -> ssl.SSLContext:
+def _tls_context(options: ClientOptions) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = given.tls_version or ssl.TLSVersion.TLSv1_2
-    if given.tls_version:
-        context.maximum_version = given.tls_version
-    # Not to check the host's name is not to trust any certificate.
-    context.check_hostname = not given.is_insecure
+    context.minimum_version = options.tls_version or ssl.TLSVersion.TLSv1_2
+    if options.tls_version:
+        context.maximum_version = options.tls_version
+    # Without the host name check, any trusted certificate is accepted.
+    context.check_hostname = not options.is_insecure
     try:
-        if given.ca_file or given.ca_path:
-            context.load_verify_locations(given.ca_file, given.ca_path)
-        if given.uses_system_trust or not (given.ca_file or given.ca_path):
+        if options.ca_file or options.ca_path:
+            context.load_verify_locations(options.ca_file, options.ca_path)
+        if options.uses_system_trust or not (options.ca_file or options.ca_path):
             context.load_default_certs()
-        if given.certificate:
-            context.load_cert_chain(given.certificate, given.key)
-        if given.ciphers:
-            context.set_ciphers(given.ciphers)
-    except OSError as error:  # ssl.SSLError is one
-        files = [file for file in (given.ca_file, given.certificate, given.key) if file]
+        if options.certificate:
+            context.load_cert_chain(options.certificate, options.key)
+        if options.ciphers:
+            context.set_ciphers(options.ciphers)
+    except OSError as error:  # ssl.SSLError is a subclass
+        files = [file for file in (options.ca_file, options.certificate, options.key) if file]
         named = f" with {' and '.join(f'`{file}`' for file in files)}" if files else ""
-        raise Failure(f"cannot set up TLS{named}: {error.strerror or error}", EXIT_FAILURE) from error
-    if given.alpn:
-        context.set_alpn_protocols([given.alpn])
+        raise CommandFailure(f"cannot set up TLS{named}: {error.strerror or error}", EXIT_FAILURE) from error
+    if options.alpn:
+        context.set_alpn_protocols([options.alpn])
     return context
 
 

@@ -1,8 +1,8 @@
-r"""How `penstock sub` prints a message: the payload, topic and payload (`-v`), or a format (`-F`).
+r"""Printing of messages by `penstock sub`: the payload, topic and payload (`-v`), or a format (`-F`).
 
-The format is mosquitto_sub's: `%` for what belongs to the message, `@` for the time as strftime(3) has it, `\` for
-characters that are hard to type. A number after `%` is the least width, as mosquitto_sub(1) says; mosquitto_sub
-2.0 also cuts a payload to it. A payload that is not UTF-8 is a list of bytes in `%j`, as in newer mosquitto_sub.
+The format is mosquitto_sub's: `%` for fields of the message, `@` for the time as in strftime(3), `\` for characters
+that are hard to type. A number after `%` is the least width, as mosquitto_sub(1) says; mosquitto_sub 2.0 also cuts a
+payload to it. A payload that is not UTF-8 is a list of bytes in `%j`, as in newer mosquitto_sub.
 """
 
 import json
@@ -18,7 +18,7 @@ from penstock.cli.client.properties import attribute
 from penstock.cli.options import UsageError
 
 Formatter = Callable[[MQTTMessage, int], bytes]
-"""Makes the text of a message that came at a time in nanoseconds since 1970."""
+"""Returns the text of a message that came at a time in nanoseconds since 1970."""
 
 _JSON_PROPERTIES = (
     *("payload-format-indicator", "message-expiry-interval", "content-type", "response-topic"),
@@ -33,8 +33,8 @@ _SEQUENCE = re.compile(
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where a value stands in its field."""
+class FieldLayout:
+    """The alignment and width of a value in its field."""
 
     is_left: bool
     is_zero: bool
@@ -42,11 +42,11 @@ class Layout:
     most: int | None
 
     def number(self, value: object) -> bytes:
-        """A number, or nothing if it is None."""
+        """Return a number, or nothing if it is None."""
         return self._pad(b"" if value is None else str(value).encode(), is_zero=self.is_zero)
 
     def text(self, value: object) -> bytes:
-        """A text cut to the greatest width, or nothing if it is None."""
+        """Return a text cut to the greatest width, or nothing if it is None."""
         return self._pad(("" if value is None else str(value))[: self.most].encode(), is_zero=False)
 
     def data(self, value: bytes) -> bytes:
@@ -59,12 +59,12 @@ class Layout:
 
 
 def plain(eol: bytes) -> Formatter:
-    """The payload alone; nothing, not even a line end, if it is empty."""
+    """Return a formatter for the payload alone; nothing, not even a line end, if it is empty."""
     return lambda message, now: bytes(message.payload) + eol if message.payload else b""
 
 
 def verbose(eol: bytes) -> Formatter:
-    """The topic and the payload."""
+    """Return a formatter for the topic and the payload."""
 
     def form(message: MQTTMessage, now: int) -> bytes:
         if message.payload:
@@ -75,35 +75,35 @@ def verbose(eol: bytes) -> Formatter:
 
 
 def compile_format(text: str, eol: bytes, indent: str | None, warn: Callable[[str], None]) -> Formatter:
-    """A format string made ready; raises UsageError. `indent` is what JSON is indented with, None for one line."""
+    """Compile a format string; raise `UsageError`. `indent` is the indentation of JSON, None for one line."""
     pieces: list[Formatter] = []
     at = 0
     while at < len(text):
-        found = _SEQUENCE.match(text, at)
-        if found is None:
+        match = _SEQUENCE.match(text, at)
+        if match is None:
             raise UsageError(f"`{text[at:]}` ends a format too early")
-        pieces.append(_piece(found, indent, warn))
-        at = found.end()
+        pieces.append(_piece(match, indent, warn))
+        at = match.end()
     return lambda message, now: b"".join([piece(message, now) for piece in pieces]) + eol
 
 
-def _piece(found: re.Match[str], indent: str | None, warn: Callable[[str], None]) -> Formatter:
-    if (literal := found["text"]) is not None:
+def _piece(match: re.Match[str], indent: str | None, warn: Callable[[str], None]) -> Formatter:
+    if (literal := match["text"]) is not None:
         encoded = os.fsencode(literal)
         return lambda message, now: encoded
-    if (letter := found["escape"]) is not None:
+    if (letter := match["escape"]) is not None:
         if letter not in _ESCAPES:
             raise UsageError(f"unknown escape `\\{letter}` in a format")
         return lambda message, now: _ESCAPES[letter]
-    if (letter := found["time"]) is not None:
+    if (letter := match["time"]) is not None:
         return _time(letter)
-    layout = Layout(
-        bool(found["left"]),
-        bool(found["zero"]),
-        int(found["width"] or 0),
-        None if found["most"] is None else int(found["most"] or 0),
+    layout = FieldLayout(
+        bool(match["left"]),
+        bool(match["zero"]),
+        int(match["width"] or 0),
+        None if match["most"] is None else int(match["most"] or 0),
     )
-    return _field(found["field"], layout, indent, warn)
+    return _field(match["field"], layout, indent, warn)
 
 
 def _time(letter: str) -> Formatter:
@@ -114,7 +114,7 @@ def _time(letter: str) -> Formatter:
     return lambda message, now: _local(f"%{letter}", now)
 
 
-def _field(letter: str, layout: Layout, indent: str | None, warn: Callable[[str], None]) -> Formatter:
+def _field(letter: str, layout: FieldLayout, indent: str | None, warn: Callable[[str], None]) -> Formatter:
     simple: dict[str, Formatter] = {
         "%": lambda message, now: b"%",
         "A": lambda message, now: layout.number(_property(message, "topic-alias")),
@@ -164,7 +164,7 @@ class _Object(list[tuple[str, object]]):
 
 
 def _described(message: MQTTMessage, now: int, payload: object) -> _Object:
-    # mosquitto_sub's time has both a Z and an offset; who reads it relies on that.
+    # mosquitto_sub's time has both a Z and an offset; programs that read it rely on that.
     zone = _local("%z", now).decode()
     micros = now % 1_000_000_000 // 1000
     members: list[tuple[str, object]] = [
@@ -182,7 +182,7 @@ def _described(message: MQTTMessage, now: int, payload: object) -> _Object:
 
 
 def _described_properties(message: MQTTMessage) -> _Object:
-    """The properties in the order in which they came."""
+    """Return the properties in the order in which they came."""
     names = {attribute(name): name for name in _JSON_PROPERTIES}
     members = _Object()
     for key, value in vars(message.properties or object).items():
@@ -190,7 +190,7 @@ def _described_properties(message: MQTTMessage) -> _Object:
             members.append(("user-properties", _Object(value)))
         elif key in names:
             values = value if isinstance(value, list) else [value]
-            members += [(names[key], _readable(each) if isinstance(each, bytes) else each) for each in values]
+            members += [(names[key], _readable(value) if isinstance(value, bytes) else value) for value in values]
     return members
 
 
@@ -199,7 +199,7 @@ def _payload_text(message: MQTTMessage) -> object:
 
 
 def _readable(data: bytes) -> object:
-    """Text, or the list of bytes if it is none."""
+    """Return the text, or the list of bytes if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -224,16 +224,16 @@ def _no_constant(name: str) -> object:
 
 
 def _json(value: object, indent: str | None, depth: int = 1) -> str:
-    """JSON as mosquitto_sub prints it: objects over several lines if indented, arrays on one."""
+    """Return JSON as mosquitto_sub prints it: objects over several lines if indented, arrays on one."""
     if isinstance(value, _Object):
         if indent is None:
-            return "{" + ",".join(f"{_text(key)}:{_json(each, None)}" for key, each in value) + "}"
+            return "{" + ",".join(f"{_text(key)}:{_json(member, None)}" for key, member in value) + "}"
         if not value:
             return "{\n" + indent * (depth - 1) + "}"
-        lines = [f"{indent * depth}{_text(key)}:\t{_json(each, indent, depth + 1)}" for key, each in value]
+        lines = [f"{indent * depth}{_text(key)}:\t{_json(member, indent, depth + 1)}" for key, member in value]
         return "{\n" + ",\n".join(lines) + "\n" + indent * (depth - 1) + "}"
     if isinstance(value, list):
-        return "[" + (", " if indent else ",").join(_json(each, indent, depth + 1) for each in value) + "]"
+        return "[" + (", " if indent else ",").join(_json(item, indent, depth + 1) for item in value) + "]"
     return _text(value)
 
 

@@ -7,15 +7,15 @@ from penstock.cli.options import UsageError
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupOption:
     """A trust group to prove membership of."""
 
     name: str
     secret: bytes = field(repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> "Group":
-        """Read a group's secret; raises UsageError."""
+    def parse(cls, text: str) -> "GroupOption":
+        """Read a group's secret; raise `UsageError`."""
         name, _, place = text.partition("=")
         kind, mark, where = place.partition(":")
         if not (name and mark and where and kind in ("file", "env")):

@@ -65,10 +65,10 @@ class Property:
 
 
 def take_property(following: Callable[[], str]) -> Property:
-    """Read a property from the words after `-D`; raises UsageError."""
+    """Read a property from the words after `-D`; raise `UsageError`."""
     command = following().lower()
     if command not in _WHERE:
-        raise UsageError(f"`{command}` is none of {', '.join(_WHERE)}")
+        raise UsageError(f"`{command}` is not one of {', '.join(_WHERE)}")
     name = following().lower()
     if not any(name in names for names in _WHERE.values()):
         raise UsageError(f"unknown property `{name}`")
@@ -77,19 +77,19 @@ def take_property(following: Callable[[], str]) -> Property:
     return Property(command, name, _take_value(name, following))
 
 
-def properties_for(command: str, given: Iterable[Property]) -> Properties | None:
-    """Those of the properties that are for `command`, as paho-mqtt takes them; None if there are none."""
-    mine = [each for each in given if each.command == command]
+def properties_for(command: str, chosen: Iterable[Property]) -> Properties | None:
+    """Return the properties for `command`, as paho-mqtt takes them; None if there are none."""
+    mine = [property_ for property_ in chosen if property_.command == command]
     if not mine:
         return None
-    properties = Properties(_PACKETS[command])  # type: ignore[no-untyped-call]
-    for each in mine:
-        setattr(properties, attribute(each.name), each.value)
-    return properties
+    packet_properties = Properties(_PACKETS[command])  # type: ignore[no-untyped-call]
+    for property_ in mine:
+        setattr(packet_properties, attribute(property_.name), property_.value)
+    return packet_properties
 
 
 def attribute(name: str) -> str:
-    """The name of paho-mqtt's attribute for a property: `content-type` is `ContentType`."""
+    """Return the name of paho-mqtt's attribute for a property: `content-type` is `ContentType`."""
     return "".join(word.capitalize() for word in name.split("-"))
 
 

@@ -13,14 +13,14 @@ from paho.mqtt.reasoncodes import ReasonCode
 from penstock.cli.client.broker_options import (
     EXIT_FAILURE,
     ClientOptions,
-    Failure,
+    CommandFailure,
     check_publish_topic,
     run,
 )
 from penstock.cli.client.properties import Property, properties_for
-from penstock.cli.client.publisher import Publisher
+from penstock.cli.client.publisher import PublishConnection
 from penstock.cli.options import UsageError, flag, number, option, options
-from penstock.cli.policy.policy_files import policy_given
+from penstock.cli.policy.policy_files import policy_option
 
 SYNOPSIS = """\
 Usage: penstock pub [-h HOST] [-p PORT] -t TOPIC {-m TEXT | -f FILE | -n | -s | -l} [OPTION ...]
@@ -45,7 +45,7 @@ class PubOptions(ClientOptions):
     policy: str | None = option(
         "--policy",
         values="TEXT|@FILE",
-        convert=policy_given,
+        convert=policy_option,
         help="policy statement that is attached to the message; @FILE: the one in a file, as text, YAML, JSON or XML "
         "by its name; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
     )
@@ -82,7 +82,7 @@ class PubOptions(ClientOptions):
 
     @property
     def packet_properties(self) -> Properties | None:
-        """The properties of a PUBLISH."""
+        """Return the properties of a PUBLISH."""
         extra = [Property("publish", "user-property", (ATTACHED, self.policy))] if self.policy is not None else []
         return properties_for("publish", [*self.properties, *extra])
 
@@ -95,52 +95,52 @@ OPTIONS = PubOptions
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `penstock pub` with these arguments; returns the exit code."""
+    """Run `penstock pub` with these arguments; return the exit code."""
     try:
         return run(PubOptions, publish, SYNOPSIS, argv)
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
 
 
-def publish(given: PubOptions) -> int:
-    """Publish what the options say; raises Failure."""
-    single = None if given.is_lines else _payload(given)
+def publish(options: PubOptions) -> int:
+    """Publish the messages of the options; raise `CommandFailure`."""
+    single = None if options.is_lines else _payload(options)
 
     def warn(number: int, reason: ReasonCode, words: str) -> None:
-        if reason.is_failure and not given.is_quiet:
+        if reason.is_failure and not options.is_quiet:
             print(f"Warning: message {number} was refused: {words}", file=sys.stderr)
 
-    # A stream of lines may go on for days, so it outlives a broker's restart; a single message does not.
-    with Publisher(given, warn, reconnects=given.is_lines, max_inflight=given.max_inflight) as publisher:
-        properties = given.packet_properties
+    # A stream of lines may go on for days, so it survives a broker's restart; a single message does not.
+    with PublishConnection(options, warn, reconnects=options.is_lines, max_inflight=options.max_inflight) as publisher:
+        properties = options.packet_properties
 
         def send(payload: bytes) -> None:
-            publisher.send(given.topic or "", payload, given.qos, retain=given.is_retained, properties=properties)
+            publisher.send(options.topic or "", payload, options.qos, retain=options.is_retained, properties=properties)
 
         if single is None:
             for line in _lines():
                 send(line)
         else:
-            for count in range(given.repeat):
+            for count in range(options.repeat):
                 if count:
                     publisher.wait_for_all()
-                    time.sleep(given.repeat_delay)
+                    time.sleep(options.repeat_delay)
                 send(single)
         publisher.wait_for_all()
     return 0
 
 
-def _payload(given: PubOptions) -> bytes:
-    if given.message:
-        return os.fsencode(given.message[0])
-    if given.is_null:
+def _payload(options: PubOptions) -> bytes:
+    if options.message:
+        return os.fsencode(options.message[0])
+    if options.is_null:
         return b""
     try:
-        payload = sys.stdin.buffer.read() if given.is_stdin else Path(given.file[0]).read_bytes()
+        payload = sys.stdin.buffer.read() if options.is_stdin else Path(options.file[0]).read_bytes()
     except OSError as error:
-        raise Failure(f"cannot read `{error.filename}`: {error.strerror}", EXIT_FAILURE) from error
+        raise CommandFailure(f"cannot read `{error.filename}`: {error.strerror}", EXIT_FAILURE) from error
     if not payload:
-        raise Failure("nothing to publish: the input is empty (-n publishes an empty message)", EXIT_FAILURE)
+        raise CommandFailure("nothing to publish: the input is empty (-n publishes an empty message)", EXIT_FAILURE)
     return payload
 
 

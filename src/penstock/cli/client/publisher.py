@@ -1,4 +1,4 @@
-"""A connection that commands publish over, and wait for the broker's answers."""
+"""A connection over which commands publish and wait for the broker's answers."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from penstock.cli.client.broker_options import (
     EXIT_FAILURE,
     ClientOptions,
-    Failure,
+    CommandFailure,
     connect,
     lost,
     make_client,
@@ -19,17 +19,18 @@ from penstock.cli.client.broker_options import (
 from penstock.cli.client.properties import properties_for
 
 Answered = Callable[[int, ReasonCode, str], None]
-"""Is told the number of a message, the broker's answer and the words that stand in it."""
+"""Called with the number of a message, the broker's reason code, and its words."""
 
 _WINDOW = 1000  # how far reading may be ahead of the broker
 
 
-class Publisher:
-    """A connection; paho-mqtt's thread does its work while this one reads and waits. Its methods raise `Failure`."""
+class PublishConnection:
+    """A connection; paho-mqtt's thread does its work while this one reads and waits. Its methods raise
+    `CommandFailure`."""
 
     def __init__(
         self,
-        given: ClientOptions,
+        options: ClientOptions,
         on_answer: Answered,
         reconnects: bool = False,
         patience: float | None = None,
@@ -40,11 +41,11 @@ class Publisher:
         `reconnects`: a lost connection is made again, as for a stream of lines that may outlive a broker's restart.
         `patience`: seconds to wait for an answer; None: as long as it takes.
         """
-        self._given = given
+        self._options = options
         self._on_answer = on_answer
         self._reconnects = reconnects
         self._patience = patience
-        self._client = make_client(given, reconnects=reconnects)
+        self._client = make_client(options, reconnects=reconnects)
         self._client.max_inflight_messages_set(max_inflight)
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
@@ -52,10 +53,10 @@ class Publisher:
         self._changed = threading.Condition()
         self._is_connected = self._was_connected = False
         self._sent = self._answered = 0
-        self._failure: Failure | None = None
+        self._failure: CommandFailure | None = None
 
     def __enter__(self) -> Self:
-        connect(self._client, self._given)
+        connect(self._client, self._options)
         self._client.loop_start()
         try:
             self._wait(lambda: self._is_connected)
@@ -65,16 +66,16 @@ class Publisher:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._client.disconnect(properties=properties_for("disconnect", self._given.properties))
+        self._client.disconnect(properties=properties_for("disconnect", self._options.properties))
         self._client.loop_stop()
 
     def send(self, topic: str, payload: bytes, qos: int, **more: Any) -> int:
-        """Publish one message and return its number; waits without a connection, or if too many wait to be sent."""
+        """Publish one message and return its number; wait if there is no connection, or if too many wait to be sent."""
         self._wait(lambda: self._is_connected and self._sent - self._answered < _WINDOW)
         self._sent += 1
         info = self._client.publish(topic, payload, qos, **more)
         if info.rc not in (paho.MQTT_ERR_SUCCESS, paho.MQTT_ERR_NO_CONN):
-            raise Failure(f"cannot publish: {paho.error_string(info.rc)}", EXIT_FAILURE)
+            raise CommandFailure(f"cannot publish: {paho.error_string(info.rc)}", EXIT_FAILURE)
         return info.mid
 
     def wait_for_all(self) -> None:
@@ -87,14 +88,14 @@ class Publisher:
         if self._failure is not None:
             raise self._failure
         if not done:
-            raise Failure(f"`{self._given.where}` does not answer", EXIT_FAILURE)
+            raise CommandFailure(f"`{self._options.where}` does not answer", EXIT_FAILURE)
 
     def _on_connect(
         self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
     ) -> None:
         with self._changed:
             if reason.is_failure:
-                self._failure = refusal(self._given, reason, properties)
+                self._failure = refusal(self._options, reason, properties)
             else:
                 self._is_connected = self._was_connected = True
             self._changed.notify_all()
@@ -105,8 +106,8 @@ class Publisher:
         with self._changed:
             self._is_connected = False
             if not (self._reconnects and self._was_connected):
-                self._failure = self._failure or lost(self._given, reason)
-            if self._given.qos == 0:
+                self._failure = self._failure or lost(self._options, reason)
+            if self._options.qos == 0:
                 self._answered = self._sent  # what was not sent will not be
             self._changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""`penstock sub --rate`: each message is good or bad evidence about the neighbour that the node has it from."""
+"""`penstock sub --rate`: rating of each message as good or bad, as evidence about the neighbour it came from."""
 
 import json
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from penstock.language.errors import ConditionError, Failure
 from penstock.model.content.content import Content
 
 _ALWAYS = {"good": True, "bad": False}
-_MOST_OPEN = 1000
-"""Ratings that the node has not answered."""
-_MOST_SAID = 1000
+_MAX_OPEN = 1000
+"""Number of ratings that the node has not answered."""
+_MAX_WARNINGS = 1000
 
 
 class Rater:
-    """Rates messages, and says once why one does not count."""
+    """Rates messages, and reports once why a rating does not count."""
 
     def __init__(self, text: str, warn: Callable[[str], None]) -> None:
-        """`text`: `good`, `bad`, or a condition on content that is true of good messages; raises UsageError."""
+        """`text`: `good`, `bad`, or a condition on content that is true of good messages; raises `UsageError`."""
         self._judge = judge_of(text)
         self._warn = warn
         self._open: dict[int, str] = {}
@@ -34,44 +34,44 @@ class Rater:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the node has still to answer."""
+        """Return whether the node has still to answer."""
         return bool(self._open)
 
     def rate(self, client: paho.Client, message: paho.MQTTMessage) -> None:
-        """Tell the node what is thought of a message; nothing if the condition cannot say."""
-        said = getattr(message.properties, "ContentType", "")
-        event = Event(message.topic, bytes(message.payload), content_type=said)
+        """Send the rating of a message to the node; nothing if the condition cannot be evaluated."""
+        content_type = getattr(message.properties, "ContentType", "")
+        event = Event(message.topic, bytes(message.payload), content_type=content_type)
         good = self._judge(event.content)
         if isinstance(good, Failure):
             self._say(f"no rating of a message on `{event.topic}`: {good}")
             return
-        if len(self._open) >= _MOST_OPEN:
-            self._say(f"no rating of a message on `{event.topic}`: the node has not answered the last {_MOST_OPEN}")
+        if len(self._open) >= _MAX_OPEN:
+            self._say(f"no rating of a message on `{event.topic}`: the node has not answered the last {_MAX_OPEN}")
             return
         payload = json.dumps({"topic": event.topic, "good": good, "payload": event.digest})
         sent = client.publish(FEEDBACK, payload, 1, properties=properties(PacketTypes.PUBLISH, ContentType=JSON))
         self._open[sent.mid] = event.topic
 
-    def answered(self, number: int, reason: ReasonCode, said: Properties | None) -> None:
-        """The node has answered a publication."""
+    def answered(self, number: int, reason: ReasonCode, packet_properties: Properties | None) -> None:
+        """Handle the node's answer to a publication."""
         topic = self._open.pop(number, None)
         if topic is not None and reason.is_failure:
-            self._say(f"rating of a message on `{topic}` was refused: {answer(reason, said).words}")
+            self._say(f"rating of a message on `{topic}` was refused: {answer(reason, packet_properties).words}")
 
     def give_up(self) -> None:
-        """There will be no answer."""
+        """Report the ratings that will not be answered."""
         if self._open:
             self._say(f"the connection was lost before {len(self._open)} ratings were answered")
             self._open.clear()
 
     def _say(self, text: str) -> None:
-        if text not in self._said and len(self._said) < _MOST_SAID:
+        if text not in self._said and len(self._said) < _MAX_WARNINGS:
             self._said.add(text)
             self._warn(text)
 
 
 def judge_of(text: str) -> Callable[[Content], bool | Failure]:
-    """What a rating is made with; raises UsageError."""
+    """Return a function that rates content; raise `UsageError`."""
     if text in _ALWAYS:
         return lambda content: _ALWAYS[text]
     try:

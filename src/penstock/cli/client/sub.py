@@ -15,7 +15,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from penstock.cli.client.broker_options import (
     EXIT_TIMED_OUT,
     ClientOptions,
-    Failure,
+    CommandFailure,
     abandon_stdout,
     connect,
     lost,
@@ -26,7 +26,7 @@ from penstock.cli.client.broker_options import (
 from penstock.cli.client.format import Formatter, compile_format, plain, verbose
 from penstock.cli.client.properties import Property, properties_for
 from penstock.cli.options import UsageError, choice, flag, number, option, options, utf8
-from penstock.cli.policy.policy_files import policy_given
+from penstock.cli.policy.policy_files import policy_option
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches, parse_filter
 
@@ -110,7 +110,7 @@ class SubOptions(ClientOptions):
     policy: str | None = option(
         "--policy",
         values="TEXT|@FILE",
-        convert=policy_given,
+        convert=policy_option,
         help="policy statement of the subscriptions; @FILE: the one in a file, as text, YAML, JSON or XML by its name; "
         "makes the connection an MQTT 5 one (not in Mosquitto's clients)",
     )
@@ -166,15 +166,15 @@ class SubOptions(ClientOptions):
         return 5 if self._wishes() or self.rating is not None else super().version
 
     def packet_properties(self, command: str) -> Properties | None:
-        """The properties of a SUBSCRIBE or an UNSUBSCRIBE."""
+        """Return the properties of a SUBSCRIBE or an UNSUBSCRIBE."""
         wishes = self._wishes() if command == "subscribe" else {"name": self.name} if self.name else {}
         extra = [Property(command, "user-property", pair) for pair in wishes.items()]
         return properties_for(command, [*self.properties, *extra])
 
     def _wishes(self) -> dict[str, str]:
-        """What a node reads from the user properties of a SUBSCRIBE."""
-        given = {"where": self.condition, "name": self.name, "scope": self.scope, "policy": self.policy}
-        return {key: value for key, value in given.items() if value is not None}
+        """Return what a node reads from the user properties of a SUBSCRIBE."""
+        wishes = {"where": self.condition, "name": self.name, "scope": self.scope, "policy": self.policy}
+        return {key: value for key, value in wishes.items() if value is not None}
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ class SubOptions(ClientOptions):
         return verbose(eol) if self.is_verbose else plain(eol)
 
     def warn(self, text: str) -> None:
-        """Say something that does not end the command."""
+        """Print a warning."""
         if not self.is_quiet:
             print(f"Warning: {text}", file=sys.stderr)
 
@@ -198,44 +198,44 @@ OPTIONS = SubOptions
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `penstock sub` with these arguments; returns the exit code."""
+    """Run `penstock sub` with these arguments; return the exit code."""
     try:
-        return run(SubOptions, lambda given: _Subscriber(given).run(), SYNOPSIS, argv)
+        return run(SubOptions, lambda options: _Subscriber(options).run(), SYNOPSIS, argv)
     except KeyboardInterrupt:
         return 0
 
 
-def _rater(given: SubOptions) -> "Rater | None":
-    if given.rating is None:
+def _rater(options: SubOptions) -> "Rater | None":
+    if options.rating is None:
         return None
     from penstock.cli.client.rating import Rater
 
-    return Rater(given.rating, given.warn)
+    return Rater(options.rating, options.warn)
 
 
 class _Subscriber:
     """One run of the command."""
 
-    def __init__(self, given: SubOptions) -> None:
-        self._given = given
-        self._format = given.formatter
-        self._deadline = None if given.timeout is None else time.monotonic() + given.timeout
-        self._client = make_client(given, reconnects=False)
+    def __init__(self, options: SubOptions) -> None:
+        self._options = options
+        self._format = options.formatter
+        self._deadline = None if options.timeout is None else time.monotonic() + options.timeout
+        self._client = make_client(options, reconnects=False)
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
         self._client.on_publish = self._on_publish
-        self._rater = _rater(given)
+        self._rater = _rater(options)
         self._was_connected = False
         self._is_done = False
-        self._failure: Failure | None = None
+        self._failure: CommandFailure | None = None
         self._printed = 0
         self._clearing: set[int] = set()
         self._aliases: dict[int, str] = {}
 
     def run(self) -> int:
-        """Print messages until it is enough; raises Failure."""
-        connect(self._client, self._given, self._turn())
+        """Print messages until it is enough; raise `CommandFailure`."""
+        connect(self._client, self._options, self._turn())
         try:
             while not self._is_done or self._clearing or (self._rater is not None and self._rater.is_waiting):
                 self._take_turn()
@@ -255,26 +255,26 @@ class _Subscriber:
                 self._rater.give_up()
             return
         if not self._was_connected:
-            raise lost(self._given, paho.error_string(outcome))
+            raise lost(self._options, paho.error_string(outcome))
         time.sleep(min(_RECONNECT_SECONDS, self._turn()))
         try:
             self._client.reconnect()
         except OSError as error:
-            if self._given.is_debug:
-                self._given.warn(f"cannot connect to `{self._given.where}`: {error}")
+            if self._options.is_debug:
+                self._options.warn(f"cannot connect to `{self._options.where}`: {error}")
 
     def _turn(self) -> float:
-        """How long to wait now; raises Failure when the time is over."""
+        """Return how long to wait now; raise `CommandFailure` when the time is over."""
         if self._deadline is None:
             return _TURN_SECONDS
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise Failure("timed out", EXIT_TIMED_OUT)
-        return min(_TURN_SECONDS, left)
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
+            raise CommandFailure("timed out", EXIT_TIMED_OUT)
+        return min(_TURN_SECONDS, seconds)
 
     def _say_goodbye(self) -> None:
         """Send what waits to be sent, and DISCONNECT."""
-        self._client.disconnect(properties=properties_for("disconnect", self._given.properties))
+        self._client.disconnect(properties=properties_for("disconnect", self._options.properties))
         end = time.monotonic() + _GOODBYE_SECONDS
         while self._client.want_write() and time.monotonic() < end:
             if self._client.loop(0.1) != paho.MQTT_ERR_SUCCESS:
@@ -284,58 +284,58 @@ class _Subscriber:
         self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
     ) -> None:
         if reason.is_failure:
-            self._failure = refusal(self._given, reason, properties)
+            self._failure = refusal(self._options, reason, properties)
             return
         self._was_connected = True
         self._aliases.clear()
-        given = self._given
-        if given.filters:
+        options = self._options
+        if options.filters:
             client.subscribe(
-                [(filter, self._subscription()) for filter in given.filters],  # type: ignore[arg-type]
-                properties=given.packet_properties("subscribe"),
+                [(filter, self._subscription()) for filter in options.filters],  # type: ignore[arg-type]
+                properties=options.packet_properties("subscribe"),
             )
-        if given.unsubscribe:
-            client.unsubscribe(list(given.unsubscribe), given.packet_properties("unsubscribe"))
-            self._is_done = not given.filters
+        if options.unsubscribe:
+            client.unsubscribe(list(options.unsubscribe), options.packet_properties("unsubscribe"))
+            self._is_done = not options.filters
 
     def _subscription(self) -> SubscribeOptions | int:
-        given = self._given
-        if given.version < 5:
-            return given.qos
-        return SubscribeOptions(given.qos, retainAsPublished=given.is_retain_as_published)
+        options = self._options
+        if options.version < 5:
+            return options.qos
+        return SubscribeOptions(options.qos, retainAsPublished=options.is_retain_as_published)
 
     def _on_subscribe(
         self, client: paho.Client, data: object, number: int, reasons: list[ReasonCode], properties: object
     ) -> None:
-        for filter, reason in zip(self._given.filters, reasons, strict=False):
+        for filter, reason in zip(self._options.filters, reasons, strict=False):
             if reason.is_failure:
-                self._given.warn(f"subscription to `{filter}` was refused: {reason}")
+                self._options.warn(f"subscription to `{filter}` was refused: {reason}")
         if words := getattr(properties, "ReasonString", ""):
-            self._given.warn(f"the broker says: {words}")
+            self._options.warn(f"the broker says: {words}")
         if all(reason.is_failure for reason in reasons):
-            self._failure = Failure("every subscription was refused", reasons[0].value)
-        self._is_done = self._is_done or self._given.ends_when_subscribed
+            self._failure = CommandFailure("every subscription was refused", reasons[0].value)
+        self._is_done = self._is_done or self._options.ends_when_subscribed
 
     def _on_message(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
-        given = self._given
+        options = self._options
         if self._is_done:
             return
         self._resolve_alias(message)
-        if given.is_retained_only and not message.retain:
+        if options.is_retained_only and not message.retain:
             self._is_done = True
             return
-        if any(matches(parse_filter(filter).filter, message.topic) for filter in given.filters_out):
+        if any(matches(parse_filter(filter).filter, message.topic) for filter in options.filters_out):
             return
-        if given.removes_retained and message.retain:
+        if options.removes_retained and message.retain:
             self._clearing.add(client.publish(message.topic, b"", qos=1, retain=True).mid)
-        if given.hides_retained and message.retain:
+        if options.hides_retained and message.retain:
             return
         if self._rater is not None:
             self._rater.rate(client, message)
-        if given.percentage >= 100 or random.uniform(0, 100) < given.percentage:
+        if options.percentage >= 100 or random.uniform(0, 100) < options.percentage:
             self._print(message)
         self._printed += 1
-        self._is_done = self._is_done or self._printed == given.count
+        self._is_done = self._is_done or self._printed == options.count
 
     def _on_publish(
         self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: Properties | None
@@ -345,7 +345,8 @@ class _Subscriber:
             self._rater.answered(number, reason, properties)
 
     def _resolve_alias(self, message: paho.MQTTMessage) -> None:
-        """paho-mqtt leaves topic aliases, which the broker uses if `-D connect topic-alias-maximum` asks for it."""
+        """Resolve topic aliases, which paho-mqtt leaves; brokers use them if `-D connect topic-alias-maximum` asks
+        for it."""
         alias = getattr(message.properties, "TopicAlias", None)
         if alias is None:
             return
@@ -358,6 +359,6 @@ class _Subscriber:
         try:
             sys.stdout.buffer.write(self._format(message, time.time_ns()))
             sys.stdout.buffer.flush()
-        except BrokenPipeError:  # who read has read enough
+        except BrokenPipeError:  # the reader has closed the pipe
             self._is_done = True
             abandon_stdout()

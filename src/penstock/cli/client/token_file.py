@@ -6,19 +6,19 @@ from pathlib import Path
 
 from penstock.cli.options import UsageError
 
-_MOST = 65535  # bytes of a password in MQTT
+_MAX_BYTES = 65535  # bytes of a password in MQTT
 
 
 @dataclass
 class TokenFile:
-    """A file with an authorisation token, and what was last in it."""
+    """A file with an authorisation token, and the last token read from it."""
 
     path: Path
     last: str
 
     @classmethod
     def parse(cls, text: str) -> "TokenFile":
-        """Read it for the first time; raises UsageError."""
+        """Read the file for the first time; raise `UsageError`."""
         try:
             return cls(Path(text), _read(Path(text)))
         except (OSError, ValueError) as error:
@@ -26,7 +26,7 @@ class TokenFile:
             raise UsageError(f"`{text}` has no token that can be read: {reason}") from None
 
     def current(self) -> str:
-        """What is in it now; if it cannot be read now, what was in it before."""
+        """Return the token in the file; if it cannot be read now, the last one."""
         with contextlib.suppress(OSError, ValueError):
             self.last = _read(self.path)
         return self.last
@@ -34,7 +34,7 @@ class TokenFile:
 
 def _read(path: Path) -> str:
     with path.open("rb") as file:
-        data = file.read(_MOST + 2).strip()
-    if not data.startswith(b"{") or len(data) > _MOST:
+        data = file.read(_MAX_BYTES + 2).strip()
+    if not data.startswith(b"{") or len(data) > _MAX_BYTES:
         raise ValueError("expected what `penstock token request` or `penstock token issue` writes")
     return data.decode()

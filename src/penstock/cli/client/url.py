@@ -21,7 +21,7 @@ class Url:
 
     @classmethod
     def parse(cls, text: str) -> "Url":
-        """Take a URL apart; raises UsageError."""
+        """Parse a URL; raise `UsageError`."""
         scheme, mark, rest = text.partition("://")
         if not mark or scheme not in ("mqtt", "mqtts", "ws", "wss"):
             raise UsageError(f"`{text}` does not begin with mqtt://, mqtts://, ws:// or wss://")

@@ -1,4 +1,4 @@
-"""Certificates for a start: an authority of one's own, and a certificate for each node, signed by it."""
+"""Certificates to begin with: an authority, and a certificate for each node, signed by it."""
 
 import datetime
 import ipaddress
@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = datetime.timedelta(days=825)
-_LONGEST_NAME = 64  # RFC 5280, ub-common-name
+_MAX_NAME = 64  # RFC 5280, ub-common-name
 _ROLE = " authority"
 _BEFORE = datetime.timedelta(minutes=5)  # clocks differ
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A certificate and its private key, as PEM."""
 
     certificate: bytes
@@ -25,11 +25,11 @@ class Pair:
 
 
 class Authority:
-    """Signs certificates until it is thrown away."""
+    """Signs certificates until it is discarded."""
 
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named(f"{name[: _LONGEST_NAME - len(_ROLE)]}{_ROLE}")
+        self._name = _named(f"{name[: _MAX_NAME - len(_ROLE)]}{_ROLE}")
         usage = x509.KeyUsage(
             False,
             False,
@@ -45,10 +45,10 @@ class Authority:
         draft = draft.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         self.pair = _pair(draft.add_extension(usage, critical=True).sign(self._key, hashes.SHA256()), self._key)
 
-    def sign(self, name: str, hosts: Sequence[str]) -> Pair:
-        """A server's certificate for these names and addresses, and for loopback."""
+    def sign(self, name: str, hosts: Sequence[str]) -> KeyPair:
+        """Return a server certificate for these names and addresses, and for loopback."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [_host(each) for each in dict.fromkeys((*hosts, "localhost", "127.0.0.1", "::1"))]
+        names = [_host(host) for host in dict.fromkeys((*hosts, "localhost", "127.0.0.1", "::1"))]
         draft = _draft(_named(name), self._name, key.public_key())
         draft = draft.add_extension(x509.SubjectAlternativeName(names), critical=False)
         draft = draft.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -80,7 +80,7 @@ def _draft(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
     )
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
+def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
     pem = serialization.Encoding.PEM
     plain = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Pair(certificate.public_bytes(pem), plain)
+    return KeyPair(certificate.public_bytes(pem), plain)

@@ -1,4 +1,4 @@
-"""`penstock check`: whether a domain file is right, and what it expands to."""
+"""`penstock check`: check a domain file, and show its expansion."""
 
 import argparse
 import json
@@ -10,27 +10,27 @@ from penstock.analysis.flows import check_assertions
 from penstock.analysis.statement_conflicts import conflicts
 from penstock.cli.exit_codes import EXIT_DOMAIN
 from penstock.cli.parsers import command_parser
-from penstock.domain import Domain, Source, check, diff, ensemble, read
-from penstock.domain.check import in_order
+from penstock.domain import Domain, DomainSource, check, diff, ensemble, read
+from penstock.domain.check import sorted_problems
 from penstock.domain.compile.expand import Expansion
-from penstock.domain.compile.secret_destinations import sent_elsewhere
-from penstock.domain.finding import Said
-from penstock.domain.yaml.files import named
-from penstock.domain.yaml.write import written
+from penstock.domain.compile.secret_destinations import redirected_secrets
+from penstock.domain.problems import Remark
+from penstock.domain.yaml.files import external_names
+from penstock.domain.yaml.write import domain_text
 from penstock.model.errors import DomainError, Problem
 from penstock.policy.monitors.monitor import MonitorError
 
 _EPILOG = """\
 Checked are the file and those it includes, names and link types, that links and files exist, what patterns ask,
-that monitors can be made (Python monitors are imported), and that the assertions hold; policies that are at odds are
-told as warnings. With --against it is also said what is other than in that file.
+that monitors can be made (Python monitors are imported), and that the assertions hold; conflicting policies
+are reported as warnings. With --against, the differences from that file are printed too.
 Exit code: 0 if all is well, 2 for bad arguments, 3 if the domain does not check.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Asserted:
-    """An assertion, whether it holds, and if not why."""
+class CheckedAssertion:
+    """An assertion, whether it holds, and if not, why."""
 
     text: str
     holds: bool
@@ -38,14 +38,14 @@ class Asserted:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a check has found."""
+class CheckReport:
+    """The result of a check."""
 
     domain: Domain | None
-    """Without patterns and protocols; None if there are problems in the file."""
+    """The domain without patterns and protocols; None if there are problems in the file."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
-    assertions: tuple[Asserted, ...] = ()
+    assertions: tuple[CheckedAssertion, ...] = ()
 
     def is_good(self, strict: bool) -> bool:
         return not self.problems and not (strict and self.warnings)
@@ -55,13 +55,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = command_parser("check", "Check a domain file: every mistake with its file, line and key.", _EPILOG)
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--expand", action="store_true", help="print the domain with patterns and protocols expanded")
-    parser.add_argument("--json", action="store_true", help="print what was found as one JSON object")
-    parser.add_argument("--against", type=Path, metavar="OLD", help="say what is other than in this domain file")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_argument("--against", type=Path, metavar="OLD", help="print the differences from this domain file")
     parser.add_argument(
         "--names",
         action="store_true",
-        help="print only what files and Python code it names that OLD does not, the links over which it would send a"
-        " secret of OLD to another place, and the record of changes that it would end",
+        help="print only the files and Python code that it names and OLD does not, the links over which it would send a"
+        " secret of OLD elsewhere, and the audit file that it would end",
     )
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
     parser.add_argument(
@@ -74,15 +74,15 @@ def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     if options.json and options.expand:
-        parser.error("--json goes without --expand: the expansion is YAML")
+        parser.error("--json cannot be used with --expand: the expansion is YAML")
     if options.names:
         return _names(parser, options)
     try:
         source = read(options.file)
     except DomainError as error:
-        report = Report(None, error.problems)
+        report = CheckReport(None, error.problems)
     else:
-        report = examine(source, options.node)
+        report = check_domain(source, options.node)
     if report.domain is not None and (unknown := set(options.node or ()) - report.domain.nodes.keys()):
         parser.error(f"no node `{min(unknown)}` in `{options.file}`, it has {', '.join(report.domain.nodes)}")
     changes = None
@@ -96,61 +96,66 @@ def main(argv: list[str]) -> int:
 
 
 def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Nothing is imported for it, and no file is read but the domain's own."""
+    """Print external names. Nothing is imported, and no file is read but the domain's own."""
     if options.against is None:
-        parser.error("--names goes with --against")
+        parser.error("--names needs --against")
     try:
         before = read(options.against).domain
-    except DomainError:  # what it says may quote secrets of a file that is not the asker's
+    except DomainError:  # its message may quote secrets of a file that is not the caller's
         parser.error("--against: it cannot be read as a domain")
     try:
         after = read(options.file).domain
     except DomainError as error:
-        _show(Report(None, error.problems), options, None)
+        _show(CheckReport(None, error.problems), options, None)
         return EXIT_DOMAIN
-    names = [name for _, name in sorted(named(after) - named(before))]
-    sent = sent_elsewhere(before, after)
+    names = [name for _, name in sorted(external_names(after) - external_names(before))]
+    sent = redirected_secrets(before, after)
     record = None if before.admin is None else before.admin.audit
     ends = [str(record)] if record is not None and (after.admin is None or after.admin.audit != record) else []
     if options.json:
         print(json.dumps({"names": names, "sent": sent, "ends": ends}))
     else:
-        print("".join(f"{one}\n" for one in (*names, *sent, *ends)), end="")
+        print("".join(f"{line}\n" for line in (*names, *sent, *ends)), end="")
     return 0
 
 
-def examine(source: Source, nodes: list[str] | None = None) -> Report:
-    """Everything that can be said about a domain before it runs."""
+def check_domain(source: DomainSource, nodes: list[str] | None = None) -> CheckReport:
+    """Check everything about a domain that can be checked before it runs."""
     try:
         checked = check(source, nodes)
     except DomainError as error:
-        return Report(None, error.problems)
+        return CheckReport(None, error.problems)
     try:
-        whole = ensemble(checked.domain, source.folder)
-        failures = check_assertions(whole)
-    except MonitorError as error:  # what a Python monitor says of its outputs
-        return Report(None, (Problem(str(source.folder), 0, "monitors", str(error)),))
+        entities = ensemble(checked.domain, source.folder)
+        failures = check_assertions(entities)
+    except MonitorError as error:  # an error that a Python monitor reports about its outputs
+        return CheckReport(None, (Problem(str(source.folder), 0, "monitors", str(error)),))
     wrong = {failure.index: failure.reason for failure in failures}
-    asserted = (Asserted(str(one), at not in wrong, wrong.get(at, "")) for at, one in enumerate(whole.assertions))
+    asserted = (
+        CheckedAssertion(str(assertion), at not in wrong, wrong.get(at, ""))
+        for at, assertion in enumerate(entities.assertions)
+    )
     problems = (
-        source.problem(Said(("assertions", failure.index), str(failure)), Expansion(checked.domain))
+        source.problem(Remark(("assertions", failure.index), str(failure)), Expansion(checked.domain))
         for failure in failures
     )
     odd = (
-        source.problem(Said(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
-        for conflict in conflicts(whole.statements)
+        source.problem(Remark(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
+        for conflict in conflicts(entities.statements)
     )
-    return Report(checked.domain, tuple(problems), tuple(in_order([*checked.warnings, *odd])), tuple(asserted))
+    return CheckReport(
+        checked.domain, tuple(problems), tuple(sorted_problems([*checked.warnings, *odd])), tuple(asserted)
+    )
 
 
-def _show(report: Report, options: argparse.Namespace, changes: tuple[str, ...] | None) -> None:
+def _show(report: CheckReport, options: argparse.Namespace, changes: tuple[str, ...] | None) -> None:
     if options.json:
         plain = {
             "file": str(options.file),
             "good": report.is_good(options.strict),
             "problems": [asdict(problem) for problem in report.problems],
             "warnings": [asdict(warning) for warning in report.warnings],
-            "assertions": [asdict(one) for one in report.assertions],
+            "assertions": [asdict(result) for result in report.assertions],
         }
         if changes is not None:
             plain["changes"] = changes
@@ -161,7 +166,7 @@ def _show(report: Report, options: argparse.Namespace, changes: tuple[str, ...] 
     for warning in report.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if options.expand and report.domain is not None:
-        print(written(report.domain, options.file.parent), end="")
+        print(domain_text(report.domain, options.file.parent), end="")
     elif report.domain is not None and report.is_good(options.strict):
         print(f"{options.file}: good: {_summary(report.domain)}")
     for change in changes or ():

@@ -1,4 +1,4 @@
-"""`penstock explain`: why an event is delivered, changed or withheld."""
+"""`penstock explain`: explain why an event is delivered, changed or withheld."""
 
 import argparse
 import json
@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.cli.domain.staging import Stage, everything
-from penstock.cli.options import UsageError as BadOption
+from penstock.cli.domain.staging import StagedDomain, all_filters
+from penstock.cli.options import UsageError
 from penstock.cli.parsers import command_parser
-from penstock.cli.policy.policy_files import policy_given
+from penstock.cli.policy.policy_files import policy_option
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
 from penstock.domain import check, read
@@ -28,57 +28,53 @@ from penstock.model.sparkplug.plain import write_plain
 from penstock.model.topic import check_topic, parse_filter
 
 _EPILOG = """\
-With FILE: for a hypothetical event. Every client that the file lists is taken to be connected, and to subscribe to `#`,
-or with --subscribed only to what that says; monitors are in their first states, or in those of --state.
-With --node: for an event at a live node, as things are there now. Nothing is published.
-Exit code: 0, 1 if the node cannot be asked, 2 for bad arguments, 3 if the domain does not check.
+With FILE: for a hypothetical event. Every listed client is assumed to be connected and subscribed to `#`, or with
+--subscribed only to the given filters; monitors are in their initial states, or in those of --state.
+With --node: for an event at a live node in its present state. Nothing is published.
+Exit code: 0, 1 if the node cannot be reached, 2 for bad arguments, 3 if the domain does not check.
 """
-
-
-class UsageError(PenstockError):
-    """Arguments that do not go together."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "explain",
-        "Say why an event is delivered, changed or withheld: every stage, the rule that spoke, and what it"
-        " did, towards each receiver.",
+        "Explain why an event is delivered, changed or withheld: every stage, its rule and its effect,"
+        " towards each receiver.",
         _EPILOG,
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
     parser.add_argument("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")
     parser.add_argument("--from", dest="source", required=True, metavar="X", help="the client that publishes")
-    parser.add_argument("--topic", required=True, metavar="T", help="what it publishes to")
-    said = parser.add_mutually_exclusive_group()
-    said.add_argument("--payload", default="", metavar="P", help="what it says (default: nothing)")
-    said.add_argument("--payload-file", type=Path, metavar="PATH", help="what it says, byte for byte")
-    said.add_argument("--metrics", metavar="JSON", help="""a Sparkplug message, as '{"temperature": 20}'""")
+    parser.add_argument("--topic", required=True, metavar="T", help="the topic it publishes to")
+    payload = parser.add_mutually_exclusive_group()
+    payload.add_argument("--payload", default="", metavar="P", help="its payload (default: empty)")
+    payload.add_argument("--payload-file", type=Path, metavar="PATH", help="file with its payload")
+    payload.add_argument("--metrics", metavar="JSON", help="""a Sparkplug message, as '{"temperature": 20}'""")
     parser.add_argument("--seq", type=int, metavar="N", help="the `seq` of a Sparkplug message of --metrics")
     parser.add_argument(
-        "--births", type=Path, metavar="PATH", help="births that nodes know of: JSON lines, or a folder of payloads"
+        "--births", type=Path, metavar="PATH", help="births that nodes know: JSON lines, or a folder of payloads"
     )
     parser.add_argument("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
     parser.add_argument(
-        "--policy", default="", metavar="TEXT|@FILE", help="policy statement that is attached to it; @FILE: in a file"
+        "--policy", default="", metavar="TEXT|@FILE", help="policy statement that is attached; @FILE: in a file"
     )
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
     parser.add_argument("--retain", action="store_true", help="as a retained message")
-    parser.add_argument("--to", action="append", default=[], metavar="Y", help="only what leads to Y (may be repeated)")
-    parser.add_argument("--at", metavar="NODE", help="the node it publishes at, if it is listed at several")
+    parser.add_argument("--to", action="append", default=[], metavar="Y", help="only receiver Y (may be repeated)")
+    parser.add_argument("--at", metavar="NODE", help="the node it publishes at, if it may publish at several")
     parser.add_argument(
         "--state",
         action="append",
         default=[],
         metavar="MONITOR=STATE",
-        help="let a monitor be in a state; MONITOR@SOURCE->TARGET: only on that link",
+        help="put a monitor into a state; MONITOR@SOURCE->TARGET: only on that link",
     )
     parser.add_argument(
         "--subscribed",
         action="append",
         default=[],
         metavar="CLIENT=FILTER[ where CONDITION]",
-        help="only these subscriptions are there; CLIENT@NODE: of a client that the file does not list",
+        help="assume only these subscriptions; CLIENT@NODE: of an unlisted client",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -90,16 +86,16 @@ def main(argv: list[str]) -> int:
     if (options.file is None) is (options.node is None):
         parser.error("either FILE or --node")
     if options.node is not None and (options.at or options.state or options.subscribed or options.births):
-        parser.error("--at, --state, --subscribed and --births go with FILE: a live node is as it is")
+        parser.error("--at, --state, --subscribed and --births need FILE: they cannot change a live node")
     try:
         check_topic(options.topic)
-        told = _of_file(options) if options.file is not None else _of_node(options)
+        explained = _of_file(options) if options.file is not None else _of_node(options)
     except (UsageError, TopicError, RehearsalError, ExplainError) as error:
         parser.error(str(error))
     if options.json:
-        print(json.dumps(msgspec.to_builtins(told), indent=2))
+        print(json.dumps(msgspec.to_builtins(explained), indent=2))
     else:
-        _show(told)
+        _show(explained)
     return 0
 
 
@@ -108,33 +104,33 @@ def main(argv: list[str]) -> int:
 
 def _of_file(options: argparse.Namespace) -> Account:
     source = read(options.file)
-    stage = Stage.of(source, check(source, nodes=()).domain)
-    rehearsal = stage.play()
-    for client in stage.whole.devices:
+    stage = StagedDomain.of(source, check(source, nodes=()).domain)
+    rehearsal = stage.start()
+    for client in stage.ensemble.devices:
         rehearsal.connect(client)
     at = _place(rehearsal, options.source, options.at)
     _subscribe(rehearsal, options)
-    known = tuple(dict.fromkeys((*stage.whole.devices, *stage.whole.foreign, *rehearsal.entities)))
+    entities = tuple(dict.fromkeys((*stage.ensemble.devices, *stage.ensemble.foreign, *rehearsal.entities)))
     for name in options.to:
-        if name not in known:
+        if name not in entities:
             raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
     for text in options.state:
         _put_state(rehearsal, text)
     if options.births is not None:
         _tell_births(rehearsal, options.births)
-    said = (options.topic, _payload(options), options.qos, options.retain, options.content_type)
-    event = hypothetical(*said, policy=_policy(options))
+    message = (options.topic, _payload(options), options.qos, options.retain, options.content_type)
+    event = hypothetical(*message, policy=_policy(options))
     start = arrival(rehearsal.nodes[at], options.source, event)
-    decisions = explain(rehearsal.nodes, start, rehearsal.now, known)
-    told = account(decisions, stage.whole, known, options.to)
-    return msgspec.structs.replace(told, assumed=_assumed(options, stage.whole.tokens is not None))
+    decisions = explain(rehearsal.nodes, start, rehearsal.now, entities)
+    explained = account(decisions, stage.ensemble, entities, options.to)
+    return msgspec.structs.replace(explained, assumed=_assumed(options, stage.ensemble.tokens is not None))
 
 
 def _policy(options: argparse.Namespace) -> str:
-    """The policy that is attached; empty: none."""
+    """Return the policy that is attached; empty: none."""
     try:
-        return policy_given(options.policy) if options.policy else ""
-    except BadOption as error:
+        return policy_option(options.policy) if options.policy else ""
+    except UsageError as error:
         raise UsageError(f"--policy: {error}") from None
 
 
@@ -142,16 +138,16 @@ def _assumed(options: argparse.Namespace, has_tokens: bool) -> str:
     with_tokens = ", with the token that it is granted" if has_tokens else ""
     if options.subscribed:
         return f"every client is connected{with_tokens}, and there are only the subscriptions of --subscribed"
-    filters = " and ".join(f"`{filter}`" for filter in everything(options.topic))
-    wanted = f"{filters}, or to what its token lets it" if has_tokens else filters
-    return f"every client is connected{with_tokens} and subscribes to {wanted}; --subscribed says otherwise"
+    filters = " and ".join(f"`{filter}`" for filter in all_filters(options.topic))
+    subscribed = f"{filters}, or to what its token lets it" if has_tokens else filters
+    return f"every client is connected{with_tokens} and subscribes to {subscribed}; --subscribed says otherwise"
 
 
 def _tell_births(rehearsal: Rehearsal, path: Path) -> None:
-    """Let all nodes have seen these births."""
-    from penstock.cli.policy.births import of_path
+    """Make these births known to all nodes."""
+    from penstock.cli.policy.births import read_births
 
-    for topic, payload in of_path(path):
+    for topic, payload in read_births(path):
         for node in rehearsal.nodes.values():
             wrong = births.take_in(node, Event(topic, payload))
             if wrong:
@@ -159,7 +155,7 @@ def _tell_births(rehearsal: Rehearsal, path: Path) -> None:
 
 
 def _payload(options: argparse.Namespace) -> bytes:
-    """What the event says."""
+    """Return the payload of the event."""
     if options.payload_file is not None:
         try:
             return bytes(options.payload_file.read_bytes())
@@ -174,18 +170,18 @@ def _payload(options: argparse.Namespace) -> bytes:
 
 
 def metrics_in(text: str) -> dict[str, Any]:
-    """Metrics as an option says them; raises `UsageError`."""
+    """Parse the metrics of an option; raise `UsageError`."""
     try:
-        said = json.loads(text)
+        metrics = json.loads(text)
     except ValueError as error:
         raise UsageError(f"--metrics: expected JSON: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(metrics, dict):
         raise UsageError(f"--metrics: expected a JSON object of metrics by name, found `{text}`")
-    return said
+    return metrics
 
 
 def _place(rehearsal: Rehearsal, entity: str, node: str | None) -> str:
-    """The node that an entity publishes at."""
+    """Return the node that an entity publishes at."""
     if node is not None:
         if node not in rehearsal.nodes:
             raise UsageError(f"no node `{node}`, there is {', '.join(rehearsal.nodes)}")
@@ -204,21 +200,21 @@ _SUBSCRIBED = re.compile(
 def _subscribe(rehearsal: Rehearsal, options: argparse.Namespace) -> None:
     if options.subscribed:
         for text in options.subscribed:
-            found = _SUBSCRIBED.fullmatch(text)
-            if found is None:
+            match = _SUBSCRIBED.fullmatch(text)
+            if match is None:
                 expected = "CLIENT=FILTER or CLIENT@NODE=FILTER, and ` where CONDITION` if there is one"
                 raise UsageError(f"--subscribed: expected {expected}, found `{text}`")
-            if not rehearsal.is_connected(found["client"]):
-                rehearsal.connect(found["client"], found["node"])
-            wanted, before = parse_filter(found["filter"]), len(rehearsal.notices)
-            no_local = wanted.group is None  # [MQTT-3.8.3-4]
-            rehearsal.subscribe(found["client"], wanted.text, 2, no_local, found["node"], found["where"] or "")
-            refused = [one.reason for one in rehearsal.notices[before:] if one.kind == "subscribe denied"]
+            if not rehearsal.is_connected(match["client"]):
+                rehearsal.connect(match["client"], match["node"])
+            parsed, before = parse_filter(match["filter"]), len(rehearsal.notices)
+            no_local = parsed.group is None  # [MQTT-3.8.3-4]
+            rehearsal.subscribe(match["client"], parsed.text, 2, no_local, match["node"], match["where"] or "")
+            refused = [notice.reason for notice in rehearsal.notices[before:] if notice.kind == "subscribe denied"]
             if refused:
                 raise UsageError(f"--subscribed: `{text}`: {refused[0]}")
         return
     for client in rehearsal.ensemble.devices:
-        for filter in rehearsal.widest(client, everything(options.topic)):
+        for filter in rehearsal.widest(client, all_filters(options.topic)):
             rehearsal.subscribe(client, filter)
 
 
@@ -226,49 +222,49 @@ _STATE = re.compile(r"(?P<monitor>[\w-]+)(@(?P<source>[\w-]+)\s*->\s*(?P<target>
 
 
 def _put_state(rehearsal: Rehearsal, text: str) -> None:
-    found = _STATE.fullmatch(text)
-    if found is None:
+    match = _STATE.fullmatch(text)
+    if match is None:
         raise UsageError(f"--state: expected MONITOR=STATE or MONITOR@SOURCE->TARGET=STATE, found `{text}`")
-    state: object = found["state"]
-    if any(not isinstance(one, str) for one in rehearsal.states(found["monitor"]).values()):
+    state: object = match["state"]
+    if any(not isinstance(state_, str) for state_ in rehearsal.states(match["monitor"]).values()):
         try:
-            state = json.loads(found["state"])  # of a Python monitor
+            state = json.loads(match["state"])  # of a Python monitor
         except ValueError as error:
-            raise UsageError(f"--state: the state of `{found['monitor']}` is JSON: {error}") from None
-    link = (found["source"], found["target"]) if found["source"] else None
-    rehearsal.put_state(found["monitor"], state, link)
+            raise UsageError(f"--state: the state of `{match['monitor']}` is JSON: {error}") from None
+    link = (match["source"], match["target"]) if match["source"] else None
+    rehearsal.put_state(match["monitor"], state, link)
 
 
 # --- an event at a live node
 
 
 def _of_node(options: argparse.Namespace) -> Account:
-    asked = [("from", options.source), ("topic", options.topic), ("qos", options.qos)]
-    asked += [("retain", "1")] if options.retain else []
-    asked += [("content_type", options.content_type)] if options.content_type else []
-    asked += [("policy", _policy(options))] if options.policy else []
-    asked += [("to", name) for name in options.to]
+    query = [("from", options.source), ("topic", options.topic), ("qos", options.qos)]
+    query += [("retain", "1")] if options.retain else []
+    query += [("content_type", options.content_type)] if options.content_type else []
+    query += [("policy", _policy(options))] if options.policy else []
+    query += [("to", name) for name in options.to]
     try:
-        found = AdminClient(options.node).ask(
-            "POST", "/api/explain", _payload(options), asked, "application/octet-stream"
+        answer = AdminClient(options.node).ask(
+            "POST", "/api/explain", _payload(options), query, "application/octet-stream"
         )
-        return msgspec.json.decode(found, type=Account)
+        return msgspec.json.decode(answer, type=Account)
     except msgspec.MsgspecError as error:
-        raise PenstockError(f"node at `{options.node}` cannot be asked: {error}") from None
+        raise PenstockError(f"node at `{options.node}` cannot be reached: {error}") from None
 
 
 # --- for people
 
 
-def _show(told: Account) -> None:
-    print(f"{told.source} publishes `{told.event}` with QoS {told.event.qos} at {told.node}")
-    if told.assumed:
-        print(f"assumed: {told.assumed}")
+def _show(explained: Account) -> None:
+    print(f"{explained.source} publishes `{explained.event}` with QoS {explained.event.qos} at {explained.node}")
+    if explained.assumed:
+        print(f"assumed: {explained.assumed}")
     print()
-    rows = [row for decision in told.decisions for row in _rows(decision)]
+    rows = [row for decision in explained.decisions for row in _rows(decision)]
     print_table(("at", "from", "to", "stage", "does", "rule", "because"), rows)
     print()
-    for name, receiver in told.receivers.items():
+    for name, receiver in explained.receivers.items():
         if receiver.gets:
             print(f"{name} gets {', '.join(f'`{event}`' for event in receiver.gets)}")
         else:
@@ -278,7 +274,7 @@ def _show(told: Account) -> None:
 
 
 def _rows(decision: DecisionAccount) -> Iterator[tuple[str, ...]]:
-    """A row for each stage; where it is about the same as in the row above, it is not said again."""
+    """Return a row for each stage; values equal to those of the row above are left blank."""
     target = decision.goes_by.target if decision.goes_by is not None else "-"
     head = (decision.node, decision.came_by.source, target)
     for verdict in decision.verdicts:

@@ -1,4 +1,4 @@
-"""`penstock flows`: from where to where information can go in a domain, by which way, and what closes the others."""
+"""`penstock flows`: which information can flow in a domain, by which way, and what blocks the other ways."""
 
 import argparse
 import json
@@ -13,24 +13,24 @@ from penstock.analysis.picture import picture
 from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import Ensemble, check, ensemble, read
-from penstock.domain.finding import hint
+from penstock.domain.problems import known_names_hint
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 
 _EPILOG = """\
 A flow path goes from link to link as the brokering tables allow; a client on it may publish what it has read, under any
-topic. With --routes it goes through brokers only. What is not shown cannot happen; what is shown can happen as far as
-tables and monitors tell.
+topic. With --routes it goes through brokers only. Flows that are not shown cannot happen; flows that are shown can
+happen as far as tables and monitors decide it.
 Exit code: 0, 2 for bad arguments, 3 if the domain does not check.
 """
-_MOST_REASONS = 200
-"""Of so many pairs it is said by which way they are joined or what parts them; of more only whether they are joined."""
+_MAX_REASONS = 200
+"""Largest number of pairs for which the way or the obstacle is shown; above it, only whether a flow exists."""
 _STDOUT = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What was asked of a graph."""
+class FlowQuery:
+    """A query on a graph."""
 
     graph: FlowGraph
     on: str
@@ -38,14 +38,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Whether something can flow from one entity to another, and why."""
+class FlowAnswer:
+    """The answer whether information can flow from one entity to another, and why."""
 
     source: str
     target: str
     can: bool
     witness: Witness | None = None
-    """The way if it can; else the way that comes nearest, if links lead there."""
+    """The way if there is one; else the way that comes nearest, if links lead there."""
     closures: tuple[Closure, ...] = ()
 
     @property
@@ -65,9 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--on", metavar="FILTER", default=ANY_TOPIC, help="only events published on these topics (default: any)"
     )
-    parser.add_argument("--routes", action="store_true", help="no clients on the way: flow routes, not flow paths")
+    parser.add_argument("--routes", action="store_true", help="through brokers only: flow routes, not flow paths")
     parser.add_argument(
-        "--assertions", action="store_true", help="only whether the assertions of the domain hold, each with its reason"
+        "--assertions",
+        action="store_true",
+        help="show only whether the assertions hold, each with its reason",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--svg", type=Path, metavar="OUT", help="write a picture to this file; `-`: to standard output")
@@ -87,10 +89,10 @@ def main(argv: list[str]) -> int:
     # The files of nodes need not be on this machine: nothing is run.
     domain = check(source, nodes=()).domain
     entities = ensemble(domain, source.folder)
-    question = Question(flow_graph(entities), on, options.routes)
+    question = FlowQuery(flow_graph(entities), on, options.routes)
     for name in (options.source, options.target):
         if name is not None and name not in question.graph.kinds:
-            parser.error(f"no entity `{name}` in `{options.file}`, {hint(name, question.graph.kinds)}")
+            parser.error(f"no entity `{name}` in `{options.file}`, {known_names_hint(name, question.graph.kinds)}")
     if options.assertions:
         _show_assertions(entities, domain.domain, options.json)
     else:
@@ -98,7 +100,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _show(question: Question, options: argparse.Namespace, entities: Ensemble, name: str) -> None:
+def _show(question: FlowQuery, options: argparse.Namespace, entities: Ensemble, name: str) -> None:
     is_whole = options.source is None and options.target is None
     answers = [] if is_whole else list(_answers(question, options.source, options.target))
     if options.svg is not None:
@@ -106,78 +108,78 @@ def _show(question: Question, options: argparse.Namespace, entities: Ensemble, n
         if options.svg == _STDOUT:
             return
     if options.json:
-        told: dict[str, object] = {"domain": name, "on": question.on, "routes": question.routes}
-        told |= _whole_plain(question) if is_whole else {"flows": [_plain(answer) for answer in answers]}
+        result: dict[str, object] = {"domain": name, "on": question.on, "routes": question.routes}
+        result |= _whole_plain(question) if is_whole else {"flows": [_plain(answer) for answer in answers]}
         if len(answers) == 1 and answers[0].can and answers[0].witness is not None and question.on == ANY_TOPIC:
             can, cannot = split_by_filter(question.graph, answers[0].witness, question.routes)
-            told["flows"] = [_plain(answers[0]) | {"open_on": can, "closed_on": cannot}]
-        print(json.dumps(told, indent=2))
+            result["flows"] = [_plain(answers[0]) | {"open_on": can, "closed_on": cannot}]
+        print(json.dumps(result, indent=2))
     elif is_whole:
         print_table(("from", "reaches", "does not reach"), _whole(question))
     elif options.source is not None and options.target is not None:
         print("\n".join(_in_words(answers[0])))
     else:
-        rows = [(one.source, one.target, "yes" if one.can else "no", one.why) for one in answers]
+        rows = [(answer.source, answer.target, "yes" if answer.can else "no", answer.why) for answer in answers]
         print_table(("from", "to", "flows", "by which way, or what closes it"), rows)
 
 
 def _show_assertions(entities: Ensemble, name: str, as_json: bool) -> None:
     failed = {failure.index: failure.reason for failure in check_assertions(entities)}
     if as_json:
-        told = [
+        results = [
             {
-                "assertion": str(one),
-                "kind": one.kind,
-                "from": one.source,
-                "to": one.target,
-                "on": one.topics or ANY_TOPIC,
-                "routes": one.routes,
+                "assertion": str(assertion),
+                "kind": assertion.kind,
+                "from": assertion.source,
+                "to": assertion.target,
+                "on": assertion.topics or ANY_TOPIC,
+                "routes": assertion.routes,
                 "holds": at not in failed,
                 "why": failed.get(at, ""),
             }
-            for at, one in enumerate(entities.assertions)
+            for at, assertion in enumerate(entities.assertions)
         ]
-        print(json.dumps({"domain": name, "assertions": told}, indent=2))
+        print(json.dumps({"domain": name, "assertions": results}, indent=2))
     else:
-        said = enumerate(entities.assertions)
-        rows = [(str(one), "no" if at in failed else "yes", failed.get(at, "")) for at, one in said]
+        numbered = enumerate(entities.assertions)
+        rows = [(str(assertion), "no" if at in failed else "yes", failed.get(at, "")) for at, assertion in numbered]
         print_table(("assertion", "holds", "why not"), rows)
 
 
 def _ends(graph: FlowGraph) -> list[str]:
-    """The entities between which flows matter: clients and foreign brokers; nodes if there are no others."""
+    """Return the entities between which flows matter: clients and foreign brokers; nodes if there are no others."""
     return [name for name, kind in graph.kinds.items() if kind is not EntityKind.NODE] or list(graph.kinds)
 
 
-def _answers(question: Question, source: str | None, target: str | None) -> Iterator[Answer]:
+def _answers(question: FlowQuery, source: str | None, target: str | None) -> Iterator[FlowAnswer]:
     graph, on, routes = question.graph, question.on, question.routes
     sources = _ends(graph) if source is None else [source]
     targets = _ends(graph) if target is None else [target]
     pairs = [(x, y) for x in sources for y in targets if x != y or (source, target) == (x, y)]
-    if len(pairs) > _MOST_REASONS:
+    if len(pairs) > _MAX_REASONS:
         can = all_pairs(graph, routes, on).can
-        yield from (Answer(x, y, can(x, y)) for x, y in pairs)
+        yield from (FlowAnswer(x, y, can(x, y)) for x, y in pairs)
         return
     ways = reach_all(graph, source, on, routes) if source is not None else None
     for x, y in pairs:
         witness = reach(graph, x, y, on, routes) if ways is None else ways.get(y)
         if witness is not None:
-            yield Answer(x, y, True, witness)
+            yield FlowAnswer(x, y, True, witness)
         else:
-            yield Answer(x, y, False, *(nearest(graph, x, y, on, routes) or ()))
+            yield FlowAnswer(x, y, False, *(nearest(graph, x, y, on, routes) or ()))
 
 
-def _whole(question: Question) -> list[tuple[str, ...]]:
+def _whole(question: FlowQuery) -> list[tuple[str, ...]]:
     pairs, ends = all_pairs(question.graph, question.routes, question.on), _ends(question.graph)
     rows = list[tuple[str, ...]]()
     for x in ends:
-        others = [y for y in ends if y != x]
-        reached = [y for y in others if pairs.can(x, y)]
-        rows.append((x, ", ".join(reached) or "-", ", ".join(y for y in others if y not in set(reached)) or "-"))
+        targets = [y for y in ends if y != x]
+        reached = [y for y in targets if pairs.can(x, y)]
+        rows.append((x, ", ".join(reached) or "-", ", ".join(y for y in targets if y not in set(reached)) or "-"))
     return rows
 
 
-def _whole_plain(question: Question) -> dict[str, object]:
+def _whole_plain(question: FlowQuery) -> dict[str, object]:
     graph, pairs = question.graph, all_pairs(question.graph, question.routes, question.on)
     return {
         "entities": [
@@ -196,7 +198,7 @@ def _whole_plain(question: Question) -> dict[str, object]:
     }
 
 
-def _plain(answer: Answer) -> dict[str, object]:
+def _plain(answer: FlowAnswer) -> dict[str, object]:
     witness = answer.witness
     way = [] if witness is None else list(zip(witness.links, witness.topics, strict=True))
     return {
@@ -211,7 +213,7 @@ def _plain(answer: Answer) -> dict[str, object]:
     }
 
 
-def _in_words(answer: Answer) -> Iterator[str]:
+def _in_words(answer: FlowAnswer) -> Iterator[str]:
     if answer.witness is None:
         yield f"nothing can flow from {answer.source} to {answer.target}: no links lead there"
         return
@@ -223,11 +225,11 @@ def _in_words(answer: Answer) -> Iterator[str]:
 
 
 def _draw(
-    question: Question, options: argparse.Namespace, entities: Ensemble, name: str, answers: Sequence[Answer]
+    question: FlowQuery, options: argparse.Namespace, entities: Ensemble, name: str, answers: Sequence[FlowAnswer]
 ) -> None:
     parents = {node: entities.parents(node) for node in entities.nodes}
-    asked = options.source is not None and options.target is not None
-    shown = answers[0].witness.links if asked and answers[0].can and answers[0].witness is not None else ()
+    has_both = options.source is not None and options.target is not None
+    shown = answers[0].witness.links if has_both and answers[0].can and answers[0].witness is not None else ()
     text = picture(question.graph, parents, name, shown)
     if options.svg == _STDOUT:
         print(text, end="")

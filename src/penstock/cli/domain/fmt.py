@@ -1,4 +1,4 @@
-"""`penstock fmt`: a domain file in its canonical form."""
+"""`penstock fmt`: print a domain file in its canonical form."""
 
 import argparse
 import os
@@ -12,10 +12,10 @@ from penstock.domain.yaml.format import formatted
 from penstock.model.errors import DomainError
 
 _EPILOG = """\
-Keys come in a fixed order, what fits goes on one line, quotes stand only where they are needed. Comments are kept:
-one on a line of its own stays with what follows it, one behind something with that. Anchors, aliases and merge keys
-are written out. The file may be one that others include, and it need not check; that the canonical form means the
-same is verified.
+Keys come in a fixed order, short values go on one line, quotes stand only where they are needed. Comments are kept:
+a comment on a line of its own stays with the next key, a trailing comment with its line. Anchors, aliases and merge
+keys are written out. The file may be one that others include, and it need not check. The command verifies that the
+canonical form means the same.
 Exit code: 0 if all is well, 1 if --check finds something to change, 2 for bad arguments, 3 if the file cannot be read.
 """
 
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write the file so that it is whole at every moment: the new one takes the place of the old one."""
+    """Write the file atomically: the new one replaces the old one."""
     target = Path(os.path.realpath(file))
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as stream:
         stream.write(text)

@@ -1,4 +1,4 @@
-"""`penstock init`: a folder with a domain file to begin with, and the files that it names."""
+"""`penstock init`: write a folder with a domain file to begin with, and the files that it names."""
 
 import argparse
 import importlib.util
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli.domain.certificate import Authority
-from penstock.cli.domain.check import examine
-from penstock.cli.domain.ports import Wanted, placed
+from penstock.cli.domain.check import check_domain
+from penstock.cli.domain.ports import PortRange, assign_ports
 from penstock.cli.domain.starter import (
     ADMIN_PORT,
     AUTHORITY,
@@ -37,15 +37,15 @@ from penstock.policy.access.passwords import DEFAULT_ITERATIONS, hash_password
 from penstock.policy.access.textfile import replace_file
 
 _EPILOG = """\
-Asks for what is not given as an option; an empty answer takes what stands in brackets. Lists have commas between
-names. Passwords are made, and shown once; `penstock passwd` changes them. Nothing that is there is overwritten
-without --force, and nothing is written that does not check.
-Exit code: 0, 1 if something cannot be written or is there already or answers do not go together, 2 for bad arguments,
-3 if what would be written does not check.
+Asks for everything that is not given as an option; an empty answer takes the default in brackets. Separate names in
+lists by commas. Passwords are generated and shown once; `penstock passwd` changes them. Existing files are not
+overwritten without --force, and a domain that does not check is not written.
+Exit code: 0, 1 if a file cannot be written or exists already or answers contradict each other, 2 for bad arguments,
+3 if the domain would not check.
 """
 _FOR_OWNER, _FOR_ALL = 0o600, 0o644
 _ROUNDS = 100_000
-"""Of the hash of a person's password: people log in seldom, and choose worse ones later."""
+"""Rounds of the hash of a person's password: people log in seldom, and choose weaker ones later."""
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?"
 
 
@@ -57,7 +57,7 @@ _MORE_PORTS = (
 
 
 Files = dict[str, tuple[str, int]]
-"""By name, the text, and who may read it."""
+"""By name, the text and the file mode."""
 
 
 class InitError(PenstockError):
@@ -65,8 +65,8 @@ class InitError(PenstockError):
 
 
 @dataclass(frozen=True)
-class Question:
-    """One of the few things that a starter domain depends on."""
+class Prompt:
+    """One question about the starter domain."""
 
     option: str
     asks: str
@@ -85,7 +85,7 @@ def main(argv: list[str]) -> int:
     except argparse.ArgumentTypeError as error:
         parser.error(str(error))
     except DomainError as error:
-        print(f"penstock: nothing was written, as it would not check: {error}", file=sys.stderr)
+        print(f"penstock: nothing was written, because the domain would not check: {error}", file=sys.stderr)
         return EXIT_DOMAIN
     except (PenstockError, OSError) as error:
         print(f"penstock: {error}", file=sys.stderr)
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder"
     )
-    parser.add_argument("--name", metavar="NAME", help="of the domain; default: as the folder")
+    parser.add_argument("--name", metavar="NAME", help="name of the domain; default: that of the folder")
     parser.add_argument("--nodes", metavar="NAMES", help="the brokers; the others dial the first (default main)")
     parser.add_argument("--devices", metavar="NAMES", help="clients that measure and take commands (default sensor)")
     parser.add_argument("--viewers", metavar="NAMES", help="clients that only read (default dashboard)")
@@ -112,14 +112,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--hosts",
         metavar="HOSTS",
-        help="names and addresses by which the network reaches the nodes, with TLS and certificates that are made now;"
+        help="host names and addresses of the nodes in the network; adds TLS listeners and generates certificates;"
         " `none`: this machine only (the default)",
     )
     parser.add_argument(
-        "--admin", metavar="NAME", help="person who may look at nodes and change them (default admin); `none`: nobody"
+        "--admin", metavar="NAME", help="user who may administer the nodes (default admin); `none`: nobody"
     )
-    parser.add_argument("--console", choices=["yes", "no"], help="whether to serve the console (default: if it can)")
-    parser.add_argument("--journal", choices=["yes", "no"], help="whether to record what happens (default: if it can)")
+    parser.add_argument(
+        "--console", choices=["yes", "no"], help="whether to serve the console (default: yes, if it is installed)"
+    )
+    parser.add_argument(
+        "--journal", choices=["yes", "no"], help="whether to keep a journal (default: yes, if it is installed)"
+    )
     parser.add_argument(
         "--port",
         metavar="PORT",
@@ -128,76 +132,76 @@ def _parser() -> argparse.ArgumentParser:
     )
     for option, usual, what in _MORE_PORTS:
         parser.add_argument(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
-    parser.add_argument("-y", "--yes", action="store_true", help="ask nothing: take the defaults")
-    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask: take the defaults")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
     return parser
 
 
-def _questions(folder: Path) -> tuple[Question, ...]:
+def _questions(folder: Path) -> tuple[Prompt, ...]:
     journal, console = (
         "yes" if importlib.util.find_spec(module) is not None else "no" for module in ("pyarrow", "nicegui")
     )
     return (
-        Question("name", "Name of the domain", _name_of(folder), _name),
-        Question("nodes", "Nodes (brokers); one is enough to begin with", "main", _names),
-        Question("devices", "Devices: clients that measure, and take commands", "sensor", _clients),
-        Question("viewers", "Viewers: clients that only read", "dashboard", _clients),
-        Question("operators", "Operators: clients that read and command", "operator", _clients),
-        Question("hosts", "Names by which the network reaches it (none: this machine only)", "none", _hosts),
-        Question("port", "Port of the first node on this machine", str(MQTT_PORT), _port),
-        Question("admin", "Person who administers it", "admin", _person),
-        Question("console", "Serve the console, a page to look at it", console, _yes),
-        Question("journal", "Record what happens, for audit and replay", journal, _yes),
+        Prompt("name", "Name of the domain", _name_of(folder), _name),
+        Prompt("nodes", "Nodes (brokers); one is enough to begin with", "main", _names),
+        Prompt("devices", "Devices: clients that measure, and take commands", "sensor", _clients),
+        Prompt("viewers", "Viewers: clients that only read", "dashboard", _clients),
+        Prompt("operators", "Operators: clients that read and command", "operator", _clients),
+        Prompt("hosts", "Names by which the network reaches it (none: this machine only)", "none", _hosts),
+        Prompt("port", "Port of the first node on this machine", str(MQTT_PORT), _port),
+        Prompt("admin", "Person who administers it", "admin", _person),
+        Prompt("console", "Serve the console, a page to look at it", console, _yes),
+        Prompt("journal", "Record what happens, for audit and replay", journal, _yes),
     )
 
 
 def _starter(options: argparse.Namespace) -> Starter:
-    """The answers: from options, else from who sits there, else as they usually are."""
-    found: dict[str, Any] = {}
+    """Return the answers: from options, else from the user, else the defaults."""
+    answers: dict[str, Any] = {}
     for question in _questions(options.folder):
-        given = getattr(options, question.option)
-        if given is not None:
-            found[question.option] = _with_option(question, given)
+        value = getattr(options, question.option)
+        if value is not None:
+            answers[question.option] = _with_option(question, value)
         elif options.yes:
-            found[question.option] = question.read(question.default)
+            answers[question.option] = question.read(question.default)
         else:
-            found[question.option] = _asked(question)
-    port = found.pop("port")
+            answers[question.option] = _asked(question)
+    port = answers.pop("port")
     is_wished = options.port is not None or not options.yes
-    ports = _ports(options, port if is_wished else None, found)
-    starter = Starter(domain=found.pop("name"), **ports, **found)
+    ports = _ports(options, port if is_wished else None, answers)
+    starter = Starter(domain=answers.pop("name"), **ports, **answers)
     if not starter.clients:
-        raise InitError("there are no clients: name at least one device, viewer or operator")
+        raise InitError("no clients: name at least one device, viewer or operator")
     names = (*starter.nodes, *starter.clients, *filter(None, [starter.admin]))
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InitError(f"`{twice[0]}` is the name of two: nodes, clients and people have names of their own")
+        raise InitError(f"`{twice[0]}` is used twice: nodes, clients and people need different names")
     if starter.hosts and AUTHORITY in starter.nodes:
         raise InitError(f"`{AUTHORITY}` cannot be a node: the files of the authority in `tls` are called so")
     return starter
 
 
-def _ports(options: argparse.Namespace, port: int | None, found: dict[str, Any]) -> dict[str, Any]:
-    """The first port of each kind, by the name that a `Starter` has for it."""
-    nodes = len(found["nodes"])
-    wanted = (
-        Wanted("port", port, MQTT_PORT, nodes),
-        Wanted("admin-port", options.admin_port, ADMIN_PORT, nodes),
-        *([Wanted("tls-port", options.tls_port, TLS_PORT, nodes)] if found["hosts"] else []),
-        *([Wanted("console-port", options.console_port, CONSOLE_PORT, 1)] if found["console"] else []),
+def _ports(options: argparse.Namespace, port: int | None, answers: dict[str, Any]) -> dict[str, Any]:
+    """Return the first port of each kind, by the name of the field in `Starter`."""
+    nodes = len(answers["nodes"])
+    ranges = (
+        PortRange("port", port, MQTT_PORT, nodes),
+        PortRange("admin-port", options.admin_port, ADMIN_PORT, nodes),
+        *([PortRange("tls-port", options.tls_port, TLS_PORT, nodes)] if answers["hosts"] else []),
+        *([PortRange("console-port", options.console_port, CONSOLE_PORT, 1)] if answers["console"] else []),
     )
-    return {option.replace("-", "_"): first for option, first in placed(wanted).items()}
+    return {option.replace("-", "_"): first for option, first in assign_ports(ranges).items()}
 
 
-def _with_option(question: Question, given: str) -> object:
+def _with_option(question: Prompt, value: str) -> object:
     try:
-        return question.read(given)
+        return question.read(value)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"argument --{question.option}: {error}") from None
 
 
-def _asked(question: Question) -> object:
+def _asked(question: Prompt) -> object:
     while True:
-        # To standard error: what is printed to standard output are the passwords and the next steps.
+        # To standard error: standard output has the passwords and the next steps.
         print(f"{question.asks} [{question.default}]: ", end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
         if not answer:
@@ -209,7 +213,7 @@ def _asked(question: Question) -> object:
 
 
 def _name_of(folder: Path) -> str:
-    """A name for the domain from that of its folder, as far as it can be one."""
+    """Return a name for the domain from that of its folder."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-")[:64]
     return name if re.fullmatch(NAME, name) else "penstock"
 
@@ -266,7 +270,7 @@ def _port(text: str) -> int:
 
 
 def _files(starter: Starter, passwords: dict[str, str]) -> Files:
-    """What to write: by name, the text, and who may read it."""
+    """Return the files to write: by name, the text and the file mode."""
     files = {
         DOMAIN_FILE: (domain_file(starter), _FOR_ALL),
         "acl": (acl_file(starter), _FOR_ALL),
@@ -294,22 +298,22 @@ _IGNORED = "\n".join(["# Secrets, and what nodes write.", *_WRITTEN, ""])
 
 
 def _checked(files: Files) -> Files:
-    """The same with the domain file in its canonical form, if it checks; raises `DomainError` if it does not."""
+    """Return the files with the domain file in its canonical form; raise `DomainError` if it does not check."""
     with tempfile.TemporaryDirectory(prefix="penstock-init-") as name:
         folder = Path(name)
         _put(folder, files)
         _, canonical = formatted(folder / DOMAIN_FILE)
         files = {**files, DOMAIN_FILE: (canonical, _FOR_ALL)}
         _put(folder, files)
-        if problems := examine(read(folder / DOMAIN_FILE, {})).problems:
+        if problems := check_domain(read(folder / DOMAIN_FILE, {})).problems:
             raise DomainError(*problems)
     return files
 
 
 def _write(folder: Path, files: Files, force: bool) -> None:
-    there = [name for name in files if (folder / name).exists()]
-    if there and not force:
-        raise InitError(f"`{folder / there[0]}` is there already: choose another folder, or overwrite it with --force")
+    existing = [name for name in files if (folder / name).exists()]
+    if existing and not force:
+        raise InitError(f"`{folder / existing[0]}` exists already: choose another folder, or overwrite it with --force")
     _put(folder, files)
 
 

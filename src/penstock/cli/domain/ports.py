@@ -1,4 +1,4 @@
-"""Ports for what a starter domain listens with: those that were asked for, and others that do not get in their way."""
+"""Ports of a starter domain: those that were asked for, and others that do not collide with them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ LAST = 65535
 
 
 class PortError(PenstockError):
-    """Two are to listen on one port, or there are not ports enough."""
+    """Two listeners ask for one port, or there are not enough ports."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Ports one after the other: the first as it was asked for, else as it usually is."""
+class PortRange:
+    """Consecutive ports: the first as it was asked for, else the default."""
 
     option: str
     given: int | None
@@ -22,27 +22,28 @@ class Wanted:
     count: int
 
     @property
-    def wish(self) -> int:
+    def first(self) -> int:
         return self.usual if self.given is None else self.given
 
 
-def placed(wanted: Sequence[Wanted]) -> dict[str, int]:
-    """The first port of each, by its option. What was asked for stays; what was not gives way to it, upwards."""
+def assign_ports(ranges: Sequence[PortRange]) -> dict[str, int]:
+    """Return the first port of each range, by its option. Given ports stay; default ports move upwards to avoid
+    them."""
     taken: dict[int, str] = {}
-    found: dict[str, int] = {}
-    for one in sorted(wanted, key=lambda one: one.given is None):
-        first = one.wish
-        while clash := _clash(first, one.count, taken):
-            if one.given is not None:
-                raise PortError(f"port {clash} is asked for twice, by --{taken[clash]} and --{one.option}")
+    first_ports: dict[str, int] = {}
+    for range_ in sorted(ranges, key=lambda range_: range_.given is None):
+        first = range_.first
+        while clash := _clash(first, range_.count, taken):
+            if range_.given is not None:
+                raise PortError(f"port {clash} is asked for twice, by --{taken[clash]} and --{range_.option}")
             first = clash + 1
-        if first + one.count - 1 > LAST:
-            raise PortError(f"--{one.option}: {one.count} ports from {first} on are too many, the last is {LAST}")
-        taken |= dict.fromkeys(range(first, first + one.count), one.option)
-        found[one.option] = first
-    return found
+        if first + range_.count - 1 > LAST:
+            raise PortError(f"--{range_.option}: {range_.count} ports from {first} on are too many, the last is {LAST}")
+        taken |= dict.fromkeys(range(first, first + range_.count), range_.option)
+        first_ports[range_.option] = first
+    return first_ports
 
 
 def _clash(first: int, count: int, taken: dict[int, str]) -> int:
-    """The last port of these that is taken; 0 if none is."""
+    """Return the last port of these that is taken; 0 if none is."""
     return max((port for port in range(first, first + count) if port in taken), default=0)

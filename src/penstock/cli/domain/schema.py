@@ -20,8 +20,8 @@ def main(argv: list[str]) -> int:
 
 
 def json_schema() -> dict[str, object]:
-    """The JSON schema of a file with all or a part of a domain."""
+    """Return the JSON schema of a file with all or a part of a domain."""
     schema = DomainFile.model_json_schema()
-    # A file that others include has no nodes of its own perhaps; and what is required beside them is said inside.
+    # A file that others include may have no nodes; other required keys are inside.
     schema.pop("required", None)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Penstock domain file", **schema}

@@ -1,33 +1,33 @@
-"""A domain file made ready to be played without sockets, for `penstock test` and `penstock explain`."""
+"""A domain file prepared for a rehearsal without sockets, for `penstock test` and `penstock explain`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.domain import Domain, Ensemble, Source, ensemble
+from penstock.domain import Domain, DomainSource, Ensemble, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.rehearsal.turns import Storage
 from penstock.policy.access.acl import Acl
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A domain that is right, and all that its files say which policies depend on."""
+class StagedDomain:
+    """A checked domain, and the files that its policies depend on."""
 
     domain: Domain
-    """Without patterns and protocols."""
-    whole: Ensemble
+    """The domain without patterns and protocols."""
+    ensemble: Ensemble
     acls: Mapping[str, Acl]
 
     @classmethod
-    def of(cls, source: Source, domain: Domain) -> "Stage":
-        """The domain that `source` was checked to be; raises `PolicyError` if a file cannot be read."""
+    def of(cls, source: DomainSource, domain: Domain) -> "StagedDomain":
+        """Compile the checked domain of `source`; raise `PolicyError` if a file cannot be read."""
         acls = {name: Acl.read(node.acl) for name, node in domain.nodes.items() if node.acl is not None}
         return cls(domain, ensemble(domain, source.folder), acls)
 
-    def play(self, keeps: bool = False) -> Rehearsal:
-        """All nodes running; with `keeps` those that have a store have one in memory, to be restarted from."""
-        return Rehearsal(self.domain, self.whole, self.acls, self._stores() if keeps else None)
+    def start(self, keeps: bool = False) -> Rehearsal:
+        """Start all nodes in memory; with `keeps`, nodes that have a store have one in memory, to be restarted from."""
+        return Rehearsal(self.domain, self.ensemble, self.acls, self._stores() if keeps else None)
 
     def _stores(self) -> dict[str, Storage]:
         from penstock.broker.store.store import Store
@@ -36,7 +36,8 @@ class Stage:
         return {name: Store(Path(":memory:"), "normal") for name in names}
 
 
-def everything(topic: str) -> tuple[str, ...]:
-    """Filters of all that a client may subscribe to, as far as this topic and what becomes of it is concerned."""
+def all_filters(topic: str) -> tuple[str, ...]:
+    """Return filters of everything that a client may subscribe to, as far as this topic and its derived events are
+    concerned."""
     first = topic.partition("/")[0]
     return ("#", f"{first}/#") if topic.startswith("$") else ("#",)  # [MQTT-4.7.2-1]

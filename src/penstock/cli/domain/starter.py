@@ -1,4 +1,4 @@
-"""What `penstock init` writes: a domain file that teaches by its comments, and the files that it names."""
+"""The files that `penstock init` writes: a commented domain file, and the files that it names."""
 
 import shlex
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from penstock.model.yaml.document import scalar
 
 DOMAIN_FILE = "domain.yaml"
 AUTHORITY = "ca"
-"""What the authority's files in the folder `tls` are called; the others there are called as their nodes."""
+"""The name of the authority's files in the folder `tls`; the others there are named after their nodes."""
 MQTT_PORT, TLS_PORT, ADMIN_PORT, CONSOLE_PORT = 1883, 8883, 8080, 18083
 
 
 @dataclass(frozen=True)
 class Starter:
-    """The answers to the questions that matter."""
+    """The answers to the questions of `penstock init`."""
 
     domain: str
     nodes: tuple[str, ...]
-    """The first is the one that the others dial."""
+    """The others dial the first."""
     devices: tuple[str, ...]
     viewers: tuple[str, ...]
     operators: tuple[str, ...]
     port: int = MQTT_PORT
-    """Where the first node listens on loopback; the others on the ports that follow."""
+    """The loopback port of the first node; the others use the next ports."""
     admin_port: int = ADMIN_PORT
     console_port: int = CONSOLE_PORT
     hosts: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Starter:
     tls_port: int = TLS_PORT
     journal: bool = True
     admin: str | None = None
-    """The person who looks after it; none: only the system's user that runs it."""
+    """The administrator; none: only the system user that runs the nodes."""
     console: bool = False
 
     @property
@@ -40,18 +40,19 @@ class Starter:
 
     @property
     def kinds(self) -> dict[str, tuple[str, ...]]:
-        """The clients by their link types."""
+        """Return the clients by their link types."""
         kinds = {"device": self.devices, "viewer": self.viewers, "operator": self.operators}
         return {type_: names for type_, names in kinds.items() if names}
 
     def place(self, client: str) -> int:
-        """The number of the node where a client connects: devices are spread over those that dial the first."""
-        others = len(self.nodes) - 1
-        return self.devices.index(client) % others + 1 if client in self.devices and others else 0
+        """Return the index of the node where a client connects: devices are spread over the nodes that dial the
+        first."""
+        leaves = len(self.nodes) - 1
+        return self.devices.index(client) % leaves + 1 if client in self.devices and leaves else 0
 
 
 def domain_file(starter: Starter) -> str:
-    """The domain file, with comments."""
+    """Return the domain file, with comments."""
     return "\n".join(
         part
         for part in (
@@ -69,7 +70,7 @@ def domain_file(starter: Starter) -> str:
 
 
 def acl_file(starter: Starter) -> str:
-    """Who may publish and read which topics."""
+    """Return the ACL file: topics that clients may publish and read."""
     parts = [_ACL_HEAD]
     parts += [f"user {name}\ntopic write sensors/{name}/#\ntopic read commands/{name}/#\n" for name in starter.devices]
     parts += [f"user {name}\ntopic read sensors/#\n" for name in starter.viewers]
@@ -84,7 +85,7 @@ def _nodes(starter: Starter) -> str:
     lines = [_NODES_HEAD]
     for at, name in enumerate(starter.nodes):
         settings = _node(starter, at, name)
-        # The comments say it once.
+        # Only the first node has comments.
         lines += [
             f"  {name}:",
             *(f"    {key}  # {why}" if why and at == 0 else f"    {key}" for key, why in settings),
@@ -93,7 +94,7 @@ def _nodes(starter: Starter) -> str:
 
 
 def _node(starter: Starter, at: int, name: str) -> list[tuple[str, str]]:
-    """The settings of a node, a line for each, with why."""
+    """Return the settings of a node, a line for each, with its comment."""
     plain = f"127.0.0.1:{starter.port + at}"
     has_console = starter.console and at == 0
     if starter.hosts:
@@ -141,7 +142,7 @@ def _brokering(starter: Starter) -> str:
 
 
 def _proofs(starter: Starter) -> str:
-    """Assertions and tests about the first of each kind, as far as there are any."""
+    """Return assertions and tests about the first client of each kind."""
     assertions, tests = [], []
     device = starter.devices[0] if starter.devices else None
     for viewer in starter.viewers[:1]:
@@ -166,7 +167,7 @@ def _proofs(starter: Starter) -> str:
 
 
 def _word(name: str) -> str:
-    """A name where a value is due: in quotes if it would be read as a number, or as true, false or nothing."""
+    """Return a name as a YAML value: in quotes if it would be read as a number, or as true, false or nothing."""
     return name if isinstance(scalar(name).value, str) else f'"{name}"'
 
 
@@ -262,7 +263,7 @@ _ACL_HEAD = _text("""
 
 
 def next_steps(starter: Starter, folder: str, passwords: dict[str, str]) -> str:
-    """What to do now, with commands that work as they stand; the passwords are shown here and nowhere else."""
+    """Return the next steps, with commands that work as they stand; the passwords are shown only here."""
     width = max(map(len, passwords), default=0)
     shown = "".join(f"  {name:{width}}  {password}\n" for name, password in passwords.items())
     prefix = f"{folder}/" if folder != "." else ""

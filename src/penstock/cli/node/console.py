@@ -1,4 +1,4 @@
-"""`penstock console`: the page for operators, of a node that runs."""
+"""`penstock console`: serve the page for operators, for a running node."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from penstock.domain.units import Address, parse_address
 
 _EPILOG = """\
 URL is the admin address of a node, as http://127.0.0.1:8080. `penstock run` starts the console by itself for a node
-that has `console` in its settings. Whoever looks at the page logs in at the node: the console itself may do nothing.
+that has `console` in its settings. Users of the page log in at the node: the console itself has no rights.
 If the node asks for certificates, PENSTOCK_ADMIN_CERT is a PEM file with the console's own and its key.
 Exit code: 0, 1 if it cannot be served, 2 for bad arguments.
 """
@@ -27,12 +27,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--client-ca", type=Path, metavar="FILE", help="authorities of browsers' own certificates")
     parser.add_argument("--require-certificate", action="store_true", help="browsers must show one of `--client-ca`")
     parser.add_argument("--ca", type=Path, metavar="FILE", help="authorities by which nodes' certificates are checked")
-    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="another name that it is known by")
+    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="another host name of the console")
     parser.add_argument(
-        "--also", action="append", default=[], metavar="URL", help="another process of the domain, to log in at too"
+        "--also",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="admin address of another process of the domain, to log in there too",
     )
-    parser.add_argument("--behind-proxy", action="store_true", help="something before it encrypts: no certificate")
-    parser.add_argument("--pin", type=Path, metavar="FILE", help="the very certificate that the node must have")
+    parser.add_argument(
+        "--behind-proxy", action="store_true", help="a proxy in front of it encrypts: no certificate is needed"
+    )
+    parser.add_argument("--pin", type=Path, metavar="FILE", help="the exact certificate that the node must have")
     parser.add_argument("--until-eof", action="store_true", help="end when standard input does")
     return parser
 
@@ -56,12 +62,12 @@ def main(argv: list[str]) -> int:
     if options.require_certificate and options.client_ca is None:
         parser.error("--require-certificate needs --client-ca")
     try:
-        from penstock.console.app import Served, serve
+        from penstock.console.app import ConsoleSettings, serve
     except ModuleNotFoundError as error:
         print(f"penstock: the console needs `{error.name}`: install `penstock[console]`", file=sys.stderr)
         return EXIT_ERROR
     ca, pin = (str(path) if path is not None else None for path in (options.ca, options.pin))
-    served = Served(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host))
+    served = ConsoleSettings(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host))
     serve(served, _ready, options.until_eof)
     return 0
 

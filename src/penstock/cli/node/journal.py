@@ -1,4 +1,4 @@
-"""`penstock journal`: what nodes have recorded, for people."""
+"""`penstock journal`: show the events that nodes have recorded."""
 
 import argparse
 import base64
@@ -27,7 +27,7 @@ being written can be read.
 Exit code: 0, 1 if the journal cannot be read, 2 for bad arguments, 3 if the domain file cannot be read.
 """
 _POLL_SECONDS = 0.3
-_MOST_TOPICS = 10
+_MAX_TOPICS = 10
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> int:
 
 
 def _folder(path: Path) -> tuple[Path, frozenset[str] | None]:
-    """Where the journal is, and which nodes can have written it; None if nobody says that."""
+    """Return the folder of the journal, and the nodes that can have written it; None if they are not known."""
     if not path.exists():
         raise PenstockError(f"there is no journal `{path}`")
     if path.is_dir():
@@ -105,19 +105,19 @@ def _folder(path: Path) -> tuple[Path, frozenset[str] | None]:
     return Path(domain.journal.folder), frozenset(domain.nodes)
 
 
-def _run(options: argparse.Namespace, folder: Path, known: frozenset[str] | None) -> int:
+def _run(options: argparse.Namespace, folder: Path, nodes_of_domain: frozenset[str] | None) -> int:
     from penstock.journal.listing import unknown_nodes
 
     nodes = frozenset(options.node) if options.node else None
     nothing = unknown_nodes(folder, nodes)
-    stray = sorted(nodes - known) if nothing and nodes is not None and known is not None else []
+    stray = sorted(nodes - nodes_of_domain) if nothing and nodes is not None and nodes_of_domain is not None else []
     if stray:
-        there = ", ".join(f"`{node}`" for node in sorted(known or ()))
-        nothing = f"domain `{options.journal}` has no node `{stray[0]}`; there is {there}"
+        listed = ", ".join(f"`{node}`" for node in sorted(nodes_of_domain or ()))
+        nothing = f"domain `{options.journal}` has no node `{stray[0]}`; it has {listed}"
     if nothing and (stray or options.command != "tail"):
         print(f"penstock: {nothing}", file=sys.stderr)
         return EXIT_USAGE
-    if nothing:  # who follows a journal may wait for a node
+    if nothing:  # a command that follows a journal may wait for a node
         print(f"penstock: {nothing}: waiting for it", file=sys.stderr, flush=True)
     match options.command:
         case "stats":
@@ -125,13 +125,13 @@ def _run(options: argparse.Namespace, folder: Path, known: frozenset[str] | None
         case "compact":
             _compact(folder, nodes, options.target * 2**20, options.json)
         case "show":
-            _show(folder, nodes, _wanted(options), options.limit, options.json)
+            _show(folder, nodes, _query(options), options.limit, options.json)
         case _:
-            _tail(folder, nodes, _wanted(options), options.lines, options.json)
+            _tail(folder, nodes, _query(options), options.lines, options.json)
     return 0
 
 
-def _wanted(options: argparse.Namespace) -> "EventQuery":
+def _query(options: argparse.Namespace) -> "EventQuery":
     from penstock.journal.read.select import EventQuery
 
     since, until = getattr(options, "since", None), getattr(options, "until", None)
@@ -141,32 +141,32 @@ def _wanted(options: argparse.Namespace) -> "EventQuery":
 # --- events
 
 
-def _show(folder: Path, nodes: frozenset[str] | None, wanted: "EventQuery", limit: int | None, as_json: bool) -> None:
+def _show(folder: Path, nodes: frozenset[str] | None, query: "EventQuery", limit: int | None, as_json: bool) -> None:
     from penstock.journal.read.select import select
     from penstock.journal.read.tables import read as read_journal
 
-    left = limit if limit is not None else sys.maxsize
-    for events, _ in read_journal(folder, nodes, wanted.days):
-        found = select(events, wanted).slice(0, left)
-        _print(found.to_pylist(), as_json)
-        left -= found.num_rows
-        if not left:
+    remaining = limit if limit is not None else sys.maxsize
+    for events, _ in read_journal(folder, nodes, query.days):
+        selected = select(events, query).slice(0, remaining)
+        _print(selected.to_pylist(), as_json)
+        remaining -= selected.num_rows
+        if not remaining:
             return
 
 
-def _tail(folder: Path, nodes: frozenset[str] | None, wanted: "EventQuery", lines: int, as_json: bool) -> None:
+def _tail(folder: Path, nodes: frozenset[str] | None, query: "EventQuery", lines: int, as_json: bool) -> None:
     from penstock.journal.read.follow import Follower
     from penstock.journal.read.select import select
 
     follower = Follower(folder, nodes)
     earlier: list[dict[str, Any]] = []
     for events in follower.more():
-        found = select(events, wanted)
-        earlier += found.slice(max(0, found.num_rows - lines)).to_pylist()
+        selected = select(events, query)
+        earlier += selected.slice(max(0, selected.num_rows - lines)).to_pylist()
         earlier = sorted(earlier, key=_when)[-lines:] if lines else []
     _print(earlier, as_json)
     while True:
-        fresh = [row for events in follower.more() for row in select(events, wanted).to_pylist()]
+        fresh = [row for events in follower.more() for row in select(events, query).to_pylist()]
         _print(sorted(fresh, key=_when), as_json)
         time.sleep(_POLL_SECONDS)
 
@@ -182,17 +182,19 @@ def _print(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """An event as JSON can say it: a payload that is not text is in base64."""
+    """Return an event as JSON values: a payload that is not text is in base64."""
     payload = row.pop("payload")
     text = _text(payload)
-    told = {"payload": text} if text is not None else {"payload_base64": base64.b64encode(payload).decode()}
-    return row | told | {"time": _stamp(row["time"]), "properties": row["properties"].hex()}
+    encoded = {"payload": text} if text is not None else {"payload_base64": base64.b64encode(payload).decode()}
+    return row | encoded | {"time": _stamp(row["time"]), "properties": row["properties"].hex()}
 
 
 def _in_words(row: dict[str, Any]) -> Iterator[str]:
-    who = f"`{row['entity']}`" if row["entity"] == row["client_id"] else f"`{row['entity']}` ({row['client_id']})"
-    whence = {"output": f"made from #{row['arrival']} of {who}", "retained": f"kept from {who}"}.get(row["kind"])
-    whence = whence or f"from {who}"
+    publisher = f"`{row['entity']}`" if row["entity"] == row["client_id"] else f"`{row['entity']}` ({row['client_id']})"
+    whence = {"output": f"made from #{row['arrival']} of {publisher}", "retained": f"kept from {publisher}"}.get(
+        row["kind"]
+    )
+    whence = whence or f"from {publisher}"
     flags = f"QoS {row['qos']}" + (", retained" if row["retain"] else "")
     yield f"{_stamp(row['time'])} {row['node']} #{row['seq']} {row['topic']} {whence} by {row['link_type']}, {flags}"
     yield f"    {payload_text(row['payload'])}"
@@ -200,7 +202,9 @@ def _in_words(row: dict[str, Any]) -> Iterator[str]:
     reason = f": {row['reason']}" if row["reason"] else ""
     yield f"    {row['stage']}: {row['effect']}{rule}{reason}"
     if row["effect"] == "pass" and (row["reached"] or not row["open"]):
-        names = ", ".join(f"{one['entity']} (QoS {min(one['qos'], row['qos'])})" for one in row["reached"])
+        names = ", ".join(
+            f"{receiver['entity']} (QoS {min(receiver['qos'], row['qos'])})" for receiver in row["reached"]
+        )
         yield f"    reached {names or 'nobody'}"
 
 
@@ -221,28 +225,31 @@ def _stamp(moment: datetime) -> str:
 def _stats(folder: Path, nodes: frozenset[str] | None, as_json: bool) -> None:
     from penstock.journal.read.stats import stats
 
-    found = stats(folder, nodes)
+    by_node = stats(folder, nodes)
     if as_json:
-        for one in found:
-            print(json.dumps(_figures(one)))
+        for node_stats in by_node:
+            print(json.dumps(_figures(node_stats)))
         return
     titles = ("node", "rows", "arrivals", "a second", "files", "bytes", "topics", "from", "to")
-    print_table(titles, [_row(one) for one in found])
-    for one in found:
-        _print_counts(f"{one.node}: arrivals by topic", dict(one.topics.most_common(_MOST_TOPICS)))
-        _print_counts(f"{one.node}: denied", {f"{stage} {rule}".strip(): n for (stage, rule), n in one.denials.items()})
-        _print_counts(f"{one.node}: missing or unreadable", dict(one.problems))
+    print_table(titles, [_row(node_stats) for node_stats in by_node])
+    for node_stats in by_node:
+        _print_counts(f"{node_stats.node}: arrivals by topic", dict(node_stats.topics.most_common(_MAX_TOPICS)))
+        _print_counts(
+            f"{node_stats.node}: denied",
+            {f"{stage} {rule}".strip(): n for (stage, rule), n in node_stats.denials.items()},
+        )
+        _print_counts(f"{node_stats.node}: missing or unreadable", dict(node_stats.problems))
 
 
-def _row(one: "JournalStats") -> tuple[str, ...]:
-    files = f"{one.files} ({one.compacted_files} compacted, {one.open_files} open)"
-    times = [_stamp(moment) if moment else "" for moment in (one.first, one.last)]
+def _row(node_stats: "JournalStats") -> tuple[str, ...]:
+    files = f"{node_stats.files} ({node_stats.compacted_files} compacted, {node_stats.open_files} open)"
+    times = [_stamp(moment) if moment else "" for moment in (node_stats.first, node_stats.last)]
     return (
-        one.node,
-        *map(str, (one.events, one.arrivals)),
-        f"{one.rate:.1f}",
+        node_stats.node,
+        *map(str, (node_stats.events, node_stats.arrivals)),
+        f"{node_stats.rate:.1f}",
         files,
-        *map(str, (one.bytes, len(one.topics))),
+        *map(str, (node_stats.bytes, len(node_stats.topics))),
         *times,
     )
 
@@ -254,22 +261,24 @@ def _print_counts(title: str, counts: dict[str, int]) -> None:
             print(f"  {count:>10}  {name}")
 
 
-def _figures(one: "JournalStats") -> dict[str, Any]:
+def _figures(node_stats: "JournalStats") -> dict[str, Any]:
     return {
-        "node": one.node,
-        "rows": one.events,
-        "arrivals": one.arrivals,
-        "events_per_second": round(one.rate, 3),
-        "files": one.files,
-        "open_files": one.open_files,
-        "compacted_files": one.compacted_files,
-        "bytes": one.bytes,
-        "from": _stamp(one.first) if one.first else None,
-        "to": _stamp(one.last) if one.last else None,
-        "topics": len(one.topics),
-        "most_topics": dict(one.topics.most_common(_MOST_TOPICS)),
-        "denials": [{"stage": stage, "rule": rule, "count": n} for (stage, rule), n in one.denials.most_common()],
-        "problems": dict(one.problems),
+        "node": node_stats.node,
+        "rows": node_stats.events,
+        "arrivals": node_stats.arrivals,
+        "events_per_second": round(node_stats.rate, 3),
+        "files": node_stats.files,
+        "open_files": node_stats.open_files,
+        "compacted_files": node_stats.compacted_files,
+        "bytes": node_stats.bytes,
+        "from": _stamp(node_stats.first) if node_stats.first else None,
+        "to": _stamp(node_stats.last) if node_stats.last else None,
+        "topics": len(node_stats.topics),
+        "most_topics": dict(node_stats.topics.most_common(_MAX_TOPICS)),
+        "denials": [
+            {"stage": stage, "rule": rule, "count": n} for (stage, rule), n in node_stats.denials.most_common()
+        ],
+        "problems": dict(node_stats.problems),
     }
 
 
@@ -277,12 +286,20 @@ def _compact(folder: Path, nodes: frozenset[str] | None, target: int, as_json: b
     from penstock.journal.write.compact import compact
 
     done = 0
-    for one in compact(folder, nodes, target):
+    for compacted in compact(folder, nodes, target):
         done += 1
-        told = {"file": str(one.path), "files": one.files, "rows": one.rows, "before": one.bytes_before}
+        result = {
+            "file": str(compacted.path),
+            "files": compacted.files,
+            "rows": compacted.rows,
+            "before": compacted.bytes_before,
+        }
         if as_json:
-            print(json.dumps(told | {"after": one.bytes_after}))
+            print(json.dumps(result | {"after": compacted.bytes_after}))
         else:
-            print(f"{one.path}: {one.rows} rows of {one.files} files, {one.bytes_before} bytes, now {one.bytes_after}")
+            print(
+                f"{compacted.path}: {compacted.rows} rows of {compacted.files} files,"
+                f" {compacted.bytes_before} bytes, now {compacted.bytes_after}"
+            )
     if not done and not as_json:
         print("nothing to compact")

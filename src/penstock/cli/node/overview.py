@@ -1,4 +1,4 @@
-"""What two looks at nodes come to: states, rates, and what is wrong."""
+"""An overview of nodes from two snapshots: states, rates and problems."""
 
 from dataclasses import dataclass, field
 
@@ -8,25 +8,25 @@ from penstock.broker.http.answers.status import NodeState
 
 
 @dataclass
-class Seen:
-    """One look."""
+class Snapshot:
+    """The state of nodes at one moment."""
 
     nodes: dict[str, NodeState] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
-    """When each was as it is told."""
+    """The time of each report."""
     silent: dict[str, str] = field(default_factory=dict)
-    """Who does not answer, and why."""
+    """Nodes that do not answer, and why."""
     revisions: dict[str, str] = field(default_factory=dict)
 
 
 class NodeLine(msgspec.Struct, frozen=True):
-    """A node. Rates are messages a second; counts are since it began."""
+    """A node. Rates are messages per second; counts are since it started."""
 
     node: str
     is_up: bool
     state: str
     seconds: float = 0.0
-    """Since it began."""
+    """Since it started."""
     clients: int = 0
     connected: int = 0
     received: float = 0.0
@@ -38,7 +38,7 @@ class NodeLine(msgspec.Struct, frozen=True):
 
 
 class LinkLine(msgspec.Struct, frozen=True):
-    """The connection of a node with a neighbour, as the node sees it. Rates are packets a second."""
+    """The connection of a node with a neighbour, as the node sees it. Rates are packets per second."""
 
     node: str
     neighbour: str
@@ -51,26 +51,26 @@ class LinkLine(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """How nodes are."""
+    """The state of all nodes."""
 
     nodes: tuple[NodeLine, ...]
     links: tuple[LinkLine, ...]
     trouble: tuple[str, ...]
-    """All that is wrong."""
+    """All problems."""
     ill: tuple[str, ...] = ()
-    """Of that, what is wrong with the nodes themselves: links may be down because others are."""
+    """The problems of the nodes themselves: links may be down because of other nodes."""
 
 
-def overview(now: Seen, before: Seen) -> Overview:
-    """What is to be shown; rates are by what was seen before."""
+def overview(now: Snapshot, before: Snapshot) -> Overview:
+    """Compute the overview; rates are since the earlier snapshot."""
     nodes = [_node(name, now, before) for name in now.nodes]
     nodes += [NodeLine(name, False, "no answer") for name in now.silent]
     links = tuple(_links(now, before))
-    ill = _ill(now)
-    return Overview(tuple(nodes), links, (*ill, *_between(now, links)), ill)
+    ill = _node_problems(now)
+    return Overview(tuple(nodes), links, (*ill, *_link_problems(now, links)), ill)
 
 
-def _node(name: str, now: Seen, before: Seen) -> NodeLine:
+def _node(name: str, now: Snapshot, before: Snapshot) -> NodeLine:
     state, old = now.nodes[name], before.nodes.get(name)
     seconds = now.times[name] - before.times.get(name, now.times[name])
     counters, clients = state.counters, state.portrait.clients
@@ -81,12 +81,12 @@ def _node(name: str, now: Seen, before: Seen) -> NodeLine:
         "trouble" if state.trouble else "up",
         max(0.0, now.times[name] - state.started),
         len(clients),
-        sum(one.up for one in clients),
+        sum(client.up for client in clients),
         _rate(counters.received, was.received, seconds),
         _rate(counters.sent, was.sent, seconds),
         counters.denied,
         counters.dropped,
-        sum(one.waiting for one in clients),
+        sum(client.waiting for client in clients),
         _journal(state),
     )
 
@@ -99,24 +99,24 @@ def _journal(state: NodeState) -> str:
     return f"{state.journal.rows} rows" + (f", {state.journal.lost} lost" if state.journal.lost else "")
 
 
-def _links(now: Seen, before: Seen) -> list[LinkLine]:
-    """Each connection once, though both of its nodes tell of it: it is up if both say so."""
-    found: dict[frozenset[str], LinkLine] = {}
+def _links(now: Snapshot, before: Snapshot) -> list[LinkLine]:
+    """Return each connection once, though both of its nodes report it: it is up if both say so."""
+    by_ends: dict[frozenset[str], LinkLine] = {}
     for name, state in now.nodes.items():
         old = before.nodes.get(name)
         seconds = now.times[name] - before.times.get(name, now.times[name])
-        were = {one.neighbour: one for one in old.portrait.links} if old is not None else {}
+        were = {link.neighbour: link for link in old.portrait.links} if old is not None else {}
         for link in state.portrait.links:
             pair, was = frozenset((name, link.neighbour)), were.get(link.neighbour, link)
-            if (other := found.get(pair)) is not None:
-                found[pair] = msgspec.structs.replace(
+            if (other := by_ends.get(pair)) is not None:
+                by_ends[pair] = msgspec.structs.replace(
                     other,
                     is_up=other.is_up and link.up,
                     denied=other.denied + link.denied,
                     waiting=other.waiting + link.waiting,
                 )
                 continue
-            found[pair] = LinkLine(
+            by_ends[pair] = LinkLine(
                 name,
                 link.neighbour,
                 link.up,
@@ -126,27 +126,27 @@ def _links(now: Seen, before: Seen) -> list[LinkLine]:
                 link.denied,
                 link.waiting,
             )
-    return list(found.values())
+    return list(by_ends.values())
 
 
-def _ill(now: Seen) -> tuple[str, ...]:
-    told = [why if name in why else f"node `{name}`: {why}" for name, why in now.silent.items()]
+def _node_problems(now: Snapshot) -> tuple[str, ...]:
+    problems = [why if name in why else f"node `{name}`: {why}" for name, why in now.silent.items()]
     for name, state in now.nodes.items():
         if state.trouble:
-            told.append(f"node `{name}`: {state.trouble}")
+            problems.append(f"node `{name}`: {state.trouble}")
         if state.journal is not None and state.journal.failing and state.journal.failing not in state.trouble:
-            told.append(f"journal of `{name}`: {state.journal.failing}")
-    return tuple(told)
+            problems.append(f"journal of `{name}`: {state.journal.failing}")
+    return tuple(problems)
 
 
-def _between(now: Seen, links: tuple[LinkLine, ...]) -> list[str]:
-    told = [f"link `{one.node} - {one.neighbour}` is down" for one in links if not one.is_up]
+def _link_problems(now: Snapshot, links: tuple[LinkLine, ...]) -> list[str]:
+    problems = [f"link `{link.node} - {link.neighbour}` is down" for link in links if not link.is_up]
     if len(set(now.revisions.values())) > 1:
         held = ", ".join(f"`{name}` {digest[:12]}" for name, digest in now.revisions.items())
-        told.append(f"not all have the same policies in force: {held}; reload them")
-    return told
+        problems.append(f"nodes have different policies in force: {held}; reload them")
+    return problems
 
 
 def _rate(now: int, before: int, seconds: float) -> float:
-    """By the second; a node that began again counts from 0."""
+    """Return a rate per second; a restarted node counts from 0."""
     return max(0, now - before if now >= before else now) / seconds if seconds > 0 else 0.0

@@ -1,4 +1,4 @@
-"""`penstock persisted`: messages that policies have had persisted in a node's store."""
+"""`penstock persisted`: show messages that policies have persisted in a node's store."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from penstock.cli.table import payload_text, print_table
 from penstock.engine.ledger import Persisted
 
 _EPILOG = """\
-A node that runs has its store for itself: ask its admin address then, at /api/persisted.
+A running node locks its store: use its admin address then, at /api/persisted.
 Exit code: 0, 1 if the store cannot be opened, 2 for bad arguments.
 """
 
@@ -21,7 +21,7 @@ Exit code: 0, 1 if the store cannot be opened, 2 for bad arguments.
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "persisted",
-        "Show the messages that policies have had persisted in the store of a node, or delete them.",
+        "Show the messages that policies have persisted in the store of a node, or delete them.",
         _EPILOG,
     )
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="the store of a node")
@@ -39,12 +39,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
-    wanted = Selection(options.collection, _seconds(options.since, "-inf"), _seconds(options.until, "inf"))
+    selection = Selection(options.collection, _seconds(options.since, "-inf"), _seconds(options.until, "inf"))
     if not options.store.is_file():
         raise StoreError(f"there is no store `{options.store}`")
     store = Store(options.store, "full")
     try:
-        _show(store, wanted, options)
+        _show(store, selection, options)
     finally:
         store.close()
     return 0
@@ -54,18 +54,18 @@ def _seconds(when: datetime | None, otherwise: str) -> float:
     return float(otherwise) if when is None else when.timestamp()
 
 
-def _show(store: Store, wanted: Selection, options: argparse.Namespace) -> None:
+def _show(store: Store, selection: Selection, options: argparse.Namespace) -> None:
     if options.delete:
-        count = store.delete_persisted(wanted)
+        count = store.delete_persisted(selection)
         print(f"{count} {'message' if count == 1 else 'messages'} deleted")
     elif options.json:
-        for row in store.persisted(wanted):
+        for row in store.persisted(selection):
             print(json.dumps(plain(row)))
     elif options.collections:
-        counts = Counter(row.collection for row in store.persisted(wanted))
+        counts = Counter(row.collection for row in store.persisted(selection))
         print_table(("collection", "messages"), [(name, str(count)) for name, count in sorted(counts.items())])
     else:
-        print_table(("time", "collection", "policy", "topic", "payload"), list(map(_row, store.persisted(wanted))))
+        print_table(("time", "collection", "policy", "topic", "payload"), list(map(_row, store.persisted(selection))))
 
 
 def _row(row: Persisted) -> tuple[str, ...]:

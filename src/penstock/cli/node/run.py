@@ -4,13 +4,10 @@ import argparse
 import os
 from pathlib import Path
 
+from penstock.cli.options import UsageError
 from penstock.cli.parsers import command_parser
 from penstock.domain import Domain, default_domain, read
-from penstock.model.errors import DomainError, PenstockError
-
-
-class UsageError(PenstockError):
-    """Arguments that do not go together."""
+from penstock.model.errors import DomainError
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,7 +36,7 @@ def main(argv: list[str]) -> int:
         domain = _domain(options)
     except UsageError as error:
         parser.error(str(error))
-    # Imported here: a domain that does not check is reported without waiting for the broker's modules.
+    # Imported here: a domain that does not check is reported without loading the broker's modules.
     from penstock.broker.run import run
 
     reread = (lambda: _domain(options)) if options.file is not None else None
@@ -51,9 +48,9 @@ def main(argv: list[str]) -> int:
 def _domain(options: argparse.Namespace) -> Domain:
     if options.file is None:
         return default_domain(1883 if options.port is None else options.port, options.store or "memory")
-    from penstock.cli.domain.check import examine
+    from penstock.cli.domain.check import check_domain
 
-    report = examine(read(options.file), [options.node] if options.node is not None else None)
+    report = check_domain(read(options.file), [options.node] if options.node is not None else None)
     if report.domain is None or report.problems:
         raise DomainError(*report.problems)
     domain = report.domain

@@ -1,4 +1,4 @@
-"""`penstock status`: how nodes are, for a terminal."""
+"""`penstock status`: show the state of nodes in a terminal."""
 
 import argparse
 import json
@@ -9,28 +9,30 @@ from pathlib import Path
 import msgspec
 
 from penstock.cli.exit_codes import EXIT_ERROR
-from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Seen, overview
+from penstock.cli.node.overview import LinkLine, NodeLine, Overview, Snapshot, overview
 from penstock.cli.parsers import command_parser
-from penstock.cli.table import aligned
+from penstock.cli.table import align_rows
 from penstock.client.admin import AdminClient, AdminError
 from penstock.domain import check, read
 from penstock.domain.schema.domain import Domain
 
 DEFAULT_FILE = Path("domain.yaml")
 SECONDS = 1.0
-"""Between the two looks that rates are made of."""
+"""Seconds between the two snapshots that rates are computed from."""
 _EPILOG = """\
-A node has an admin address (`admin: 127.0.0.1:8080`), and lets in the user that runs it; who is another user sets
-PENSTOCK_ADMIN_TOKEN, and PENSTOCK_ADMIN_CA for a certificate of one's own; if nodes ask for certificates,
-PENSTOCK_ADMIN_CERT is a PEM file with that of who asks and its key. With a domain file, all its nodes that have an
-admin address are asked.
-Exit code: 0 if all is well, 1 if something is wrong or cannot be asked, 2 for bad arguments, 3 if the domain does not
-check.
+A node has an admin address (`admin: 127.0.0.1:8080`) and admits the user that runs it. If you run the command as a
+different user, set PENSTOCK_ADMIN_TOKEN; set PENSTOCK_ADMIN_CA if the node's certificate is signed by your own
+authority. If nodes ask for client certificates, PENSTOCK_ADMIN_CERT is a PEM file with yours and its key. With a domain
+file, all its nodes that have an admin address are asked.
+Exit code: 0 if all is well, 1 if there is a problem or a node cannot be reached, 2 for bad arguments, 3 if the domain
+does not check.
 """
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("status", "Show how nodes are: clients, links, rates, denials, journal, trouble.", _EPILOG)
+    parser = command_parser(
+        "status", "Show the state of nodes: clients, links, rates, denials, journal, problems.", _EPILOG
+    )
     parser.add_argument(
         "where",
         nargs="?",
@@ -44,15 +46,15 @@ def _parser() -> argparse.ArgumentParser:
         type=_seconds,
         const=2.0,
         metavar="SECONDS",
-        help="look again and again, every 2 seconds unless told, until Ctrl-C",
+        help="repeat until Ctrl-C, every 2 seconds by default",
     )
     parser.add_argument("--node", action="append", metavar="NAME", help="only this node of the file (may be repeated)")
     parser.add_argument(
         "--alive",
         action="store_true",
-        help="for a watchdog: no more than whether the nodes themselves are well; a link that is down is no failure",
+        help="for a watchdog: only whether the nodes themselves are well; a link that is down is not a failure",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each look")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each snapshot")
     return parser
 
 
@@ -61,15 +63,15 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     places = _places(parser, options.where, options.node)
     try:
-        before = look(places)
+        before = take_snapshot(places)
         while True:
             if options.watch is not None or (before.nodes and not options.alive):
                 time.sleep(options.watch or SECONDS)
-            now = look(places)
-            found = overview(now, before)
-            _print(found, options.json, options.watch is not None)
+            now = take_snapshot(places)
+            shown = overview(now, before)
+            _print(shown, options.json, options.watch is not None)
             if options.watch is None:
-                return EXIT_ERROR if (found.ill if options.alive else found.trouble) else 0
+                return EXIT_ERROR if (shown.ill if options.alive else shown.trouble) else 0
             before = now
     except KeyboardInterrupt:
         return 0
@@ -77,16 +79,16 @@ def main(argv: list[str]) -> int:
 
 def _seconds(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0.0
-    if not 1 <= found <= 86400:
+        seconds = 0.0
+    if not 1 <= seconds <= 86400:
         raise argparse.ArgumentTypeError(f"`{text}` is not a number of seconds from 1 on")
-    return found
+    return seconds
 
 
 def _places(parser: argparse.ArgumentParser, where: str | None, only: list[str] | None) -> dict[str, str | None]:
-    """Whom to ask: by what it is called, the admin address, None if it has none."""
+    """Return the nodes to ask: by name, the admin address, None if it has none."""
     file = DEFAULT_FILE if where is None else Path(where)
     if not file.is_file():
         if where is None:
@@ -111,49 +113,49 @@ def _admin(domain: Domain, name: str) -> str | None:
     return f"http{'s' if node.admin_tls is not None else ''}://{node.admin}"
 
 
-def look(places: dict[str, str | None]) -> Seen:
-    """Ask all, once each: nodes of one process tell of each other."""
-    from penstock.broker.http.answers.status import Nodes
+def take_snapshot(places: dict[str, str | None]) -> Snapshot:
+    """Ask each process once: nodes of one process report each other."""
+    from penstock.broker.http.answers.status import NodeStates
 
-    seen = Seen()
+    snapshot = Snapshot()
     for name, address in places.items():
-        if name in seen.nodes:
+        if name in snapshot.nodes:
             continue
         if address is None:
-            seen.silent[name] = "it has no admin address"
+            snapshot.silent[name] = "it has no admin address"
             continue
         try:
-            told = msgspec.json.decode(AdminClient(address).ask("GET", "/api/nodes"), type=Nodes)
+            nodes = msgspec.json.decode(AdminClient(address).ask("GET", "/api/nodes"), type=NodeStates)
         except (AdminError, msgspec.MsgspecError) as error:
-            seen.silent[name] = str(error)
+            snapshot.silent[name] = str(error)
             continue
-        for node, state in told.nodes.items():
+        for node, state in nodes.nodes.items():
             if name != address and node not in places:
                 continue  # of another domain
-            seen.nodes[node] = state
-            seen.times[node] = told.at
-            seen.revisions[node] = told.revision
-        if name != address and name not in told.nodes:
-            seen.silent[name] = f"`{address}`, where it should be, is that of {', '.join(told.nodes)}"
-    for name in seen.nodes:
-        seen.silent.pop(name, None)
-    return seen
+            snapshot.nodes[node] = state
+            snapshot.times[node] = nodes.at
+            snapshot.revisions[node] = nodes.revision
+        if name != address and name not in nodes.nodes:
+            snapshot.silent[name] = f"`{address}`, where it should be, is that of {', '.join(nodes.nodes)}"
+    for name in snapshot.nodes:
+        snapshot.silent.pop(name, None)
+    return snapshot
 
 
-def _print(found: Overview, as_json: bool, is_watched: bool) -> None:
+def _print(shown: Overview, as_json: bool, is_watched: bool) -> None:
     if as_json:
-        print(json.dumps(msgspec.to_builtins(found)), flush=True)
+        print(json.dumps(msgspec.to_builtins(shown)), flush=True)
         return
     is_terminal = sys.stdout.isatty()
     if is_watched and is_terminal:
         print("\033[H\033[2J", end="")
-    parts = [aligned(_NODE_TITLES, [_node_row(one) for one in found.nodes])]
-    if found.links:
-        parts.append(aligned(_LINK_TITLES, [_link_row(one) for one in found.links]))
-    parts.append([f"trouble: {one}" for one in found.trouble] or ["all is well"])
+    parts = [align_rows(_NODE_TITLES, [_node_row(node) for node in shown.nodes])]
+    if shown.links:
+        parts.append(align_rows(_LINK_TITLES, [_link_row(link) for link in shown.links]))
+    parts.append([f"trouble: {problem}" for problem in shown.trouble] or ["all is well"])
     lines = "\n\n".join("\n".join(part) for part in parts).splitlines()
-    ill = {one.node for one in found.nodes if one.state != "up"}
-    down = {f"{one.node} - {one.neighbour}" for one in found.links if not one.is_up}
+    ill = {node.node for node in shown.nodes if node.state != "up"}
+    down = {f"{link.node} - {link.neighbour}" for link in shown.links if not link.is_up}
     for line in lines:
         is_wrong = line.startswith("trouble: ") or line.split("  ")[0] in ill | down
         print(f"\033[31m{line}\033[0m" if is_wrong and is_terminal else line)
@@ -164,32 +166,32 @@ _NODE_TITLES = ("node", "state", "since", "clients", "in/s", "out/s", "denied", 
 _LINK_TITLES = ("link", "state", "type", "in/s", "out/s", "denied", "waiting")
 
 
-def _node_row(one: NodeLine) -> tuple[str, ...]:
-    if not one.is_up:
-        return (one.node, one.state, *("-" * (len(_NODE_TITLES) - 2)))
+def _node_row(node: NodeLine) -> tuple[str, ...]:
+    if not node.is_up:
+        return (node.node, node.state, *("-" * (len(_NODE_TITLES) - 2)))
     return (
-        one.node,
-        one.state,
-        _age(one.seconds),
-        f"{one.connected} of {one.clients}",
-        f"{one.received:.1f}",
-        f"{one.sent:.1f}",
-        str(one.denied),
-        str(one.dropped),
-        str(one.waiting),
-        one.journal or "-",
+        node.node,
+        node.state,
+        _age(node.seconds),
+        f"{node.connected} of {node.clients}",
+        f"{node.received:.1f}",
+        f"{node.sent:.1f}",
+        str(node.denied),
+        str(node.dropped),
+        str(node.waiting),
+        node.journal or "-",
     )
 
 
-def _link_row(one: LinkLine) -> tuple[str, ...]:
+def _link_row(link: LinkLine) -> tuple[str, ...]:
     return (
-        f"{one.node} - {one.neighbour}",
-        "up" if one.is_up else "down",
-        one.type or "-",
-        f"{one.received:.1f}",
-        f"{one.sent:.1f}",
-        str(one.denied),
-        str(one.waiting),
+        f"{link.node} - {link.neighbour}",
+        "up" if link.is_up else "down",
+        link.type or "-",
+        f"{link.received:.1f}",
+        f"{link.sent:.1f}",
+        str(link.denied),
+        str(link.waiting),
     )
 
 

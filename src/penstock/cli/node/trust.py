@@ -1,4 +1,4 @@
-"""`penstock trust`: how far nodes trust each other, as they say themselves."""
+"""`penstock trust`: show how far nodes trust each other."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from penstock.model.errors import PenstockError
 
 _EPILOG = """\
 URL is the admin address of a node, as http://127.0.0.1:8080.
-Exit code: 0, 1 if a node cannot be asked or has no trust, 2 for bad arguments.
+Exit code: 0, 1 if a node cannot be reached or has no trust, 2 for bad arguments.
 """
 
 
@@ -31,51 +31,53 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser(
         "show",
-        help="print what nodes hold of their neighbours, and the least trustworthy paths to them",
-        description="Print what nodes hold of their neighbours, and the least trustworthy paths to them.",
+        help="print nodes' ratings of their neighbours, and the least trustworthy paths to them",
+        description="Print nodes' ratings of their neighbours, and the least trustworthy paths to them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     show.add_argument("--admin", metavar="URL", nargs="+", action="extend", required=True, help="of which nodes")
     show.add_argument("--json", action="store_true", help="print what each node says as a line of JSON")
     show.set_defaults(run=_show)
-    commands.add_parser("apply", help="set what a node holds of its neighbours to what `penstock pipeline trust` found")
+    commands.add_parser(
+        "apply", help="set a node's evidence about its neighbours to the result of `penstock pipeline trust`"
+    )
     return parser
 
 
 def _apply(argv: list[str]) -> int:
-    """It has the options of MQTT clients."""
+    """Run the subcommand that has the options of MQTT clients."""
     from penstock.cli.node import trust_apply
 
     return trust_apply.main(argv)
 
 
 def ask(address: str) -> Standing:
-    """What a node says of itself; raises `PenstockError`."""
+    """Return a node's trust status; raise `PenstockError`."""
     try:
         return msgspec.json.decode(AdminClient(address).ask("GET", "/api/trust"), type=Standing)
     except msgspec.MsgspecError as error:
-        raise PenstockError(f"node at `{address}` cannot be asked: {error}") from None
+        raise PenstockError(f"node at `{address}` cannot be reached: {error}") from None
 
 
 def _show(options: argparse.Namespace) -> int:
-    found = [ask(address) for address in options.admin]
+    statuses = [ask(address) for address in options.admin]
     if options.json:
-        for one in found:
-            print(json.dumps(msgspec.to_builtins(one)))
+        for status in statuses:
+            print(json.dumps(msgspec.to_builtins(status)))
         return 0
-    without = [one.node for one in found if one.trust is None]
-    told = [(one.node, one.trust) for one in found if one.trust is not None]
-    if told:
+    without = [status.node for status in statuses if status.trust is None]
+    with_trust = [(status.node, status.trust) for status in statuses if status.trust is not None]
+    if with_trust:
         print_table(
             ("node", "of", "link", "good", "bad", "belief", "disbelief", "uncertainty", "rating", "signs"),
-            [row for node, trust in told for row in _neighbours(node, trust)],
+            [row for node, trust in with_trust for row in _neighbours(node, trust)],
         )
         print()
-        rows = [row for node, trust in told for row in _paths(node, trust)]
+        rows = [row for node, trust in with_trust for row in _paths(node, trust)]
         print_table(("node", "rule", "from", "least rating", "edges", "enough"), rows)
     for name in without:
-        print(f"penstock trust: node `{name}` has no trust: its domain says nothing of it", file=sys.stderr)
+        print(f"penstock trust: node `{name}` has no trust: its domain does not configure it", file=sys.stderr)
     return EXIT_ERROR if without else 0
 
 
@@ -84,21 +86,21 @@ def _neighbours(node: str, trust: TrustStanding) -> list[tuple[str, ...]]:
         (
             node,
             name,
-            "up" if one.connected else "down",
-            f"{one.good:.6g}",
-            f"{one.bad:.6g}",
-            f"{one.belief:.3f}",
-            f"{one.disbelief:.3f}",
-            f"{one.uncertainty:.3f}",
-            f"{one.rating:.3f}",
-            _reached(one.signs, trust.sign),
+            "up" if rating.connected else "down",
+            f"{rating.good:.6g}",
+            f"{rating.bad:.6g}",
+            f"{rating.belief:.3f}",
+            f"{rating.disbelief:.3f}",
+            f"{rating.uncertainty:.3f}",
+            f"{rating.rating:.3f}",
+            _reached(rating.signs, trust.sign),
         )
-        for name, one in trust.neighbours.items()
+        for name, rating in trust.neighbours.items()
     ]
 
 
 def _paths(node: str, trust: TrustStanding) -> list[tuple[str, ...]]:
-    """By the rule `strict` paths decide nothing, but are known all the same."""
+    """Return the paths; under the rule `strict` they decide nothing, but are shown."""
     return [
         (node, trust.rule, origin, f"{path.rating:.3f}", str(path.edges), _reached(path.accepts, trust.accept))
         for origin, path in trust.paths.items()

@@ -1,4 +1,4 @@
-"""`penstock trust apply`: let a node hold of its neighbours what was worked out from its journal."""
+"""`penstock trust apply`: set a node's evidence about its neighbours to the result of `penstock pipeline trust`."""
 
 import json
 import sys
@@ -11,10 +11,10 @@ from penstock.cli.client.broker_options import (
     EXIT_FAILURE,
     EXIT_USAGE,
     ClientOptions,
-    Failure,
+    CommandFailure,
     run,
 )
-from penstock.cli.client.publisher import Publisher
+from penstock.cli.client.publisher import PublishConnection
 from penstock.cli.options import UsageError, option
 from penstock.cli.table import print_table
 from penstock.engine.trust.feedback import EVIDENCE
@@ -24,16 +24,16 @@ from penstock.policy.trust.rating import Evidence
 SYNOPSIS = """\
 Usage: penstock trust apply {TABLES | FILE.json} --node NAME [-h HOST] [-p PORT] [-u USER] [-P PASSWORD] [OPTION ...]
 
-Set what a node holds of its neighbours to what `penstock pipeline trust` found: the folder that it wrote with --to, or
-what it printed with --json. The client must be one of the domain's `trust.operators`. A neighbour that nothing was
-recorded of is left as it is. The node's answer for each is printed.
+Set a node's evidence about its neighbours to the result of `penstock pipeline trust`: the folder that it wrote with
+--to, or its output with --json. The client must be one of the domain's `trust.operators`. A neighbour without recorded
+evidence is left as it is. The node's answer for each neighbour is printed.
 
-Exit code: 0, 1 if the node takes one of them not, 2 for bad arguments, 7 if the connection is lost."""
+Exit code: 0, 1 if the node refuses one of them, 2 for bad arguments, 7 if the connection is lost."""
 _PATIENCE = 30.0
 
 
-class Found(NamedTuple):
-    """What is to be held of one neighbour."""
+class NeighbourEvidence(NamedTuple):
+    """The evidence to set about one neighbour."""
 
     neighbour: str
     evidence: Evidence
@@ -57,79 +57,81 @@ class ApplyOptions(ClientOptions):
 
     @property
     def version(self) -> int:
-        return 5  # else the node cannot say why not
+        return 5  # otherwise the node cannot give its reason
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `penstock trust apply` with these arguments; returns the exit code."""
+    """Run `penstock trust apply` with these arguments; return the exit code."""
     if argv and not argv[0].startswith("-"):
-        return run(ApplyOptions, lambda given: apply(Path(argv[0]), given), SYNOPSIS, argv[1:])
+        return run(ApplyOptions, lambda options: apply(Path(argv[0]), options), SYNOPSIS, argv[1:])
     if "--help" in argv:
-        return run(ApplyOptions, lambda given: 0, SYNOPSIS, ["--help"])
+        return run(ApplyOptions, lambda options: 0, SYNOPSIS, ["--help"])
     print(f"Error: expected TABLES or FILE.json first\n{SYNOPSIS.splitlines()[0]}", file=sys.stderr)
     return EXIT_USAGE
 
 
-def apply(source: Path, given: ApplyOptions) -> int:
-    """Set what was found for the node; raises `Failure`."""
-    wanted = list(_for(given.node, _rows(source), source))
+def apply(source: Path, options: ApplyOptions) -> int:
+    """Set the recorded evidence at the node; raise `CommandFailure`."""
+    evidence = list(_for(options.node, _rows(source), source))
     answers: list[tuple[bool, str]] = []
-    with Publisher(
-        given, lambda _, reason, words: answers.append((not reason.is_failure, words)), patience=_PATIENCE
+    with PublishConnection(
+        options, lambda _, reason, words: answers.append((not reason.is_failure, words)), patience=_PATIENCE
     ) as publisher:
-        for one in wanted:
-            publisher.send(EVIDENCE, one.payload, 1)
+        for item in evidence:
+            publisher.send(EVIDENCE, item.payload, 1)
             publisher.wait_for_all()
     rows = [
-        (one.neighbour, f"{one.evidence.good:.3f}", f"{one.evidence.bad:.3f}", words)
-        for one, (_, words) in zip(wanted, answers, strict=True)
+        (item.neighbour, f"{item.evidence.good:.3f}", f"{item.evidence.bad:.3f}", words)
+        for item, (_, words) in zip(evidence, answers, strict=True)
     ]
-    print_table(("neighbour", "good", "bad", f"{given.node} says"), rows)
+    print_table(("neighbour", "good", "bad", f"{options.node} says"), rows)
     return 0 if all(is_taken for is_taken, _ in answers) else EXIT_FAILURE
 
 
 def _rows(source: Path) -> list[dict[str, Any]]:
-    """The table `ratings` as the job wrote it."""
+    """Read the table `ratings` of the job."""
     try:
         if source.is_dir():
             return _table(source)
         return list(json.loads(source.read_text(encoding="utf-8"))["ratings"])
     except ImportError:
-        raise Failure("tables need pyarrow: `pip install 'penstock[journal]'`, or give JSON", EXIT_FAILURE) from None
+        raise CommandFailure(
+            "tables need pyarrow: `pip install 'penstock[journal]'`, or give JSON", EXIT_FAILURE
+        ) from None
     except OSError as error:
-        raise Failure(f"cannot read `{source}`: {error.strerror or error}", EXIT_FAILURE) from None
+        raise CommandFailure(f"cannot read `{source}`: {error.strerror or error}", EXIT_FAILURE) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise Failure(
+        raise CommandFailure(
             f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}", EXIT_FAILURE
         ) from None
 
 
 def _table(source: Path) -> list[dict[str, Any]]:
-    import pyarrow as pa  # what is in JSON is set without it
+    import pyarrow as pa  # JSON is read without it
     import pyarrow.parquet as pq
 
     folder = source / "ratings" if (source / "ratings").is_dir() else source
     if not any(folder.rglob("*.parquet")):
         what = "has no table `ratings`: expected the folder that `penstock pipeline trust` wrote with `--to`"
-        raise Failure(f"`{source}` {what}", EXIT_FAILURE)
+        raise CommandFailure(f"`{source}` {what}", EXIT_FAILURE)
     try:
         return list(pq.read_table(folder).to_pylist())
     except pa.ArrowException:
-        raise Failure(f"`{folder}` is no table: a file in it is damaged, or not Parquet", EXIT_FAILURE) from None
+        raise CommandFailure(f"`{folder}` is no table: a file in it is damaged, or not Parquet", EXIT_FAILURE) from None
 
 
-def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[Found]:
-    """What was recorded at a node, and not what the domain gave it to begin with."""
+def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[NeighbourEvidence]:
+    """Return the evidence that a node recorded, without what the domain gave it to begin with."""
     try:
-        found = [
-            Found(str(row["neighbour"]), Evidence(float(row["good"]), float(row["bad"]), float(row["at"])))
+        evidence = [
+            NeighbourEvidence(str(row["neighbour"]), Evidence(float(row["good"]), float(row["bad"]), float(row["at"])))
             for row in rows
             if row["node"] == node and row["at"] is not None
         ]
     except (ValueError, KeyError, TypeError, PolicyError) as error:
-        raise Failure(
+        raise CommandFailure(
             f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}", EXIT_FAILURE
         ) from None
-    if not found:
-        raise Failure(f"`{source}` has nothing that node `{node}` recorded of a neighbour", EXIT_FAILURE)
-    yield from found
+    if not evidence:
+        raise CommandFailure(f"`{source}` has nothing that node `{node}` recorded of a neighbour", EXIT_FAILURE)
+    yield from evidence

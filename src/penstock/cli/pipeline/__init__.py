@@ -6,14 +6,14 @@ import sys
 from penstock.cli.exit_codes import EXIT_ERROR, EXIT_USAGE
 
 JOBS = {
-    "govern": "write the authorised views of subjects: of all that was recorded, what each may have",
-    "replay": "hold a draft of a domain against recorded traffic: who would gain or lose what",
-    "audit": "say who saw what, what was denied, and which rules and rights nothing has needed",
+    "govern": "write the authorised views of subjects: the part of all recorded events that each may read",
+    "replay": "replay recorded traffic under a draft of a domain: who would gain or lose what",
+    "audit": "report who saw what, what was denied, and which rules and rights were never used",
     "stream": "the same as the journal grows, exactly once into tables, and out to MQTT topics",
-    "forget": "delete what subjects were released for a time that is over, from the tables of govern and stream",
-    "trust": "work out ratings of neighbours from recorded history, for a whole fleet",
-    "capsules": "make context of a higher level by windows of time, into tables and back to topics",
-    "simulate": "play trust decisions on random networks: what they keep out, and what they cost",
+    "forget": "delete rows whose retention has ended from the tables of govern and stream",
+    "trust": "compute ratings of neighbours from recorded history, for a whole fleet",
+    "capsules": "aggregate context over time windows, into tables and back to topics",
+    "simulate": "simulate trust decisions on random networks: what they keep out, and what they cost",
 }
 
 _USAGE = "usage: penstock pipeline JOB [OPTIONS]\n\njobs:\n" + "".join(

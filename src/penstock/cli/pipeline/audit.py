@@ -1,4 +1,4 @@
-"""`penstock pipeline audit`: who saw what, and what of the policies nothing has needed."""
+"""`penstock pipeline audit`: who saw what, and which parts of the policies were never used."""
 
 import argparse
 import json
@@ -12,21 +12,21 @@ from pyspark.sql import SparkSession
 from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import (
     add_options,
+    add_to_record,
     days_of,
     is_recorded,
-    leave,
     nodes_of,
     plain,
     read_options,
     run_job,
 )
-from penstock.cli.table import fit, print_table
+from penstock.cli.table import print_table, shorten
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, AuditReport, audit
 from penstock.pipeline.tables import report
 
 _EPILOG = """\
-Rules and rights are those of --domain, or of the policies in force last; all that was recorded is held against them.
+Rules and rights are those of --domain, or of the policies in force last; all recorded events are compared with them.
 With --to, the tables `seen`, `denials`, `unused` and `rights` are written as Parquet.
 Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
 """
@@ -39,17 +39,17 @@ _RIGHTS = ("subject", "node", "rule", "access", "filter", "reads", "writes", "su
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = command_parser(
+    parser = command_parser(
         "pipeline audit",
-        "Say who saw what and when, what was denied by which rule, which rules decided nothing, and which"
-        " rights nobody used.",
+        "Report who saw what and when, what was denied by which rule, which rules decided nothing, and which"
+        " rights were never used.",
         _EPILOG,
     )
-    add_options(made)
-    made.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")
-    made.add_argument("--to", type=Path, metavar="FOLDER", help="write the tables")
-    made.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
-    return made
+    add_options(parser)
+    parser.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="write the tables")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+    return parser
 
 
 def main(argv: list[str]) -> int:
@@ -69,7 +69,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
     counts = {"events": audited.events, "denials": sum(denial.events for denial in audited.denials)}
     counts |= {"unused rules": len(audited.unused), "rights not used, or not all of them": len(audited.rights)}
     more = json.dumps({"seen": plain(audited.seen), "rights": plain(audited.rights)}).encode()
-    leave(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
+    add_to_record(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
     if options.json:
         described = plain(audited)
         assert isinstance(described, dict)
@@ -93,7 +93,7 @@ def _print_section(
 ) -> None:
     print(f"{title}: {len(rows) or 'none'}")
     if rows:
-        print_table(titles, [tuple(fit(report.as_text(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
+        print_table(titles, [tuple(shorten(report.as_text(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
     if len(rows) > _MAX_ROWS:
         print(f"and {len(rows) - _MAX_ROWS} more: see --json or --html")
     print()

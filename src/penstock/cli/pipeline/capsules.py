@@ -1,4 +1,4 @@
-"""`penstock pipeline capsules`: context of a higher level, as the journal grows or as a broker sends."""
+"""`penstock pipeline capsules`: aggregated context, as the journal grows or as a broker sends."""
 
 import argparse
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
-from penstock.cli.pipeline.shared import add_stream_options, check_stream_options, leave, run_job
+from penstock.cli.pipeline.shared import add_stream_options, add_to_record, check_stream_options, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.cli.pipeline.stream import print_batch, print_batch_json
 from penstock.domain import Domain, load
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the"
         " broker of --from, else to the node that the domain has the client at",
     )
-    add_stream_options(parser, "all that is there now is done", "what is new")
+    add_stream_options(parser, "all present input is processed", "new input")
     return parser
 
 
@@ -83,7 +83,9 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         partitions = spark.sparkContext.defaultParallelism
         reference = CapsuleReference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
-    leave(options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings])
+    add_to_record(
+        options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings]
+    )
     show = print_batch_json if options.json else print_batch
     queries = []
     try:
@@ -102,14 +104,14 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
             publisher.close()
 
 
-def _names(domain: Domain, asked: list[str] | None) -> list[str]:
+def _names(domain: Domain, requested: list[str] | None) -> list[str]:
     if not domain.capsules:
         raise PipelineError("the domain has no capsules")
-    for name in asked or ():
+    for name in requested or ():
         if name not in domain.capsules:
-            known = ", ".join(f"`{name}`" for name in domain.capsules)
-            raise ArgumentError(f"there is no capsule `{name}`; the domain has {known}")
-    return list(dict.fromkeys(asked or domain.capsules))
+            available = ", ".join(f"`{name}`" for name in domain.capsules)
+            raise ArgumentError(f"there is no capsule `{name}`; the domain has {available}")
+    return list(dict.fromkeys(requested or domain.capsules))
 
 
 def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | BrokerAddress:
@@ -136,8 +138,8 @@ def _as_client(domain: Domain, name: str, url: str, ending: str) -> BrokerAddres
     client = domain.capsules[name].client
     settings = domain.clients[client]
     id = settings.client_id(client) or f"{client}-{name}"
-    made = BrokerAddress.of_url(url, f"{id}{ending}")
-    return made if made.username is not None else replace(made, username=settings.user)
+    broker = BrokerAddress.of_url(url, f"{id}{ending}")
+    return broker if broker.username is not None else replace(broker, username=settings.user)
 
 
 def _node_url(domain: Domain, name: str) -> str:

@@ -1,4 +1,4 @@
-"""`penstock pipeline forget`: delete what subjects were released for a time that is over."""
+"""`penstock pipeline forget`: delete rows whose retention has ended."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments.
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "pipeline forget", "Delete from tables what contracts released for a time that is over.", _EPILOG
+        "pipeline forget", "Delete rows from tables whose retention, set by contracts, has ended.", _EPILOG
     )
     parser.add_argument("--tables", type=Path, required=True, metavar="FOLDER", help="where the tables are")
     parser.add_argument(
@@ -37,11 +37,11 @@ def main(argv: list[str]) -> int:
 
 
 def _forget(spark: SparkSession, options: argparse.Namespace) -> None:
-    made = forget(spark, options.tables, options.at)
+    forgotten = forget(spark, options.tables, options.at)
     if options.json:
-        print(json.dumps({table.table: {"deleted": table.counts, "left": table.left} for table in made}, indent=2))
+        print(json.dumps({table.table: {"deleted": table.counts, "left": table.left} for table in forgotten}, indent=2))
         return
-    rows = [(table.table, subject, str(count)) for table in made for subject, count in table.counts.items()]
+    rows = [(table.table, subject, str(count)) for table in forgotten for subject, count in table.counts.items()]
     if rows:
         print_table(("table", "subject", "deleted"), rows)
-    print("; ".join(f"{table.left} rows are left in {options.tables / table.table}" for table in made))
+    print("; ".join(f"{table.left} rows are left in {options.tables / table.table}" for table in forgotten))

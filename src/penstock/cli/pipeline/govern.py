@@ -1,4 +1,4 @@
-"""`penstock pipeline govern`: the authorised views of subjects."""
+"""`penstock pipeline govern`: write the authorised views of subjects."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
-from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, read_options, run_job
+from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, read_options, run_job
 from penstock.cli.table import print_table
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.jobs.govern import every_subject, write_views
@@ -22,7 +22,7 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("pipeline govern", "Write what subjects may have of all that nodes recorded.", _EPILOG)
+    parser = command_parser("pipeline govern", "Write the part of all recorded events that subjects may read.", _EPILOG)
     add_options(parser)
     parser.add_argument(
         "--domain",
@@ -31,14 +31,14 @@ def _parser() -> argparse.ArgumentParser:
         help="judge everything by this domain file, as it stands (default: each event as policies stood when it came)",
     )
     parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
-    whom = parser.add_mutually_exclusive_group(required=True)
-    whom.add_argument(
+    subjects = parser.add_mutually_exclusive_group(required=True)
+    subjects.add_argument(
         "--subject",
         action="append",
         metavar="NAME",
         help="a client of the domain, or the id of one that is not listed (may be repeated)",
     )
-    whom.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
+    subjects.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
     parser.add_argument("--user", help="the user name of a subject that is not listed")
     parser.add_argument(
         "--modules",
@@ -62,28 +62,28 @@ def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
     began = time.monotonic()
     policies = _policies(options)
     askers = every_subject(policies) if options.all_subjects else _askers(options)
-    made = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
+    views = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
-    written = [JobTable(str(made.view.resolve()), sum(made.counts.values()))]
-    written += [JobTable(str(metrics.resolve())) for metrics in (made.metrics,) if metrics is not None]
-    leave(options, {"subjects": len(made.counts), "not readable": made.quarantined}, written)
+    written = [JobTable(str(views.view.resolve()), sum(views.counts.values()))]
+    written += [JobTable(str(metrics.resolve())) for metrics in (views.metrics,) if metrics is not None]
+    add_to_record(options, {"subjects": len(views.counts), "not readable": views.quarantined}, written)
     if options.json:
         described = {
-            "subjects": made.counts,
-            "quarantined": made.quarantined,
-            "view": str(made.view),
-            "quarantine": str(made.quarantine) if made.quarantined else None,
-            "metrics": str(made.metrics) if made.metrics is not None else None,
+            "subjects": views.counts,
+            "quarantined": views.quarantined,
+            "view": str(views.view),
+            "quarantine": str(views.quarantine) if views.quarantined else None,
+            "metrics": str(views.metrics) if views.metrics is not None else None,
             "seconds": round(seconds, 3),
         }
         print(json.dumps(described, indent=2))
         return
-    print_table(("subject", "events"), [(name, str(count)) for name, count in made.counts.items()])
-    print(f"written to {made.view} in {seconds:.1f} s")
-    if made.metrics is not None:
-        print(f"Sparkplug metrics, one row each: {made.metrics}")
-    if made.quarantined:
-        print(f"{made.quarantined} rows cannot be read: see {made.quarantine}")
+    print_table(("subject", "events"), [(name, str(count)) for name, count in views.counts.items()])
+    print(f"written to {views.view} in {seconds:.1f} s")
+    if views.metrics is not None:
+        print(f"Sparkplug metrics, one row each: {views.metrics}")
+    if views.quarantined:
+        print(f"{views.quarantined} rows cannot be read: see {views.quarantine}")
 
 
 def _policies(options: argparse.Namespace) -> Policies:

@@ -14,9 +14,9 @@ from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.parsers import command_parser, count_argument
 from penstock.cli.pipeline.shared import (
     add_options,
+    add_to_record,
     days_of,
     is_recorded,
-    leave,
     nodes_of,
     plain,
     read_options,
@@ -24,7 +24,7 @@ from penstock.cli.pipeline.shared import (
     run_job,
     settings_for,
 )
-from penstock.cli.table import fit, print_table
+from penstock.cli.table import print_table, shorten
 from penstock.domain import load
 from penstock.journal.jobs import JobTable
 from penstock.journal.read.sample import sample
@@ -46,9 +46,9 @@ draft does not check.
 """
 _MAX_ROWS = 40
 _ONE_CORE, _FEW = "local[1]", 20_000
-"""Where samples are tried, and how many events are so few that it takes longer to start Spark."""
+"""The master for samples, and the number of events below which starting Spark takes longer than the job."""
 _MOST = 1_000_000
-"""Of so many events times clients at most; each takes a kilobyte or two."""
+"""Largest product of events and clients; each takes a kilobyte or two."""
 _TITLES = ("subject", "topic", "publisher", "then", "draft", "gained", "lost", "changed", "received", "rule")
 _METRICS = ("subject", "topic", "metric", "then", "draft", "gained", "lost")
 _BY_RULE = ("rule", "because", "gained", "lost", "changed")
@@ -56,20 +56,20 @@ _BY_RULE = ("rule", "because", "gained", "lost", "changed")
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = command_parser(
+    parser = command_parser(
         "pipeline replay",
-        "Say what a draft of a domain would change: who gains or loses which events, by which rule.",
+        "Show what a draft of a domain would change: who gains or loses which events, by which rule.",
         _EPILOG,
     )
-    add_options(made)
-    made.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")
-    made.add_argument("--to", type=Path, metavar="FOLDER", help="write a table of all changes")
-    made.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
-    made.add_argument(
+    add_options(parser)
+    parser.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="write a table of all changes")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+    parser.add_argument(
         "--subject", action="append", default=[], metavar="NAME", help="only about this client (may be repeated)"
     )
-    made.add_argument("--last", type=count_argument, metavar="N", help="only of the last N events that came to nodes")
-    return made
+    parser.add_argument("--last", type=count_argument, metavar="N", help="only the last N events that came to nodes")
+    return parser
 
 
 def main(argv: list[str]) -> int:
@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
 
 
 def _is_few(options: argparse.Namespace) -> bool:
-    """Return whether it is less work than to start Spark, and fits into memory."""
+    """Return whether the job is less work than starting Spark, and fits into memory."""
     try:
         clients = len(load(options.domain).clients) if options.last <= _FEW else _MOST
     except (DomainError, OSError):  # it is told when the draft is looked at
@@ -114,7 +114,7 @@ def _here(options: argparse.Namespace, folder: Path) -> int:
 
 
 def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
-    """Make a sample of the journal, from this time on, the journal that is read."""
+    """Replace the journal by a sample of it; return the time from which its events count."""
     sampled = sample(options.journal, folder / "journal", options.last, nodes_of(options))
     options.journal = folder / "journal"
     return sampled.since
@@ -125,7 +125,7 @@ def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None = None) -> int:
-    """Run the job and print its results; returns the exit code."""
+    """Run the job and print its results; return the exit code."""
     began = time.monotonic()
     about = nodes_of(options), days_of(options), _subjects(options)
     replayed = replay(spark, options.journal, options.domain, options.to, *about, since)
@@ -140,7 +140,7 @@ def show(replayed: ReplayReport, options: argparse.Namespace, seconds: float) ->
     written = () if options.to is None else (JobTable(str((options.to / CHANGES).resolve())),)
     counts = {name: sum(getattr(total, name) for total in replayed.totals) for name in ("gained", "lost", "changed")}
     failing = sum(not claim.holds for claim in replayed.claims)
-    leave(options, {"events": replayed.events, **counts, "assertions that fail": failing}, written, page)
+    add_to_record(options, {"events": replayed.events, **counts, "assertions that fail": failing}, written, page)
     if options.json:
         described = plain(replayed)
         assert isinstance(described, dict)
@@ -178,7 +178,7 @@ def _show(replayed: ReplayReport, seconds: float) -> None:
 
 
 def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
-    return tuple(fit(str(cell)) for cell in row)
+    return tuple(shorten(str(cell)) for cell in row)
 
 
 def _breaches(claim: AssertionResult) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the jobs have in common: options about where they run and what they read, errors, and a line of progress."""
+"""Common parts of the jobs: options, errors, records, and a progress line."""
 
 import argparse
 import logging
@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
-from penstock.cli.pipeline.signals import held, noted
+from penstock.cli.pipeline.signals import delayed_interrupt, noted_interrupt
 from penstock.journal.jobs import JobRecord, JobTable
 from penstock.journal.listing import parts, unknown_nodes
 from penstock.language.errors import ConditionError
@@ -59,23 +59,23 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 def add_stream_options(parser: argparse.ArgumentParser, until: str, new: str) -> None:
-    """Add options of a job that goes on: with `--once` up to where it goes, and what it looks for otherwise."""
+    """Add the options of a job that goes on; `until` says where `--once` ends it, `new` what it polls for."""
     add = parser.add_argument
     add("--once", action="store_true", help=f"end when {until}")
-    add("--every", type=float, default=1.0, metavar="SECONDS", help=f"look for {new} so often (default: 1)")
+    add("--every", type=float, default=1.0, metavar="SECONDS", help=f"seconds between two polls for {new} (default: 1)")
     add("--max-bytes", type=int, default=MAX_BYTES, metavar="N", help="of segments, for one batch (default: 64 MiB)")
     add("--master", metavar="URL", help="where Spark runs (default: what SPARK_REMOTE says, else local[*])")
     add("--json", action="store_true", help="print one JSON object for each batch")
 
 
 def check_stream_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End the command if these options make no sense."""
+    """End the command if these options are invalid."""
     if options.every <= 0 or options.max_bytes <= 0:
         parser.error("--every and --max-bytes are more than 0")
 
 
 def read_options(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
-    """Return the options of the command line; ends the command if they contradict each other."""
+    """Parse the command line and check options against each other."""
     options = parser.parse_args(argv)
     if options.since is not None and options.until is not None and options.since > options.until:
         parser.error(f"--since {options.since} is after --until {options.until}")
@@ -107,7 +107,7 @@ def run_job(
     job: Callable[[SparkSession], int | None],
     settings: Callable[[argparse.Namespace], Mapping[str, str]] = settings_for,
 ) -> int:
-    """Run a job in a session of its own; what goes wrong is said in a sentence. Returns the exit code.
+    """Run a job in a session of its own; an error is printed as one sentence. Return the exit code.
 
     A job over a journal leaves a record of itself there.
     """
@@ -116,10 +116,10 @@ def run_job(
         session_settings = settings(options)
         options.record = _record(name, options)
         logging.getLogger().addHandler(logging.NullHandler())  # an interrupted call is no more than that
-        with held():
+        with delayed_interrupt():
             spark = open_session(options.master, f"penstock {name}", session_settings)
         try:
-            with noted() as is_interrupted:
+            with noted_interrupt() as is_interrupted:
                 try:
                     with readable(), _progress(spark, name):
                         return job(spark) or 0
@@ -134,7 +134,7 @@ def run_job(
 
 
 def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
-    """Do the same for a job that opens its session itself, or needs none."""
+    """Run work that opens its session itself, or needs none; otherwise as `run_job`."""
     code, why, is_over = 0, "", False
     try:
         code = work()
@@ -157,7 +157,7 @@ def run_here(options: argparse.Namespace, work: Callable[[], int]) -> int:
 
 
 def _record(name: str, options: argparse.Namespace) -> JobRecord | None:
-    """Return where a job records itself; None if it reads no journal, or tries something on a sample."""
+    """Return the job's record; None if it is not over a journal, or runs on a sample."""
     place = getattr(options, "journal", None) or getattr(options, "origin", None)
     if place is None or "://" in str(place) or not Path(place).is_dir() or getattr(options, "last", None) is not None:
         return None
@@ -169,14 +169,14 @@ def is_recorded(options: argparse.Namespace) -> bool:
     return getattr(options, "record", None) is not None
 
 
-def leave(
+def add_to_record(
     options: argparse.Namespace,
     counts: Mapping[str, int] | None = None,
     tables: Sequence[JobTable] = (),
     report: str = "",
     more: bytes = b"",
 ) -> None:
-    """Leave with the job's record what came of it, if it has one."""
+    """Add results to the job's record, if it has one."""
     record: JobRecord | None = getattr(options, "record", None)
     if record is not None:
         record.add(counts, tables, report)
@@ -185,7 +185,7 @@ def leave(
 
 
 def plain(value: object) -> object:
-    """Named tuples as JSON has them; times are UTC."""
+    """Return named tuples as JSON values; times are UTC."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

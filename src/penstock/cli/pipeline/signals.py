@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM, while Spark works.
 
-Neither may interrupt a call of Spark's wherever it is: a Java that is just starting is then left behind, and the
-connection to one that runs does not outlive an exception in the midst of a call.
+Neither may interrupt a call of Spark: a Java process that is just starting would be left behind, and the connection
+to a running one does not survive an exception in the middle of a call.
 """
 
 import signal
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 _PATIENCE = 1
-"""Seconds: so long it takes at most until a signal counts."""
+"""Seconds until a signal takes effect, at most."""
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """Ctrl-C counts when this is over; whoever sets a handler of its own within keeps it."""
+def delayed_interrupt() -> Iterator[None]:
+    """Delay Ctrl-C until the block ends; a handler that is set within the block is kept."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -36,8 +36,8 @@ def held() -> Iterator[None]:
 
 
 @contextmanager
-def noted() -> Iterator[Callable[[], bool]]:
-    """Gives whether Ctrl-C has come: then Spark may fail in any way, as it cancels what it does."""
+def noted_interrupt() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether Ctrl-C has come: then Spark may fail in any way, as it cancels its work."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
@@ -57,7 +57,7 @@ def noted() -> Iterator[Callable[[], bool]]:
 
 
 def wait(*over: Callable[[int], bool | None]) -> None:
-    """Wait until each of these is over, or Ctrl-C or SIGTERM asks to end; each waits so many seconds at a time."""
+    """Wait until each of these has ended, or Ctrl-C or SIGTERM asks to end; each call waits the given seconds."""
     is_asked = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda number, frame: is_asked.set()) for number in numbers]

@@ -1,4 +1,4 @@
-"""`penstock pipeline simulate`: how well trust between nodes holds, before one relies on it."""
+"""`penstock pipeline simulate`: how well trust between nodes holds, before you rely on it."""
 
 import argparse
 import json
@@ -29,46 +29,50 @@ _SWEPT = ("topology", "size", "attack", "bad", "rule", "sign", "accept", "penalt
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = command_parser(
+    parser = command_parser(
         "pipeline simulate",
         "Play trust decisions on random networks with honest, careless, malicious and colluding nodes.",
         _EPILOG,
     )
     ground, setting = Ground(), Setting()
-    made.add_argument("--topology", nargs="+", choices=TOPOLOGIES, default=[ground.topology], help="of the networks")
-    made.add_argument("--nodes", nargs="+", type=int, default=[ground.size], metavar="N", help="of a network")
-    made.add_argument("--publishers", type=int, default=ground.publishers, metavar="N", help="that send one a round")
-    made.add_argument("--reach", type=int, default=ground.reach, metavar="N", help="edges from a node to signers")
-    made.add_argument("--rounds", type=int, default=ground.rounds, metavar="N")
-    made.add_argument("--replicates", type=int, default=5, metavar="N", help="networks of each kind (default: 5)")
-    made.add_argument("--seed", type=int, default=1, metavar="N")
-    made.add_argument("--rule", nargs="+", choices=RULES, default=list(RULES))
-    made.add_argument("--attack", nargs="+", choices=ATTACKS, default=[setting.attack], help="what bad nodes do")
-    made.add_argument("--bad", nargs="+", type=float, default=[setting.bad], metavar="PART", help="of the nodes")
-    made.add_argument("--sign", nargs="+", type=float, default=[setting.sign], metavar="PI", help="rating to sign from")
-    made.add_argument("--accept", nargs="+", type=float, default=[setting.accept], metavar="THETA", help="of paths")
-    made.add_argument("--penalty", nargs="+", type=int, default=[setting.penalty], metavar="MU", help="for a bad one")
-    made.add_argument("--signers", nargs="+", type=int, default=[setting.signers], metavar="K", help="with good paths")
-    made.add_argument("--base-rate", nargs="+", type=float, default=[setting.base_rate], metavar="RATE")
-    made.add_argument("--half-life", nargs="+", type=float, default=[0.0], metavar="ROUNDS", help="0: no ageing")
-    made.add_argument("--to", type=Path, metavar="FOLDER", help="write every round of every network as Parquet")
-    made.add_argument("--master", metavar="URL", help="where Spark runs (default: SPARK_REMOTE, else local[*])")
-    made.add_argument("--json", action="store_true", help="print one JSON object")
-    return made
+    parser.add_argument("--topology", nargs="+", choices=TOPOLOGIES, default=[ground.topology], help="of the networks")
+    parser.add_argument("--nodes", nargs="+", type=int, default=[ground.size], metavar="N", help="of a network")
+    parser.add_argument("--publishers", type=int, default=ground.publishers, metavar="N", help="that send one a round")
+    parser.add_argument("--reach", type=int, default=ground.reach, metavar="N", help="edges from a node to signers")
+    parser.add_argument("--rounds", type=int, default=ground.rounds, metavar="N")
+    parser.add_argument("--replicates", type=int, default=5, metavar="N", help="networks of each kind (default: 5)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N")
+    parser.add_argument("--rule", nargs="+", choices=RULES, default=list(RULES))
+    parser.add_argument("--attack", nargs="+", choices=ATTACKS, default=[setting.attack], help="what bad nodes do")
+    parser.add_argument("--bad", nargs="+", type=float, default=[setting.bad], metavar="PART", help="of the nodes")
+    parser.add_argument(
+        "--sign", nargs="+", type=float, default=[setting.sign], metavar="PI", help="rating to sign from"
+    )
+    parser.add_argument("--accept", nargs="+", type=float, default=[setting.accept], metavar="THETA", help="of paths")
+    parser.add_argument("--penalty", nargs="+", type=int, default=[setting.penalty], metavar="MU", help="for a bad one")
+    parser.add_argument(
+        "--signers", nargs="+", type=int, default=[setting.signers], metavar="K", help="with good paths"
+    )
+    parser.add_argument("--base-rate", nargs="+", type=float, default=[setting.base_rate], metavar="RATE")
+    parser.add_argument("--half-life", nargs="+", type=float, default=[0.0], metavar="ROUNDS", help="0: no ageing")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="write every round of every network as Parquet")
+    parser.add_argument("--master", metavar="URL", help="where Spark runs (default: SPARK_REMOTE, else local[*])")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
 
 
 def main(argv: list[str]) -> int:
-    made = parser()
-    options = made.parse_args(argv)
+    argument_parser = parser()
+    options = argument_parser.parse_args(argv)
     try:
         trials = trials_of(options)
     except (ArgumentError, PolicyError) as error:
-        made.error(str(error))
+        argument_parser.error(str(error))
     return run_job("simulate", options, lambda spark: run(spark, trials, options), lambda _: {})
 
 
 def trials_of(options: argparse.Namespace) -> list[SimulationTrial]:
-    """Return every combination that is asked for; raises `ArgumentError` or `PolicyError`."""
+    """Return every combination that is asked for; raise `ArgumentError` or `PolicyError`."""
     settings = []
     for rule, sign, accept, penalty, signers, base_rate, half_life, attack, bad in product(
         options.rule,
@@ -91,7 +95,7 @@ def trials_of(options: argparse.Namespace) -> list[SimulationTrial]:
 
 
 def run(spark: SparkSession, trials: list[SimulationTrial], options: argparse.Namespace) -> None:
-    """Run the job and print its results."""
+    """Run the job and print its result."""
     began = time.monotonic()
     rows = simulate(spark, trials, options.seed).persist()
     if options.to is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
-from penstock.cli.pipeline.shared import add_stream_options, check_stream_options, leave, nodes_of, run_job
+from penstock.cli.pipeline.shared import add_stream_options, add_to_record, check_stream_options, nodes_of, run_job
 from penstock.cli.pipeline.signals import wait
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.errors import ArgumentError
@@ -30,22 +30,22 @@ Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not 
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "pipeline stream", "Write what subjects may have of all that nodes record, as they record it.", _EPILOG
+        "pipeline stream", "Write the part of the events that subjects may read, as nodes record them.", _EPILOG
     )
     add = parser.add_argument
     add("--domain", type=Path, required=True, metavar="FILE", help="judge everything by this domain file")
     add("--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal")
     add("--to", type=Path, required=True, metavar="FOLDER", help="where the tables are written")
-    add("--checkpoint", type=Path, required=True, metavar="FOLDER", help="where the stream keeps how far it is")
-    whom = parser.add_mutually_exclusive_group(required=True)
-    whom.add_argument("--subject", action="append", metavar="NAME", help="a client of the domain, or a client id")
-    whom.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
+    add("--checkpoint", type=Path, required=True, metavar="FOLDER", help="where the stream keeps its progress")
+    subjects = parser.add_mutually_exclusive_group(required=True)
+    subjects.add_argument("--subject", action="append", metavar="NAME", help="a client of the domain, or a client id")
+    subjects.add_argument("--all-subjects", action="store_true", help="every client that the domain lists")
     add("--user", help="the user name of a subject that is not listed")
     add("--node", action="append", metavar="NAME", help="only what this node records (may be repeated)")
     add("--publish", metavar="URL", help="also publish views to a broker: mqtt://[user[:password]@]host[:port]")
     add("--topic-prefix", metavar="P", default=f"governed/{SUBJECT}", help="publish to P/TOPIC (default: %(default)s)")
     add("--client-id", metavar="ID", default="penstock-stream", help="publish as this client (default: %(default)s)")
-    add_stream_options(parser, "all segments that are sealed now are done", "new segments")
+    add_stream_options(parser, "all segments sealed by now are processed", "new segments")
     return parser
 
 
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
 
 
 def _check_publish(options: argparse.Namespace) -> None:
-    """Raise `ArgumentError` before anything is started; how many subjects a domain has is not known yet."""
+    """Check the options before anything is started; raise `ArgumentError`. The number of subjects is not known yet."""
     if options.publish is not None:
         BrokerAddress.of_url(options.publish, options.client_id)
         check_prefix(options.topic_prefix, len(set(options.subject or ("",))))
@@ -81,7 +81,7 @@ def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
         options.max_bytes,
         spark.sparkContext.defaultParallelism,
     )
-    leave(options, tables=[JobTable(str((options.to / VIEW).resolve()))])
+    add_to_record(options, tables=[JobTable(str((options.to / VIEW).resolve()))])
     publisher = None
     if options.publish is not None:
         check_prefix(options.topic_prefix, len(askers))

@@ -1,4 +1,4 @@
-"""`penstock pipeline trust`: ratings of a whole fleet, worked out again from its journals."""
+"""`penstock pipeline trust`: compute the ratings of a whole fleet from its journals."""
 
 import argparse
 import json
@@ -9,8 +9,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser, count_argument, duration_argument, time_argument
-from penstock.cli.pipeline.shared import add_options, days_of, leave, nodes_of, plain, read_options, run_job
-from penstock.cli.table import fit, print_table
+from penstock.cli.pipeline.shared import add_options, add_to_record, days_of, nodes_of, plain, read_options, run_job
+from penstock.cli.table import print_table, shorten
 from penstock.journal.jobs import JobTable
 from penstock.model.errors import PolicyError
 from penstock.pipeline.jobs.trust import Fleet, TrustOptions, moment, rate
@@ -31,50 +31,48 @@ EXIT_DIFFERENT = 1
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = command_parser(
-        "pipeline trust", "Work out what nodes hold of their neighbours from what they recorded.", _EPILOG
+    parser = command_parser(
+        "pipeline trust", "Compute the ratings that nodes have of their neighbours from what they recorded.", _EPILOG
     )
-    add_options(made)
-    made.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
-    made.add_argument("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
-    made.add_argument("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
-    made.add_argument(
+    add_options(parser)
+    parser.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
+    parser.add_argument("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
+    parser.add_argument("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
+    parser.add_argument(
         "--longest", type=count_argument, metavar="N", help="edges of the longest path (default: as the domain)"
     )
-    made.add_argument(
-        "--penalty", type=int, metavar="MU", help="bad evidence that a bad event is (default: as the domain)"
-    )
-    made.add_argument(
+    parser.add_argument("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
+    parser.add_argument(
         "--half-life",
         type=duration_argument,
         metavar="TIME",
         help="as 30s, 5m, 2d; 0: no ageing (default: as the domain)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--evaluate",
         metavar="MODULE:FUNCTION",
         help="judge what came from neighbours by this function; it is looked for beside the domain file first",
     )
-    made.add_argument(
+    parser.add_argument(
         "--at", type=time_argument, metavar="TIME", help="rate as of then (default: the last recorded event)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--compare", nargs="+", default=[], metavar="URL", help="admin addresses of nodes to compare with"
     )
-    made.add_argument("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
-    return made
+    parser.add_argument("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
+    return parser
 
 
 def main(argv: list[str]) -> int:
-    made = parser()
-    options = read_options(made, argv)
+    argument_parser = parser()
+    options = read_options(argument_parser, argv)
     if options.evaluate is not None and not all(options.evaluate.partition(":")):
-        made.error(f"--evaluate is `module:function`, not `{options.evaluate}`")
+        argument_parser.error(f"--evaluate is `module:function`, not `{options.evaluate}`")
     if options.penalty is not None:
         try:
             Weights(options.penalty)
         except PolicyError as error:
-            made.error(f"--penalty: {error}")
+            argument_parser.error(f"--penalty: {error}")
     return run_job("trust", options, lambda spark: run(spark, options))
 
 
@@ -82,19 +80,19 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     """Run the job and print its results."""
     began = time.monotonic()
     policies = as_it_stands(options.domain, options.journal)
-    asked = TrustOptions(
+    parameters = TrustOptions(
         options.penalty, options.half_life, options.evaluate, options.at and options.at.timestamp(), options.longest
     )
     held = [
         ask(url) for url in options.compare
     ]  # what a node holds goes on to change: ask before the job takes its time
     fleet = rate(
-        spark, options.journal, policies, asked, nodes_of(options), days_of(options), options.to, options.paths
+        spark, options.journal, policies, parameters, nodes_of(options), days_of(options), options.to, options.paths
     )
     differences = [difference for node, holds in held for difference in compare(fleet, node, holds)]
     differ = [difference for difference in differences if difference.exceeds(options.tolerance)]
     written = () if options.to is None else (JobTable(str(options.to.resolve()), len(fleet.ratings)),)
-    leave(options, {"ratings": len(fleet.ratings), "other than nodes hold": len(differ)}, written)
+    add_to_record(options, {"ratings": len(fleet.ratings), "other than nodes hold": len(differ)}, written)
     if options.json:
         print(json.dumps(_described(fleet, differences, options.tolerance, time.monotonic() - began), indent=2))
     else:
@@ -139,8 +137,8 @@ def _show(fleet: Fleet, differences: list[RatingDifference], tolerance: float) -
     print(f"ratings as of {moment(fleet.at)}")
     rows = [
         (
-            fit(rating.node),
-            fit(rating.neighbour),
+            shorten(rating.node),
+            shorten(rating.neighbour),
             f"{rating.good:.3f}",
             f"{rating.bad:.3f}",
             moment(rating.at) or "never",
@@ -174,7 +172,10 @@ def _more(count: int) -> None:
 
 def _line(difference: RatingDifference, tolerance: float) -> tuple[str, ...]:
     pairs = [
-        "-" if each is None else f"{each.good:.3f}/{each.bad:.3f}" for each in (difference.held, difference.recorded)
+        "-" if evidence is None else f"{evidence.good:.3f}/{evidence.bad:.3f}"
+        for evidence in (difference.held, difference.recorded)
     ]
-    ratings = ["-" if each is None else f"{each:.4f}" for each in (difference.held_rating, difference.recorded_rating)]
+    ratings = [
+        "-" if rating is None else f"{rating:.4f}" for rating in (difference.held_rating, difference.recorded_rating)
+    ]
     return (difference.node, difference.neighbour, *pairs, *ratings, "differs" if difference.exceeds(tolerance) else "")

@@ -1,4 +1,4 @@
-"""`penstock access`: who may read and write which Sparkplug metrics, why, and which policies are at odds."""
+"""`penstock access`: which subjects may read and write which Sparkplug metrics, why, and which policies conflict."""
 
 import argparse
 import json
@@ -13,7 +13,8 @@ import msgspec
 
 from penstock.analysis.access import PRIVILEGES, PlantSample, TopicRight, find_actor, metric_right, possible, rights
 from penstock.analysis.access_conflicts import KINDS, AccessFinding, conflicts
-from penstock.cli.domain.explain import UsageError, metrics_in
+from penstock.cli.domain.explain import metrics_in
+from penstock.cli.options import UsageError
 from penstock.cli.parsers import command_parser
 from penstock.cli.policy.births import add_options, sample_of
 from penstock.cli.table import print_table
@@ -39,17 +40,17 @@ Exit code: 0, 1 if births cannot be read, 2 for bad arguments, 3 if the domain d
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("access", "Say who may read and write which Sparkplug messages and metrics.", _EPILOG)
+    parser = command_parser("access", "Show who may read and write which Sparkplug messages and metrics.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    grants = commands.add_parser("grants", help="all that a subject may read and write, by topic and metric")
-    why = commands.add_parser("why", help="which policies grant a metric, take it out, or do not apply")
+    grants = commands.add_parser("grants", help="everything that a subject may read and write, by topic and metric")
+    why = commands.add_parser("why", help="which policies grant a metric, exclude it, or do not apply")
     odd = commands.add_parser("conflicts", help="policies that never apply, change nothing, or cut each other's grants")
     for command in (grants, why, odd):
         command.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
         command.add_argument("--json", action="store_true", help="print JSON")
         add_options(command)
     for command in (grants, why):
-        command.add_argument("--subject", required=True, metavar="S", help="whom it is about")
+        command.add_argument("--subject", required=True, metavar="S", help="the subject")
     why.add_argument("--topic", required=True, metavar="T", help="the topic of a message")
     why.add_argument("--metric", required=True, metavar="M", help="the metric's name")
     why.add_argument("--value", metavar="JSON", help="its value, or a mapping with `value`, `type`, `properties`")
@@ -65,44 +66,44 @@ def main(argv: list[str]) -> int:
     try:
         source = read(options.domain)
         domain = check(source, nodes=()).domain
-        whole = ensemble(domain, source.folder)
-        if whole.access is None:
+        entities = ensemble(domain, source.folder)
+        if entities.access is None:
             raise UsageError(f"`{options.domain}` has no `access`")
         sample = sample_of(options)
         if options.command == "conflicts":
-            _conflicts(domain, whole.access, sample, options)
+            _conflicts(domain, entities.access, sample, options)
         elif options.command == "grants":
-            _grants(whole, whole.access, sample, options)
+            _grants(entities, entities.access, sample, options)
         else:
-            _why(whole, whole.access, sample, options)
+            _why(entities, entities.access, sample, options)
     except (UsageError, PolicyError, TopicError) as error:
         parser.error(str(error))
     return 0
 
 
-def _print(told: object) -> None:
-    print(json.dumps(msgspec.to_builtins(told), indent=2))
+def _print(value: object) -> None:
+    print(json.dumps(msgspec.to_builtins(value), indent=2))
 
 
 # --- grants
 
 
-def _grants(whole: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
-    actor = find_actor(whole, options.subject)
-    policies = [one for one in access.policies if one.subject in (*actor.ids, "*")]
-    found = [] if sample is None else list(rights(access, whole.edges, actor, sample))
+def _grants(entities: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
+    actor = find_actor(entities, options.subject)
+    policies = [policy for policy in access.policies if policy.subject in (*actor.ids, "*")]
+    granted = [] if sample is None else list(rights(access, entities.edges, actor, sample))
     if options.json:
-        plain = [_plain(one) for one in policies]
-        _print({"subject": options.subject, "as": actor.ids, "policies": plain, "rights": found})
+        plain = [_plain(policy) for policy in policies]
+        _print({"subject": options.subject, "as": actor.ids, "policies": plain, "rights": granted})
         return
     print(f"{options.subject} is {names(actor.ids)} in policies\n")
     if not policies:
         print("no policy is about it: it may read and write nothing")
     elif sample is None:
         heads = ("may", "topics", "except", "when", "policy")
-        print_table(heads, [_row(one) for one in policies])
-    elif found:
-        print_table(("may", "topic", "when", "metrics", "sometimes", "never"), [_right(one) for one in found])
+        print_table(heads, [_row(policy) for policy in policies])
+    elif granted:
+        print_table(("may", "topic", "when", "metrics", "sometimes", "never"), [_right(right) for right in granted])
     else:
         print("of the births seen it may read and write nothing")
 
@@ -126,10 +127,10 @@ def _row(policy: AccessPolicy) -> tuple[str, ...]:
 def _right(right: TopicRight) -> tuple[str, ...]:
     when = " or ".join(f"`{text}`" for text in right.conditions) or "always"
     of: dict[str, list[str]] = {"always": [], "sometimes": [], "never": []}
-    for name, one in right.metrics.items():
-        # What depends on nothing but whether the message is granted is no more in doubt than that.
-        how = "always" if one.how == "sometimes" and not one.by else one.how
-        of[how].append(f"`{name}`" + (f" ({', '.join(one.by)})" if one.by else ""))
+    for name, access in right.metrics.items():
+        # A metric that depends only on whether the message is granted is as certain as the message.
+        how = "always" if access.how == "sometimes" and not access.by else access.how
+        of[how].append(f"`{name}`" + (f" ({', '.join(access.by)})" if access.by else ""))
     return (right.may, right.topic, when, *(_several(of[how]) for how in ("always", "sometimes", "never")))
 
 
@@ -140,8 +141,8 @@ def _several(shown: Sequence[str]) -> str:
 # --- why
 
 
-class _Answer(msgspec.Struct):
-    """What one kind of access comes to, and what each policy says."""
+class _AccessAnswer(msgspec.Struct):
+    """The answer about one kind of access, and the effect of each policy."""
 
     may: Privilege
     answer: str
@@ -150,64 +151,69 @@ class _Answer(msgspec.Struct):
     policies: list[dict[str, Any]]
 
 
-def _why(whole: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
-    actor = find_actor(whole, options.subject)
+def _why(entities: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
+    actor = find_actor(entities, options.subject)
     try:
         place = message_topic(check_topic(options.topic))
     except ContentError as error:
         raise UsageError(str(error)) from None
     request = _request(place, sample, options)
     chosen: Sequence[Privilege] = PRIVILEGES if options.may is None else (options.may,)
-    answers = [_answer(whole, access, actor, place, request, may, options) for may in chosen]
+    answers = [_answer(entities, access, actor, place, request, may, options) for may in chosen]
     if options.json:
         _print({"subject": options.subject, "topic": options.topic, "metric": options.metric, "access": answers})
         return
     for answer in answers:
         verb = {"yes": "may", "no": "may not", "sometimes": "may sometimes"}[answer.answer]
         print(f"{options.subject} {verb} {answer.may} `{options.metric}` of `{options.topic}`: {answer.reason}")
-        rows = [(one["id"], one["subject"], one["topics"], one["says"], one["because"]) for one in answer.policies]
+        rows = [
+            (policy["id"], policy["subject"], policy["topics"], policy["says"], policy["because"])
+            for policy in answer.policies
+        ]
         if rows:
             print_table(("policy", "subject", "topics", "says", "because"), rows)
         print()
 
 
 def _request(place: MessageTopic, sample: PlantSample | None, options: argparse.Namespace) -> ViewRequest | None:
-    """The message that is asked about; None if nothing is said of what is in it."""
+    """Return the message that is asked about; None if its contents are not given."""
     if options.value is None and options.metrics is None:
         return None
-    said = {} if options.metrics is None else metrics_in(options.metrics)
+    metrics = {} if options.metrics is None else metrics_in(options.metrics)
     if options.value is not None:
         try:
-            said[options.metric] = json.loads(options.value)
+            metrics[options.metric] = json.loads(options.value)
         except ValueError:
-            said[options.metric] = options.value  # a text without its quotes
-    known = BirthRecord() if sample is None or place.source is None else sample.plant.known(place.source)
+            metrics[options.metric] = options.value  # a text without its quotes
+    births = BirthRecord() if sample is None or place.source is None else sample.plant.known(place.source)
     try:
-        return ViewRequest(place, parse(write_plain(said)), known, moment(time.time()))
+        return ViewRequest(place, parse(write_plain(metrics)), births, moment(time.time()))
     except ContentError as error:
         raise UsageError(str(error)) from None
 
 
 def _answer(
-    whole: Ensemble,
+    entities: Ensemble,
     access: Access,
     actor: Actor,
     place: MessageTopic,
     request: ViewRequest | None,
     may: Privilege,
     options: argparse.Namespace,
-) -> _Answer:
+) -> _AccessAnswer:
     policies = access.candidates(actor.ids, options.topic, may)
-    said = () if request is None else words(policies, request, actor.record)
+    evaluated = () if request is None else words(policies, request, actor.record)
     if request is None:
-        told = [_plain(one) | _depends(one, options.metric) for one in policies]
+        effects = [_plain(policy) | _depends(policy, options.metric) for policy in policies]
     else:
-        told = [_plain(word.policy) | _says(word, options.metric) for word in said]
-    foreign = usurped(whole.edges, actor.edge, place) if may == "write" else ""
+        effects = [_plain(word.policy) | _says(word, options.metric) for word in evaluated]
+    foreign = usurped(entities.edges, actor.edge, place) if may == "write" else ""
     if foreign or not policies:
-        return _Answer(may, "no", foreign or "no policy is about it", told)
-    answer, reason = _by_words(said, options.metric) if request is not None else _in_general(policies, options.metric)
-    return _Answer(may, answer, reason, told)
+        return _AccessAnswer(may, "no", foreign or "no policy is about it", effects)
+    answer, reason = (
+        _by_words(evaluated, options.metric) if request is not None else _in_general(policies, options.metric)
+    )
+    return _AccessAnswer(may, answer, reason, effects)
 
 
 def _says(word: PolicyWord, metric: str) -> dict[str, str]:
@@ -221,11 +227,11 @@ def _depends(policy: AccessPolicy, metric: str) -> dict[str, str]:
     return {"says": says, "because": f"when `{policy.condition.text}`" if policy.condition is not None else "always"}
 
 
-def _by_words(said: Sequence[PolicyWord], metric: str) -> tuple[str, str]:
-    granting = [word.policy.id for word in said if word.grants]
+def _by_words(evaluated: Sequence[PolicyWord], metric: str) -> tuple[str, str]:
+    granting = [word.policy.id for word in evaluated if word.grants]
     if not granting:
         return "no", "no policy that is about it applies"
-    excluding = excepting(said, [metric])
+    excluding = excepting(evaluated, [metric])
     return ("no", f"excepted by {names(excluding)}") if excluding else ("yes", f"by {names(dict.fromkeys(granting))}")
 
 
@@ -237,7 +243,7 @@ def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str
     if right.how == "never":
         return "no", f"excepted by {names(right.by)}"
     if right.how == "always":
-        return "yes", f"by {names(dict.fromkeys(one.id for one in able if one.condition is None))}"
+        return "yes", f"by {names(dict.fromkeys(policy.id for policy in able if policy.condition is None))}"
     return "sometimes", "it depends on what the message says; --value and --metrics say it"
 
 
@@ -246,24 +252,24 @@ def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str
 
 def _conflicts(domain: Domain, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     with uncollected():
-        found = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
-    counts = Counter(one.kind for one in found)
-    shown = list(_first(found, options.limit or sys.maxsize))
+        findings = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
+    counts = Counter(finding.kind for finding in findings)
+    shown = list(_first(findings, options.limit or sys.maxsize))
     if options.json:
         _print({"policies": len(access.policies), "counts": counts, "findings": shown})
         return
     if shown:
-        print_table(("what", "policy", "because"), [(one.kind, one.policy, one.what) for one in shown])
+        print_table(("what", "policy", "because"), [(finding.kind, finding.policy, finding.what) for finding in shown])
         print()
-    told = ", ".join(f"{counts[kind]} {kind} ({meaning})" for kind, meaning in KINDS.items() if counts[kind])
-    print(f"{len(access.policies)} policies: {told or 'nothing found'}")
+    summary = ", ".join(f"{counts[kind]} {kind} ({meaning})" for kind, meaning in KINDS.items() if counts[kind])
+    print(f"{len(access.policies)} policies: {summary or 'nothing found'}")
 
 
-def _first(found: Sequence[AccessFinding], limit: int) -> Iterator[AccessFinding]:
-    """So many of each kind."""
-    left = dict.fromkeys(KINDS, limit)
+def _first(findings: Sequence[AccessFinding], limit: int) -> Iterator[AccessFinding]:
+    """Return the first findings of each kind."""
+    remaining = dict.fromkeys(KINDS, limit)
     for kind in KINDS:
-        for one in (one for one in found if one.kind == kind):
-            if left[kind] > 0:
-                left[kind] -= 1
-                yield one
+        for finding in (finding for finding in findings if finding.kind == kind):
+            if remaining[kind] > 0:
+                remaining[kind] -= 1
+                yield finding

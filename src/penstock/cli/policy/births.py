@@ -1,4 +1,4 @@
-"""Where commands learn of births: sample files, a node's store, a journal, a live node."""
+"""Sources of births for commands: sample files, a node's store, a journal, a live node."""
 
 import argparse
 import asyncio
@@ -22,11 +22,11 @@ from penstock.policy.sparkplug.edge_nodes import Plant
 Publication = tuple[str, bytes]
 
 QUIET = 0.5
-"""Seconds without another retained message after which a live node has told all."""
+"""Seconds without another retained message after which a live node has sent all."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say where births are."""
+    """Add the options for the sources of births."""
     group = parser.add_argument_group("births", "what metrics there are; without any of these only policies are shown")
     group.add_argument(
         "--births", type=Path, metavar="PATH", help="JSON lines with `topic` and `metrics`, or a folder of payloads"
@@ -40,28 +40,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def sample_of(options: argparse.Namespace) -> PlantSample | None:
-    """What the options lead to; None if they name nothing. Raises `PenstockError`."""
-    found: list[Publication] = []
+    """Read the births that the options name; None if they name none. Raises `PenstockError`."""
+    publications: list[Publication] = []
     if options.births is not None:
-        found += of_path(options.births)
+        publications += read_births(options.births)
     if options.store is not None:
-        found += _of_store(options.store)
+        publications += _of_store(options.store)
     if options.journal is not None:
-        found += _of_journal(options.journal)
+        publications += _of_journal(options.journal)
     if options.connect is not None:
-        found += asyncio.run(_of_node(options))
+        publications += asyncio.run(_of_node(options))
     named = (options.births, options.store, options.journal, options.connect)
-    return None if all(one is None for one in named) else _sample(found)
+    return None if all(source is None for source in named) else _sample(publications)
 
 
-def of_path(path: Path) -> Iterator[Publication]:
-    """The messages of a sample, by their topics; raises `PenstockError`."""
+def read_births(path: Path) -> Iterator[Publication]:
+    """Read the messages of a sample, with their topics; raise `PenstockError`."""
     return _of_folder(path) if path.is_dir() else _of_lines(path)
 
 
-def _sample(found: Iterable[Publication]) -> PlantSample:
+def _sample(publications: Iterable[Publication]) -> PlantSample:
     plant, hosts = Plant(), list[str]()
-    for topic, payload in found:
+    for topic, payload in publications:
         try:
             place = message_topic(governed(topic))
             if place.type == STATE:
@@ -73,7 +73,7 @@ def _sample(found: Iterable[Publication]) -> PlantSample:
     return PlantSample(plant, tuple(dict.fromkeys(hosts)))
 
 
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
+class _BirthLine(msgspec.Struct, forbid_unknown_fields=True):
     topic: str
     metrics: dict[str, Any] | None = None
     payload: str | None = None
@@ -81,7 +81,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _of_lines(file: Path) -> Iterator[Publication]:
-    decode = msgspec.json.Decoder(_Line).decode
+    decode = msgspec.json.Decoder(_BirthLine).decode
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -89,15 +89,15 @@ def _of_lines(file: Path) -> Iterator[Publication]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                said = decode(line)
-                payload = b64decode(said.payload or "") if said.metrics is None else write_plain(said.metrics)
+                entry = decode(line)
+                payload = b64decode(entry.payload or "") if entry.metrics is None else write_plain(entry.metrics)
             except (msgspec.DecodeError, ContentError, ValueError) as error:
                 raise PenstockError(f"{file}:{number}: {error}") from None
-            yield said.topic, payload
+            yield entry.topic, payload
 
 
 def _of_folder(folder: Path) -> Iterator[Publication]:
-    """A file for each payload, at its topic: `FOLDER/spBv1.0/G1/NBIRTH/E1`."""
+    """Read a file for each payload, at its topic: `FOLDER/spBv1.0/G1/NBIRTH/E1`."""
     for file in sorted(folder.rglob("*")):
         topic = file.relative_to(folder).as_posix()
         if file.is_file() and governed(topic):
@@ -107,10 +107,10 @@ def _of_folder(folder: Path) -> Iterator[Publication]:
 def _of_store(file: Path) -> list[Publication]:
     if not file.is_file():
         raise PenstockError(f"there is no store `{file}`")
-    asked = "SELECT topic, payload FROM retained WHERE topic LIKE ? OR topic LIKE ?"
+    statement = "SELECT topic, payload FROM retained WHERE topic LIKE ? OR topic LIKE ?"
     try:
         with sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.5) as store:
-            return store.execute(asked, (f"{CERTIFICATES}%", f"{NAMESPACE}/{STATE}/%")).fetchall()
+            return store.execute(statement, (f"{CERTIFICATES}%", f"{NAMESPACE}/{STATE}/%")).fetchall()
     except sqlite3.Error as error:
         raise PenstockError(f"store `{file}` cannot be read, ask a running node with --connect: {error}") from None
 
@@ -133,13 +133,13 @@ async def _of_node(options: argparse.Namespace) -> list[Publication]:
     if not port.isdigit():
         raise PenstockError(f"--connect: expected HOST:PORT, found `{options.connect}`")
     password = options.password_file.read_text("utf-8").strip() if options.password_file is not None else None
-    found: list[Publication] = []
+    publications: list[Publication] = []
     client = Client(host or "localhost", int(port), client_id=options.id, username=options.user, password=password)
     async with client:
         for filter in (f"{CERTIFICATES}#", f"{NAMESPACE}/{STATE}/+"):
             events = aiter(await client.subscribe(filter))
-            with contextlib.suppress(TimeoutError):  # what is retained comes at once
+            with contextlib.suppress(TimeoutError):  # retained messages come at once
                 while True:
                     event = await asyncio.wait_for(anext(events), QUIET)
-                    found.append((event.topic, event.payload))
-    return found
+                    publications.append((event.topic, event.payload))
+    return publications

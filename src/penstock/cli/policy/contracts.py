@@ -11,7 +11,7 @@ import msgspec
 from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
-from penstock.domain.finding import hint
+from penstock.domain.problems import known_names_hint
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.fit import FitLevel, FitReport, RuleFit, match_all, way
 from penstock.policy.contracts.release import PRIVACY
@@ -25,7 +25,7 @@ _NO_RULES = (RuleFit("", FitLevel.UNRELATED, ("they have no topic in common",)),
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("contracts", "Say which contracts of producers and consumers fit.", _EPILOG)
+    parser = command_parser("contracts", "Show which contracts of producers and consumers fit.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     match = commands.add_parser("match", help="for every pair whether and why it fits")
     match.add_argument("domain", type=Path, metavar="DOMAIN", help="the domain file")
@@ -56,17 +56,17 @@ def main(argv: list[str]) -> int:
 
 
 def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
-    """What was asked about and is not there; empty if all is."""
-    policies = [f"{PRIVACY}{one.name}" for one in contracts.privacy]
+    """Return a message for an unknown name; empty if all are known."""
+    policies = [f"{PRIVACY}{policy.name}" for policy in contracts.privacy]
     about = (
-        ("producer's contract", [options.producer], [*(one.name for one in contracts.producers), *policies]),
-        ("consumer's contract", [options.consumer], [one.name for one in contracts.consumers]),
-        ("situation", options.situation or [], [*(one.name for one in contracts.situations), "none"]),
+        ("producer's contract", [options.producer], [*(producer.name for producer in contracts.producers), *policies]),
+        ("consumer's contract", [options.consumer], [consumer.name for consumer in contracts.consumers]),
+        ("situation", options.situation or [], [*(situation.name for situation in contracts.situations), "none"]),
     )
-    for kind, asked, known in about:
-        for name in asked:
+    for kind, names, known in about:
+        for name in names:
             if name is not None and name not in known:
-                return f"there is no {kind} `{name}`: {hint(name, known)}"
+                return f"there is no {kind} `{name}`: {known_names_hint(name, known)}"
     return ""
 
 
@@ -79,8 +79,8 @@ def _rows(contracts: Contracts, options: argparse.Namespace) -> Iterator[FitRepo
 
 
 def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
-    """The rule as it counts while just these situations are open; None: in those that are best for it."""
-    if situations is None or rule.is_on([one for one in situations if one != "none"]):
+    """Return the rule as it counts while just these situations are open; None: in those that are best for it."""
+    if situations is None or rule.is_on([situation for situation in situations if situation != "none"]):
         return rule
     return replace(
         rule,
@@ -90,5 +90,5 @@ def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
 
 
 def _cells(row: FitReport) -> tuple[str, ...]:
-    who = row.consumer if row.consumer == row.client else f"{row.consumer} ({row.client})"
-    return row.producer, who, row.want, row.rule, row.comes_to, row.when, "; ".join(row.why)
+    consumer = row.consumer if row.consumer == row.client else f"{row.consumer} ({row.client})"
+    return row.producer, consumer, row.want, row.rule, row.comes_to, row.when, "; ".join(row.why)

@@ -1,4 +1,4 @@
-"""`penstock passwd`: keep a password file, with mosquitto_passwd's options and in its format."""
+"""`penstock passwd`: manage a password file, with mosquitto_passwd's options and in its format."""
 
 import argparse
 import getpass
@@ -23,12 +23,12 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `penstock passwd` with these arguments; returns the exit code."""
+    """Run `penstock passwd` with these arguments; return the exit code."""
     parser = _parser()
-    given = parser.parse_args(argv)
-    _check(parser, given)
+    options = parser.parse_args(argv)
+    _check(parser, options)
     try:
-        return _change(given)
+        return _change(options)
     except PolicyError as error:
         print(f"Error: {error}", file=sys.stderr)
         return EXIT_FAILURE
@@ -70,33 +70,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
-    if given.creates + given.deletes + given.upgrades > 1:
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.creates + options.deletes + options.upgrades > 1:
         parser.error("only one of -c, -D and -U can be used")
-    if given.is_batch and (given.deletes or given.upgrades):
+    if options.is_batch and (options.deletes or options.upgrades):
         parser.error("-b goes with neither -D nor -U")
-    if given.upgrades != (given.user is None):
-        parser.error("-U takes no user" if given.upgrades else "a user is needed")
-    if given.is_batch != (given.password is not None):
-        parser.error("-b needs a password" if given.is_batch else "a password as an argument needs -b")
-    if given.iterations < 1:
-        parser.error(f"`{given.iterations}` iterations: expected 1 or more")
+    if options.upgrades != (options.user is None):
+        parser.error("-U takes no user" if options.upgrades else "a user is needed")
+    if options.is_batch != (options.password is not None):
+        parser.error("-b needs a password" if options.is_batch else "a password as an argument needs -b")
+    if options.iterations < 1:
+        parser.error(f"`{options.iterations}` iterations: expected 1 or more")
 
 
-def _change(given: argparse.Namespace) -> int:
+def _change(options: argparse.Namespace) -> int:
     hasher: Callable[[bytes], str] = (
-        hash_password_sha512 if given.hash == "sha512" else partial(hash_password, iterations=given.iterations)
+        hash_password_sha512 if options.hash == "sha512" else partial(hash_password, iterations=options.iterations)
     )
-    if given.upgrades:
-        upgrade_file(given.file, hasher)
-    elif given.deletes:
-        if not delete_user(given.file, given.user):
-            print(f"Warning: user `{given.user}` is not in `{given.file}`", file=sys.stderr)
+    if options.upgrades:
+        upgrade_file(options.file, hasher)
+    elif options.deletes:
+        if not delete_user(options.file, options.user):
+            print(f"Warning: user `{options.user}` is not in `{options.file}`", file=sys.stderr)
             return EXIT_FAILURE
     else:
-        hashed = hasher(os.fsencode(given.password) if given.is_batch else _ask())
-        change = create_file if given.creates else set_user
-        change(given.file, given.user, hashed)
+        hashed = hasher(os.fsencode(options.password) if options.is_batch else _ask())
+        change = create_file if options.creates else set_user
+        change(options.file, options.user, hashed)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Policy statements as commands are given them: text, or files in any of the forms."""
+"""Policy statements on command lines: text, or files in any of the forms."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ _SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".xml": "xml"}
 
 
 def form_of(file: str) -> str:
-    """The form that a file has by its name."""
+    """Return the form of a file by its name."""
     return _SUFFIXES.get(Path(file).suffix.lower(), "text")
 
 
 def read_form(data: bytes, form: str) -> Statement:
-    """The statement that is written in a form; raises `StatementError`."""
-    # Imported here: each form needs its own.
+    """Parse a statement in a form; raise `StatementError`."""
+    # Imported here: each form needs its own modules.
     if form == "xml":
         from penstock.language.statements.xml import from_xml
 
@@ -40,8 +40,8 @@ def read_form(data: bytes, form: str) -> Statement:
         raise StatementError(f"this is not {form.upper()}: {'; '.join(map(str, error.problems))}") from None
 
 
-def policy_given(word: str) -> str:
-    """The policy of an option, as it is sent: its text, or `@FILE`; raises UsageError."""
+def policy_option(word: str) -> str:
+    """Return the policy of an option as it is sent: its text, or `@FILE`; raise `UsageError`."""
     from penstock.client.policies import text_of
 
     try:

@@ -1,4 +1,4 @@
-"""`penstock statement`: whether a policy statement is right, the same in another form, and what elements there are."""
+"""`penstock statement`: check a policy statement, print it in another form, and list rule elements."""
 
 import argparse
 import json
@@ -76,7 +76,7 @@ def _checked(file: str, form: str, carrier: str | None) -> Statement:
 
 def _list_elements() -> None:
     rows = []
-    for one in elements().values():
-        about = ", ".join(message.lower() for message in Message if message in one.messages)
-        rows.append((one.usage, "action" if one.gives is None else str(one.gives), about, one.about))
+    for element in elements().values():
+        about = ", ".join(message.lower() for message in Message if message in element.messages)
+        rows.append((element.usage, "action" if element.gives is None else str(element.gives), about, element.about))
     print_table(("element", "gives", "of", "what for"), rows)

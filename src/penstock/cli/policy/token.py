@@ -1,4 +1,4 @@
-"""`penstock token`: authorisation tokens, the keys that nodes sign them with, and what is revoked."""
+"""`penstock token`: authorisation tokens, the keys that nodes sign them with, and revocations."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 EXIT_REFUSED = EXIT_DOMAIN
 """The token is refused."""
-_FOR_OWNER = 0o600  # whoever has a token can present it
+_FOR_OWNER = 0o600  # anybody who has a token can present it
 _EPILOG = """\
 TOKEN is a file, or `-` for standard input. PARTY is `client:NAME`, `node:NAME` or `domain:NAME`. TIME is such as
 2026-05-01T12:30, UTC unless it says. Nothing prints a private key.
@@ -68,7 +68,7 @@ def _key(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         return 0
     if options.node is None or options.at is not None:
         parser.error("--out and --of go with --node, and not with --at")
-    # All that can fail is done before the key is written.
+    # Everything that can fail is done before the key is written.
     keys = KeySet.read(options.keys) if options.keys is not None and options.keys.exists() else KeySet()
     key = SigningKey.generate() if options.of is None else SigningKey.read(options.of)
     public = PublicKey(options.node, key.public, _or_now(options.not_before))
@@ -101,14 +101,14 @@ def _issue(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
             expiry=max(now, start) + options.life,
             id=options.id or new_token_id(),
         )
-        made = issue(claims, key)
+        token = issue(claims, key)
     except TokenError as error:
         parser.error(str(error))
-    return _write(made, options.out)
+    return _write(token, options.out)
 
 
 def _request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    # It and what reads durations take longer to load than all else here, and only these need them.
+    # It and the reader of durations load slower than all else here, and only this command needs them.
     from penstock.client.token_request import TokenRequestError, is_in_the_clear, request_token
 
     password = _password(options.password_file)
@@ -127,7 +127,7 @@ def _request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> in
 
 
 def _password(file: str) -> str:
-    """The first line of a file, or of standard input."""
+    """Return the first line of a file, or of standard input."""
     try:
         data = sys.stdin.buffer.readline() if file == "-" else Path(file).read_bytes()
         return data.decode().splitlines()[0]
@@ -152,13 +152,13 @@ def _inspect(options: argparse.Namespace, parser: argparse.ArgumentParser) -> in
         ("id", claims.id),
         ("issuer", claims.issuer),
         ("subject", str(claims.subject)),
-        *(("audience", str(one)) for one in sorted(claims.audience)),
-        *(("may publish", one) for one in sorted(claims.publish)),
-        *(("may subscribe", one) for one in sorted(claims.subscribe)),
+        *(("audience", str(party)) for party in sorted(claims.audience)),
+        *(("may publish", filter) for filter in sorted(claims.publish)),
+        *(("may subscribe", filter) for filter in sorted(claims.subscribe)),
         ("issued", _shown_time(claims.issued)),
         ("not before", _shown_time(claims.not_before)),
         ("expiry", _shown_time(claims.expiry)),
-        *(("signature, not verified", f"{one.node}, key {one.key_id}") for one in token.signatures),
+        *(("signature, not verified", f"{signature.node}, key {signature.key_id}") for signature in token.signatures),
         ("digest of the claims", claims.digest),
         ("digest of the token", token.digest),
     ]
@@ -180,7 +180,10 @@ def _verify(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int
     if options.json:
         print(json.dumps(_findings(signatures, refusal), indent=2))
     else:
-        print_table(("node", "key", "signature"), [(one.node, one.key_id, one.reason or "good") for one in signatures])
+        print_table(
+            ("node", "key", "signature"),
+            [(signature.node, signature.key_id, signature.reason or "good") for signature in signatures],
+        )
     if refusal is not None:
         raise refusal
     return 0
@@ -201,7 +204,9 @@ def _findings(signatures: tuple[CheckedSignature, ...], refusal: TokenError | No
         "accepted": refusal is None,
         "reason": None if refusal is None else refusal.reason,
         "detail": None if refusal is None else refusal.detail,
-        "signatures": [{"node": one.node, "key": one.key_id, "reason": one.reason} for one in signatures],
+        "signatures": [
+            {"node": signature.node, "key": signature.key_id, "reason": signature.reason} for signature in signatures
+        ],
     }
 
 
@@ -217,14 +222,14 @@ def _plain(token: Token) -> dict[str, Any]:
         "issued": claims.issued,
         "not_before": claims.not_before,
         "expiry": claims.expiry,
-        "signatures": [{"node": one.node, "key": one.key_id} for one in token.signatures],
+        "signatures": [{"node": signature.node, "key": signature.key_id} for signature in token.signatures],
         "claims_digest": claims.digest,
         "digest": token.digest,
     }
 
 
 def _read(file: str) -> Token:
-    most = MAX_BYTES + 2  # a line end may follow; more is too much whatever it is
+    most = MAX_BYTES + 2  # a line end may follow; anything longer is too long
     try:
         if file == "-":
             data = sys.stdin.buffer.read(most)
@@ -270,7 +275,7 @@ def _life(text: str) -> int:
 
 
 def _checked(check: Callable[[str], T]) -> Callable[[str], T]:
-    """A converter for arguments from a check that raises `TokenError`."""
+    """Return a converter for arguments from a check that raises `TokenError`."""
 
     def convert(text: str) -> T:
         try:

@@ -1,4 +1,4 @@
-"""`penstock xacml`: whether policies are right, what they decide, what they are as XML."""
+"""`penstock xacml`: check policies, decide by them, print them as XML."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_TEST
 from penstock.cli.parsers import command_parser
-from penstock.cli.policy.xacml_conformance import Outcome, run
+from penstock.cli.policy.xacml_conformance import CaseOutcome, run
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import timestamp_from_string
 from penstock.policy.xacml import (
@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
 
 
 def read_file(file: Path) -> Root:
-    """The policy of a file, in XML or in the short form; raises `XacmlError` with the file's name."""
+    """Read the policy of a file, in XML or in the short form; raise `XacmlError` with the file's name."""
     data = file.read_bytes()
     try:
         if file.suffix.lower() == ".json":
@@ -99,8 +99,8 @@ def _check(files: Sequence[Path]) -> None:
             raise XacmlError(wrong)
     for file, root in zip(files, roots, strict=True):
         trees = list(inside(root))
-        sets = sum(isinstance(one, XacmlPolicySet) for one in trees)
-        rules = sum(len(one.rules) for one in trees if isinstance(one, XacmlPolicy))
+        sets = sum(isinstance(tree, XacmlPolicySet) for tree in trees)
+        rules = sum(len(tree.rules) for tree in trees if isinstance(tree, XacmlPolicy))
         counts = f"{sets} policy sets, {len(trees) - sets} policies, {rules} rules"
         print(f"{file}: `{root.id}` version {root.version}: {counts}")
 
@@ -118,7 +118,7 @@ def _decide(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Non
     try:
         response = pdp.decide(_request(options.request), now)
     except XacmlError as error:
-        response = (refused(error),)  # 7.17: what is not a request has an answer too
+        response = (refused(error),)  # 7.17: an invalid request has a response too
     print(show_response_json(response) if options.json else show_response(response), end="")
 
 
@@ -131,12 +131,12 @@ def _request(file: Path) -> XacmlRequest:
 def _conformance(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if not options.folder.is_dir():
         parser.error(f"`{options.folder}` is not a folder")
-    counts: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+    counts: dict[CaseOutcome, int] = dict.fromkeys(CaseOutcome, 0)
     for case, outcome, why in run(options.folder, options.only):
         counts[outcome] += 1
-        if outcome is not Outcome.PASS or why or options.all:
+        if outcome is not CaseOutcome.PASS or why or options.all:
             print(f"{outcome:11} {case}{f': {why}' if why else ''}")
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     if not sum(counts.values()):
         parser.error(f"there are no cases in `{options.folder}`: files such as IIA001Policy.xml and IIA001Request.xml")
-    return EXIT_TEST if counts[Outcome.FAIL] else 0
+    return EXIT_TEST if counts[CaseOutcome.FAIL] else 0

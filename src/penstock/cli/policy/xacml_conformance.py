@@ -1,9 +1,9 @@
-"""The public conformance cases of XACML 3.0: a policy, a request and the response that is expected.
+"""The public conformance cases of XACML 3.0: a policy, a request and the expected response.
 
 Two layouts are known. Flat: `IIA001Policy.xml`, `IIA001Request.xml`, `IIA001Response.xml`; `IIE001PolicyId1.xml` and
-such for policies that are referred to, and `IID029Policy1.xml` for several that decide. Folders: `IIA001/Policy.xml`,
-`Request.xml`, `XacmlResponse.xml`, with policies that are referred to in folders beside; `Request.xml.ignore` where the
-policy is no policy.
+such for referenced policies, and `IID029Policy1.xml` for several that decide. Folders: `IIA001/Policy.xml`,
+`Request.xml`, `XacmlResponse.xml`, with referenced policies in folders beside; `Request.xml.ignore` where the policy is
+invalid.
 """
 
 import re
@@ -31,7 +31,7 @@ _FOLDER = re.compile(r"(?P<name>.*?)(Policies|Repository|PolicyRepository|refPol
 _SPECIAL = {"IIA002": "it wants an attribute that the request does not have, from elsewhere"}
 
 
-class Outcome(StrEnum):
+class CaseOutcome(StrEnum):
     PASS = "pass"
     FAIL = "fail"
     UNSUPPORTED = "unsupported"
@@ -49,17 +49,17 @@ class Case:
 
 
 def cases(folder: Path) -> list[Case]:
-    """The cases in a folder and below it, by name."""
-    found: dict[tuple[Path, str], Case] = {}
+    """Return the cases in a folder and below it, by name."""
+    by_place: dict[tuple[Path, str], Case] = {}
     for file in sorted(folder.rglob("*.xml*")):
         place, name = file.parent, ""
         inside = _FOLDER.fullmatch(place.name) if place != folder else None
         if inside is not None:
             place, name = place.parent, inside["name"]
         if (match := _REFERRED.fullmatch(file.name)) is not None:
-            _case(found, folder, place, name or match["name"]).referred.append(file)
+            _case(by_place, folder, place, name or match["name"]).referred.append(file)
         elif (match := _FILE.fullmatch(file.name)) is not None:
-            case = _case(found, folder, place, name or match["name"])
+            case = _case(by_place, folder, place, name or match["name"])
             match match["kind"].lower():
                 case "policy":
                     case.policies.append(file)
@@ -68,46 +68,48 @@ def cases(folder: Path) -> list[Case]:
                 case _:
                     case.response = file
         elif inside is not None:
-            _case(found, folder, place, name).referred.append(file)
-    whole = (one for one in found.values() if one.policies and one.request is not None and one.response is not None)
-    return sorted(whole, key=lambda one: one.name)
+            _case(by_place, folder, place, name).referred.append(file)
+    complete = (
+        case for case in by_place.values() if case.policies and case.request is not None and case.response is not None
+    )
+    return sorted(complete, key=lambda case: case.name)
 
 
-def _case(found: dict[tuple[Path, str], Case], folder: Path, place: Path, name: str) -> Case:
+def _case(by_place: dict[tuple[Path, str], Case], folder: Path, place: Path, name: str) -> Case:
     key = (place, name.lower())
-    if key not in found:
+    if key not in by_place:
         where = place.relative_to(folder)
-        found[key] = Case(str(where / name) if name else str(where))
-    return found[key]
+        by_place[key] = Case(str(where / name) if name else str(where))
+    return by_place[key]
 
 
-def run(folder: Path, only: str = "") -> Iterator[tuple[str, Outcome, str]]:
-    """Each case with what it comes to, and why."""
+def run(folder: Path, only: str = "") -> Iterator[tuple[str, CaseOutcome, str]]:
+    """Run each case; yield its name, outcome and reason."""
     for case in cases(folder):
         if only in case.name:
             yield case.name, *_play(case)
 
 
-def _play(case: Case) -> tuple[Outcome, str]:
+def _play(case: Case) -> tuple[CaseOutcome, str]:
     assert case.request is not None
     assert case.response is not None
     if (why := next((why for name, why in _SPECIAL.items() if name in case.name), None)) is not None:
-        return Outcome.UNSUPPORTED, why
+        return CaseOutcome.UNSUPPORTED, why
     try:
         expected = read_response(case.response.read_bytes())
     except XacmlError as error:
-        return Outcome.UNSUPPORTED, f"its response cannot be read: {error}"
+        return CaseOutcome.UNSUPPORTED, f"its response cannot be read: {error}"
     try:
         response = _respond(case)
     except Unsupported as error:
-        return Outcome.UNSUPPORTED, str(error)
+        return CaseOutcome.UNSUPPORTED, str(error)
     if (wrong := difference(response, expected)) is not None:
-        return Outcome.FAIL, wrong
-    return Outcome.PASS, _other_status(response, expected)
+        return CaseOutcome.FAIL, wrong
+    return CaseOutcome.PASS, _other_status(response, expected)
 
 
 def _respond(case: Case) -> XacmlResponse:
-    """What we say; what is no policy or no request has a response too. Raises `Unsupported`."""
+    """Return our response; an invalid policy or request has a response too. Raises `Unsupported`."""
     assert case.request is not None
     try:
         referred = [root for file in case.referred if (root := _available(file)) is not None]
@@ -121,8 +123,9 @@ def _respond(case: Case) -> XacmlResponse:
 
 
 def _only_one(responses: list[XacmlResponse]) -> XacmlResponse:
-    """Of several initial policies one may decide (IID029, IID030); the norm does not say how they are combined."""
-    deciding = [one for one in responses if any(result.decision in ("Permit", "Deny") for result in one)]
+    """Return the response of the one initial policy that decides (IID029, IID030); the norm does not say how to
+    combine several."""
+    deciding = [response for response in responses if any(result.decision in ("Permit", "Deny") for result in response)]
     if len(deciding) > 1:
         raise XacmlError("more than one initial policy is applicable", PROCESSING_ERROR)
     return deciding[0] if deciding else responses[0]
@@ -133,7 +136,7 @@ def _read(file: Path) -> Root:
 
 
 def _available(file: Path) -> Root | None:
-    """A policy to refer to; None if it is none, which must not matter unless it is asked (IIE003)."""
+    """Return a policy to refer to; None if it is invalid, which must not matter unless it is used (IIE003)."""
     try:
         root = _read(file)
         Pdp([root])
@@ -142,34 +145,38 @@ def _available(file: Path) -> Root | None:
     return root
 
 
-def difference(found: XacmlResponse, expected: XacmlResponse) -> str | None:
-    """What is other than expected, in the order of the norm's elements; None if nothing."""
-    if len(found) != len(expected):
-        return f"{len(found)} results, not {len(expected)}"
-    for one, other in zip(found, expected, strict=True):
-        if (wrong := _result(one, other)) is not None:
+def difference(actual: XacmlResponse, expected: XacmlResponse) -> str | None:
+    """Return the first difference from the expected response, in the order of the norm's elements; None if there is
+    none."""
+    if len(actual) != len(expected):
+        return f"{len(actual)} results, not {len(expected)}"
+    for result, expected_result in zip(actual, expected, strict=True):
+        if (wrong := _result(result, expected_result)) is not None:
             return wrong
     return None
 
 
-def _result(found: XacmlResult, expected: XacmlResult) -> str | None:
-    if found.decision != expected.decision:
-        because = f" ({found.status.message})" if found.status.message else ""
-        return f"{found.decision}{because}, not {expected.decision}"
-    for what, one, other in (
-        ("obligations", _duties(found.obligations), _duties(expected.obligations)),
-        ("advice", _duties(found.advice), _duties(expected.advice)),
-        ("attributes", _attributes(found), _attributes(expected)),
-        ("policies", set(found.policies), set(expected.policies)),
+def _result(actual: XacmlResult, expected: XacmlResult) -> str | None:
+    if actual.decision != expected.decision:
+        because = f" ({actual.status.message})" if actual.status.message else ""
+        return f"{actual.decision}{because}, not {expected.decision}"
+    for what, actual_value, expected_value in (
+        ("obligations", _duties(actual.obligations), _duties(expected.obligations)),
+        ("advice", _duties(actual.advice), _duties(expected.advice)),
+        ("attributes", _attributes(actual), _attributes(expected)),
+        ("policies", set(actual.policies), set(expected.policies)),
     ):
-        if one != other:
-            return f"{what} {one or 'none'}, not {other or 'none'}"
+        if actual_value != expected_value:
+            return f"{what} {actual_value or 'none'}, not {expected_value or 'none'}"
     return None
 
 
 def _duties(duties: tuple[Duty, ...]) -> list[tuple[str, list[tuple[object, ...]]]]:
-    # In the order of their names: the norm has none.
-    return sorted((duty.id, [tuple(one._replace(value=_bare(one.value))) for one in duty.assigned]) for duty in duties)
+    # Sorted by name: the norm defines no order.
+    return sorted(
+        (duty.id, [tuple(assignment._replace(value=_bare(assignment.value))) for assignment in duty.assigned])
+        for duty in duties
+    )
 
 
 def _attributes(result: XacmlResult) -> set[tuple[object, ...]]:
@@ -182,13 +189,20 @@ def _attributes(result: XacmlResult) -> set[tuple[object, ...]]:
 
 
 def _bare(value: object) -> object:
-    """A path without the prefixes around it, of which a response need not have those of the policy."""
+    """Return a path without its namespace prefixes: a response need not have those of the policy."""
     return value._replace(prefixes=()) if isinstance(value, XPathExpression) else value
 
 
-def _other_status(found: XacmlResponse, expected: XacmlResponse) -> str:
-    pairs = ((one.status.code, other.status.code) for one, other in zip(found, expected, strict=True))
-    different = [f"status {_short(one)}, not {_short(other)}" for one, other in pairs if one != other]
+def _other_status(actual: XacmlResponse, expected: XacmlResponse) -> str:
+    pairs = (
+        (actual_result.status.code, expected_result.status.code)
+        for actual_result, expected_result in zip(actual, expected, strict=True)
+    )
+    different = [
+        f"status {_short(actual_code)}, not {_short(expected_code)}"
+        for actual_code, expected_code in pairs
+        if actual_code != expected_code
+    ]
     return different[0] if different else ""
 
 

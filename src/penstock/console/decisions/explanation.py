@@ -1,4 +1,4 @@
-"""Why: a decision stage by stage, what came beside what went. What comes from outside is escaped here."""
+"""Explanations: a decision stage by stage, the event before and after. Data from outside is escaped here."""
 
 from collections.abc import Sequence
 from html import escape
@@ -7,7 +7,7 @@ from nicegui import ui
 
 from penstock.console import widgets
 from penstock.console.decisions import payload_diff
-from penstock.console.decisions.payload_diff import CHANGED, GONE, NEW, SAME, Line, Metric
+from penstock.console.decisions.payload_diff import CHANGED, GONE, NEW, SAME, DiffLine, MetricDiff
 from penstock.console.prose import prose
 from penstock.engine.explain.report import Account, DecisionAccount, EventAccount, VerdictAccount
 from penstock.engine.stages import runner
@@ -17,7 +17,7 @@ NAMES = runner.names()
 ASKS = {
     "admit": "may it publish here?",
     "prune": "which metrics may it write?",
-    "conform": "does it keep what its producer has promised?",
+    "conform": "does it keep its producer's promises?",
     "edit": "what do the monitors of its link make of it?",
     "match": "which subscriptions does it satisfy?",
     "route": "may it go on from this link's type to that one's?",
@@ -27,26 +27,26 @@ ASKS = {
     "project": "which metrics may be read?",
     "emit": "what do the monitors of the outgoing link make of it, and how does it leave?",
 }
-HIDDEN = "The payload is hidden: you have the right `read`, and payloads take `content`."
-MOST_OUTPUTS = 20
-MOST_DECISIONS = 40
-MOST_RECEIVERS = 200
-_SAID = {GONE: "withheld: ", CHANGED: "changed: ", NEW: "new: "}
+HIDDEN = "The payload is hidden: you have the right `read`, and payloads need `content`."
+MAX_OUTPUTS = 20
+MAX_DECISIONS = 40
+MAX_RECEIVERS = 200
+_MARK_WORDS = {GONE: "withheld: ", CHANGED: "changed: ", NEW: "new: "}
 _TAGS = {GONE: "del", CHANGED: "mark", NEW: "ins"}
 
 
 def html(text: str) -> None:
-    """Markup that was made here, of parts that were escaped."""
+    """Add markup that was made here, of parts that were escaped."""
     ui.html(text, sanitize=False).classes("pk-wide")
 
 
 def data(text: str) -> str:
-    """Something from outside within markup."""
+    """Return text from outside within markup."""
     return f'<bdi class="pk-data">{escape(text)}</bdi>'
 
 
-def told(text: str) -> str:
-    """A sentence within markup, with parts from outside."""
+def prose_html(text: str) -> str:
+    """Return a sentence within markup, with parts from outside."""
     return f'<bdi class="pk-prose">{prose(text)}</bdi>'
 
 
@@ -54,51 +54,54 @@ def told(text: str) -> str:
 
 
 def stages(verdicts: Sequence[VerdictAccount], is_whole: bool = True) -> None:
-    """The ten stages in their order, those that spoke lit; what others said is known only of a whole decision."""
+    """Show the stages in order, those with a verdict highlighted; the others are known only of a whole decision."""
     by_stage: dict[str, list[VerdictAccount]] = {name: [] for name in NAMES}
-    for one in verdicts:
-        by_stage.setdefault(one.stage, []).append(one)
+    for verdict in verdicts:
+        by_stage.setdefault(verdict.stage, []).append(verdict)
     spoke = [at for at, name in enumerate(by_stage) if by_stage[name]]
     is_stopped = bool(verdicts) and verdicts[-1].effect == Effect.SUPPRESS
     last = max(spoke, default=0) if is_stopped else len(by_stage)
-    unsaid = "had no say" if is_whole else "passed it, no more is kept"
+    unsaid = "no verdict" if is_whole else "passed it, no more is kept"
     items = [
-        _stage(name, found, "not reached" if at > last else unsaid) for at, (name, found) in enumerate(by_stage.items())
+        _stage(name, verdicts_, "not reached" if at > last else unsaid)
+        for at, (name, verdicts_) in enumerate(by_stage.items())
     ]
     html(f'<ol class="pk-stages" aria-label="Stages">{"".join(items)}</ol>')
 
 
-def _stage(name: str, found: Sequence[VerdictAccount], unsaid: str) -> str:
-    kind = "pk-spoke" if found else "pk-silent"
-    said = "".join(map(_verdict, found)) or f'<span class="pk-about">{unsaid}</span>'
+def _stage(name: str, verdicts: Sequence[VerdictAccount], unsaid: str) -> str:
+    kind = "pk-spoke" if verdicts else "pk-silent"
+    content = "".join(map(_verdict, verdicts)) or f'<span class="pk-about">{unsaid}</span>'
     asks = f'<span class="pk-asks">{escape(ASKS.get(name, ""))}</span>'
-    return f'<li class="{kind}" data-stage="{escape(name)}"><div><b>{escape(name)}</b> {asks}</div>{said}</li>'
+    return f'<li class="{kind}" data-stage="{escape(name)}"><div><b>{escape(name)}</b> {asks}</div>{content}</li>'
 
 
-def _verdict(one: VerdictAccount) -> str:
-    effect = one.effect if one.effect in set(Effect) else "pass"
-    rule = f' <span class="pk-rule">by {data(one.rule)}</span>' if one.rule else ""
-    reason = f'<div class="pk-reason">{told(one.reason)}</div>' if one.reason else ""
-    return f'<div class="pk-said"><span class="pk-effect pk-{effect}">{escape(one.effect)}</span>{rule}{reason}</div>'
+def _verdict(verdict: VerdictAccount) -> str:
+    effect = verdict.effect if verdict.effect in set(Effect) else "pass"
+    rule = f' <span class="pk-rule">by {data(verdict.rule)}</span>' if verdict.rule else ""
+    reason = f'<div class="pk-reason">{prose_html(verdict.reason)}</div>' if verdict.reason else ""
+    return (
+        f'<div class="pk-said"><span class="pk-effect pk-{effect}">{escape(verdict.effect)}</span>{rule}{reason}</div>'
+    )
 
 
 # --- before and after
 
 
 def before_after(event: EventAccount, outputs: Sequence[EventAccount], nothing: str) -> None:
-    """What came, and beside it what went; `nothing` says why nothing did."""
+    """Show the event, and beside it the outputs; `nothing` says why there are none."""
     if not outputs:
         _side_by_side(event, None, nothing)
-    for one in outputs[:MOST_OUTPUTS]:
-        _side_by_side(event, one, nothing)
-    if len(outputs) > MOST_OUTPUTS:
-        ui.label(f"… and {len(outputs) - MOST_OUTPUTS} events more").classes("pk-about")
+    for output in outputs[:MAX_OUTPUTS]:
+        _side_by_side(event, output, nothing)
+    if len(outputs) > MAX_OUTPUTS:
+        ui.label(f"… and {len(outputs) - MAX_OUTPUTS} events more").classes("pk-about")
 
 
 def _side_by_side(event: EventAccount, output: EventAccount | None, nothing: str) -> None:
     if "hidden" in (event.encoding, output.encoding if output is not None else ""):
         html(_columns(event, output, "", "", nothing))
-        widgets.said(HIDDEN).classes("pk-hidden").props("role=note")
+        widgets.sentence(HIDDEN).classes("pk-hidden").props("role=note")
     elif event.metrics is not None and (output is None or output.metrics is not None):
         html(_columns(event, output, "", "", nothing))
         html(
@@ -107,8 +110,8 @@ def _side_by_side(event: EventAccount, output: EventAccount | None, nothing: str
             )
         )
     else:
-        found = payload_diff.compare(event, output)
-        before, after = _payload(found.before, found.kind), _payload(found.after, found.kind)
+        diff = payload_diff.compare(event, output)
+        before, after = _payload(diff.before, diff.kind), _payload(diff.after, diff.kind)
         html(_columns(event, output, before, after, nothing))
 
 
@@ -130,7 +133,7 @@ def _topic(event: EventAccount, is_changed: bool) -> str:
     return f'<p class="pk-topic">{name} <span class="pk-about">QoS {event.qos:d}{retained}</span></p>'
 
 
-def _payload(lines: Sequence[Line], kind: str) -> str:
+def _payload(lines: Sequence[DiffLine], kind: str) -> str:
     if not lines:
         return '<p class="pk-about">no payload</p>'
     text = "\n".join(_marked(escape(line.text), line.mark) for line in lines)
@@ -138,25 +141,25 @@ def _payload(lines: Sequence[Line], kind: str) -> str:
 
 
 def _marked(text: str, mark: str) -> str:
-    """Escaped text, struck out or marked, and said so to who does not see it."""
+    """Return escaped text, struck out or marked, with words for screen readers."""
     if mark == SAME:
         return text
-    return f'<{_TAGS[mark]} class="pk-{mark}"><span class="pk-aside">{_SAID[mark]}</span>{text}</{_TAGS[mark]}>'
+    return f'<{_TAGS[mark]} class="pk-{mark}"><span class="pk-aside">{_MARK_WORDS[mark]}</span>{text}</{_TAGS[mark]}>'
 
 
-def _metrics(found: Sequence[Metric], output: EventAccount | None) -> str:
-    if not found:
+def _metrics(diffs: Sequence[MetricDiff], output: EventAccount | None) -> str:
+    if not diffs:
         return '<p class="pk-about">no metrics</p>'
-    rows = "".join(_metric(one, output is None) for one in found[: payload_diff.MOST_LINES])
-    more = len(found) - payload_diff.MOST_LINES
+    rows = "".join(_metric(diff, output is None) for diff in diffs[: payload_diff.MAX_LINES])
+    more = len(diffs) - payload_diff.MAX_LINES
     rest = f'<p class="pk-about">… and {more} metrics more</p>' if more > 0 else ""
     head = "<tr><th scope=col>Metric</th><th scope=col>Before</th><th scope=col>After</th></tr>"
     return f'<table class="pk-metrics"><thead>{head}</thead><tbody>{rows}</tbody></table>{rest}'
 
 
-def _metric(one: Metric, is_stopped: bool) -> str:
-    name, before, after = (data(text) if text is not None else "" for text in one)
-    mark = SAME if is_stopped else one.mark
+def _metric(diff: MetricDiff, is_stopped: bool) -> str:
+    name, before, after = (data(text) if text is not None else "" for text in diff)
+    mark = SAME if is_stopped else diff.mark
     if is_stopped:
         after = '<span class="pk-about">nothing goes on</span>'
     elif mark == GONE:
@@ -169,58 +172,58 @@ def _metric(one: Metric, is_stopped: bool) -> str:
 # --- one decision, and all of one event
 
 
-def decision(one: DecisionAccount) -> None:
-    """One decision whole."""
-    way = f"{data(one.came_by.source)} → {data(one.node)}"
-    way += f" → {data(one.goes_by.target)}" if one.goes_by is not None else ""
-    types = escape(one.came_by.type) + (f" → {escape(one.goes_by.type)}" if one.goes_by is not None else "")
+def decision(account: DecisionAccount) -> None:
+    """Show one whole decision."""
+    way = f"{data(account.came_by.source)} → {data(account.node)}"
+    way += f" → {data(account.goes_by.target)}" if account.goes_by is not None else ""
+    types = escape(account.came_by.type) + (f" → {escape(account.goes_by.type)}" if account.goes_by is not None else "")
     html(f'<p class="pk-way">{way} <span class="pk-about">link types: {types or "none"}</span></p>')
-    before_after(one.event, one.outputs, _nothing(one))
-    stages(one.verdicts, not is_refusal(one))
+    before_after(account.event, account.outputs, _nothing(account))
+    stages(account.verdicts, not is_refusal(account))
 
 
-def is_refusal(one: DecisionAccount) -> bool:
-    """Whether a node has noted only the one verdict that refused."""
-    return len(one.verdicts) == 1 and one.goes_by is None and one.verdicts[0].effect == Effect.SUPPRESS
+def is_refusal(account: DecisionAccount) -> bool:
+    """Return whether a node has recorded only the one verdict that refused."""
+    return len(account.verdicts) == 1 and account.goes_by is None and account.verdicts[0].effect == Effect.SUPPRESS
 
 
-def _nothing(one: DecisionAccount) -> str:
-    return f"Nothing goes on to {one.goes_by.target}." if one.goes_by is not None else "It goes no further."
+def _nothing(account: DecisionAccount) -> str:
+    return f"Nothing goes on to {account.goes_by.target}." if account.goes_by is not None else "It goes no further."
 
 
-def whole(account: Account) -> None:
-    """What each receiver of an event gets, or why not; and the decisions on its way."""
+def explanation(account: Account) -> None:
+    """Show what each receiver of an event gets, or why not; and the decisions on its way."""
     if account.assumed:
-        widgets.said(f"Assumed: {account.assumed}").classes("pk-about")
+        widgets.sentence(f"Assumed: {account.assumed}").classes("pk-about")
     if not account.receivers:
         ui.label("Nobody would receive it: nobody else is subscribed to it, or it is stopped before.").classes(
             "pk-about"
         )
     items = []
-    for name, one in list(account.receivers.items())[:MOST_RECEIVERS]:
-        if one.gets:
-            said = "".join(f"<div>{_summary(got, account.event)}</div>" for got in one.gets[:MOST_OUTPUTS])
+    for name, receiver in list(account.receivers.items())[:MAX_RECEIVERS]:
+        if receiver.gets:
+            content = "".join(f"<div>{_summary(got, account.event)}</div>" for got in receiver.gets[:MAX_OUTPUTS])
             word = '<span class="pk-effect pk-pass">gets</span>'
         else:
-            said = "".join(f"<div>{told(why)}</div>" for why in one.why_not)
+            content = "".join(f"<div>{prose_html(why)}</div>" for why in receiver.why_not)
             word = '<span class="pk-effect pk-suppress">gets nothing</span>'
-        items.append(f"<li>{data(name)} {word}{said}</li>")
+        items.append(f"<li>{data(name)} {word}{content}</li>")
     if items:
         html(f'<ul class="pk-receivers" aria-label="Receivers">{"".join(items)}</ul>')
     widgets.subheading("Decisions on the way")
-    for decided in account.decisions[:MOST_DECISIONS]:
+    for decided in account.decisions[:MAX_DECISIONS]:
         goes = f" → {decided.goes_by.target}" if decided.goes_by is not None else ""
         title = f"{decided.effect}: {decided.came_by.source} → {decided.node}{goes}"
         with ui.expansion(title, value=len(account.decisions) == 1).classes("pk-decided pk-wide"):
             decision(decided)
-    if len(account.decisions) > MOST_DECISIONS:
-        ui.label(f"… and {len(account.decisions) - MOST_DECISIONS} decisions more").classes("pk-about")
+    if len(account.decisions) > MAX_DECISIONS:
+        ui.label(f"… and {len(account.decisions) - MAX_DECISIONS} decisions more").classes("pk-about")
 
 
-def _summary(got: EventAccount, asked: EventAccount) -> str:
-    """What it gets, in one line."""
+def _summary(got: EventAccount, published: EventAccount) -> str:
+    """Return what a receiver gets, in one line."""
     if got.encoding == "hidden":
         return f"{data(got.topic)} <span class='pk-about'>payload hidden</span>"
-    is_same = (got.topic, got.payload) == (asked.topic, asked.payload)
-    said = "as it was published" if is_same else data(str(got)[len(got.topic) :].strip()[:300] or "without payload")
-    return f"{data(got.topic)} {said}"
+    is_same = (got.topic, got.payload) == (published.topic, published.payload)
+    summary = "as it was published" if is_same else data(str(got)[len(got.topic) :].strip()[:300] or "without payload")
+    return f"{data(got.topic)} {summary}"

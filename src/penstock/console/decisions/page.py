@@ -1,4 +1,4 @@
-"""The part `decisions`: a live table of what nodes decide, with filters; a click explains one."""
+"""The part `decisions`: a live table of the nodes' decisions, with filters; a click explains one."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -9,13 +9,13 @@ from nicegui.element import Element
 from penstock.broker.http.answers.decisions import DecisionRow
 from penstock.console import names, widgets
 from penstock.console.decisions.explanation import NAMES
-from penstock.console.decisions.panel import Panel
-from penstock.console.decisions.recent import FILTERS, MOST, Found, Recent
+from penstock.console.decisions.feed import FILTERS, MAX_ROWS, DecisionFeed, NewDecisions
+from penstock.console.decisions.panel import DecisionPanel
 from penstock.console.person import Person
 from penstock.model.verdict import Effect
 
 BEAT = 1.0
-MOST_CELL = 300
+MAX_CELL = 300
 """Characters of a cell; the panel shows all."""
 _COLUMNS = (
     ("at", "Time"),
@@ -30,33 +30,33 @@ _COLUMNS = (
 )
 
 
-class Rows(Element, component="rows.js"):
-    """The table; emits `pick` with node and number of what is clicked, and `look` with whether the page is seen."""
+class DecisionRows(Element, component="rows.js"):
+    """The table; emits `pick` with node and number of the clicked row, and `look` with whether the page is visible."""
 
     def __init__(self) -> None:
         super().__init__()
         self.props["columns"] = _COLUMNS
-        self.props["most"] = MOST
+        self.props["most"] = MAX_ROWS
         self.props["shown"] = []
 
     def put(self, rows: list[dict[str, object]]) -> None:
-        """Show these and no others."""
+        """Show these rows and no others."""
         self.props["shown"] = rows
         self.run_method("put", rows)
 
     def add(self, rows: list[dict[str, object]], all: list[dict[str, object]]) -> None:
-        """Show these too; `all` is for who reloads the page, and not sent."""
+        """Add these rows; `all` is for a reload of the page, and not sent."""
         self.props["shown"] = all
         self.run_method("add", rows)
 
 
 async def show(person: Person) -> None:
-    """Show it to a person."""
+    """Show the part to a person."""
     await _Table(person).begin()
 
 
 class _Table:
-    """The table, what it is filtered by, and the panel beside it."""
+    """The table, its filters, and the panel beside it."""
 
     def __init__(self, person: Person) -> None:
         self._person = person
@@ -64,8 +64,8 @@ class _Table:
         self._said = dict(request.query_params) if request is not None else {}
         if "verdict" in self._said:  # as the field is called
             self._said.setdefault("effect", self._said["verdict"])
-        self._recent = Recent(person, **self._said)
-        self._shown: Recent | None = None
+        self._recent = DecisionFeed(person, **self._said)
+        self._shown: DecisionFeed | None = None
         self._is_paused = False
         self._is_seen = True
         self._told: tuple[str, bool, bool] | None = None
@@ -73,12 +73,14 @@ class _Table:
     async def begin(self) -> None:
         with ui.element("div").classes("pk-top"):
             with ui.element("div"):
-                widgets.heading("Decisions", "Refusals as they happen, and a sample of all else while you look.")
+                widgets.heading(
+                    "Decisions", "Refusals as they happen, and a sample of all other events while you watch."
+                )
             ui.space()
             ui.button("Ask why", icon="help_outline", on_click=self._why).props("outline no-caps")
-        names.listed("pk-entities", names.entities(self._person))
+        names.datalist("pk-entities", names.entities(self._person))
         self._filters()
-        with widgets.card("Decisions of late"):
+        with widgets.card("Recent decisions"):
             with ui.element("div").classes("pd-bar"):
                 self._pause = ui.button("Pause", icon="pause", on_click=self._turn).props(
                     "flat dense no-caps aria-pressed=false"
@@ -86,10 +88,10 @@ class _Table:
                 self._status = ui.label("").classes("pk-about").props("id=pk-decisions-status")
             self._nothing = ui.element("div").classes("pk-wide")
             with ui.element("div").classes("pd-scroll"):
-                self._table = Rows()
+                self._table = DecisionRows()
             self._table.on("pick", self._pick)
             self._table.on("look", self._seen)
-        self._panel = Panel(self._person, self._closed)
+        self._panel = DecisionPanel(self._person, self._closed)
         await self._look()
         ui.timer(BEAT, self._beat)
         if self._said.get("id", "").isdigit():
@@ -97,28 +99,28 @@ class _Table:
             ui.timer(0, lambda: self._panel.decision(node, id), once=True)
 
     def _filters(self) -> None:
-        wanted = self._recent.wanted
+        filters = self._recent.wanted
         with widgets.card("Filters"), ui.element("div").classes("pk-filters").props("role=search"):
-            made: dict[str, Any] = {
-                "subject": names.field("Subject", wanted.get("subject", ""), "pk-entities").props("clearable"),
-                "topic": names.field("Topic filter", wanted.get("topic", "")).props("clearable"),
-                "stage": _choice("Stage", NAMES, wanted.get("stage")),
-                "rule": names.field("Rule", wanted.get("rule", "")).props("clearable"),
-                "effect": _choice("Verdict", tuple(Effect), wanted.get("effect")),
-                "node": _choice("Node", tuple(self._person.states), wanted.get("node")),
+            fields: dict[str, Any] = {
+                "subject": names.field("Subject", filters.get("subject", ""), "pk-entities").props("clearable"),
+                "topic": names.field("Topic filter", filters.get("topic", "")).props("clearable"),
+                "stage": _choice("Stage", NAMES, filters.get("stage")),
+                "rule": names.field("Rule", filters.get("rule", "")).props("clearable"),
+                "effect": _choice("Verdict", tuple(Effect), filters.get("effect")),
+                "node": _choice("Node", tuple(self._person.states), filters.get("node")),
             }
-        self._fields = made
-        for one in made.values():
-            one.on_value_change(self._filtered)
+        self._fields = fields
+        for field_ in fields.values():
+            field_.on_value_change(self._filtered)
 
     async def _filtered(self) -> None:
-        wanted = {name: str(self._fields[name].value or "").strip() for name in FILTERS}
-        self._recent = Recent(self._person, **wanted)
+        filters = {name: str(self._fields[name].value or "").strip() for name in FILTERS}
+        self._recent = DecisionFeed(self._person, **filters)
         self._address()
         await self._look()
 
     def _address(self, **more: object) -> None:
-        """The address of the page says what it shows, so that it can be passed on."""
+        """Put the filters and the open decision into the page's address, so that it can be shared."""
         ui.navigate.history.replace(_href(self._recent.wanted | {name: str(value) for name, value in more.items()}))
 
     async def _beat(self) -> None:
@@ -126,44 +128,46 @@ class _Table:
             await self._look()
 
     async def _seen(self, event: events.GenericEventArguments) -> None:
-        """A page that nobody sees asks for nothing."""
+        """Handle a change of visibility: a hidden page asks for nothing."""
         self._is_seen = event.args is not False
         await self._beat()
 
     async def _look(self) -> None:
-        asked = self._recent
-        found = await asked.look()
-        if asked is self._recent:  # else another filter was set meanwhile
-            self._tell(found)
+        feed = self._recent
+        fresh = await feed.fetch()
+        if feed is self._recent:  # otherwise another filter was set meanwhile
+            self._tell(fresh)
 
-    def _tell(self, found: Found) -> None:
+    def _tell(self, fresh: NewDecisions) -> None:
         recent = self._recent
         rows = [_plain(row, recent.wanted) for row in recent.rows]
         if self._shown is not recent:
             self._shown = recent
             self._table.put(rows)
-        elif found.new:
-            self._table.add([_plain(row, recent.wanted) for row in found.new], rows)
-        said = "paused" if self._is_paused else "not all is heard" if found.trouble else "live"
-        said += f" · {len(recent.rows)} shown" + (f", the latest {MOST}" if len(recent.rows) == MOST else "")
-        if found.left_out:
-            said += f" · {found.left_out:,} refusals left out: too many in a second"
-        self._status.text = said
-        told = (found.trouble, bool(recent.rows), bool(recent.wanted))
-        if told != self._told:
-            self._told = told
-            self._empty(found.trouble)
+        elif fresh.new:
+            self._table.add([_plain(row, recent.wanted) for row in fresh.new], rows)
+        status = "paused" if self._is_paused else "incomplete" if fresh.trouble else "live"
+        status += f" · {len(recent.rows)} shown" + (f", the latest {MAX_ROWS}" if len(recent.rows) == MAX_ROWS else "")
+        if fresh.left_out:
+            status += f" · {fresh.left_out:,} refusals left out: too many in a second"
+        self._status.text = status
+        shown_state = (fresh.trouble, bool(recent.rows), bool(recent.wanted))
+        if shown_state != self._told:
+            self._told = shown_state
+            self._empty(fresh.trouble)
         self._table.set_visibility(bool(recent.rows))
 
     def _empty(self, trouble: str) -> None:
         self._nothing.clear()
         with self._nothing:
             if trouble:
-                widgets.wrong("Not all can be shown", trouble)
+                widgets.problem("Some decisions cannot be shown", trouble)
             elif not self._recent.rows and self._recent.wanted:
-                widgets.empty("No decision fits", "None that the nodes still keep; new ones appear here as they come.")
+                widgets.empty(
+                    "No decision matches", "The nodes keep none that matches; new ones appear here as they come."
+                )
             elif not self._recent.rows:
-                widgets.empty("No decisions yet", "They appear here as soon as somebody publishes.")
+                widgets.empty("No decisions yet", "They appear here as soon as a client publishes.")
 
     def _turn(self) -> None:
         self._is_paused = not self._is_paused
@@ -188,26 +192,26 @@ class _Table:
 
 def _choice(label: str, among: tuple[str, ...], value: str | None) -> ui.select:
     chosen = value if value in among else None
-    made = ui.select([str(one) for one in among], label=label, value=chosen, clearable=True)
-    return made.classes("pk-field").props("outlined dense")
+    select = ui.select([str(option) for option in among], label=label, value=chosen, clearable=True)
+    return select.classes("pk-field").props("outlined dense")
 
 
 def _href(query: dict[str, str]) -> str:
     return f"/decisions?{urlencode(query)}" if query else "/decisions"
 
 
-def _plain(row: DecisionRow, wanted: dict[str, str]) -> dict[str, object]:
+def _plain(row: DecisionRow, filters: dict[str, str]) -> dict[str, object]:
     return {
         "key": f"{row.node} {row.id}",
         "id": row.id,
         "at": row.at,
-        "href": _href(wanted | {"id": str(row.id), "of": row.node}),
+        "href": _href(filters | {"id": str(row.id), "of": row.node}),
         "node": row.node,
-        "source": row.source[:MOST_CELL],
-        "target": row.target[:MOST_CELL],
-        "topic": row.topic[:MOST_CELL],
+        "source": row.source[:MAX_CELL],
+        "target": row.target[:MAX_CELL],
+        "topic": row.topic[:MAX_CELL],
         "effect": row.effect,
         "stage": row.stage,
-        "rule": row.rule[:MOST_CELL],
-        "reason": row.reason[:MOST_CELL],
+        "rule": row.rule[:MAX_CELL],
+        "reason": row.reason[:MAX_CELL],
     }

@@ -1,4 +1,4 @@
-"""The panel at the side: one decision, or the answer to a question why."""
+"""The side panel: one decision, or the answer to "ask why"."""
 
 import json
 from base64 import b64decode
@@ -8,7 +8,7 @@ from nicegui import ui
 
 from penstock.broker.http.answers.decisions import DecisionDetail
 from penstock.console import widgets
-from penstock.console.admin_client import AskError
+from penstock.console.admin_client import ApiClientError
 from penstock.console.decisions import explanation
 from penstock.console.names import field, form
 from penstock.console.person import Person
@@ -18,8 +18,8 @@ from penstock.model.sparkplug.payload import is_sparkplug
 from penstock.model.sparkplug.plain import write_plain
 
 
-class Panel:
-    """Opens over the page from its right edge; Escape closes it, and what had the focus has it again."""
+class DecisionPanel:
+    """Opens over the page from its right edge; Escape closes it and returns the focus."""
 
     def __init__(self, person: Person, on_close: Callable[[], None]) -> None:
         self._person = person
@@ -33,10 +33,10 @@ class Panel:
         with box:
             widgets.loading()
         try:
-            found = await self._person.at(node).get("/api/decision", DecisionDetail, id=id)
-            if node and found.row.node != node:  # numbers begin anew with the nodes
-                raise AskError("no such decision any more", 404)
-        except AskError as error:
+            detail = await self._person.client_for(node).get("/api/decision", DecisionDetail, id=id)
+            if node and detail.row.node != node:  # numbers restart with the nodes
+                raise ApiClientError("no such decision any more", 404)
+        except ApiClientError as error:
             if not box.is_deleted:
                 _failed(box, error)
             return
@@ -44,17 +44,17 @@ class Panel:
             return
         box.clear()
         with box:
-            _decided(found)
-            if explanation.is_refusal(found.decision):
-                self._offer(found.decision)
+            _decided(detail)
+            if explanation.is_refusal(detail.decision):
+                self._offer(detail.decision)
 
     def why(self, source: str = "", topic: str = "") -> None:
-        """Open on a question."""
+        """Open on the form."""
         with self._begin("Ask why"):
-            Why(self._person, source, topic)
+            WhyForm(self._person, source, topic)
 
     def _begin(self, title: str) -> ui.element:
-        """Open it anew; gives where its content goes."""
+        """Open it anew; return the element for its content."""
         self._box.clear()
         with self._box:
             with ui.element("div").classes("pk-panel-head"):
@@ -66,11 +66,11 @@ class Panel:
         return content
 
     def _offer(self, decision: DecisionAccount) -> None:
-        """A refusal was noted with its one verdict; the whole can be asked for, of the present."""
+        """Offer to explain a recorded refusal in full, by the present policies."""
         event = decision.event
-        if event.encoding == "hidden":  # another payload, or none, may fare otherwise
+        if event.encoding == "hidden":  # another payload, or none, may be decided differently
             with ui.element("div").classes("pk-offer"):
-                ui.label("The payload is hidden from you. What would become of another one can be asked.").classes(
+                ui.label("The payload is hidden from you. You can ask what would happen to another one.").classes(
                     "pk-about"
                 )
                 ui.button(
@@ -80,7 +80,7 @@ class Panel:
             return
         with ui.element("div").classes("pk-offer"):
             ui.label("Of a refusal only the verdict that refused is kept.").classes("pk-about")
-            button = ui.button("Explain as things are now").props("outline no-caps")
+            button = ui.button("Explain with the present policies").props("outline no-caps")
         answer = ui.element("div").classes("pd-answer").props("aria-live=polite")
 
         async def ask() -> None:
@@ -92,37 +92,37 @@ class Panel:
         button.on_click(ask)
 
 
-def _failed(box: ui.element, error: AskError) -> None:
+def _failed(box: ui.element, error: ApiClientError) -> None:
     box.clear()
     with box:
         if error.status == 404:
-            widgets.empty("It is no longer kept", "Nodes keep the latest ones; the journal has all.")
+            widgets.empty("No longer available", "Nodes keep the latest decisions; the journal has all.")
         else:
-            widgets.wrong("The decision cannot be shown", str(error))
+            widgets.problem("The decision cannot be shown", str(error))
 
 
-def _decided(found: DecisionDetail) -> None:
-    row = found.row
+def _decided(detail: DecisionDetail) -> None:
+    row = detail.row
     with ui.element("div").classes("pk-told"):
         widgets.verdict(row.effect)
         explanation.html(
             explanation.data(row.stage)
             + (f" by {explanation.data(row.rule)}" if row.rule else "")
-            + (f": {explanation.told(row.reason)}" if row.reason else "")
+            + (f": {explanation.prose_html(row.reason)}" if row.reason else "")
         )
-    explanation.decision(found.decision)
+    explanation.decision(detail.decision)
 
 
-class Why:
-    """A form: from whom, on which topic, what, to whom; and the answer."""
+class WhyForm:
+    """The form: sender, topic, payload, receiver; and the answer."""
 
     def __init__(self, person: Person, source: str, topic: str) -> None:
         self._person = person
-        ui.label("What would happen to an event, as things are now. Nothing is published.").classes("pk-about")
+        ui.label("What would happen to an event at present. Nothing is published.").classes("pk-about")
         with form(self._ask):
             self._from = field("From", source, list="pk-entities", hint="a client, a neighbour or a foreign broker")
             self._topic = field("Topic", topic)
-            self._to = field("To (optional)", list="pk-entities", hint="one receiver; empty: all that it may reach")
+            self._to = field("To (optional)", list="pk-entities", hint="one receiver; empty: all receivers")
             hint = "text; for Sparkplug topics metrics as JSON" if person.domain is None or person.domain.access else ""
             self._payload = ui.textarea("Payload").classes("pk-field pk-tall").props("outlined dense autogrow")
             self._payload.props["hint"], self._payload.props["name"] = hint, "Payload"
@@ -134,39 +134,39 @@ class Why:
         source, topic = self._from.value.strip(), self._topic.value
         if not source or not topic:
             with self._answer:
-                widgets.wrong("Something is missing", "Say from whom, and on which topic.")
+                widgets.problem("Something is missing", "Give a sender and a topic.")
             return
         try:
             payload = _payload(topic, self._payload.value or "")
         except ContentError as error:
             with self._answer:
-                widgets.wrong("The payload cannot be written", str(error))
+                widgets.problem("The payload is not valid", str(error))
             return
         question = {"from_": source, "topic": topic, "to": self._to.value.strip(), "at": _home(self._person, source)}
         await _answer(self._person, self._answer, payload, question)
 
 
 def _payload(topic: str, text: str) -> bytes:
-    """The payload that is meant: for Sparkplug, JSON of metrics stands for the message."""
+    """Return the payload: for Sparkplug, JSON of metrics stands for the message."""
     if is_sparkplug(topic) and text.lstrip().startswith("{"):
         try:
-            said = json.loads(text)
+            metrics = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ContentError(f"metrics: {error}") from None
-        return write_plain(said)
+        return write_plain(metrics)
     return text.encode(errors="replace")
 
 
 def _home(person: Person, entity: str) -> str:
-    """The node that an entity publishes at."""
+    """Return the node that an entity publishes at."""
     client = person.domain.clients.get(entity) if person.domain is not None else None
     if client is not None and isinstance(client.node, str):
         return client.node
     for name, state in person.states.items():
-        if any(one.entity == entity for one in state.portrait.clients):
+        if any(client.entity == entity for client in state.portrait.clients):
             return name
     for name, state in person.states.items():
-        if any(one.neighbour == entity for one in state.portrait.links):
+        if any(link.neighbour == entity for link in state.portrait.links):
             return name
     return ""
 
@@ -175,14 +175,14 @@ async def _answer(person: Person, into: ui.element, payload: bytes, question: di
     with into:
         waiting = widgets.loading()
     try:
-        told = await person.at(question["at"]).post("/api/explain", Account, payload, **question)
-    except AskError as error:
+        explained = await person.client_for(question["at"]).post("/api/explain", Account, payload, **question)
+    except ApiClientError as error:
         if not into.is_deleted:
             waiting.delete()
             with into:
-                widgets.wrong("It cannot be explained", str(error))
+                widgets.problem("It cannot be explained", str(error))
         return
     if not into.is_deleted:
         waiting.delete()
         with into:
-            explanation.whole(told)
+            explanation.explanation(explained)

@@ -1,4 +1,4 @@
-"""The part `try` of the page: a draft of the domain, what is wrong with it, and what it would change for whom."""
+"""The part `try` of the page: a draft of the domain, its mistakes, and what it would change for whom."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -7,54 +7,54 @@ from typing import Literal
 import msgspec
 from nicegui import events, ui
 
-from penstock.broker.http.answers.drafts import Checked, DomainText, Draft, Reloaded
-from penstock.broker.http.audit import Audited
+from penstock.broker.http.answers.drafts import DomainDraft, DomainText, DraftCheck, Reloaded
+from penstock.broker.http.audit import AuditEntry
 from penstock.console import widgets
-from penstock.console.admin_client import AskError
+from penstock.console.admin_client import ApiClientError
 from penstock.console.draft import comparison
 from penstock.console.person import KeptDraft, Person
-from penstock.console.tables import Cell, Prose, Table
+from penstock.console.tables import HtmlTable, Prose, TableCell
 
 PAUSE = 1.0
-"""Seconds without a key after which a draft is checked."""
-MOST_SHOWN = 100
-MOST_CHANGES = 20
-_MAY = "Edit the domain or paste another. Nothing counts before it is put into force."
+"""Seconds without a key press after which a draft is checked."""
+MAX_SHOWN = 100
+MAX_CHANGES = 20
+_ABOUT_CHANGE = "Edit the domain or paste another. Nothing takes effect before it is put into force."
 
-_MAY_NOT = "The domain file as it is, with marks for its secrets. Drafts of it take the right `change`."
+_ABOUT_READ = "The present domain file, with marks in place of its secrets. Drafts need the right `change`."
 
 
 async def show(person: Person) -> None:
-    """Show it to a person."""
-    widgets.heading("Try a draft", _MAY if person.about.right == "change" else _MAY_NOT)
+    """Show the part to a person."""
+    widgets.heading("Try a draft", _ABOUT_CHANGE if person.about.right == "change" else _ABOUT_READ)
     waiting = widgets.loading("Fetching the domain file")
     try:
         text = await person.first.get_long("/api/draft", DomainText)
-    except AskError as error:
+    except ApiClientError as error:
         waiting.delete()
-        widgets.wrong("The domain file cannot be shown", str(error))
+        widgets.problem("The domain file cannot be shown", str(error))
         return
     waiting.delete()
-    trial = Trial(person, text)
+    trial = DraftEditor(person, text)
     trial.build()
-    await trial.comparing.go_on()
-    await trial.look_back()
+    await trial.comparing.resume()
+    await trial.show_changes()
 
 
-class Trial:
-    """One page with a draft."""
+class DraftEditor:
+    """The editor of one draft."""
 
     def __init__(self, person: Person, text: DomainText) -> None:
         self.person = person
-        kept = person.draft
-        self.draft = text.text if kept is None else kept.text
-        self.began = text if kept is None else msgspec.structs.replace(text, revision=kept.revision)
-        """What the draft is made of."""
+        saved = person.draft
+        self.draft = text.text if saved is None else saved.text
+        self.began = text if saved is None else msgspec.structs.replace(text, revision=saved.revision)
+        """The file that the draft is made from."""
         self.may = person.about.right == "change"
-        self.checked: Checked | None = None
+        self.checked: DraftCheck | None = None
         self._number = 0
         self._is_soon = False
-        """It is said that a check is on its way."""
+        """The page says that a check is running."""
         self._waiting: asyncio.TimerHandle | None = None
 
     def build(self) -> None:
@@ -64,7 +64,7 @@ class Trial:
                 if self.person.draft is not None:
                     with ui.element("div").classes("pk-bar").props("role=status"):
                         ui.label("Your draft from before.")
-                        ui.button("Begin again with the domain as it is", on_click=self._again).props("flat no-caps")
+                        ui.button("Start again with the present domain", on_click=self._again).props("flat no-caps")
                 self.editor = (
                     ui.codemirror(
                         self.draft,
@@ -85,42 +85,42 @@ class Trial:
                     widgets.subheading("Check")
                     widgets.empty(*self._first_words())
                 with widgets.card("Difference on the recent journal") as box:
-                    self.comparing = comparison.Comparing(
-                        self.person, box, lambda: Draft(self.editor.value or "", self.began.revision), self.may
+                    self.comparing = comparison.ComparisonBox(
+                        self.person, box, lambda: DomainDraft(self.editor.value or "", self.began.revision), self.may
                     )
                     self.comparing.build()
                 with widgets.card("Last changes"):
-                    self._changed = Table(
+                    self._changed = HtmlTable(
                         "Last changes",
                         ("at, UTC", "who", "what", "came to"),
-                        MOST_CHANGES,
-                        "Nothing was changed of late.",
+                        MAX_CHANGES,
+                        "No recent changes.",
                     )
         _follow_dark(self.editor)
         if self.may and self.person.draft is not None:
             ui.timer(0, self._check_now, once=True)
 
-    async def look_back(self) -> None:
-        """Who has changed what of late."""
+    async def show_changes(self) -> None:
+        """Show who has recently changed what."""
         try:
-            audit = await self.person.first.get("/api/audit", list[Audited])
-        except AskError:  # the banner says so
+            audit = await self.person.first.get("/api/audit", list[AuditEntry])
+        except ApiClientError:  # the banner reports it
             return
-        changes = [one for one in reversed(audit) if one.what in ("draft", "reload")]
+        changes = [entry for entry in reversed(audit) if entry.what in ("draft", "reload")]
         self._changed.fill(
             (
-                datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S"),
-                one.who,
-                Cell(f"{one.what} {'' if one.done else 'refused'}".strip(), "" if one.done else "pk-loss"),
-                Prose(one.detail),
+                datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+                entry.who,
+                TableCell(f"{entry.what} {'' if entry.done else 'refused'}".strip(), "" if entry.done else "pk-loss"),
+                Prose(entry.detail),
             )
-            for one in changes
+            for entry in changes
         )
 
     def _first_words(self) -> tuple[str, str]:
         if not self.may:
-            return "You may look", "Checking a draft runs code that it names, so it takes the right `change`."
-        return "This is the domain as it is", "Change something: mistakes, assertions and changes appear here."
+            return "Read only", "Checking a draft runs code that it names, so it needs the right `change`."
+        return "This is the present domain", "Change something: mistakes, assertions and changes appear here."
 
     def _bar(self) -> None:
         with ui.element("div").classes("pk-bar"):
@@ -140,7 +140,7 @@ class Trial:
     # --- checking
 
     def _edited(self, _: events.ValueChangeEventArguments[str]) -> None:
-        """Keep it, and check it once no key has been pressed for a while."""
+        """Save the draft, and check it once no key has been pressed for a while."""
         self.person.draft = KeptDraft(self.editor.value or "", self.began.revision)
         self.checked = None
         self.put_button.disable()
@@ -161,13 +161,13 @@ class Trial:
             self._waiting = asyncio.get_running_loop().call_later(PAUSE, later)
 
     def _say_soon(self) -> None:
-        """What was said of an earlier text is not true of this one."""
+        """Replace the result of an earlier text: it is not valid for this one."""
         if self.may and not self._is_soon:
             self._is_soon = True
             self.results.clear()
             with self.results:
                 widgets.subheading("Check")
-                widgets.loading("Checking what you have written")
+                widgets.loading("Checking the draft")
 
     async def _check_now(self, *_: object) -> None:
         if not self.may:
@@ -177,68 +177,72 @@ class Trial:
         self.check_button.props(add="loading")
         self._say_soon()
         try:
-            first, draft = self.person.first, Draft(text, self.began.revision)
-            found: Checked | AskError = await first.post_long("/api/draft/check", Checked, draft)
-        except AskError as error:
-            found = error
-        if number != self._number:  # a later one is on its way
+            first, draft = self.person.first, DomainDraft(text, self.began.revision)
+            result: DraftCheck | ApiClientError = await first.post_long("/api/draft/check", DraftCheck, draft)
+        except ApiClientError as error:
+            result = error
+        if number != self._number:  # a later check is running
             return
         self.check_button.props(remove="loading")
         self._is_soon = False
         self.results.clear()
         with self.results:
             widgets.subheading("Check")
-            if isinstance(found, AskError):
-                is_late = found.status == 409
-                widgets.wrong("Another revision has come meanwhile" if is_late else "It cannot be checked", str(found))
-                ui.button("Begin again with the domain as it is now", on_click=self._again).props("flat no-caps")
-                self._mark(Checked(False, (), ()))
+            if isinstance(result, ApiClientError):
+                is_late = result.status == 409
+                widgets.problem("The domain has changed meanwhile" if is_late else "The check failed", str(result))
+                ui.button("Start again with the present domain", on_click=self._again).props("flat no-caps")
+                self._mark(DraftCheck(False, (), ()))
                 return
-            self.checked = found
-            self._mark(found)
-            self._tell(found)
-        self.put_button.set_enabled(found.good)
+            self.checked = result
+            self._mark(result)
+            self._tell(result)
+        self.put_button.set_enabled(result.good)
 
-    def _mark(self, found: Checked) -> None:
-        """Lines of the editor, with what is wrong there. Texts are no HTML there."""
-        said: dict[int, str] = {}
+    def _mark(self, result: DraftCheck) -> None:
+        """Mark the lines of the editor that have problems. Texts are not HTML there."""
+        texts: dict[int, str] = {}
         kinds: dict[int, str] = {}
         lines = (self.editor.value or "").count("\n") + 1
-        for kind, problems in (("pk-line-warning", found.warnings), ("pk-line-wrong", found.problems)):
-            for one in problems:
-                if one.file == self.began.file and 1 <= one.line <= lines:
-                    said[one.line] = "\n".join(filter(None, (said.get(one.line), f"{one.path}: {one.what}")))
-                    kinds[one.line] = kind
+        for kind, problems in (("pk-line-warning", result.warnings), ("pk-line-wrong", result.problems)):
+            for problem in problems:
+                if problem.file == self.began.file and 1 <= problem.line <= lines:
+                    texts[problem.line] = "\n".join(
+                        filter(None, (texts.get(problem.line), f"{problem.path}: {problem.what}"))
+                    )
+                    kinds[problem.line] = kind
         self.editor.decorations = [{"kind": "line", "line": line, "class": kind} for line, kind in kinds.items()]
-        self.editor.line_tooltips = said
+        self.editor.line_tooltips = texts
 
-    def _tell(self, found: Checked) -> None:
-        count = len({(one.file, one.line, one.path, one.what) for one in found.problems})
-        said = "It checks" if found.good else f"{count} mistake{'s' * (count != 1)}"
+    def _tell(self, result: DraftCheck) -> None:
+        count = len({(problem.file, problem.line, problem.path, problem.what) for problem in result.problems})
+        headline = "No mistakes" if result.good else f"{count} mistake{'s' * (count != 1)}"
         with ui.element("div").props("role=status aria-live=polite"):
-            ui.label(said).classes(f"pk-effect {'pk-pass' if found.good else 'pk-suppress'}")
-        for word, problems in (("mistake", found.problems), ("warning", found.warnings)):
-            for one in dict.fromkeys((one.file, one.line, one.path, one.what) for one in problems[:MOST_SHOWN]):
-                self._problem(word, *one)
-            if len(problems) > MOST_SHOWN:
-                ui.label(f"and {len(problems) - MOST_SHOWN} more").classes("pk-about")
-        if found.assertions:
+            ui.label(headline).classes(f"pk-effect {'pk-pass' if result.good else 'pk-suppress'}")
+        for word, problems in (("mistake", result.problems), ("warning", result.warnings)):
+            for problem in dict.fromkeys(
+                (problem.file, problem.line, problem.path, problem.what) for problem in problems[:MAX_SHOWN]
+            ):
+                self._problem(word, *problem)
+            if len(problems) > MAX_SHOWN:
+                ui.label(f"and {len(problems) - MAX_SHOWN} more").classes("pk-about")
+        if result.assertions:
             widgets.subheading("Assertions")
             with ui.element("ul").classes("pk-list"):
-                for claim in sorted(found.assertions, key=lambda one: one.holds)[:MOST_SHOWN]:
+                for claim in sorted(result.assertions, key=lambda claim_: claim_.holds)[:MAX_SHOWN]:
                     with ui.element("li"):
                         ui.label("holds" if claim.holds else "fails").classes(
                             f"pk-effect {'pk-pass' if claim.holds else 'pk-suppress'}"
                         )
                         ui.label(claim.text).classes("pk-mono")
                         if claim.why:
-                            widgets.said(claim.why).classes("pk-about")
-        if found.changes or found.good:
-            widgets.subheading("Other than now")
+                            widgets.sentence(claim.why).classes("pk-about")
+        if result.changes or result.good:
+            widgets.subheading("Changes")
             with ui.element("ul").classes("pk-list").props("id=pk-changes"):
-                for change in found.changes[:MOST_SHOWN] or ("nothing changes",):
+                for change in result.changes[:MAX_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
-                        widgets.said(change)
+                        widgets.sentence(change)
 
     def _problem(self, word: str, file: str, line: int, path: str, what: str) -> None:
         is_here = file == self.began.file and line > 0
@@ -251,7 +255,7 @@ class Trial:
             else:
                 ui.label(where).classes(kind)
             ui.label(f"{word}: {path}" if path else word).classes("pk-mono")
-            widgets.said(what)
+            widgets.sentence(what)
 
     # --- putting it into force
 
@@ -261,11 +265,11 @@ class Trial:
         text, changes = self.editor.value or "", self.checked.changes
         with ui.dialog().props('aria-label="Put into force"') as dialog, ui.card().classes("pk-dialog"):
             widgets.subheading("Put this draft into force?")
-            ui.label(f"{self.began.file} is rewritten, and nodes decide by it at once. It is noted who did it.")
+            ui.label(f"{self.began.file} is rewritten, and nodes apply it at once. The audit log records who did it.")
             with ui.element("ul").classes("pk-list"):
-                for change in changes[:MOST_SHOWN] or ("nothing changes",):
+                for change in changes[:MAX_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
-                        widgets.said(change)
+                        widgets.sentence(change)
             with ui.element("div").classes("pk-bar"):
                 ui.space()
                 ui.button("Cancel", on_click=dialog.close).props("flat no-caps autofocus")
@@ -282,14 +286,14 @@ class Trial:
             widgets.subheading("Check")
             waiting = widgets.loading("Putting it into force")
             try:
-                first, draft = self.person.first, Draft(text, self.began.revision)
+                first, draft = self.person.first, DomainDraft(text, self.began.revision)
                 done = await first.post_long("/api/draft", Reloaded, draft)
                 fresh = await first.get_long("/api/draft", DomainText)
-            except AskError as error:
+            except ApiClientError as error:
                 waiting.delete()
-                what = "Another revision has come meanwhile" if error.status == 409 else "It is not in force"
-                widgets.wrong(what, str(error))
-                ui.button("Begin again with the domain as it is now", on_click=self._again).props("flat no-caps")
+                what = "The domain has changed meanwhile" if error.status == 409 else "The draft is not in force"
+                widgets.problem(what, str(error))
+                ui.button("Start again with the present domain", on_click=self._again).props("flat no-caps")
                 return
             waiting.delete()
             if not done.done:
@@ -301,16 +305,15 @@ class Trial:
             with ui.element("div").props("role=status aria-live=polite"):
                 ui.label(f"In force, revision {fresh.revision}").classes("pk-effect pk-pass")
             with ui.element("ul").classes("pk-list"):
-                for change in done.changes[:MOST_SHOWN] or ("nothing changes",):
+                for change in done.changes[:MAX_SHOWN] or ("nothing changes",):
                     with ui.element("li"):
-                        widgets.said(change)
-        await self.look_back()
+                        widgets.sentence(change)
+        await self.show_changes()
 
 
 def _follow_dark(editor: ui.codemirror) -> None:
-    """Have the editor's colours go with those of the page; only when they change, for an update sends all of it again,
-    and what is being typed is lost.
-    """
+    """Switch the editor's colours with those of the page; only when they change, because an update sends the whole
+    text again and loses what is being typed."""
 
     def follow(event: events.GenericEventArguments) -> None:
         theme: Literal["githubDark", "githubLight"] = "githubDark" if event.args else "githubLight"

@@ -1,4 +1,4 @@
-"""Pages without the framework: the log-in, and an address that leads nowhere. They need no script."""
+"""Pages without the framework: the log-in, and the page for unknown addresses. They need no script."""
 
 from pathlib import Path
 from string import Template
@@ -7,6 +7,6 @@ _STATIC = Path(__file__).parents[1] / "static"
 
 
 def plain(title: str, name: str, **parts: str) -> str:
-    """A whole page around the content in a file; `parts` are put into it as they are."""
+    """Return a whole page around the content in a file; `parts` are inserted as they are."""
     content = Template((_STATIC / f"{name}.html").read_text()).substitute(parts)
     return Template((_STATIC / "plain.html").read_text()).substitute(title=title, content=content)

@@ -1,4 +1,4 @@
-"""The picture of the ensemble as an element of a page: drawn by the browser, kept up to date from here."""
+"""The picture of the ensemble as an element of a page: drawn by the browser, updated from here."""
 
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from penstock.console.map.scene import (
     LinkNow,
     Live,
     Scene,
-    from_before,
+    last_known,
     link_now,
     listed,
     live,
@@ -36,17 +36,17 @@ class Map(Element, component="map.js"):
         self.props["scene"], self.props["now"], self.props["lit"] = plain(drawn), plain(now), []
 
     def draw(self, drawn: Scene) -> None:
-        """Draw another one; nothing is sent if it is the same."""
+        """Draw another scene; nothing is sent if it is the same."""
         if drawn != self.drawn:
             self.drawn = drawn
             self.props["scene"] = plain(drawn)
 
     def tell(self, now: Live) -> None:
-        """What has changed."""
+        """Send the live values that have changed."""
         self.run_method("tell", plain(now))
 
     def light(self, path: Sequence[tuple[str, str]]) -> None:
-        """Light up a way over links, in order, and let all else fade; an empty one puts the light out."""
+        """Highlight a way over links, in order, and fade everything else; an empty way ends that."""
         self.props["lit"] = [list(ends) for ends in path]
 
     def point_at(self, who: tuple[str, ...]) -> None:
@@ -55,56 +55,55 @@ class Map(Element, component="map.js"):
 
 
 class LiveMap:
-    """A map of what a person's nodes tell, which follows them while somebody looks."""
+    """A map of a person's nodes that is updated while the page is open."""
 
     def __init__(self, person: Person, rates: Rates | None = None) -> None:
         self.person = person
         self.rates = rates or Rates()
         self._also: tuple[str, ...] = ()
         self._domain, self._listed = person.domain, listed(person.domain)
-        self.rates.note(person.states, person.told_at)
+        self.rates.record(person.states, person.told_at)
         drawn = scene(person.domain, self._listed, person.states)
         self.element = Map(drawn, self._now(drawn))
         ui.timer(BEAT, self.beat)
 
     async def beat(self) -> None:
-        """Ask, and tell what has changed."""
+        """Ask the nodes, and send what has changed."""
         await self.person.refresh()
-        self.rates.note(self.person.states, self.person.told_at)
+        self.rates.record(self.person.states, self.person.told_at)
         self._show()
 
-    def light(self, path: Iterable[tuple[str, str]]) -> None:
-        """Light up a way over links, in order: `[("motion", "gateway"), ("gateway", "bell")]`. Clients on it are drawn,
-        however many others there are. An empty way puts the light out.
-        """
+    def highlight(self, path: Iterable[tuple[str, str]]) -> None:
+        """Highlight a way over links, in order: `[("motion", "gateway"), ("gateway", "bell")]`. Its clients are
+        drawn, however many others there are. An empty way ends that."""
         way = list(path)
         self._also = tuple(dict.fromkeys(end for ends in way for end in ends))
         self._show()
         self.element.light(way)
 
-    def leads_to_map(self) -> None:
-        """On another part of the page: a click opens the node or link on the map itself."""
+    def link_to_map(self) -> None:
+        """Let a click open the node or link on the map page, for other parts of the page."""
 
         def go(event: events.GenericEventArguments) -> None:
-            ui.navigate.to(f"/?{urlencode([('open', one) for one in opened(event)])}")
+            ui.navigate.to(f"/?{urlencode([('open', end) for end in opened_names(event)])}")
 
         self.element.on("open", go)
 
     @property
     def nodes(self) -> list[str]:
-        """The names of all nodes and foreign brokers."""
-        return [one.name for one in self.element.drawn.nodes]
+        """Return the names of all nodes and foreign brokers."""
+        return [node.name for node in self.element.drawn.nodes]
 
     def clients_of(self, node: str) -> Sequence[DrawnLink]:
-        """The clients that the domain lists at a node, connected or not."""
+        """Return the clients that the domain lists at a node, connected or not."""
         return self._listed.get(node, ())
 
     def link(self, who: tuple[str, ...]) -> DrawnLink | None:
-        """By its ends, in either order, or that of a client by its name; drawn, or of a client that is not drawn."""
-        everyone = (one for several in self._listed.values() for one in several)
-        for one in (*self.element.drawn.links, *everyone):
-            if {one.a, one.b} == set(who) or (one.client and (one.a,) == who):
-                return one
+        """Return a link by its ends, in either order, or that of a client by its name; drawn or not."""
+        everyone = (link for links in self._listed.values() for link in links)
+        for link in (*self.element.drawn.links, *everyone):
+            if {link.a, link.b} == set(who) or (link.client and (link.a,) == who):
+                return link
         for node, state in self.person.states.items():
             for client in state.portrait.clients:
                 if (client.entity,) == who or {client.entity, node} == set(who):
@@ -112,9 +111,9 @@ class LiveMap:
         return None
 
     def link_now(self, link: DrawnLink) -> LinkNow:
-        """What is to be said of a link, drawn or not."""
+        """Return the live values of a link, drawn or not."""
         now = link_now(link, self.person.states, self.rates)
-        return silent(now) if self.person.late else now
+        return silent(now) if self.person.late_message else now
 
     def _show(self) -> None:
         person = self.person
@@ -125,12 +124,12 @@ class LiveMap:
 
     def _now(self, drawn: Scene) -> Live:
         now = live(drawn, self.person.states, self.rates)
-        return from_before(now) if self.person.late else now
+        return last_known(now) if self.person.late_message else now
 
 
-def opened(event: events.GenericEventArguments) -> tuple[str, ...]:
-    """What a map's event `open` is about: a node's name, or the two ends of a link."""
-    told = event.args
-    if not isinstance(told, list) or not all(isinstance(one, str) for one in told) or len(told) not in (1, 2):
+def opened_names(event: events.GenericEventArguments) -> tuple[str, ...]:
+    """Return what a map's event `open` is about: a node's name, or the two ends of a link."""
+    names = event.args
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) not in (1, 2):
         return ()
-    return tuple(told)
+    return tuple(names)

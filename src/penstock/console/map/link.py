@@ -1,4 +1,4 @@
-"""A link of the map, opened: both directions, its monitors as state diagrams, its last decisions."""
+"""An opened link of the map: both directions, its monitors as state diagrams, its last decisions."""
 
 import time
 
@@ -7,9 +7,9 @@ from nicegui.element import Element
 
 from penstock.broker.http.answers.decisions import DecisionRow, Decisions
 from penstock.console import widgets
-from penstock.console.admin_client import AskError
-from penstock.console.facts import Facts
-from penstock.console.map.automata import Drawn, drawn
+from penstock.console.admin_client import ApiClientError
+from penstock.console.facts import FactList
+from penstock.console.map.automata import DrawnAutomaton, drawn
 from penstock.console.map.element import LiveMap
 from penstock.console.map.scene import DrawnLink
 from penstock.console.person import plain
@@ -17,8 +17,8 @@ from penstock.domain import Domain
 from penstock.domain.compile.graph import graph
 
 ASK_SECONDS = 2.0
-MOST_DECISIONS = 12
-WORDS = {"up": "up", "down": "down", "away": "not connected", "silent": "no word of it"}
+MAX_DECISIONS = 12
+WORDS = {"up": "up", "down": "down", "away": "not connected", "silent": "no data"}
 
 
 class LinkView:
@@ -26,21 +26,21 @@ class LinkView:
 
     def __init__(self, picture: LiveMap, link: DrawnLink) -> None:
         self._picture, self._link = picture, link
-        self._facts = Facts()
+        self._facts = FactList()
         self._monitors: dict[tuple[str, str, str], MonitorView] = {}
-        self._placed = placed(picture.person.domain, link)
+        self._placed = monitors_of_link(picture.person.domain, link)
         self._monitor_box = ui.element("div").classes("pm-list")
         widgets.subheading("Last decisions")
         self._decision_box = ui.element("div").classes("pm-list")
         self._told: tuple[DecisionRow, ...] | None = None
         self._due = 0.0
         self._is_held = False
-        # Rows do not run away from who is about to open one.
+        # Rows do not move while the pointer is over them.
         for begin, end in (("mouseenter", "mouseleave"), ("focusin", "focusout")):
             self._decision_box.on(begin, lambda: self._hold(True)).on(end, lambda: self._hold(False))
 
     async def beat(self) -> None:
-        link, say = self._link, self._facts.say
+        link, say = self._link, self._facts.set
         state, there, back, denied, waiting, _ = self._picture.link_now(link)
         say("State", WORDS[state])
         for ends, kind, rate in (
@@ -48,7 +48,7 @@ class LinkView:
             (f"{link.b} → {link.a}", link.back, back),
         ):
             say(ends[:160], f"type {kind}" + ("" if state == "silent" else f", {rate:.1f} packets/s"))
-        say("Denied", f"{denied} since the nodes began")
+        say("Denied", f"{denied} since the nodes started")
         say("Waiting", f"{waiting} messages")
         self._show_monitors()
         if time.monotonic() >= self._due and not self._is_held:
@@ -61,28 +61,28 @@ class LinkView:
     def _show_monitors(self) -> None:
         states = self._picture.person.states
         ends = {self._link.a, self._link.b}
-        told = {
-            (one.name, one.source, one.target): one.state
+        states_now = {
+            (monitor.name, monitor.source, monitor.target): monitor.state
             for state in list(states.values())
-            for one in state.portrait.monitors
-            if {one.source, one.target} == ends
+            for monitor in state.portrait.monitors
+            if {monitor.source, monitor.target} == ends
         }
-        for key in dict.fromkeys([*told, *self._placed, *self._monitors]):
+        for key in dict.fromkeys([*states_now, *self._placed, *self._monitors]):
             if key not in self._monitors:
                 with self._monitor_box:
                     self._monitors[key] = MonitorView(self._picture, *key)
             node = self._placed.get(key, "")
-            why = "does not answer" if node not in states else "tells of none"
-            self._monitors[key].show(told.get(key), f"node {node} {why}" if node else "it is not told of any more")
+            why = "does not answer" if node not in states else "reports none"
+            self._monitors[key].show(states_now.get(key), f"node {node} {why}" if node else "it is no longer reported")
 
     async def _ask(self) -> None:
         try:
             rows = await self._decisions()
-        except AskError as error:
+        except ApiClientError as error:
             self._told = None
             self._decision_box.clear()
             with self._decision_box:
-                widgets.wrong("Decisions cannot be asked for", str(error))
+                widgets.problem("Decisions cannot be shown", str(error))
             return
         if rows != self._told:
             self._told = rows
@@ -91,23 +91,23 @@ class LinkView:
                 for row in rows:
                     _decision(row)
                 if not rows:
-                    ui.label("None yet. What passes is sampled while somebody looks; all that is refused is here.")
+                    ui.label("None yet. Events that pass are sampled while the page is open; all refusals are here.")
 
     async def _decisions(self) -> tuple[DecisionRow, ...]:
-        """At either end, those about the other end."""
+        """Return the decisions at either end about the other end."""
         link, homes = self._link, self._picture.person.homes
-        found: list[DecisionRow] = []
+        rows: list[DecisionRow] = []
         for here, other in ((link.a, link.b), (link.b, link.a)):
             if here in homes and not (link.client and here == link.a):
-                told = await homes[here].get(
-                    "/api/decisions", Decisions, node=here, subject=other, limit=MOST_DECISIONS
+                decisions = await homes[here].get(
+                    "/api/decisions", Decisions, node=here, subject=other, limit=MAX_DECISIONS
                 )
-                found += told.rows
-        return tuple(sorted(found, key=lambda row: (row.at, row.id), reverse=True)[:MOST_DECISIONS])
+                rows += decisions.rows
+        return tuple(sorted(rows, key=lambda row: (row.at, row.id), reverse=True)[:MAX_DECISIONS])
 
 
-def placed(domain: Domain | None, link: DrawnLink) -> dict[tuple[str, str, str], str]:
-    """The monitors that the domain has on both directions of a link, by name and ends, and the node of each."""
+def monitors_of_link(domain: Domain | None, link: DrawnLink) -> dict[tuple[str, str, str], str]:
+    """Return the monitors that the domain has on both directions of a link, by name and ends, and the node of each."""
     if domain is None or not domain.monitors:
         return {}
     joined, both = graph(domain), {(link.a, link.b), (link.b, link.a)}
@@ -125,15 +125,15 @@ def _decision(row: DecisionRow) -> None:
         ui.label(time.strftime("%H:%M:%S", time.localtime(row.at)))
         widgets.verdict(row.effect)
         ui.label(f"{row.topic[:120]}")
-        widgets.said(f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"[:300]).classes(
+        widgets.sentence(f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"[:300]).classes(
             "pm-why"
         )
 
 
 class Diagram(Element, component="automaton.js"):
-    """A state diagram; `state` is lit."""
+    """A state diagram; `state` is highlighted."""
 
-    def __init__(self, name: str, automaton: Drawn) -> None:
+    def __init__(self, name: str, automaton: DrawnAutomaton) -> None:
         super().__init__()
         self.classes("pm-diagram")
         self.props["name"], self.props["drawn"], self.props["state"] = name, plain(automaton), ""
@@ -156,9 +156,9 @@ class MonitorView:
                 ui.label(f"A program: {settings.python}").classes("pk-about")
 
     def show(self, state: str | None, why: str) -> None:
-        """The state that it is in, or why that is not known."""
-        said = f"State: {state}" if state is not None else f"State not known: {why}"
-        if self._state.text != said:
-            self._state.set_text(said)
+        """Show the present state, or why it is not known."""
+        text = f"State: {state}" if state is not None else f"State unknown: {why}"
+        if self._state.text != text:
+            self._state.set_text(text)
             if self._diagram is not None:
                 self._diagram.props["state"] = state or ""

@@ -3,7 +3,7 @@
 import { BOX, CLIENT, ROW, STUB, byForces, edge } from "/static/places.js";
 
 const NOTHING = ["silent", 0, 0, 0, 0, false];
-const WORDS = { up: "up", down: "down", away: "not connected", silent: "no word", trouble: "trouble" };
+const WORDS = { up: "up", down: "down", away: "not connected", silent: "no data", trouble: "trouble" };
 const NARROW = 600;
 const MOST_ROWS = 300;
 const BEND = STUB * 0.82; // of a client's line, from the client
@@ -212,7 +212,7 @@ export default {
   },
   methods: {
     cut,
-    // Of what nobody tells anything it is not known.
+    // Links that no node reports have no known state.
     rate(now, at) { return now[0] === "silent" ? "" : perSecond(now[at]); },
     tell(live) { this.live = live; },
     point(who) { this.who = who; },

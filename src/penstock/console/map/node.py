@@ -1,4 +1,4 @@
-"""A node of the map, opened: its counters, its links and its clients."""
+"""An opened node of the map: its counters, links and clients."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,13 +8,14 @@ from nicegui import ui
 
 from penstock.broker.http.answers.status import NodeState
 from penstock.console import widgets
-from penstock.console.facts import Facts
+from penstock.console.facts import FactList
 from penstock.console.map.element import LiveMap
 from penstock.console.map.link import WORDS
 
-MOST_CLIENTS = 50
+MAX_CLIENTS = 50
 ORDER_SECONDS = 5.0
-"""So long clients stay in their order, though others are busier meanwhile: rows do not run away from a pointer."""
+"""Seconds for which clients stay in their order, though others are busier meanwhile: rows do not move away from the
+pointer."""
 
 Opens = Callable[[tuple[str, ...]], Awaitable[None]]
 
@@ -24,74 +25,74 @@ class NodeView:
 
     def __init__(self, picture: LiveMap, node: str, opens: Opens) -> None:
         self._picture, self._node = picture, node
-        self._facts = Facts()
+        self._facts = FactList()
         widgets.subheading("Links")
-        self._links = Rows(opens)
+        self._links = RowList(opens)
         widgets.subheading("Clients")
         self._wanted = ""
         self._names: list[str] = []
         self._due = 0.0
         finding = ui.input("Find a client", on_change=lambda event: self._find(str(event.value or "")))
         finding.props("dense outlined clearable debounce=200")
-        self._clients = Rows(opens)
+        self._clients = RowList(opens)
         self._more = ui.label().classes("pk-about")
 
     async def beat(self) -> None:
-        person, say, rates = self._picture.person, self._facts.say, self._picture.rates
+        person, say, rates = self._picture.person, self._facts.set, self._picture.rates
         state = person.states.get(self._node)
         self._show_links()
         self._show_clients(state)
         if state is None:
-            say("State", "no word of it: it does not run, or has no admin address that this log-in counts at")
+            say("State", "no data: the console could not reach the process that runs this node")
             settings = person.domain.nodes.get(self._node) if person.domain is not None else None
             if settings is not None:
-                say("Addresses", ", ".join(str(one.address) for one in settings.listeners))
+                say("Addresses", ", ".join(str(listener.address) for listener in settings.listeners))
             return
-        rate = rates.of((self._node, "node", ""))
+        rate = rates.rate((self._node, "node", ""))
         now = f"{rate.took:.1f} messages/s in, {rate.gave:.1f} out, {rate.denied:.1f} denied"
-        say("State", person.late or state.trouble or "up")
+        say("State", person.late_message or state.trouble or "up")
         say("Addresses", ", ".join(state.addresses))
-        say("Up for", "not known" if person.late else _for(time.time() - state.started))
+        say("Up for", "not known" if person.late_message else _for(time.time() - state.started))
         say("Connected", f"{state.connected}")
-        say("Now", "not known" if person.late else now)
+        say("Now", "not known" if person.late_message else now)
         _count(self._facts, state)
 
     def _show_links(self) -> None:
         rows = []
-        for one in self._picture.element.drawn.links:
-            if self._node in (one.a, one.b) and not one.client:
-                state, there, back, *_ = self._picture.link_now(one)
-                other, goes, comes = (one.b, there, back) if one.a == self._node else (one.a, back, there)
-                told = (f"{comes:.1f}/s in", f"{goes:.1f}/s out") if state == "up" else ("", WORDS[state])
-                rows.append(Row((one.a, one.b), other, *told))
-        self._links.show(rows[:MOST_CLIENTS])
+        for link in self._picture.element.drawn.links:
+            if self._node in (link.a, link.b) and not link.client:
+                state, there, back, *_ = self._picture.link_now(link)
+                other, goes, comes = (link.b, there, back) if link.a == self._node else (link.a, back, there)
+                figures = (f"{comes:.1f}/s in", f"{goes:.1f}/s out") if state == "up" else ("", WORDS[state])
+                rows.append(Row((link.a, link.b), other, *figures))
+        self._links.show(rows[:MAX_CLIENTS])
 
     def _find(self, text: str) -> None:
         self._wanted, self._due = text.lower(), 0.0
         self._show_clients(self._picture.person.states.get(self._node))
 
     def _show_clients(self, state: NodeState | None) -> None:
-        """Those that have most traffic, or match; never more than can be read."""
-        is_up = {one.a: False for one in self._picture.clients_of(self._node)}
-        for one in state.portrait.clients if state is not None else ():
-            is_up[one.entity] = is_up.get(one.entity, False) or one.up
+        """Show the clients with most traffic, or those that match; never more than can be read."""
+        is_up = {link.a: False for link in self._picture.clients_of(self._node)}
+        for client in state.portrait.clients if state is not None else ():
+            is_up[client.entity] = is_up.get(client.entity, False) or client.up
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + ORDER_SECONDS
             self._names = [name for name in is_up if self._wanted in name.lower()]
             self._names.sort(key=lambda name: (-self._rate(name), not is_up[name], name))
-        rows, is_silent = [], state is None or bool(self._picture.person.late)
-        for name in self._names[:MOST_CLIENTS]:
-            rate = self._picture.rates.of((self._node, "client", name))
-            told = ("", WORDS["silent" if is_silent else "away"])
+        rows, is_silent = [], state is None or bool(self._picture.person.late_message)
+        for name in self._names[:MAX_CLIENTS]:
+            rate = self._picture.rates.rate((self._node, "client", name))
+            figures = ("", WORDS["silent" if is_silent else "away"])
             if is_up.get(name) and not is_silent:
-                told = (f"{rate.took:.1f}/s in", f"{rate.gave:.1f}/s out")
-            rows.append(Row((name, self._node), name, *told))
+                figures = (f"{rate.took:.1f}/s in", f"{rate.gave:.1f}/s out")
+            rows.append(Row((name, self._node), name, *figures))
         more = len(self._names) - len(rows)
         self._more.set_text(f"and {more} more" if more else "" if rows else "None.")
         self._clients.show(rows)
 
     def _rate(self, entity: str) -> float:
-        rate = self._picture.rates.of((self._node, "client", entity))
+        rate = self._picture.rates.rate((self._node, "client", entity))
         return rate.took + rate.gave
 
 
@@ -104,8 +105,8 @@ class Row(NamedTuple):
     second: str
 
 
-class Rows:
-    """Rows that are changed in place: what has the keyboard keeps it."""
+class RowList:
+    """Rows that are changed in place, so that the focus stays."""
 
     def __init__(self, opens: Opens) -> None:
         self._box = ui.element("div").classes("pm-list")
@@ -136,25 +137,25 @@ class Rows:
         self._made.append((button, labels))
 
 
-def _count(facts: Facts, state: NodeState) -> None:
-    one = state.counters
-    facts.say("Messages", f"{one.received} received, {one.sent} sent")
-    facts.say("Bytes", f"{one.bytes_received} received, {one.bytes_sent} sent")
-    facts.say("Denied", f"{one.denied} messages and subscriptions, {one.refused} connections")
-    facts.say("Lost", f"{one.dropped} dropped, {one.expired} expired")
-    facts.say("Retained", f"{state.portrait.retained}")
+def _count(facts: FactList, state: NodeState) -> None:
+    counters = state.counters
+    facts.set("Messages", f"{counters.received} received, {counters.sent} sent")
+    facts.set("Bytes", f"{counters.bytes_received} received, {counters.bytes_sent} sent")
+    facts.set("Denied", f"{counters.denied} messages and subscriptions, {counters.refused} connections")
+    facts.set("Lost", f"{counters.dropped} dropped, {counters.expired} expired")
+    facts.set("Retained", f"{state.portrait.retained}")
     if state.portrait.situations:
-        facts.say("Situations", ", ".join(state.portrait.situations))
-    kept = state.journal
-    said = "none" if kept is None else f"{kept.rows} rows in {kept.folder}"
-    if kept is not None and (kept.lost or kept.failing):
-        said += f"; {kept.lost} lost; {kept.failing}"
-    facts.say("Journal", said)
+        facts.set("Situations", ", ".join(state.portrait.situations))
+    journal = state.journal
+    text = "none" if journal is None else f"{journal.rows} rows in {journal.folder}"
+    if journal is not None and (journal.lost or journal.failing):
+        text += f"; {journal.lost} lost; {journal.failing}"
+    facts.set("Journal", text)
 
 
 def _for(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    total = max(0, int(seconds))
+    days, hours, minutes = total // 86400, total // 3600 % 24, total // 60 % 60
     if days:
         return f"{days} days {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {whole % 60} s"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {total % 60} s"

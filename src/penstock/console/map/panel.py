@@ -1,4 +1,4 @@
-"""What is behind a node or a link of the map: opened beside it, kept up to date while it is open."""
+"""The panel of a node or link of the map: opened beside it, updated while it is open."""
 
 from nicegui import ui
 
@@ -8,22 +8,22 @@ from penstock.console.map.link import LinkView
 from penstock.console.map.node import NodeView
 
 
-class Panel:
-    """Shows one node or one link at a time; is not there if it shows none."""
+class MapPanel:
+    """Shows one node or one link at a time; hidden if it shows none."""
 
-    def __init__(self, picture: LiveMap, whole: ui.element) -> None:
+    def __init__(self, picture: LiveMap, layout: ui.element) -> None:
         self._picture = picture
-        self._whole = whole
+        self._whole = layout
         self._who: tuple[str, ...] = ()
         self._shown: LinkView | NodeView | None = None
-        with whole:
+        with layout:
             self._box = ui.element("aside").classes("pm-panel").props('aria-label="What is open"')
         self._box.set_visibility(False)
         self._box.on("keydown.esc", self.close)
         ui.timer(BEAT, self._beat)
 
     async def open(self, who: tuple[str, ...]) -> None:
-        """A node by its name, a link by its ends in either order, or a client's link by the client's name."""
+        """Open a node by its name, a link by its ends in either order, or a client's link by the client's name."""
         if not who:
             return
         picture = self._picture
@@ -52,7 +52,7 @@ class Panel:
         await self._beat()
 
     def close(self) -> None:
-        """Put it away; the keyboard goes back to what was open."""
+        """Close it; the focus returns to what was open."""
         if self._who:
             self._picture.element.run_method("leave", list(self._who))
             self._who, self._shown = (), None

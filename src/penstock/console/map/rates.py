@@ -1,4 +1,4 @@
-"""How much goes over links, from counters that nodes tell every second or so."""
+"""Traffic rates of links, from counters that nodes report every second or so."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -8,14 +8,14 @@ from typing import NamedTuple
 from penstock.broker.http.answers.status import NodeState
 
 SECONDS = 5.0
-"""Rates are means over so long: what comes in bursts does not flicker."""
+"""Seconds over which rates are averaged, so that bursts do not flicker."""
 
 Key = tuple[str, str, str]
-"""A node; `link`, `client` or `node`; the neighbour or client that it tells of, empty if it is of itself."""
+"""A node; `link`, `client` or `node`; the neighbour or client it is about, empty for the node itself."""
 
 
-class Flow(NamedTuple):
-    """What a node tells of one neighbour or client; of several sessions of a client, their sum."""
+class LinkCounters(NamedTuple):
+    """A node's counters of one neighbour or client; of several sessions of a client, their sum."""
 
     up: bool
     took: int
@@ -27,7 +27,7 @@ class Flow(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """A second, as the node sees it."""
+    """Rates per second, as the node sees them."""
 
     took: float = 0.0
     gave: float = 0.0
@@ -37,86 +37,89 @@ class Rate(NamedTuple):
 class _Moment(NamedTuple):
     at: float
     told: object
-    """What the flows were read from."""
-    flows: Mapping[str, Flow]
+    """The object that the counters were read from."""
+    flows: Mapping[str, LinkCounters]
 
 
 class Rates:
-    """The last seconds of counters."""
+    """The counters of the last seconds."""
 
     def __init__(self) -> None:
         self._past: dict[tuple[str, str], deque[_Moment]] = {}
 
-    def note(self, states: Mapping[str, NodeState], at: Mapping[str, float]) -> None:
-        """What nodes have told, each at its own time. Many clients are asked for less often than the rest: then they
-        come as they were, and are no news.
-        """
+    def record(self, states: Mapping[str, NodeState], at: Mapping[str, float]) -> None:
+        """Record the states of nodes, each at its own time. If there are many clients, they are asked for less
+        often: then unchanged ones are not recorded again."""
         for name, state in states.items():
             for kind, read in _READ.items():
-                told = state.portrait.clients if kind == "client" else state
-                self._note(name, kind, told, at[name], partial(read, state))
+                source = state.portrait.clients if kind == "client" else state
+                self._record(name, kind, source, at[name], partial(read, state))
         for name, kind in list(self._past):
             if name not in states:
                 del self._past[name, kind]
 
-    def _note(self, node: str, kind: str, told: object, at: float, read: Callable[[], dict[str, Flow]]) -> None:
+    def _record(
+        self, node: str, kind: str, source: object, at: float, read: Callable[[], dict[str, LinkCounters]]
+    ) -> None:
         past = self._past.setdefault((node, kind), deque())
-        if past and (past[-1].at == at or past[-1].told is told):
+        if past and (past[-1].at == at or past[-1].told is source):
             return
-        past.append(_Moment(at, told, read()))
+        past.append(_Moment(at, source, read()))
         while len(past) > 2 and at - past[1].at >= SECONDS:
             past.popleft()
 
-    def flow(self, key: Key) -> Flow | None:
-        """What was told last; None if nothing was."""
+    def flow(self, key: Key) -> LinkCounters | None:
+        """Return the last counters, or None."""
         past = self._past.get(key[:2])
         return past[-1].flows.get(key[2]) if past else None
 
-    def of(self, key: Key) -> Rate:
-        """Over the last seconds; nothing if there was not time enough, or the counters have begun anew."""
+    def rate(self, key: Key) -> Rate:
+        """Return the rate over the last seconds; zero if there was not time enough, or the counters have restarted."""
         past, new = self._past.get(key[:2]), self.flow(key)
         if past is None or new is None:
             return Rate()
-        for one in past:
-            old, seconds = one.flows.get(key[2]), past[-1].at - one.at
+        for moment in past:
+            old, seconds = moment.flows.get(key[2]), past[-1].at - moment.at
             if old is not None and seconds > 0 and new.took >= old.took and new.gave >= old.gave:
                 denied = max(0, new.denied - old.denied)
                 return Rate((new.took - old.took) / seconds, (new.gave - old.gave) / seconds, denied / seconds)
         return Rate()
 
 
-def _whole(state: NodeState) -> dict[str, Flow]:
-    return {"": Flow(True, state.counters.received, state.counters.sent, state.counters.denied, 0, "", "")}
+def _whole(state: NodeState) -> dict[str, LinkCounters]:
+    return {"": LinkCounters(True, state.counters.received, state.counters.sent, state.counters.denied, 0, "", "")}
 
 
-def _links(state: NodeState) -> dict[str, Flow]:
+def _links(state: NodeState) -> dict[str, LinkCounters]:
     return {
-        one.neighbour: Flow(one.up, one.took, one.gave, one.denied, one.waiting, one.type, one.back)
-        for one in state.portrait.links
+        link.neighbour: LinkCounters(link.up, link.took, link.gave, link.denied, link.waiting, link.type, link.back)
+        for link in state.portrait.links
     }
 
 
-def _clients(state: NodeState) -> dict[str, Flow]:
-    found: dict[str, Flow] = {}
-    for one in state.portrait.clients:
-        flow = Flow(one.up, one.took, one.gave, one.denied, one.waiting, one.publish_type, one.notify_type)
-        before = found.get(one.entity)
-        found[one.entity] = flow if before is None else _sum(before, flow)
-    for past in state.portrait.past:  # counts go on from session to session
-        before = found.get(past.entity, Flow(False, 0, 0, 0, 0, "", ""))
-        found[past.entity] = _sum(before, Flow(False, past.took, past.gave, past.denied, 0, "", ""))
-    return found
+def _clients(state: NodeState) -> dict[str, LinkCounters]:
+    by_name: dict[str, LinkCounters] = {}
+    for client in state.portrait.clients:
+        flow = LinkCounters(
+            client.up, client.took, client.gave, client.denied, client.waiting, client.publish_type, client.notify_type
+        )
+        before = by_name.get(client.entity)
+        by_name[client.entity] = flow if before is None else _sum(before, flow)
+    for past in state.portrait.past:  # counts continue from session to session
+        before = by_name.get(past.entity, LinkCounters(False, 0, 0, 0, 0, "", ""))
+        by_name[past.entity] = _sum(before, LinkCounters(False, past.took, past.gave, past.denied, 0, "", ""))
+    return by_name
 
 
-def _sum(one: Flow, other: Flow) -> Flow:
-    return Flow(
-        one.up or other.up,
-        one.took + other.took,
-        one.gave + other.gave,
-        one.denied + other.denied,
-        one.waiting + other.waiting,
-        one.publish_type,
-        one.notify_type,
+def _sum(counters: LinkCounters, other: LinkCounters) -> LinkCounters:
+    return LinkCounters(
+        counters.up or other.up,
+        counters.took + other.took,
+        counters.gave + other.gave,
+        counters.denied + other.denied,
+        counters.waiting + other.waiting,
+        counters.publish_type,
+        counters.notify_type,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a subject used of late, counted by event: one that goes to five receivers was published once."""
+"""A subject's recent use of its rights, counted by event: an event for five receivers was published once."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from penstock.broker.http.answers.decisions import DecisionRow
-from penstock.broker.http.answers.subjects import Clause
-from penstock.console.tables import Cell, Prose
+from penstock.broker.http.answers.subjects import AccessClause
+from penstock.console.tables import Prose, TableCell
 from penstock.model.errors import TopicError
 from penstock.model.topic import matches
 
@@ -23,54 +23,54 @@ class _Use(NamedTuple):
 
 
 def used(name: str, rows: Sequence[DecisionRow], elsewhere: Sequence[DecisionRow] = ()) -> list[tuple[object, ...]]:
-    """What it published and was sent, as rows of a table, the most frequent first; then what is `elsewhere` refused."""
+    """Return what it published and was sent, as rows of a table, the most frequent first; then refusals `elsewhere`."""
     counts, last = Counter[_Use](), dict[_Use, float]()
     for event in _events(rows):
         key = _use(name, event)
         counts[key] += 1
         last[key] = max(event[0].at, last.get(key, 0.0))
-    told = [_row(key, count, last[key]) for key, count in counts.most_common()]
+    table_rows = [_row(key, count, last[key]) for key, count in counts.most_common()]
     further, late = Counter[_Use](), dict[_Use, float]()
-    for one in elsewhere:
-        key = _Use(f"further on, at {one.node}", one.topic, one.effect, f"{one.stage} {one.rule}".strip(), one.reason)
+    for row in elsewhere:
+        key = _Use(f"at another node, {row.node}", row.topic, row.effect, f"{row.stage} {row.rule}".strip(), row.reason)
         further[key] += 1
-        late[key] = max(one.at, late.get(key, 0.0))
-    return told + [_row(key, count, late[key]) for key, count in further.most_common()]
+        late[key] = max(row.at, late.get(key, 0.0))
+    return table_rows + [_row(key, count, late[key]) for key, count in further.most_common()]
 
 
 def refused_elsewhere(
     name: str, rows: Sequence[DecisionRow], refusals: Sequence[DecisionRow], nodes: Collection[str]
 ) -> list[DecisionRow]:
-    """Refusals of topics that it published and that were passed on, at nodes that had them from another node.
+    """Return refusals of topics that it published and that passed, at nodes that had them from another node.
 
     A node does not know for sure who published what another sends it, so these may be events of others.
     """
-    own = [one for one in rows if one.source == name and one.effect != "suppress"]
-    topics, at = {one.topic for one in own}, {one.node for one in own}
-    return [one for one in refusals if one.topic in topics and one.source in nodes and one.node not in at]
+    own = [row for row in rows if row.source == name and row.effect != "suppress"]
+    topics, at = {row.topic for row in own}, {row.node for row in own}
+    return [row for row in refusals if row.topic in topics and row.source in nodes and row.node not in at]
 
 
-def uses(clause: Clause, may: str, name: str, rows: Sequence[DecisionRow]) -> int:
-    """Events of late that this was used for, or that it stood against."""
+def uses(clause: AccessClause, may: str, name: str, rows: Sequence[DecisionRow]) -> int:
+    """Return the number of recent events that a clause allowed or denied."""
     own = [row for row in rows if (row.source == name) is (may == "write") and name in (row.source, row.target)]
     return sum(any(_concerns(clause, row) for row in event) for event in _events(own))
 
 
 def _events(rows: Sequence[DecisionRow]) -> list[list[DecisionRow]]:
-    """Decisions of one event have all but the receiver in common. One without a receiver is an event by itself."""
-    found: dict[tuple[object, ...], list[DecisionRow]] = {}
-    for one in rows:
-        found.setdefault((one.node, one.source, one.topic, one.at) if one.target else (one.node, one.id), []).append(
-            one
+    """Group decisions by event: they differ only in the receiver. One without a receiver is an event by itself."""
+    by_event: dict[tuple[object, ...], list[DecisionRow]] = {}
+    for row in rows:
+        by_event.setdefault((row.node, row.source, row.topic, row.at) if row.target else (row.node, row.id), []).append(
+            row
         )
-    return list(found.values())
+    return list(by_event.values())
 
 
 def _use(name: str, event: Sequence[DecisionRow]) -> _Use:
-    refused = [one for one in event if one.effect == "suppress"]
+    refused = [row for row in event if row.effect == "suppress"]
     way = "published" if event[0].source == name else "sent to it"
-    effects = sorted({one.effect for one in event} - {"suppress"})
-    telling = next(iter(refused or [one for one in event if one.effect != "pass"]), None)
+    effects = sorted({row.effect for row in event} - {"suppress"})
+    telling = next(iter(refused or [row for row in event if row.effect != "pass"]), None)
     if telling is None:
         return _Use(way, event[0].topic, "pass")
     rule = f"{telling.stage} {telling.rule}".strip()
@@ -81,10 +81,18 @@ def _use(name: str, event: Sequence[DecisionRow]) -> _Use:
 def _row(use: _Use, count: int, last: float) -> tuple[object, ...]:
     look = "pk-effect " + ("pk-limit" if use.comes_to == IN_PART else f"pk-{use.comes_to.partition('/')[0]}")
     time = datetime.fromtimestamp(last, UTC).strftime("%H:%M:%S")
-    return use.way, Cell(use.topic, "pk-mono"), Cell(use.comes_to, look), use.rule, Prose(use.why), count, time
+    return (
+        use.way,
+        TableCell(use.topic, "pk-mono"),
+        TableCell(use.comes_to, look),
+        use.rule,
+        Prose(use.why),
+        count,
+        time,
+    )
 
 
-def _concerns(clause: Clause, row: DecisionRow) -> bool:
+def _concerns(clause: AccessClause, row: DecisionRow) -> bool:
     if clause.node and clause.node != row.node:
         return False
     if clause.effect == "denies":

@@ -4,20 +4,20 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.http.answers.status import Rated
+from penstock.broker.http.answers.status import RatingSnapshot
 
 if TYPE_CHECKING:
-    from penstock.console.trust.page import Pair
+    from penstock.console.trust.page import RatingPair
 
 INK = "#5d6a75"
-"""Of axes; the style sheet has another in its place, by day and by night."""
+"""The colour of axes; the style sheet replaces it, by day and by night."""
 _LOW, _MIDDLE, _HIGH = "#f4a582", "#f7f7f7", "#92c5de"
-_MOST_LABELS = 16
-MOST_LINES = 8
+_MAX_LABELS = 16
+MAX_LINES = 8
 
 
-def heat_map(pairs: "Sequence[Pair]") -> dict[str, Any]:
-    """Who rates whom: rows rate columns."""
+def heat_map(pairs: "Sequence[RatingPair]") -> dict[str, Any]:
+    """Return a heat map: rows rate columns."""
     rating, rated = sorted({pair.by for pair in pairs}), sorted({pair.of for pair in pairs})
     at = {name: place for place, name in enumerate(rated)}, {name: place for place, name in enumerate(rating)}
     data = [
@@ -27,7 +27,7 @@ def heat_map(pairs: "Sequence[Pair]") -> dict[str, Any]:
         }
         for pair in sorted(pairs, key=lambda pair: (pair.by, pair.of))
     ]
-    few = max(len(rating), len(rated)) <= _MOST_LABELS
+    few = max(len(rating), len(rated)) <= _MAX_LABELS
     return {
         "animation": False,
         "tooltip": {"renderMode": "richText"},
@@ -57,16 +57,16 @@ def heat_map(pairs: "Sequence[Pair]") -> dict[str, Any]:
     }
 
 
-def time_line(history: Iterable[Rated], by: str, of: str) -> dict[str, Any]:
-    """One rating over time, or the lowest ones."""
+def time_line(history: Iterable[RatingSnapshot], by: str, of: str) -> dict[str, Any]:
+    """Return one rating over time, or the lowest ones."""
     lines: dict[str, list[list[Any]]] = {}
-    for moment in sorted(history, key=lambda one: one.at):
+    for moment in sorted(history, key=lambda snapshot: snapshot.at):
         time = datetime.fromtimestamp(moment.at, UTC).isoformat()
         for node, ratings in moment.ratings.items():
             for name, rating in ratings.items():
                 if (by, of) in ((node, name), ("", "")):
                     lines.setdefault(f"{node} \u2192 {name}", []).append([time, round(rating, 4)])
-    lowest = sorted(lines, key=lambda name: (lines[name][-1][1], name))[:MOST_LINES]
+    lowest = sorted(lines, key=lambda name: (lines[name][-1][1], name))[:MAX_LINES]
     return {
         "animation": False,
         "useUTC": True,

@@ -7,109 +7,109 @@ from urllib.parse import urlencode
 import msgspec
 from nicegui import events, ui
 
-from penstock.broker.http.answers.status import Rated, TokenState
+from penstock.broker.http.answers.status import RatingSnapshot, TokenState
 from penstock.console import widgets
-from penstock.console.admin_client import AskError
+from penstock.console.admin_client import ApiClientError
 from penstock.console.person import Person
-from penstock.console.tables import Cell, table
+from penstock.console.tables import TableCell, table
 from penstock.console.trust.charts import heat_map, time_line
 from penstock.engine.trust.trust_status import NeighbourStanding, Standing
 
 BEAT = 3.0
-MOST_PAIRS = 300
-MOST_PATHS = 20
-"""Of each node."""
-_ABOUT = "What nodes hold of each other, by what they have seen of what each sent on."
+MAX_PAIRS = 300
+MAX_PATHS = 20
+"""Paths of each node."""
+_ABOUT = "How far nodes trust each other, by the events that each has sent on."
 
 
-class Pair(NamedTuple):
-    """What one node holds of another."""
+class RatingPair(NamedTuple):
+    """One node's rating of another."""
 
     by: str
     of: str
     held: NeighbourStanding
 
 
-class Told(NamedTuple):
-    """All that nodes tell about it."""
+class TrustState(NamedTuple):
+    """The trust states of all nodes."""
 
     standings: tuple[Standing, ...]
     tokens: tuple[TokenState, ...]
-    history: tuple[Rated, ...]
+    history: tuple[RatingSnapshot, ...]
 
     @property
-    def pairs(self) -> list[Pair]:
-        """The lowest ratings first."""
-        found = [
-            Pair(one.node, name, held)
-            for one in self.standings
-            if one.trust is not None
-            for name, held in one.trust.neighbours.items()
+    def pairs(self) -> list[RatingPair]:
+        """Return the lowest ratings first."""
+        pairs = [
+            RatingPair(standing.node, name, held)
+            for standing in self.standings
+            if standing.trust is not None
+            for name, held in standing.trust.neighbours.items()
         ]
-        return sorted(found, key=lambda pair: (pair.held.rating, pair.by, pair.of))
+        return sorted(pairs, key=lambda pair: (pair.held.rating, pair.by, pair.of))
 
 
-async def told(person: Person, by: str = "", of: str = "") -> Told:
-    """Ask all processes with nodes; raises `AskError` if the first does not answer."""
-    standings, tokens, history = list[Standing](), list[TokenState](), list[Rated]()
-    for one in person.asked:
+async def ask_trust(person: Person, by: str = "", of: str = "") -> TrustState:
+    """Ask all processes with nodes; raise `ApiClientError` if the first does not answer."""
+    standings, tokens, history = list[Standing](), list[TokenState](), list[RatingSnapshot]()
+    for client in person.clients:
         try:
-            standings += await one.get("/api/trust/all", list[Standing], paths=MOST_PATHS)
-            tokens += await one.get("/api/tokens", list[TokenState])
-            history += await one.get("/api/trust/history", list[Rated], by=by, of=of)
-        except AskError:
-            if one is person.first:
+            standings += await client.get("/api/trust/all", list[Standing], paths=MAX_PATHS)
+            tokens += await client.get("/api/tokens", list[TokenState])
+            history += await client.get("/api/trust/history", list[RatingSnapshot], by=by, of=of)
+        except ApiClientError:
+            if client is person.first:
                 raise
-    return Told(tuple(standings), tuple(tokens), tuple(history))
+    return TrustState(tuple(standings), tuple(tokens), tuple(history))
 
 
 async def show(person: Person) -> None:
-    """Show it to a person."""
+    """Show the part to a person."""
     widgets.heading("Trust", _ABOUT)
     waiting = widgets.loading()
     query = ui.context.client.request.query_params
-    page = Ratings(person, query.get("by", ""), query.get("of", ""))
+    page = TrustView(person, query.get("by", ""), query.get("of", ""))
     try:
-        found = await told(person, page.by, page.of)
-    except AskError as error:
+        state = await ask_trust(person, page.by, page.of)
+    except ApiClientError as error:
         waiting.delete()
-        widgets.wrong("The nodes do not tell", str(error))
+        widgets.problem("The nodes do not answer", str(error))
         return
     waiting.delete()
-    page.build(found)
+    page.build(state)
 
 
-class Ratings:
-    """One page; `by` and `of` say which rating is looked at, if one is."""
+class TrustView:
+    """The page; `by` and `of` name the selected rating, if any."""
 
     def __init__(self, person: Person, by: str, of: str) -> None:
         self.person, self.by, self.of = person, by, of
         self._shown = b""
 
-    def build(self, found: Told) -> None:
-        if not found.pairs:
+    def build(self, state: TrustState) -> None:
+        if not state.pairs:
             widgets.empty(
                 "No node rates another here",
-                "Give the domain `tokens` and `trust`: nodes then rate what neighbours send on (docs/trust.md).",
+                "Add `tokens` and `trust` to the domain: nodes then rate what neighbours send (docs/trust.md).",
             )
-            if found.tokens:
+            if state.tokens:
                 with widgets.card("Tokens"):
-                    _tokens(found)
+                    _tokens(state)
             return
         with ui.element("div").classes("pk-two"):
             with widgets.card("Heat map"):
                 widgets.subheading("Ratings, 0 to 1")
                 ui.label("Rows rate columns; the table below has the same numbers.").classes("pk-about")
-                self._heat = ui.echart(heat_map(found.pairs), on_point_click=self._clicked, renderer="svg")
+                self._heat = ui.echart(heat_map(state.pairs), on_point_click=self._clicked, renderer="svg")
                 self._heat.classes("pk-chart").props('role=img aria-label="Ratings between nodes; the table has them"')
             with widgets.card("Over time"):
                 widgets.subheading("Over time")
                 self._which = ui.label().classes("pk-about")
-                self._line = ui.echart(time_line(found.history, self.by, self.of), renderer="svg")
+                self._line = ui.echart(time_line(state.history, self.by, self.of), renderer="svg")
                 self._line.classes("pk-chart").props('role=img aria-label="Ratings over time"')
         self._evidence = ui.element("div").classes("pk-answer")
         self._tables = ui.element("div").classes("pk-answer")
-        self._fill(found)
+        self._fill(state)
         ui.timer(BEAT, self._beat)
 
     async def _clicked(self, event: events.EChartPointClickEventArguments) -> None:
@@ -121,21 +121,21 @@ class Ratings:
 
     async def _beat(self) -> None:
         try:
-            found = await told(self.person, self.by, self.of)
-        except AskError:  # the banner says so
+            state = await ask_trust(self.person, self.by, self.of)
+        except ApiClientError:  # the banner reports it
             return
-        if found.pairs:
-            _put(self._heat, heat_map(found.pairs))
-            _put(self._line, time_line(found.history, self.by, self.of))
-            self._fill(found)
+        if state.pairs:
+            _put(self._heat, heat_map(state.pairs))
+            _put(self._line, time_line(state.history, self.by, self.of))
+            self._fill(state)
 
-    def _fill(self, found: Told) -> None:
-        """Tables are made again only if they say something else."""
-        shown = msgspec.json.encode((self.by, self.of, found.standings, found.tokens))
+    def _fill(self, state: TrustState) -> None:
+        """Fill the charts and tables; tables are rebuilt only if they have changed."""
+        shown = msgspec.json.encode((self.by, self.of, state.standings, state.tokens))
         if shown == self._shown:
             return
         self._shown = shown
-        chosen = next((pair for pair in found.pairs if (pair.by, pair.of) == (self.by, self.of)), None)
+        chosen = next((pair for pair in state.pairs if (pair.by, pair.of) == (self.by, self.of)), None)
         which = f"{self.by} of {self.of}" if chosen is not None else "the lowest ratings"
         self._which.set_text(f"Last hours: {which}")
         self._evidence.clear()
@@ -144,10 +144,10 @@ class Ratings:
                 _evidence(chosen)
         self._tables.clear()
         with self._tables:
-            _rules(found)
-            _pairs(found.pairs)
-            _paths(found)
-            _tokens(found)
+            _rules(state)
+            _pairs(state.pairs)
+            _paths(state)
+            _tokens(state)
 
 
 def _put(chart: ui.echart, options: dict[str, Any]) -> None:
@@ -157,10 +157,10 @@ def _put(chart: ui.echart, options: dict[str, Any]) -> None:
         chart.update()
 
 
-def _evidence(pair: Pair) -> None:
+def _evidence(pair: RatingPair) -> None:
     held = pair.held
     with widgets.card("Evidence"):
-        widgets.subheading(f"What {pair.by} holds of {pair.of}")
+        widgets.subheading(f"{pair.by}'s rating of {pair.of}")
         ui.label(
             f"Rating {held.rating:.2f}: belief {held.belief:.2f}, disbelief {held.disbelief:.2f}, uncertainty"
             f" {held.uncertainty:.2f}, from {held.good:.1f} good and {held.bad:.1f} bad."
@@ -171,65 +171,77 @@ def _evidence(pair: Pair) -> None:
         ).classes("pk-about")
         if held.evidence:
             rows = [(source, count["good"], count["bad"]) for source, count in held.evidence.items()]
-            table("Evidence since the node began", ("seen by", "good", "bad"), rows)
+            table("Evidence since the node started", ("seen by", "good", "bad"), rows)
         else:
-            said = "Nothing seen since the node began: it is what the domain begins with, or an operator has set."
-            ui.label(said).classes("pk-about")
+            note = "No evidence since the node started: the rating is the domain's initial one, or an operator set it."
+            ui.label(note).classes("pk-about")
 
 
-def _rules(found: Told) -> None:
+def _rules(state: TrustState) -> None:
     alike: dict[tuple[object, ...], list[str]] = {}
-    for one in found.standings:
-        if (rule := one.trust) is not None:
+    for standing in state.standings:
+        if (rule := standing.trust) is not None:
             key = (rule.rule, rule.sign, rule.accept, rule.signers, rule.penalty, rule.half_life)
-            alike.setdefault(key, []).append(one.node)
+            alike.setdefault(key, []).append(standing.node)
     heads = ("nodes", "rule", "signs from", "accepts from", "signers", "a bad one counts", "half-life, s")
-    table("Rules", heads, [(widgets.some(nodes, 8), *key) for key, nodes in alike.items()])
+    table("Rules", heads, [(widgets.first_names(nodes, 8), *key) for key, nodes in alike.items()])
 
 
-def _pairs(pairs: list[Pair]) -> None:
-    def row(pair: Pair) -> tuple[object, ...]:
+def _pairs(pairs: list[RatingPair]) -> None:
+    def row(pair: RatingPair) -> tuple[object, ...]:
         held = pair.held
         to = f"/trust?{urlencode({'by': pair.by, 'of': pair.of})}"
         look = "pk-number pk-loss" if not held.signs else "pk-number"
-        seen = sum(one["good"] + one["bad"] for one in held.evidence.values())
+        seen = sum(counts["good"] + counts["bad"] for counts in held.evidence.values())
         return (
             pair.by,
             pair.of,
-            Cell(f"{held.rating:.2f}", look),
+            TableCell(f"{held.rating:.2f}", look),
             held.belief,
             held.disbelief,
             held.uncertainty,
             held.signs,
             seen,
-            Cell("evidence", "", to),
+            TableCell("evidence", "", to),
         )
 
     heads = ("node", "rates", "rating", "belief", "disbelief", "uncertainty", "signs", "seen", "")
-    table("Ratings, the lowest first", heads, map(row, pairs), MOST_PAIRS)
+    table("Ratings, the lowest first", heads, map(row, pairs), MAX_PAIRS)
 
 
-def _paths(found: Told) -> None:
+def _paths(state: TrustState) -> None:
     def rows() -> Iterator[tuple[object, ...]]:
-        for one in found.standings:
-            for origin, path in one.trust.paths.items() if one.trust is not None else ():
-                yield one.node, origin, path.rating, path.edges, path.accepts
+        for standing in state.standings:
+            for origin, path in standing.trust.paths.items() if standing.trust is not None else ():
+                yield standing.node, origin, path.rating, path.edges, path.accepts
 
-    every = sorted(rows(), key=lambda row: (row[2], row[0], row[1]))
-    if every:
-        table("Least trustworthy paths", ("node", "from", "rating", "links", "accepts"), every, MOST_PAIRS)
+    paths = sorted(rows(), key=lambda row: (row[2], row[0], row[1]))
+    if paths:
+        table("Least trustworthy paths", ("node", "from", "rating", "links", "accepts"), paths, MAX_PAIRS)
 
 
-def _tokens(found: Told) -> None:
+def _tokens(state: TrustState) -> None:
     rows = [
-        (one.node, one.standing.tokens.required, one.standing.tokens.known, one.standing.tokens.refused, one.revoked)
-        for one in found.tokens
-        if one.standing.tokens is not None
+        (
+            token_state.node,
+            token_state.standing.tokens.required,
+            token_state.standing.tokens.known,
+            token_state.standing.tokens.refused,
+            token_state.revoked,
+        )
+        for token_state in state.tokens
+        if token_state.standing.tokens is not None
     ]
     if rows:
         table("Tokens", ("node", "needed", "known", "refused", "revoked"), rows)
-    keys = {(key.node, key.id, key.retired is not None, key.is_revoked) for one in found.tokens for key in one.keys}
-    signing = {one.standing.tokens.key for one in found.tokens if one.standing.tokens is not None}
+    keys = {
+        (key.node, key.id, key.retired is not None, key.is_revoked)
+        for token_state in state.tokens
+        for key in token_state.keys
+    }
+    signing = {
+        token_state.standing.tokens.key for token_state in state.tokens if token_state.standing.tokens is not None
+    }
     if keys:
-        told = [(node, id, id in signing, retired, revoked) for node, id, retired, revoked in sorted(keys)]
-        table("Keys", ("of node", "key", "signs now", "retired", "revoked"), told)
+        key_rows = [(node, id, id in signing, retired, revoked) for node, id, retired, revoked in sorted(keys)]
+        table("Keys", ("of node", "key", "signs now", "retired", "revoked"), key_rows)

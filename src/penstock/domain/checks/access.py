@@ -1,4 +1,4 @@
-"""Checks of access policies: that files with them can be read; and what is odd about policies that can."""
+"""Checks of access policies: files that cannot be read, and policies that are probably not what was meant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from penstock.domain.finding import Loc, Said, hint
+from penstock.domain.problems import Loc, Remark, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.tree import And, Attribute, Select, walk
@@ -21,7 +21,7 @@ _TOPICS = (
     *(f"{NAMESPACE}/+/{kind}/+/+" for kind in sorted(OF_DEVICES)),
     f"{NAMESPACE}/{STATE}/+",
 )
-"""All that the norm knows."""
+"""All topics of Sparkplug messages."""
 
 _OF_METRICS = frozenset({"value", "type", "timestamp", "properties", "alias", "historical", "transient"})
 _FIELDS: dict[str, Collection[str]] = {
@@ -31,56 +31,57 @@ _FIELDS: dict[str, Collection[str]] = {
 }
 
 
-def check(domain: Domain) -> Iterator[Said]:
-    """Files that are missing or wrong."""
+def check(domain: Domain) -> Iterator[Remark]:
+    """Find files that are missing or wrong."""
     for index, file in enumerate(domain.access.files if domain.access is not None else ()):
         try:
             read_policies(file)
         except PolicyError as error:
-            yield Said(("access", "files", index), str(error))
+            yield Remark(("access", "files", index), str(error))
 
 
-def warnings(domain: Domain) -> Iterator[Said]:
-    """What may not be what was meant; of many in a file the first, and how many there are."""
+def warnings(domain: Domain) -> Iterator[Remark]:
+    """Find policies that are probably not what was meant; for each file, the first of a kind and the number of
+    others."""
     if domain.access is None:
         return
-    people = People(domain)
+    people = KnownSubjects(domain)
     for index, settings in enumerate(domain.access.policies):
         loc: Loc = ("access", "policies", index)
-        said = (odd.what for policy in settings.policies("") for odd in oddities(policy, people))
-        yield from (Said(loc, what) for what in dict.fromkeys(said))
+        texts = (odd.what for policy in settings.policies("") for odd in oddities(policy, people))
+        yield from (Remark(loc, what) for what in dict.fromkeys(texts))
     for index, file in enumerate(domain.access.files):
         for first, count in _counted(read_policies(file), people):
-            yield Said(("access", "files", index), first if count == 1 else f"{first}; and {count - 1} more like it")
+            yield Remark(("access", "files", index), first if count == 1 else f"{first}; and {count - 1} more like it")
 
 
-def _counted(policies: Iterable[AccessPolicy], people: People) -> list[tuple[str, int]]:
-    """The first of each kind of oddity, and how many there are."""
-    found: dict[str, tuple[str, int]] = {}
+def _counted(policies: Iterable[AccessPolicy], people: KnownSubjects) -> list[tuple[str, int]]:
+    """Return the first oddity of each kind, and how many there are."""
+    by_kind: dict[str, tuple[str, int]] = {}
     with uncollected():
         for policy in policies:
             for odd in oddities(policy, people):
-                first, count = found.get(odd.kind, (f"{policy.id}: {odd.what}", 0))
-                found[odd.kind] = first, count + 1
-    return list(found.values())
+                first, count = by_kind.get(odd.kind, (f"{policy.id}: {odd.what}", 0))
+                by_kind[odd.kind] = first, count + 1
+    return list(by_kind.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
-    """Something about one policy that may not be what was meant."""
+class Oddity:
+    """A property of a policy that is probably not what was meant."""
 
     kind: str
     what: str
     is_idle: bool = False
-    """Whether the policy can never apply because of it."""
+    """The policy can never apply because of it."""
 
 
-class People:
-    """Who the subjects of policies can be."""
+class KnownSubjects:
+    """The subjects that policies can be about."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
-        self._told: dict[str, Odd | None] = {}
+        self._told: dict[str, Oddity | None] = {}
         self._known = {
             "client": {*domain.clients, *domain.foreign, *self._ids()},
             "edge": {client.edge for client in domain.clients.values() if client.edge is not None},
@@ -88,12 +89,12 @@ class People:
         }
 
     def _ids(self) -> Iterator[str]:
-        made = (client.client_id(name) for name, client in self._domain.clients.items())
-        return (one for one in made if one is not None)
+        ids = (client.client_id(name) for name, client in self._domain.clients.items())
+        return (id for id in ids if id is not None)
 
     @cached_property
     def open_node(self) -> str | None:
-        """A node that lets in clients which are not listed, without a password."""
+        """Return a node that admits unlisted clients without a password, or None."""
         for name, node in self._domain.nodes.items():
             if self._domain.admits_unlisted(name) and any(map(node.allows_anonymous, node.listeners)):
                 return name
@@ -101,7 +102,7 @@ class People:
 
     @cached_property
     def trusting_node(self) -> str | None:
-        """A node that takes user names as they come."""
+        """Return a node that does not check user names, or None."""
         for name, node in self._domain.nodes.items():
             if node.passwords is None and any(map(node.allows_anonymous, node.listeners)):
                 return name
@@ -111,69 +112,70 @@ class People:
     def admits_unlisted(self) -> bool:
         return any(map(self._domain.admits_unlisted, self._domain.nodes))
 
-    def oddity(self, subject: str) -> Odd | None:
-        """What is odd about a policy for this subject."""
+    def oddity(self, subject: str) -> Oddity | None:
+        """Return the oddity of a policy for this subject, or None."""
         if subject not in self._told:
             self._told[subject] = self._oddity(subject)
         return self._told[subject]
 
-    def _oddity(self, subject: str) -> Odd | None:
+    def _oddity(self, subject: str) -> Oddity | None:
         kind, _, name = subject.partition(":")
         if subject == EVERYBODY or name in self._known.get(kind, ()):
             return None
         if kind == "client":
             if not self.admits_unlisted:
-                return Odd("unknown client", f"no client has the id `{name}`, {self._hint(kind, name)}", True)
+                return Oddity("unknown client", f"no client has the id `{name}`, {self._hint(kind, name)}", True)
             if self.open_node is not None:
                 why = f"it is not among `clients`, and node `{self.open_node}` asks for no password"
-                return Odd("open client", f"anyone may connect as `{name}`: {why}")
+                return Oddity("open client", f"anyone may connect as `{name}`: {why}")
             return None
         if kind == "user":
             if self.trusting_node is None:
                 return None
             why = f"node `{self.trusting_node}` has no `passwords`"
-            return Odd("open user", f"who says to be user `{name}` is refused: {why}")
+            return Oddity("open user", f"a client that claims to be user `{name}` is refused: {why}")
         if kind == "edge":
-            return Odd("unknown edge", f"no client is edge node `{name}`, {self._hint(kind, name)}", True)
-        return Odd("unknown group", f"no client is in group `{name}`, {self._hint(kind, name)}", True)
+            return Oddity("unknown edge", f"no client is edge node `{name}`, {self._hint(kind, name)}", True)
+        return Oddity("unknown group", f"no client is in group `{name}`, {self._hint(kind, name)}", True)
 
     def _hint(self, kind: str, name: str) -> str:
-        return hint(name, sorted(self._known[kind]))
+        return known_names_hint(name, sorted(self._known[kind]))
 
 
-def oddities(policy: AccessPolicy, people: People) -> Iterator[Odd]:
-    """What may not be what was meant with one policy."""
+def oddities(policy: AccessPolicy, people: KnownSubjects) -> Iterator[Oddity]:
+    """Find the properties of a policy that are probably not what was meant."""
     subject = people.oddity(policy.subject)
     if subject is not None:
         yield subject
     if not is_sparkplug_filter(policy.filter):
-        yield Odd("filter", f"`{policy.filter}` matches no Sparkplug topic", True)
+        yield Oddity("filter", f"`{policy.filter}` matches no Sparkplug topic", True)
     if policy.condition is not None:
         if is_never_true(policy.condition):
-            yield Odd("never", f"`{policy.condition.text}` is never true", True)
+            yield Oddity("never", f"`{policy.condition.text}` is never true", True)
         for text in _reserved(policy.condition):
-            yield Odd("reserved", text)
+            yield Oddity("reserved", text)
 
 
 def is_never_true(condition: Condition) -> bool:
-    """Whether no message satisfies it, as far as can be told: only what has several parts can be at odds."""
+    """Return whether provably no message satisfies a condition; only conditions with several parts can contradict
+    themselves."""
     return isinstance(condition.tree, And) and condition.ranges is not None and condition.ranges.is_empty
 
 
 @lru_cache(maxsize=100_000)
 def is_sparkplug_filter(filter: str) -> bool:
-    """Whether a topic filter matches any topic of a Sparkplug message."""
-    return any(overlaps(filter, one) for one in _TOPICS)
+    """Return whether a topic filter matches any topic of a Sparkplug message."""
+    return any(overlaps(filter, topic) for topic in _TOPICS)
 
 
 @lru_cache(maxsize=100_000)
 def _reserved(condition: Condition) -> tuple[str, ...]:
-    """Where `message`, `subject`, `now` or `metrics` is taken for a metric of this name."""
+    """Find places where `message`, `subject`, `now` or `metrics` is taken for a metric of this name."""
     selects = (node for node, _ in walk(condition.tree) if isinstance(node, Select))
-    found = ((node.operand.name, node.name) for node in selects if isinstance(node.operand, Attribute))
+    fields = ((node.operand.name, node.name) for node in selects if isinstance(node.operand, Attribute))
     return tuple(
         f"`{name}.{field}` is not of a metric: a metric of this name is `metrics['{name}']`"
-        for name, field in found
+        for name, field in fields
         if _is_misread(name, field)
     )
 

@@ -1,36 +1,38 @@
-"""Checks of capsules: that their clients are known and may publish what they make; and what is odd."""
+"""Checks of capsules: that their clients exist and may publish the results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from penstock.domain.compile.capsules import compiled, mistakes
-from penstock.domain.finding import Entities, Finding, Mistake, Said, hint
+from penstock.domain.problems import Entities, Mistake, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 
 
 def check(domain: Domain) -> Iterator[Mistake]:
-    """What would keep capsules from being run."""
-    entities, known = Entities.of(domain), dict[str, str]()
+    """Find mistakes that would keep capsules from running."""
+    entities, capsule_of = Entities.of(domain), dict[str, str]()
     for name, settings in domain.capsules.items():
         client = domain.clients.get(settings.client)
         if client is None:
             kind = entities.kind(settings.client)
-            expected = f"and `{settings.client}` is {kind}" if kind else hint(settings.client, entities.clients)
-            yield Finding(("capsules", name, "client"), f"a client, {expected}", f"`{settings.client}`")
+            expected = (
+                f"and `{settings.client}` is {kind}" if kind else known_names_hint(settings.client, entities.clients)
+            )
+            yield WrongValue(("capsules", name, "client"), f"a client, {expected}", f"`{settings.client}`")
         elif len(client.node) != 1:
             what = "a client with one node: what came in which order is known of one only"
-            yield Finding(("capsules", name, "client"), what)
-        if known.setdefault(settings.client, name) != name:
-            what = f"a client of its own, and `{known[settings.client]}` is this one"
-            yield Finding(("capsules", name, "client"), what)
+            yield WrongValue(("capsules", name, "client"), what)
+        if capsule_of.setdefault(settings.client, name) != name:
+            what = f"a client of its own, and `{capsule_of[settings.client]}` is this one"
+            yield WrongValue(("capsules", name, "client"), what)
         wrong = list(mistakes(domain, name))
         for loc, what in wrong:
-            yield Said(("capsules", name, *loc), what)
+            yield Remark(("capsules", name, *loc), what)
         if client is None or wrong or not client.advertises:
             continue
-        made = compiled(domain, name).output.filter
-        if not any(overlaps(one.filter, made) for one in client.advertises):
-            what = f"`{settings.client}` advertises nothing on `{made}`, so that it could not publish there"
-            yield Said(("capsules", name, "output", "topic"), what)
+        filter = compiled(domain, name).output.filter
+        if not any(overlaps(advertised.filter, filter) for advertised in client.advertises):
+            what = f"`{settings.client}` advertises nothing on `{filter}`, so it could not publish there"
+            yield Remark(("capsules", name, "output", "topic"), what)

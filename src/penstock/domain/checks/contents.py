@@ -1,12 +1,12 @@
-"""Checks of what is said about content: conditions, advertisements, rules for payloads, classes of events on links."""
+"""Checks about content: conditions, advertisements, content rules, classes of events on links."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from penstock.domain.compile.monitors import attributes_at
-from penstock.domain.finding import Finding, Loc, Mistake, Said
-from penstock.domain.schema.contents import Expression
+from penstock.domain.problems import Loc, Mistake, Remark, WrongValue
+from penstock.domain.schema.contents import WrittenCondition
 from penstock.domain.schema.domain import Domain
 from penstock.language.condition import Condition
 from penstock.language.errors import ConditionError
@@ -16,28 +16,28 @@ from penstock.policy.access.covering import is_covered
 
 
 def check(domain: Domain) -> Iterator[Mistake]:
-    """What is wrong with conditions and advertisements of clients."""
+    """Find mistakes in conditions and advertisements of clients."""
     for loc, filter, expression in _conditions(domain):
         condition = compiled(expression, domain.declared(filter))
         if isinstance(condition, str):
-            yield Said(loc, condition)
+            yield Remark(loc, condition)
         elif "advertises" in loc and _is_never_true(condition):
-            yield Said(loc, f"no content satisfies `{condition.text}`, so that nothing could be published under it")
+            yield Remark(loc, f"no content satisfies `{condition.text}`, so nothing could be published under it")
     for name, client in domain.clients.items():
-        names = [one.name for one in client.advertises]
+        names = [advertised.name for advertised in client.advertises]
         for index, advertised in enumerate(names):
             first = names.index(advertised)
             if first != index:
                 loc = ("clients", name, "advertises", index, "name")
-                yield Finding(loc, f"a name of its own, and `advertises[{first}]` has this one", f"`{advertised}`")
+                yield WrongValue(loc, f"a name of its own, and `advertises[{first}]` has this one", f"`{advertised}`")
 
 
-def warnings(domain: Domain) -> Iterator[Said]:
-    """What is odd in a domain that is right."""
+def warnings(domain: Domain) -> Iterator[Remark]:
+    """Find conditions that are never true and rules that never apply."""
     for where, filter, expression in (*_conditions(domain), *_guards(domain)):
         condition = expression.compiled(attributes_at(filter, domain.declared))
         if _is_never_true(condition):
-            yield Said(where, f"`{condition.text}` is never true, so that nothing satisfies it")
+            yield Remark(where, f"`{condition.text}` is never true, so nothing satisfies it")
     earlier = list[str]()
     for index, rule in enumerate(domain.content):
         yield from _never_met(rule.topics, earlier, ("content", index, "topics"))
@@ -47,35 +47,35 @@ def warnings(domain: Domain) -> Iterator[Said]:
         for at, filter in enumerate(classes):
             loc: Loc = ("links", index, "forward", filter)
             if "#" in classes[:at]:
-                yield Said(loc, f"`{filter}` never counts: `#` is every event that is of no class before it")
+                yield Remark(loc, f"`{filter}` never counts: `#` is every event that is of no class before it")
             elif filter != "#":
                 yield from _never_met((filter,), classes[:at], loc)
 
 
-def compiled(expression: Expression, declared: RecordType) -> Condition | str:
-    """The condition, or what is wrong with it."""
+def compiled(expression: WrittenCondition, declared: RecordType) -> Condition | str:
+    """Compile a condition; return the error message if it is wrong."""
     try:
         return expression.compiled(declared)
     except ConditionError as error:
         return str(error)
 
 
-def _conditions(domain: Domain) -> Iterator[tuple[Loc, str, Expression]]:
-    """Every condition about a client: where it stands, the topics it is about, and the condition."""
+def _conditions(domain: Domain) -> Iterator[tuple[Loc, str, WrittenCondition]]:
+    """Yield every condition about a client: its location, its topics, and the condition."""
     for name, client in domain.clients.items():
         for filter, expression in client.where.items():
             yield ("clients", name, "where", filter), filter, expression
-        for index, one in enumerate(client.advertises):
-            if one.where is not None:
-                yield ("clients", name, "advertises", index, "where"), one.filter, one.where
+        for index, advertised in enumerate(client.advertises):
+            if advertised.where is not None:
+                yield ("clients", name, "advertises", index, "where"), advertised.filter, advertised.where
 
 
-def _guards(domain: Domain) -> Iterator[tuple[Loc, str, Expression]]:
-    """Every condition of a monitor."""
+def _guards(domain: Domain) -> Iterator[tuple[Loc, str, WrittenCondition]]:
+    """Yield every condition of a monitor."""
     for name, monitor in domain.monitors.items():
         for state, edges in (monitor.states or {}).items():
-            for filter, several in edges.items():
-                for index, edge in enumerate(several):
+            for filter, guarded in edges.items():
+                for index, edge in enumerate(guarded):
                     if edge.when is not None:
                         yield ("monitors", name, "states", state, filter, index, "when"), filter, edge.when
 
@@ -84,9 +84,9 @@ def _is_never_true(condition: Condition) -> bool:
     return condition.ranges is not None and condition.ranges.is_empty
 
 
-def _never_met(filters: tuple[str, ...], earlier: list[str], loc: Loc) -> Iterator[Said]:
-    """Topics that never count, as those before them match all that they match."""
+def _never_met(filters: tuple[str, ...], earlier: list[str], loc: Loc) -> Iterator[Remark]:
+    """Find topics that never apply, because earlier filters match everything they match."""
     for filter in filters:
         if is_covered(filter, earlier):
-            by = next((f"`{one}`" for one in earlier if covers(one, filter)), "what stands before it")
-            yield Said(loc, f"`{filter}` never counts: {by} matches all that it matches")
+            by = next((f"`{covering}`" for covering in earlier if covers(covering, filter)), "what stands before it")
+            yield Remark(loc, f"`{filter}` never counts: {by} matches all that it matches")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Finding, Loc, hint, listed
+from penstock.domain.problems import Loc, WrongValue, join_names, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import TableSettings
@@ -12,8 +12,8 @@ from penstock.domain.units import Pair
 from penstock.model.yaml.tree import path_text
 
 
-def check(written: Domain, domain: Domain) -> Iterator[Finding]:
-    """What is wrong with the types of a domain; `written` is the same one before its patterns were expanded."""
+def check(written: Domain, domain: Domain) -> Iterator[WrongValue]:
+    """Find mistakes in the types of a domain; `written` is the domain before its patterns were expanded."""
     yield from _types(written)
     for loc, table in written.tables():
         yield from _rules(table, domain.types, loc)
@@ -23,23 +23,23 @@ def check(written: Domain, domain: Domain) -> Iterator[Finding]:
         for key, name in (("type", link.type), ("back", link.back)):
             yield from _known(name, domain.types, ("links", index, key))
         if link.type is None and domain.types is not None:
-            yield Finding(("links", index, "type"), f"its link type, {listed(domain.types)}", "nothing")
+            yield WrongValue(("links", index, "type"), f"its link type, {join_names(domain.types)}", "nothing")
     yield from _clients(domain)
 
 
-def _types(domain: Domain) -> Iterator[Finding]:
+def _types(domain: Domain) -> Iterator[WrongValue]:
     types = domain.types or ()
     for index, name in enumerate(types):
         if name in types[:index]:
-            yield Finding(("brokering", "types", index), "every link type once", f"`{name}` twice")
+            yield WrongValue(("brokering", "types", index), "every link type once", f"`{name}` twice")
 
 
-def _rules(table: TableSettings, types: tuple[str, ...] | None, loc: Loc) -> Iterator[Finding]:
+def _rules(table: TableSettings, types: tuple[str, ...] | None, loc: Loc) -> Iterator[WrongValue]:
     if table.listed is None:
         return
     key, rules = table.listed
     if types is None and rules:
-        yield Finding(("brokering", "types"), f"the link types that `{path_text((*loc, key))}` is about", "nothing")
+        yield WrongValue(("brokering", "types"), f"the link types that `{path_text((*loc, key))}` is about", "nothing")
         return
     seen = dict[Pair, int]()
     for index, rule in enumerate(rules):
@@ -51,12 +51,12 @@ def _rules(table: TableSettings, types: tuple[str, ...] | None, loc: Loc) -> Ite
             first = seen.get((source, target))
             if first is not None:
                 before = f"the one at `{key}[{first}]`" if first != index else "the one before it"
-                yield Finding(where, f"every pair once, and this is {before}", f"`{source}` to `{target}` again")
+                yield WrongValue(where, f"every pair once, and this is {before}", f"`{source}` to `{target}` again")
                 break
             seen[source, target] = index
 
 
-def _clients(domain: Domain) -> Iterator[Finding]:
+def _clients(domain: Domain) -> Iterator[WrongValue]:
     for name, client in domain.clients.items():
         loc: Loc = ("clients", name)
         if client.type is not None:
@@ -65,25 +65,27 @@ def _clients(domain: Domain) -> Iterator[Finding]:
             if types is not None:
                 yield from _both(types, domain.types, (*loc, "node", node))
             elif client.type is None and domain.types is not None and domain.default_types(node) is None:
-                expected = f"its link type, {listed(domain.types)}, as there is no `brokering.default`"
-                yield Finding((*loc, "type"), expected, "nothing")
+                expected = f"its link type, {join_names(domain.types)}, as there is no `brokering.default`"
+                yield WrongValue((*loc, "type"), expected, "nothing")
                 break
 
 
-def _both(types: LinkTypes, known: tuple[str, ...] | None, loc: Loc) -> Iterator[Finding]:
-    wrong = list(_known(types.publish, known, (*loc, "publish")))
+def _both(types: LinkTypes, declared: tuple[str, ...] | None, loc: Loc) -> Iterator[WrongValue]:
+    wrong = list(_known(types.publish, declared, (*loc, "publish")))
     yield from wrong
     # One name for both directions is one mistake.
     if not wrong or types.notify != types.publish:
-        yield from _known(types.notify, known, (*loc, "notify"))
+        yield from _known(types.notify, declared, (*loc, "notify"))
 
 
-def _known(name: str | None, types: tuple[str, ...] | None, loc: Loc) -> Iterator[Finding]:
+def _known(name: str | None, types: tuple[str, ...] | None, loc: Loc) -> Iterator[WrongValue]:
     if name is None:
         return
     if types is None:
-        yield Finding(
+        yield WrongValue(
             loc, "a link type that `brokering.types` declares, and there is no `brokering.types`", f"`{name}`"
         )
     elif name not in types:
-        yield Finding(loc, f"a link type that `brokering.types` declares, {hint(name, types)}", f"`{name}`")
+        yield WrongValue(
+            loc, f"a link type that `brokering.types` declares, {known_names_hint(name, types)}", f"`{name}`"
+        )

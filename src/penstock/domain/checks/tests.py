@@ -1,20 +1,20 @@
-"""Checks of policy tests: that what they name is there."""
+"""Checks of policy tests: that the names in them exist."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
 from penstock.domain.checks.contents import compiled
-from penstock.domain.finding import Entities, Finding, Loc, Mistake, Said, hint
+from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tests import (
     OTHERS,
-    Advertised,
+    AdvertiseStep,
     PolicyTest,
-    Publication,
-    SetPolicy,
-    Step,
-    Subscription,
+    PolicyTestStep,
+    PublishStep,
+    SetPolicyStep,
+    SubscribeStep,
     state_key,
 )
 from penstock.language.errors import StatementError
@@ -25,13 +25,13 @@ from penstock.policy.statements.statement import compile_statement, policy_on
 
 
 def check(domain: Domain) -> Iterator[Mistake]:
-    """What is wrong with the tests of a domain without patterns and protocols."""
+    """Find mistakes in the tests of a domain without patterns and protocols."""
     entities = Entities.of(domain)
     for title, test in domain.tests.items():
-        yield from _Check(domain, entities, test).all(("tests", title))
+        yield from _TestCheck(domain, entities, test).all(("tests", title))
 
 
-_OF_CLIENTS = (
+_CLIENT_KEYS = (
     "disconnect",
     "subscribe",
     "unsubscribe",
@@ -44,8 +44,8 @@ _OF_CLIENTS = (
 )
 
 
-class _Check:
-    """One test: who may be named in it, and whether it names others."""
+class _TestCheck:
+    """Checks one test."""
 
     def __init__(self, domain: Domain, entities: Entities, test: PolicyTest) -> None:
         self._domain = domain
@@ -64,10 +64,10 @@ class _Check:
         for index, step in enumerate(test.steps):
             yield from self._step(step, (*loc, "steps", index))
 
-    def _step(self, step: Step, loc: Loc) -> Iterator[Mistake]:
+    def _step(self, step: PolicyTestStep, loc: Loc) -> Iterator[Mistake]:
         others = (*self._clients, *self._entities.foreign)
         yield from self._names(step.connect or (), self._clients, "a client", (*loc, "connect"))
-        for key in (*_OF_CLIENTS, "refused"):
+        for key in (*_CLIENT_KEYS, "refused"):
             yield from self._names(getattr(step, key) or (), self._clients, "a client", (*loc, key))
         yield from self._conditions(step.subscribe or {}, (*loc, "subscribe"))
         yield from self._conditions(step.advertise or {}, (*loc, "advertise"))
@@ -83,90 +83,94 @@ class _Check:
         for key in ("cut", "restore"):
             for ends in getattr(step, key) or ():
                 if not any(set(ends) == set(link.between) for link in self._domain.links):
-                    yield Finding((*loc, key), "a link between two nodes, or a node and a foreign broker")
+                    yield WrongValue((*loc, key), "a link between two nodes, or a node and a foreign broker")
         yield from self._monitors(step.states, (*loc, "states"))
         yield from self._trust(step, loc)
         for index, verdict in enumerate(step.verdicts):
             where = (*loc, "verdicts", index) if len(step.verdicts) > 1 else (*loc, "verdicts")
             for key, name in (("from", verdict.from_), ("to", verdict.to)):
                 if name is not None and name not in (*self._entities.all, *self._clients):
-                    yield Finding((*where, key), self._entities.not_an_entity(name))
+                    yield WrongValue((*where, key), self._entities.not_an_entity(name))
 
-    def _nodes(self, step: Step, loc: Loc) -> Iterator[Finding]:
+    def _nodes(self, step: PolicyTestStep, loc: Loc) -> Iterator[WrongValue]:
         named = [
             *(((*loc, "connect", client), node) for client, node in (step.connect or {}).items() if node is not None),
             *(
-                ((*loc, key, client), one.at)
+                ((*loc, key, client), entry.at)
                 for key in ("subscribe", "advertise", "publish")
-                for client, several in (getattr(step, key) or {}).items()
-                for one in several
-                if one.at is not None
+                for client, entries in (getattr(step, key) or {}).items()
+                for entry in entries
+                if entry.at is not None
             ),
             *(((*loc, "verdicts"), verdict.at) for verdict in step.verdicts),
         ]
         for where, name in named:
             if name not in self._entities.nodes:
-                yield Finding(where, self._entities.not_a_node(name), f"`{name}`")
+                yield WrongValue(where, self._entities.not_a_node(name), f"`{name}`")
 
-    def _trust(self, step: Step, loc: Loc) -> Iterator[Finding]:
-        """Tokens and ratings only where there are any, and ratings only of neighbours."""
+    def _trust(self, step: PolicyTestStep, loc: Loc) -> Iterator[WrongValue]:
+        """Check that tokens and ratings are only used if the domain has them, and ratings only of neighbours."""
         if step.show and self._domain.tokens is None:
-            yield Finding((*loc, "show"), "`tokens` in the domain, because of this", "nothing")
+            yield WrongValue((*loc, "show"), "`tokens` in the domain, because of this", "nothing")
         for key in ("rate", "ratings"):
             if getattr(step, key) and self._domain.trust is None:
-                yield Finding((*loc, key), "`trust` in the domain, because of this", "nothing")
-        for index, one in enumerate(step.ratings):
+                yield WrongValue((*loc, key), "`trust` in the domain, because of this", "nothing")
+        for index, rating in enumerate(step.ratings):
             where = (*loc, "ratings", index) if len(step.ratings) > 1 else (*loc, "ratings")
-            if not any({one.of, one.by} == set(link.between) for link in self._domain.links):
-                yield Finding((*where, "of"), f"a neighbour of `{one.by}`", f"`{one.of}`")
+            if not any({rating.of, rating.by} == set(link.between) for link in self._domain.links):
+                yield WrongValue((*where, "of"), f"a neighbour of `{rating.by}`", f"`{rating.of}`")
 
-    def _conditions(self, asked: Mapping[str, tuple[Subscription | Advertised, ...]], loc: Loc) -> Iterator[Said]:
-        for client, several in asked.items():
-            for index, one in enumerate(several):
-                declared = self._domain.declared(parse_filter(one.filter).filter)
-                condition = one.where and compiled(one.where, declared)
+    def _conditions(
+        self, by_client: Mapping[str, tuple[SubscribeStep | AdvertiseStep, ...]], loc: Loc
+    ) -> Iterator[Remark]:
+        for client, entries in by_client.items():
+            for index, entry in enumerate(entries):
+                declared = self._domain.declared(parse_filter(entry.filter).filter)
+                condition = entry.where and compiled(entry.where, declared)
                 if isinstance(condition, str):
-                    yield Said((*loc, client, index, "where"), condition)
+                    yield Remark((*loc, client, index, "where"), condition)
 
     def _policies(
-        self, said: Mapping[str, tuple[Subscription | Advertised | Publication | SetPolicy, ...]], loc: Loc
+        self, by_client: Mapping[str, tuple[SubscribeStep | AdvertiseStep | PublishStep | SetPolicyStep, ...]], loc: Loc
     ) -> Iterator[Mistake]:
         settings = self._domain.statements
-        known = {name: one for name, _, one in settings.statements()} if settings is not None else {}
-        for client, several in said.items():
-            for index, one in enumerate(several):
-                where = (*loc, client, index, "policy") if len(several) > 1 else (*loc, client, "policy")
-                if isinstance(one.policy, str):
-                    yield from self._names((one.policy,), known, "a policy of `statements`", where)
-                policy = known.get(one.policy) if isinstance(one.policy, str) else one.policy
-                wrong = _not_on(policy, _carrier(one)) if isinstance(policy, Statement) else ""
+        policies = {name: statement for name, _, statement in settings.statements()} if settings is not None else {}
+        for client, entries in by_client.items():
+            for index, entry in enumerate(entries):
+                where = (*loc, client, index, "policy") if len(entries) > 1 else (*loc, client, "policy")
+                if isinstance(entry.policy, str):
+                    yield from self._names((entry.policy,), policies, "a policy of `statements`", where)
+                policy = policies.get(entry.policy) if isinstance(entry.policy, str) else entry.policy
+                wrong = _not_on(policy, _carrier(entry)) if isinstance(policy, Statement) else ""
                 if wrong:
-                    yield Said(where, wrong)
+                    yield Remark(where, wrong)
 
-    def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[Finding]:
+    def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[WrongValue]:
         for name in names:
             if name not in known:
-                yield Finding(loc, f"{kind}, {hint(name, known)}", f"`{name}`")
+                yield WrongValue(loc, f"{kind}, {known_names_hint(name, known)}", f"`{name}`")
 
-    def _monitors(self, states: dict[str, object], loc: Loc) -> Iterator[Finding]:
+    def _monitors(self, states: dict[str, object], loc: Loc) -> Iterator[WrongValue]:
         for text in states:
             key = state_key(text)
             if key is not None and key.monitor not in self._domain.monitors:
-                yield Finding(
-                    (*loc, text), f"a monitor, {hint(key.monitor, self._domain.monitors)}", f"`{key.monitor}`"
+                yield WrongValue(
+                    (*loc, text),
+                    f"a monitor, {known_names_hint(key.monitor, self._domain.monitors)}",
+                    f"`{key.monitor}`",
                 )
 
 
-def _carrier(one: Subscription | Advertised | Publication | SetPolicy) -> Message:
-    if isinstance(one, Publication):
+def _carrier(entry: SubscribeStep | AdvertiseStep | PublishStep | SetPolicyStep) -> Message:
+    if isinstance(entry, PublishStep):
         return Message.PUBLICATION
-    if isinstance(one, Advertised) or (isinstance(one, SetPolicy) and one.subscription is None):
+    if isinstance(entry, AdvertiseStep) or (isinstance(entry, SetPolicyStep) and entry.subscription is None):
         return Message.ADVERTISEMENT
     return Message.SUBSCRIPTION
 
 
 def _not_on(statement: Statement, carrier: Message) -> str:
-    """Why a policy cannot be set on such a message; empty if it can."""
+    """Return why a policy cannot be set on such a message; empty if it can."""
     try:
         policy_on(compile_statement(statement), carrier)
     except (StatementError, PolicyError) as error:

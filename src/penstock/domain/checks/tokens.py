@@ -1,11 +1,11 @@
-"""Checks of tokens and trust: that those who are named exist, and that each node has what it needs."""
+"""Checks of tokens and trust: that names exist, and that each node has what it needs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
 
-from penstock.domain.finding import Entities, Finding, Said, hint
+from penstock.domain.problems import Entities, Remark, WrongValue, known_names_hint
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tokens import TokenSettings
 from penstock.model.errors import PolicyError
@@ -14,8 +14,8 @@ from penstock.policy.tokens.keys import KeySet, SigningKey
 from penstock.policy.tokens.revocation import NOTHING, Revoked, why_unused
 
 
-def check(domain: Domain) -> Iterator[Finding]:
-    """Names that are not known, thresholds that contradict each other, trust without tokens."""
+def check(domain: Domain) -> Iterator[WrongValue]:
+    """Find unknown names, contradictory thresholds, trust without tokens."""
     yield from _nodes(domain)
     entities = Entities.of(domain)
     joined = {frozenset(link.between) for link in domain.links}
@@ -23,16 +23,16 @@ def check(domain: Domain) -> Iterator[Finding]:
     if tokens is not None:
         for index, issuer in enumerate(tokens.issuers):
             if issuer not in domain.nodes:
-                yield Finding(("tokens", "issuers", index), entities.not_a_node(issuer), f"`{issuer}`")
+                yield WrongValue(("tokens", "issuers", index), entities.not_a_node(issuer), f"`{issuer}`")
         for index, grant in enumerate(tokens.grants):
             yield from _clients(domain, entities, ("tokens", "grants", index, "clients"), grant.clients)
-        for index, one in enumerate(tokens.neighbours):
+        for index, neighbour in enumerate(tokens.neighbours):
             yield from _neighbours(
-                domain, entities, joined, ("tokens", "neighbours", index), ("node", one.node), one.at
+                domain, entities, joined, ("tokens", "neighbours", index), ("node", neighbour.node), neighbour.at
             )
     if trust is not None:
         if tokens is None:
-            yield Finding(("tokens",), "tokens, because of `trust`: ratings decide about them", "nothing")
+            yield WrongValue(("tokens",), "tokens, because of `trust`: ratings decide about them", "nothing")
         for index, begin in enumerate(trust.begin):
             yield from _neighbours(domain, entities, joined, ("trust", "begin", index), ("of", begin.of), begin.by)
         if trust.feedback is not None:
@@ -40,22 +40,24 @@ def check(domain: Domain) -> Iterator[Finding]:
         yield from _clients(domain, entities, ("trust", "operators"), trust.operators)
 
 
-def warnings(domain: Domain, here: Collection[str]) -> Iterator[Said]:
-    """Tokens that nobody gets, or nobody accepts; `here` are the nodes whose files are on this machine."""
+def warnings(domain: Domain, here: Collection[str]) -> Iterator[Remark]:
+    """Find tokens that no client gets, or no node accepts; `here` are the nodes whose files are on this machine."""
     if domain.tokens is not None:
         yield from _unused_keys(domain, domain.tokens, here)
     if domain.tokens is not None and domain.tokens.required and not domain.tokens.grants:
         what = "no node issues tokens: clients need those that `penstock token issue` makes"
-        yield Said(("tokens",), what)
+        yield Remark(("tokens",), what)
     trust = domain.trust
     if trust is not None:
-        asked = trust.sign if trust.rule == "strict" else trust.thresholds(None).theta
-        if trust.base_rate < asked and not trust.begin:
-            what = f"nodes begin with ratings of {trust.base_rate}, and accept nothing below {asked}: so it stays"
-            yield Said(("trust", "base_rate"), what)
+        threshold = trust.sign if trust.rule == "strict" else trust.thresholds(None).theta
+        if trust.base_rate < threshold and not trust.begin:
+            what = (
+                f"ratings begin at {trust.base_rate} and nodes accept nothing below {threshold}: no token is accepted"
+            )
+            yield Remark(("trust", "base_rate"), what)
 
 
-def _unused_keys(domain: Domain, tokens: TokenSettings, here: Collection[str]) -> Iterator[Said]:
+def _unused_keys(domain: Domain, tokens: TokenSettings, here: Collection[str]) -> Iterator[Remark]:
     for name, node in domain.nodes.items():
         if name not in here or node.signing_key is None:
             continue
@@ -63,35 +65,35 @@ def _unused_keys(domain: Domain, tokens: TokenSettings, here: Collection[str]) -
             key_id, keys = SigningKey.read(node.signing_key).key_id, KeySet.read(tokens.keys)
             revoked = Revoked.read(tokens.revoked) if tokens.revoked is not None else NOTHING
         except (PolicyError, OSError):
-            continue  # who checks a domain may not be who runs its nodes: the node says what is wrong
+            continue  # this user may not be the one that runs the node: the node reports what is wrong
         unused = why_unused(name, key_id, keys, revoked, time.time())
         if unused:
-            yield Said(("nodes", name, "signing_key"), unused)
+            yield Remark(("nodes", name, "signing_key"), unused)
 
 
-def _nodes(domain: Domain) -> Iterator[Finding]:
+def _nodes(domain: Domain) -> Iterator[WrongValue]:
     for name, node in domain.nodes.items():
         if domain.tokens is not None and node.signing_key is None:
-            yield Finding(("nodes", name, "signing_key"), "the node's private key, because of `tokens`", "nothing")
+            yield WrongValue(("nodes", name, "signing_key"), "the node's private key, because of `tokens`", "nothing")
         if node.trust is None:
             continue
         if domain.trust is None:
-            yield Finding(("trust",), f"trust, because node `{name}` says what it asks for", "nothing")
+            yield WrongValue(("trust",), f"trust, because node `{name}` says what it asks for", "nothing")
         elif node.trust.accept > domain.trust.sign:
-            yield Finding(("nodes", name, "trust", "accept"), f"at most `trust.sign`, which is {domain.trust.sign}")
+            yield WrongValue(("nodes", name, "trust", "accept"), f"at most `trust.sign`, which is {domain.trust.sign}")
 
 
 def _clients(
     domain: Domain, entities: Entities, where: tuple[Step, ...], clients: tuple[str, ...]
-) -> Iterator[Finding]:
-    """Where clients are listed, those that are named are; elsewhere anybody may come."""
+) -> Iterator[WrongValue]:
+    """Find named clients that are not listed, where clients must be listed."""
     if not domain.clients or any(domain.admits_unlisted(node) for node in domain.nodes):
         return
     for index, client in enumerate(clients):
         if client != "*" and client not in domain.clients:
             kind = entities.kind(client)
-            expected = f"and `{client}` is {kind}" if kind else hint(client, entities.clients)
-            yield Finding((*where, index), f"a client, {expected}", f"`{client}`")
+            expected = f"and `{client}` is {kind}" if kind else known_names_hint(client, entities.clients)
+            yield WrongValue((*where, index), f"a client, {expected}", f"`{client}`")
 
 
 def _neighbours(
@@ -101,12 +103,12 @@ def _neighbours(
     where: tuple[Step, ...],
     about: tuple[str, str],
     other: str,
-) -> Iterator[Finding]:
-    """Two nodes that a link joins."""
+) -> Iterator[WrongValue]:
+    """Find pairs of nodes that no link joins."""
     key, name = about
-    for step, one in ((key, name), ("by" if key == "of" else "at", other)):
-        if one not in domain.nodes:
-            yield Finding((*where, step), entities.not_a_node(one), f"`{one}`")
+    for step, node in ((key, name), ("by" if key == "of" else "at", other)):
+        if node not in domain.nodes:
+            yield WrongValue((*where, step), entities.not_a_node(node), f"`{node}`")
             return
     if frozenset((name, other)) not in joined:
-        yield Finding((*where, key), f"a neighbour of `{other}`", f"`{name}`")
+        yield WrongValue((*where, key), f"a neighbour of `{other}`", f"`{name}`")

@@ -1,4 +1,4 @@
-"""What is odd in a domain that is right: it does no harm, but may not be what was meant."""
+"""Warnings: parts of a valid domain that are probably not what was meant."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from penstock.domain.compile import users
 from penstock.domain.compile.expand import Expansion
 from penstock.domain.compile.graph import graph
 from penstock.domain.compile.monitors import compile_automaton
-from penstock.domain.finding import Loc, Said, listed
 from penstock.domain.patterns.settings import Roles
+from penstock.domain.problems import Loc, Remark, join_names
 from penstock.domain.schema.domain import Domain
 from penstock.domain.units import Address
 from penstock.model.content.content import ContentReader
 from penstock.model.topic import overlaps
 
 
-def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | None = None) -> Iterator[Said]:
-    """All that is odd; `written` is the domain before its expansion, `nodes` those that are to run here (all)."""
+def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | None = None) -> Iterator[Remark]:
+    """Find all warnings; `written` is the domain before its expansion, `nodes` those that run here (default: all)."""
     yield from _unused_types(written, expansion.domain)
     yield from _unreachable_states(written)
     yield from _idle(written, expansion.domain)
@@ -37,68 +37,73 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
             yield from _roles(pattern, ("patterns", index))
 
 
-def _unused_types(written: Domain, domain: Domain) -> Iterator[Said]:
+def _unused_types(written: Domain, domain: Domain) -> Iterator[Remark]:
     joined = graph(domain)
     used = {link.type for link in (*joined.links.values(), *joined.unlisted.values())}
     for index, name in enumerate(written.types or ()):
         if name not in used:
-            yield Said(("brokering", "types", index), f"link type `{name}` is declared, and no link has it")
+            yield Remark(("brokering", "types", index), f"link type `{name}` is declared, and no link has it")
 
 
-def _unreachable_states(written: Domain) -> Iterator[Said]:
+def _unreachable_states(written: Domain) -> Iterator[Remark]:
     for name, settings in written.monitors.items():
         if settings.states is not None:
             for text in compile_automaton(name, settings, written.declared, ContentReader()).warnings:
-                yield Said(("monitors", name, "states"), text)
+                yield Remark(("monitors", name, "states"), text)
 
 
-def _idle(written: Domain, domain: Domain) -> Iterator[Said]:
-    """Monitors that can never see anything. What patterns make is left out: a role may have no members yet."""
+def _idle(written: Domain, domain: Domain) -> Iterator[Remark]:
+    """Find monitors that can never see an event. Those of patterns are left out: a role may have no members yet."""
     joined = graph(domain)
     for name, settings in written.monitors.items():
         if not any(map(joined.carries, joined.monitored(settings))):
             key = "link" if settings.link is not None else "on"
             what = f"monitor `{name}` can never see anything: the brokering table lets no event on to its links"
-            yield Said(("monitors", name, key), what)
+            yield Remark(("monitors", name, key), what)
 
 
-def _alone(domain: Domain) -> Iterator[Said]:
+def _alone(domain: Domain) -> Iterator[Remark]:
     joined = {end for link in domain.links for end in link.between}
     for name in domain.foreign:
         if name not in joined:
-            yield Said(("foreign", name), f"foreign broker `{name}` is declared, and no node has a link with it")
+            yield Remark(("foreign", name), f"foreign broker `{name}` is declared, and no node has a link with it")
     for name in domain.nodes if domain.links else ():
         if name not in joined:
-            yield Said(("nodes", name), f"node `{name}` has no link with the others")
+            yield Remark(("nodes", name), f"node `{name}` has no link with the others")
 
 
-def _same_address(domain: Domain) -> Iterator[Said]:
+def _same_address(domain: Domain) -> Iterator[Remark]:
     seen = dict[Address, str]()
     for name, node in domain.nodes.items():
         for listener in node.listeners:
             first = seen.setdefault(listener.address, name)
             if first != name and listener.address.port:
                 what = f"node `{first}` listens on `{listener.address}` too: one machine cannot run both"
-                yield Said(("nodes", name, "listen"), what)
+                yield Remark(("nodes", name, "listen"), what)
 
 
-def _roles(pattern: Roles, loc: Loc) -> Iterator[Said]:
+def _roles(pattern: Roles, loc: Loc) -> Iterator[Remark]:
     for name, role in pattern.roles.items():
         if not role.members:
-            yield Said((*loc, "roles", name), f"role `{name}` has no members")
+            yield Remark((*loc, "roles", name), f"role `{name}` has no members")
     members = dict.fromkeys(member for role in pattern.roles.values() for member in role.members)
     for member in members:
         roles = {name: role for name, role in pattern.roles.items() if member in role.members}
         twice = _overlap([role.subscribe for role in roles.values()])
         if twice:
             # brokering §6.2.3: it may end up receiving the same event multiple times.
-            what = f"`{member}` may get events on {listed(twice, 'and')} twice, as a member of {listed(roles, 'and')}"
-            yield Said((*loc, "roles"), what)
+            topics = join_names(twice, "and")
+            what = f"`{member}` may get events on {topics} twice, as a member of {join_names(roles, 'and')}"
+            yield Remark((*loc, "roles"), what)
 
 
-def _overlap(several: list[tuple[str, ...]]) -> list[str]:
-    found = list[str]()
-    for index, filters in enumerate(several):
-        for other in several[:index]:
-            found += [one for one in filters if any(overlaps(one, filter) for filter in other) and one not in found]
-    return found
+def _overlap(filter_sets: list[tuple[str, ...]]) -> list[str]:
+    overlapping = list[str]()
+    for index, filters in enumerate(filter_sets):
+        for other in filter_sets[:index]:
+            overlapping += [
+                candidate
+                for candidate in filters
+                if any(overlaps(candidate, filter) for filter in other) and candidate not in overlapping
+            ]
+    return overlapping

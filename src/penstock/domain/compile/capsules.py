@@ -1,4 +1,4 @@
-"""Capsules of the domain file, compiled to what runs; and what is wrong with them."""
+"""Capsules of the domain file, compiled; and the mistakes in them."""
 
 from __future__ import annotations
 
@@ -51,55 +51,60 @@ _RESERVED = (QUALITY, START, END, INPUTS)
 
 
 def catalogue_of(domain: Domain) -> Catalogue:
-    """The indicators that a domain knows; if these cannot be read, which is told elsewhere, those of the library."""
+    """Return the indicators of a domain; those of the library if the domain's cannot be read, which is reported
+    elsewhere."""
     if domain.quality is None:
         return LIBRARY
     try:
-        return make_catalogue(read_indicator(id, said) for id, said in domain.quality.indicators.items())
+        return make_catalogue(read_indicator(id, settings) for id, settings in domain.quality.indicators.items())
     except PolicyError:
         return LIBRARY
 
 
 def compiled(domain: Domain, name: str) -> Capsule:
-    """A capsule of the domain; raises `PolicyError`."""
+    """Compile a capsule of the domain; raise `PolicyError`."""
     problems: Problems = []
-    made = _Compiler(domain, name, problems).capsule()
-    if problems or made is None:
+    capsule = _CapsuleCompiler(domain, name, problems).capsule()
+    if problems or capsule is None:
         raise PolicyError("; ".join(f"capsules.{name}.{'.'.join(map(str, loc))}: {what}" for loc, what in problems))
-    return made
+    return capsule
 
 
 def mistakes(domain: Domain, name: str) -> Iterator[tuple[Loc, str]]:
-    """What is wrong with a capsule, by where it stands below it."""
+    """Yield the mistakes in a capsule, with their locations below it."""
     problems: Problems = []
-    _Compiler(domain, name, problems).capsule()
+    _CapsuleCompiler(domain, name, problems).capsule()
     return iter(problems)
 
 
-class _Compiler:
-    """Makes a capsule of its settings, and notes what is wrong."""
+class _CapsuleCompiler:
+    """Compiles the settings of a capsule, and collects the mistakes."""
 
     def __init__(self, domain: Domain, name: str, problems: Problems) -> None:
         self._name, self._problems = name, problems
         self._settings = domain.capsules[name]
         self._catalogue = catalogue_of(domain)
         declared = [domain.declared(filter) for filter in self._settings.input.topics]
-        self._events = declared[0] if all(one == declared[0] for one in declared) else ANYTHING
+        self._events = declared[0] if all(record == declared[0] for record in declared) else ANYTHING
         self._with_quality = RecordType({**self._events.fields, QUALITY: ANYTHING}, self._events.others)
 
     def capsule(self) -> Capsule | None:
         settings, where = self._settings, self._settings.input.where
         condition = None if where is None else self._try(("input", "where"), where.compiled, self._events)
         window = self._window()
-        at = next(i for i, one in enumerate(settings.operations) if one.aggregate is not None or one.fuse is not None)
-        before = [self._step(i, one, self._with_quality) for i, one in enumerate(settings.operations[:at])]
+        at = next(
+            i
+            for i, operation in enumerate(settings.operations)
+            if operation.aggregate is not None or operation.fuse is not None
+        )
+        before = [self._step(i, operation, self._with_quality) for i, operation in enumerate(settings.operations[:at])]
         reduction = self._reduction(at, settings.operations[at])
         if reduction is None:
             return None
         after: list[CapsuleStep | None] = []
-        for index, one in enumerate(settings.operations[at + 1 :], at + 1):
-            made = tuple(step for step in after if step is not None)
-            after.append(self._step(index, one, result_types(reduction, made), is_after=True))
+        for index, operation in enumerate(settings.operations[at + 1 :], at + 1):
+            earlier = tuple(step for step in after if step is not None)
+            after.append(self._step(index, operation, result_types(reduction, earlier), is_after=True))
         steps = tuple(step for step in after if step is not None)
         output = self._output(reduction, result_types(reduction, steps))
         if self._problems or window is None or output is None:
@@ -109,24 +114,28 @@ class _Compiler:
         return Capsule(self._name, settings.client, settings.input.topics, *parts, self._catalogue)
 
     def _window(self) -> CapsuleWindow | None:
-        said = self._settings.window
-        time = None if said.time is None else self._try(("window", "time"), make_expression, said.time, self._events)
-        times = _micros(said.length), _micros(said.slide or said.length), _micros(said.lateness)
-        more = Late(said.late), time, _micros(said.skew), said.expected or 0
+        settings = self._settings.window
+        time = (
+            None
+            if settings.time is None
+            else self._try(("window", "time"), make_expression, settings.time, self._events)
+        )
+        times = _micros(settings.length), _micros(settings.slide or settings.length), _micros(settings.lateness)
+        more = Late(settings.late), time, _micros(settings.skew), settings.expected or 0
         return self._try(("window",), CapsuleWindow, *times, *more)
 
-    def _reduction(self, at: int, said: CapsuleOperation) -> Reduction | None:
-        if said.aggregate is not None:
+    def _reduction(self, at: int, operation: CapsuleOperation) -> Reduction | None:
+        if operation.aggregate is not None:
             loc: Loc = ("operations", at, "aggregate")
-            by = self._by(loc, said.aggregate.by, said.aggregate.values)
-            values = tuple(_aggregated(name, text) for name, text in said.aggregate.values.items())
+            by = self._by(loc, operation.aggregate.by, operation.aggregate.values)
+            values = tuple(_aggregated(name, text) for name, text in operation.aggregate.values.items())
             return AggregateReduction(by, values)
-        assert said.fuse is not None
+        assert operation.fuse is not None
         loc = ("operations", at, "fuse")
-        by = self._by(loc, said.fuse.by, said.fuse.values)
-        weight = self._try((*loc, "weight"), self._weight, said.fuse.weight)
-        fused = tuple((name, tuple(path.split("."))) for name, path in said.fuse.values.items())
-        source = None if said.fuse.source is None else _place(said.fuse.source)
+        by = self._by(loc, operation.fuse.by, operation.fuse.values)
+        weight = self._try((*loc, "weight"), self._weight, operation.fuse.weight)
+        fused = tuple((name, tuple(path.split("."))) for name, path in operation.fuse.values.items())
+        source = None if operation.fuse.source is None else _place(operation.fuse.source)
         return None if weight is None else FuseReduction(by, fused, weight, source)
 
     def _by(self, loc: Loc, by: dict[str, int | str], values: dict[str, str]) -> tuple[tuple[str, KeyPlace], ...]:
@@ -136,34 +145,34 @@ class _Compiler:
         for name in by:
             if name in values:
                 self._problems.append(((*loc, "values", name), f"the group has a `{name}` already"))
-        return tuple((name, _place(said)) for name, said in by.items())
+        return tuple((name, _place(place)) for name, place in by.items())
 
     def _step(
-        self, index: int, said: CapsuleOperation, types: RecordType, is_after: bool = False
+        self, index: int, operation: CapsuleOperation, types: RecordType, is_after: bool = False
     ) -> CapsuleStep | None:
         loc: Loc = ("operations", index)
-        if said.keep is not None:
-            needs = self._try((*loc, "keep"), parse_constraints, said.keep, self._catalogue)
+        if operation.keep is not None:
+            needs = self._try((*loc, "keep"), parse_constraints, operation.keep, self._catalogue)
             return None if needs is None else KeepStep(needs)
-        if said.where is not None:
-            condition: Condition | None = self._try((*loc, "where"), said.where.compiled, types)
+        if operation.where is not None:
+            condition: Condition | None = self._try((*loc, "where"), operation.where.compiled, types)
             return None if condition is None else WhereStep(condition)
-        if said.set is not None:
+        if operation.set is not None:
             values = [
                 (self._try((*loc, "set", name), self._key, name), self._value((*loc, "set", name), value, types))
-                for name, value in said.set.items()
+                for name, value in operation.set.items()
             ]
             return PutStep(tuple((key, value) for key, value in values if key is not None and value is not None))
-        if said.remove is not None:
-            keys = [self._try((*loc, "remove", at), self._key, name) for at, name in enumerate(said.remove)]
+        if operation.remove is not None:
+            keys = [self._try((*loc, "remove", at), self._key, name) for at, name in enumerate(operation.remove)]
             return RemoveStep(tuple(key for key in keys if key is not None))
-        assert said.infer is not None
+        assert operation.infer is not None
         if not is_after:
             self._problems.append(
                 ((*loc, "infer"), "it stands before `aggregate` or `fuse`, whose results it is about")
             )
             return None
-        return InferStep(tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(said.infer)))
+        return InferStep(tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(operation.infer)))
 
     def _rule(self, loc: Loc, rule: InferenceRule, types: RecordType) -> SituationRule:
         for name in rule.set:
@@ -172,8 +181,8 @@ class _Compiler:
         when = None if rule.when is None else self._try((*loc, "when"), rule.when.compiled, types)
         return SituationRule(when, tuple(rule.set.items()))
 
-    def _value(self, loc: Loc, said: float | str, types: RecordType) -> float | Expression | None:
-        return self._try(loc, make_expression, said, types) if isinstance(said, str) else float(said)
+    def _value(self, loc: Loc, value: float | str, types: RecordType) -> float | Expression | None:
+        return self._try(loc, make_expression, value, types) if isinstance(value, str) else float(value)
 
     def _key(self, name: str) -> MetricKey:
         (need,) = parse_constraints(name, self._catalogue)
@@ -190,17 +199,21 @@ class _Compiler:
         return key
 
     def _output(self, reduction: Reduction, types: RecordType) -> CapsuleOutput | None:
-        said = self._settings.output
-        pairs = [(n, self._try(("output", "payload", n), make_expression, e, types)) for n, e in said.payload.items()]
-        made = CapsuleOutput(said.topic, tuple((n, e) for n, e in pairs if e is not None), said.quality == "content")
+        settings = self._settings.output
+        pairs = [
+            (n, self._try(("output", "payload", n), make_expression, e, types)) for n, e in settings.payload.items()
+        ]
+        output = CapsuleOutput(
+            settings.topic, tuple((n, e) for n, e in pairs if e is not None), settings.quality == "content"
+        )
         names = [name for name, _ in reduction.by]
-        for hole in made.holes:
+        for hole in output.holes:
             if hole not in names:
-                known = ", ".join(f"`{name}`" for name in names) or "nothing"
-                self._problems.append((("output", "topic"), f"`{{{hole}}}` is not of the group, which has {known}"))
+                available = ", ".join(f"`{name}`" for name in names) or "nothing"
+                self._problems.append((("output", "topic"), f"`{{{hole}}}` is not of the group, which has {available}"))
         if not self._problems:
-            self._try(("output", "topic"), made.filled, dict.fromkeys(names, "x"))
-        return made
+            self._try(("output", "topic"), output.filled, dict.fromkeys(names, "x"))
+        return output
 
     def _try(self, loc: Loc, make: Callable[..., T], *arguments: Any) -> T | None:
         try:
@@ -214,8 +227,8 @@ def _micros(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
 
-def _place(said: int | str) -> KeyPlace:
-    return said if isinstance(said, int) else tuple(said.split("."))
+def _place(value: int | str) -> KeyPlace:
+    return value if isinstance(value, int) else tuple(value.split("."))
 
 
 def _aggregated(name: str, text: str) -> Aggregated:

@@ -1,4 +1,4 @@
-"""Who comes to each node, as `clients` says, compiled."""
+"""The entries of `clients`, compiled: which client is which entity at each node."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class ClientEntry(NamedTuple):
     publish: str
     notify: str
     listed: bool = True
-    """Whether `clients` has it; otherwise its name is its client id."""
+    """True if `clients` lists it; otherwise its name is its client id."""
     where: tuple[tuple[str, Condition], ...] = ()
-    """By topic filter, a condition on what goes to it."""
+    """By topic filter, a condition on the events that go to it."""
     advertises: tuple[ProducerAdvertisement, ...] = ()
-    """What the file says that it will publish."""
+    """The advertisements in the file."""
     edge: str = ""
     """The Sparkplug edge node that it is, as `GROUP/EDGE`."""
     groups: tuple[str, ...] = ()
     attributes: tuple[tuple[str, bool | int | float | str], ...] = ()
 
     def links(self, node: str) -> tuple[Link, Link]:
-        """The link on which it publishes to `node`, and the one on which it is notified."""
+        """Return the link on which it publishes to `node`, and the one on which it is notified."""
         return Link(self.name, node, self.publish), Link(node, self.name, self.notify)
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """What a client must show to be an entry of `clients`."""
+class ClientMatch:
+    """The identity that a client must show to be an entry of `clients`."""
 
     entry: ClientEntry
     client_id: str | None
@@ -58,18 +58,20 @@ class Match:
 
     @property
     def rank(self) -> tuple[bool, ...]:
-        """Sorts what says more about a client before what says less."""
+        """Return a key that sorts more specific entries before less specific ones."""
         return tuple(part is None for part in (self.client_id, self.certificate, self.user, self.listener))
 
 
-def matches_of(domain: Domain, contracts: Contracts | None) -> dict[str, list[Match]]:
-    """What `clients` says about who comes to each node, what says most first."""
-    found: dict[str, list[Match]] = {name: [] for name in domain.nodes}
+def matches_of(domain: Domain, contracts: Contracts | None) -> dict[str, list[ClientMatch]]:
+    """Return the entries of clients at each node, the most specific first."""
+    by_node: dict[str, list[ClientMatch]] = {name: [] for name in domain.nodes}
     for name, client in domain.clients.items():
-        where = tuple((filter, one.compiled(domain.declared(filter))) for filter, one in client.where.items())
-        advertises = tuple(one.compiled(domain.declared(one.filter)) for one in client.advertises)
+        where = tuple((filter, written.compiled(domain.declared(filter))) for filter, written in client.where.items())
+        advertises = tuple(settings.compiled(domain.declared(settings.filter)) for settings in client.advertises)
         if contracts is not None:
-            advertises += tuple(advertisement(one) for one in contracts.producers if name in one.producers)
+            advertises += tuple(
+                advertisement(producer) for producer in contracts.producers if name in producer.producers
+            )
         for node in client.node:
             types = client_types(domain, name, node)
             listener = _listener(domain.nodes[node], node, client.listener)
@@ -83,28 +85,28 @@ def matches_of(domain: Domain, contracts: Contracts | None) -> dict[str, list[Ma
                 groups=client.groups,
                 attributes=tuple(client.attributes.items()),
             )
-            found[node].append(Match(entry, client.client_id(name), client.user, client.certificate, listener))
-    return {node: sorted(several, key=lambda match: match.rank) for node, several in found.items()}
+            by_node[node].append(ClientMatch(entry, client.client_id(name), client.user, client.certificate, listener))
+    return {node: sorted(matches, key=lambda match: match.rank) for node, matches in by_node.items()}
 
 
-def by_client_id(matches: dict[str, list[Match]]) -> dict[Pair, tuple[Match, ...]]:
-    """Of these, those that ask for a client id, by node and client id."""
-    found = dict[Pair, tuple[Match, ...]]()
+def by_client_id(matches: dict[str, list[ClientMatch]]) -> dict[Pair, tuple[ClientMatch, ...]]:
+    """Return the entries that ask for a client id, by node and client id."""
+    by_id = dict[Pair, tuple[ClientMatch, ...]]()
     for node, all_ in matches.items():
         for match in all_:
             if match.client_id is not None:
-                found[node, match.client_id] = (*found.get((node, match.client_id), ()), match)
-    return found
+                by_id[node, match.client_id] = (*by_id.get((node, match.client_id), ()), match)
+    return by_id
 
 
 def reserved_ids(domain: Domain) -> frozenset[str]:
-    """Client ids that a client which is not listed may not have."""
+    """Return the client ids that an unlisted client may not have."""
     ids = (client.client_id(name) for name, client in domain.clients.items())
-    return frozenset({*domain.nodes, *domain.clients, *domain.foreign, *(one for one in ids if one is not None)})
+    return frozenset({*domain.nodes, *domain.clients, *domain.foreign, *(id for id in ids if id is not None)})
 
 
 def _listener(settings: NodeSettings, node: str, address: Address | None) -> str | None:
-    """The name of a node's listener; one that fits none if the address is that of another node."""
+    """Return the name of a node's listener; a name that matches none if the address is another node's."""
     if address is None:
         return None
     addresses = [listener.address for listener in settings.listeners]

@@ -1,13 +1,13 @@
-"""A domain with patterns and protocols to one without: all in terms of nodes, links, clients, tables and monitors."""
+"""Expansion of patterns and protocols into nodes, links, clients, tables and monitors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.domain.finding import Finding, Loc, Mistake
 from penstock.domain.patterns import hierarchy, interface, levels, protocols, roles
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Pattern, Roles
+from penstock.domain.problems import Loc, Mistake, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.model.errors import DomainError, PolicyError, Problem
 from penstock.model.yaml.tree import path_text
@@ -15,39 +15,40 @@ from penstock.model.yaml.tree import path_text
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What a domain expands to."""
+    """The expansion of a domain."""
 
     domain: Domain
-    """Only as far as patterns and protocols are right, if there are mistakes."""
+    """If there are mistakes, only the valid patterns and protocols are expanded."""
     mistakes: tuple[Mistake, ...] = ()
-    """What is wrong with patterns and protocols."""
+    """Mistakes in patterns and protocols."""
     origins: dict[Loc, Loc] = field(default_factory=dict)
-    """For each value that a pattern or protocol made, where that stands."""
+    """For each value that a pattern or protocol made, the location of that pattern or protocol."""
 
     def origin(self, loc: Loc) -> Loc | None:
-        """Where the pattern or protocol stands that made what is at `loc`; None if the file says it itself."""
+        """Return the location of the pattern or protocol that made the value at `loc`; None if it stands in the
+        file."""
         return self.origins.get(loc[:2])
 
 
 def expand(domain: Domain) -> Domain:
-    """The domain without patterns and protocols; raises `DomainError` if one of them is wrong."""
-    whole = with_protocols(with_patterns(domain))
-    if whole.mistakes:
-        raise DomainError(*(Problem("", 0, path_text(one.loc), one.what) for one in whole.mistakes))
-    return whole.domain
+    """Return the domain without patterns and protocols; raise `DomainError` if one of them is wrong."""
+    expansion = with_protocols(with_patterns(domain))
+    if expansion.mistakes:
+        raise DomainError(*(Problem("", 0, path_text(mistake.loc), mistake.what) for mistake in expansion.mistakes))
+    return expansion.domain
 
 
 def with_patterns(domain: Domain) -> Expansion:
-    """The domain with its patterns expanded."""
+    """Return the domain with its patterns expanded."""
     current, mistakes, origins = domain, list[Mistake](), dict[Loc, Loc]()
     for index, pattern in _in_order(domain):
         loc: Loc = ("patterns", index)
-        wrong = [*_again(domain, index, pattern), *_check(current, pattern, loc)]
+        wrong = [*_repeated(domain, index, pattern), *_check(current, pattern, loc)]
         mistakes += wrong
         if not wrong:
             before, current = current, _expand(current, pattern)
             mistakes += _clashes(before, current, loc)
-            origins.update(dict.fromkeys(_made(before, current), loc))
+            origins.update(dict.fromkeys(_added(before, current), loc))
     for pattern in domain.patterns:
         if isinstance(pattern, Levels) and not mistakes:
             mistakes += levels.check(current, pattern)
@@ -55,7 +56,7 @@ def with_patterns(domain: Domain) -> Expansion:
 
 
 def with_protocols(patterns: Expansion) -> Expansion:
-    """The domain of an expansion with its protocols expanded as well."""
+    """Return the domain of an expansion with its protocols expanded as well."""
     current, mistakes, origins = patterns.domain, list(patterns.mistakes), dict(patterns.origins)
     for name in patterns.domain.protocols:
         loc: Loc = ("protocols", name)
@@ -65,17 +66,17 @@ def with_protocols(patterns: Expansion) -> Expansion:
             mistakes.append(protocols.mistake(name, error))
         else:
             mistakes += _clashes(before, current, loc)
-            origins.update(dict.fromkeys(_made(before, current), loc))
+            origins.update(dict.fromkeys(_added(before, current), loc))
     return Expansion(current.model_copy(update={"protocols": {}}), tuple(mistakes), origins)
 
 
 def _in_order(domain: Domain) -> Iterator[tuple[int, Pattern]]:
-    """The patterns with their places; interfaces last, as they are about links that others may make."""
+    """Return the patterns with their indexes; interfaces last, because they are about links that others may make."""
     numbered = list(enumerate(domain.patterns))
     yield from sorted(numbered, key=lambda item: isinstance(item[1], Interface))
 
 
-def _check(domain: Domain, pattern: Pattern, loc: Loc) -> Iterator[Finding]:
+def _check(domain: Domain, pattern: Pattern, loc: Loc) -> Iterator[WrongValue]:
     match pattern:
         case Hierarchy():
             yield from hierarchy.check(domain, pattern, loc)
@@ -84,7 +85,7 @@ def _check(domain: Domain, pattern: Pattern, loc: Loc) -> Iterator[Finding]:
         case Roles():
             yield from roles.check(domain, pattern, loc)
         case Levels():
-            pass  # what it asks of the whole is checked when all else is expanded
+            pass  # its conditions on the whole domain are checked when everything else is expanded
 
 
 def _expand(domain: Domain, pattern: Pattern) -> Domain:
@@ -99,28 +100,28 @@ def _expand(domain: Domain, pattern: Pattern) -> Domain:
             return roles.expand(domain, pattern)
 
 
-def _again(domain: Domain, index: int, pattern: Pattern) -> Iterator[Finding]:
-    """A second pattern where a domain can only have one: there is one order of labels, one relation of parents."""
+def _repeated(domain: Domain, index: int, pattern: Pattern) -> Iterator[WrongValue]:
+    """Find a second pattern where a domain can only have one: there is one order of labels, one relation of parents."""
     if not isinstance(pattern, Hierarchy | Levels):
         return
     first = next(at for at, other in enumerate(domain.patterns) if type(other) is type(pattern))
     if first != index:
         kind = pattern.pattern
-        yield Finding(
+        yield WrongValue(
             ("patterns", index, "pattern"), f"only one `{kind}`, the one at `patterns[{first}]`", f"a second `{kind}`"
         )
 
 
-def _clashes(before: Domain, after: Domain, loc: Loc) -> Iterator[Finding]:
-    """Monitors of the file that would be lost because of the name that a monitor gets."""
+def _clashes(before: Domain, after: Domain, loc: Loc) -> Iterator[WrongValue]:
+    """Find monitors of the file whose name an expanded monitor takes."""
     for name, monitor in before.monitors.items():
         if after.monitors[name] != monitor:
-            yield Finding(
+            yield WrongValue(
                 loc, f"no other monitor with the name `{name}`, which this one makes", f"the monitor `{name}`"
             )
 
 
-def _made(before: Domain, after: Domain) -> Iterator[Loc]:
+def _added(before: Domain, after: Domain) -> Iterator[Loc]:
     for index in range(len(before.links), len(after.links)):
         yield "links", index
     for key in ("nodes", "clients", "monitors"):

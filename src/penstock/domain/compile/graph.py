@@ -1,4 +1,4 @@
-"""The links of a domain as a graph: which there are, who is above whom, on which events can come."""
+"""The links of a domain as a graph: which exist, who is whose parent, where events can flow."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ OPEN = LinkTypes(publish=DEFAULT_TYPE, notify=DEFAULT_TYPE)
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class LinkGraph:
     """Links, parents and tables of a domain without patterns; made by `graph`."""
 
     links: dict[Pair, Link]
     """Every link of brokers and listed clients, by its ends."""
     unlisted: dict[Pair, Link]
-    """For each node that admits them, the two links of a client that is not listed, `?`."""
+    """For each node that admits them, the two links of an unlisted client, `?`."""
     parents: dict[str, tuple[str, ...]]
-    """For each node whom it dials."""
+    """For each node, the nodes it dials."""
     tables: dict[str, BrokeringTable]
     """The brokering table of each node."""
 
     @property
     def brokers(self) -> set[str]:
-        """Nodes and the foreign brokers that they are joined to."""
+        """Return the nodes and the foreign brokers that they are joined to."""
         return {*self.tables, *(parent for above in self.parents.values() for parent in above)}
 
     @property
     def is_cyclic(self) -> bool:
-        """Whether brokers are joined in a cycle."""
+        """Return whether brokers are joined in a cycle."""
         group = {name: name for name in self.brokers}
 
         def root(name: str) -> str:
@@ -53,7 +53,8 @@ class Graph:
         return False
 
     def carries(self, ends: Pair) -> bool:
-        """Whether events can come on a link: from a client or foreign broker, or passed on by the node it leaves."""
+        """Return whether events can come on a link: from a client or foreign broker, or forwarded by the node it
+        leaves."""
         source, target = ends
         link = self.links.get(ends) or self.unlisted.get(ends)
         if link is None:
@@ -68,13 +69,13 @@ class Graph:
         )
 
     def matching(self, pattern: Pair) -> Iterator[Pair]:
-        """The links that a monitor's `link` means; `?` is a client that is not listed."""
+        """Return the links that a monitor's `link` matches; `?` is an unlisted client."""
         for ends in (*self.links, *self.unlisted):
-            if all(wanted in (ANY, end) for wanted, end in zip(pattern, ends, strict=True)):
+            if all(end_pattern in (ANY, end) for end_pattern, end in zip(pattern, ends, strict=True)):
                 yield ends
 
     def monitored(self, settings: MonitorSettings) -> Iterator[Pair]:
-        """The links that a monitor is on."""
+        """Return the links that a monitor is on."""
         if settings.on is not None:
             for ends in (*self.links, *self.unlisted):
                 if self._is_on(settings.on.node, settings.on.direction, ends):
@@ -83,7 +84,7 @@ class Graph:
             yield from self.matching(pattern)
 
     def _is_on(self, node: str, direction: Direction, ends: Pair) -> bool:
-        """Whether a link is one of a node's in a direction. (brokering §7.3.2)"""
+        """Return whether a link is one of a node's in a direction. (brokering §7.3.2)"""
         inwards, of_parent = _DIRECTIONS[direction]
         other, here = ends if inwards else ends[::-1]
         return here == node and (other in self.parents[node]) is of_parent
@@ -97,9 +98,9 @@ _DIRECTIONS: dict[Direction, tuple[bool, bool]] = {
 }
 
 
-def graph(domain: Domain) -> Graph:
-    """The graph of a domain without patterns, whose names and types are right."""
-    return Graph(
+def graph(domain: Domain) -> LinkGraph:
+    """Return the graph of a domain without patterns, whose names and types are right."""
+    return LinkGraph(
         links={(link.source, link.target): link for link in _links(domain)},
         unlisted={(link.source, link.target): link for link in _unlisted(domain)},
         parents=_parents(domain),
@@ -108,14 +109,14 @@ def graph(domain: Domain) -> Graph:
 
 
 def _parents(domain: Domain) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {name: [] for name in domain.nodes}
+    by_node: dict[str, list[str]] = {name: [] for name in domain.nodes}
     for link in domain.links:
-        found[link.between[0]].append(link.between[1])
-    return {name: tuple(above) for name, above in found.items()}
+        by_node[link.between[0]].append(link.between[1])
+    return {name: tuple(above) for name, above in by_node.items()}
 
 
 def client_types(domain: Domain, name: str, node: str) -> LinkTypes:
-    """The types of a listed client's links with one of its nodes."""
+    """Return the types of a listed client's links with one of its nodes."""
     return domain.clients[name].types_at(node) or domain.default_types(node) or OPEN
 
 
@@ -141,9 +142,9 @@ def _unlisted(domain: Domain) -> Iterator[Link]:
 
 
 def _table(domain: Domain, node: str) -> BrokeringTable:
-    whole: TableSettings | None = domain.brokering
+    settings: TableSettings | None = domain.brokering
     own = domain.nodes[node].brokering
-    chosen = own if own is not None and own.listed is not None else whole
+    chosen = own if own is not None and own.listed is not None else settings
     listed = chosen.listed if chosen is not None else None
     key, rules = listed or ("deny", ())
     pairs = [pair for rule in rules for pair in rule.pairs]

@@ -1,11 +1,11 @@
-"""A monitor of the domain file, compiled to one that runs."""
+"""Monitors of the domain file, compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.domain.schema.policies import ANY, START, Edge, MonitorSettings
+from penstock.domain.schema.policies import ANY, START, EdgeSettings, MonitorSettings
 from penstock.language.types import ANYTHING, RecordType
 from penstock.model.content.content import ContentReader
 from penstock.policy.monitors.action import SUPPRESS, Action, parse_action
@@ -13,15 +13,15 @@ from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import Monitor, python_monitor
 
 Declared = Callable[[str], RecordType]
-"""The attributes of events that a topic filter matches."""
+"""Returns the attributes of events that a topic filter matches."""
 
 
 def compile_monitor(
     name: str, settings: MonitorSettings, folder: Path | None, declared: Declared, reader: ContentReader
 ) -> Monitor:
-    """The monitor that the settings describe; raises `PolicyError`, or `ConditionError` for a `when`.
+    """Compile a monitor; raise `PolicyError`, or `ConditionError` for a `when`.
 
-    A Python class is looked for in `folder`, and then as Python imports it.
+    A Python class is imported from `folder`, and then from Python's path.
     """
     if settings.python is not None:
         return python_monitor(name, settings.python, settings.with_, folder)
@@ -29,7 +29,7 @@ def compile_monitor(
 
 
 def compile_automaton(name: str, settings: MonitorSettings, declared: Declared, reader: ContentReader) -> Automaton:
-    """The automaton of a monitor that is not a Python class; raises as `compile_monitor` does."""
+    """Compile the automaton of a monitor that is not a Python class; raise as `compile_monitor` does."""
     if settings.filter == ():
         return Automaton.of_states(name, {START: {ANY: SUPPRESS}})  # filter(E) of §6.2.1 with nothing in E
     if settings.filter is not None:
@@ -39,21 +39,21 @@ def compile_automaton(name: str, settings: MonitorSettings, declared: Declared, 
     assert settings.states is not None
     names = sorted(settings.states, key=lambda state: state != START)
     edges = {
-        state: {filter: _actions(filter, several, declared) for filter, several in settings.states[state].items()}
+        state: {filter: _actions(filter, edges, declared) for filter, edges in settings.states[state].items()}
         for state in names
     }
     return Automaton.of_states(name, edges, reader)
 
 
 def attributes_at(filter: str, declared: Declared) -> RecordType:
-    """The attributes of the events that an edge is about."""
+    """Return the attributes of the events that an edge is about."""
     return ANYTHING if filter == ANY else declared(filter)
 
 
-def _actions(filter: str, edges: tuple[Edge, ...], declared: Declared) -> tuple[Action, ...]:
+def _actions(filter: str, edges: tuple[EdgeSettings, ...], declared: Declared) -> tuple[Action, ...]:
     return tuple(_action(filter, edge, attributes_at(filter, declared)) for edge in edges)
 
 
-def _action(filter: str, edge: Edge, attributes: RecordType) -> Action:
+def _action(filter: str, edge: EdgeSettings, attributes: RecordType) -> Action:
     written = edge.model_dump(by_alias=True, exclude_none=True, exclude={"when"})
     return parse_action(filter, written, None if edge.when is None else edge.when.compiled(attributes))

@@ -1,4 +1,4 @@
-"""Where the secrets of a domain are sent: who changes it without knowing them is not to have them sent elsewhere."""
+"""Destinations of secrets: a change of the domain must not send known secrets elsewhere."""
 
 from typing import NamedTuple
 
@@ -6,40 +6,40 @@ from penstock.domain.compile.expand import with_patterns
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkSettings
 
-MADE = "the secret that is made for links without one"
+GENERATED = "the secret that is made for links without one"
 
 
-class _Sent(NamedTuple):
+class _SentSecret(NamedTuple):
     secret: str
     ends: tuple[str, str]
     place: str
-    """Where it is sent to, and how it is encrypted on the way."""
+    """The address it is sent to, and how the connection is encrypted."""
 
 
-def sent_elsewhere(before: Domain, after: Domain) -> tuple[str, ...]:
-    """The links, as `A -> B`, over which a secret would be sent that there is now, but to another place than now."""
+def redirected_secrets(before: Domain, after: Domain) -> tuple[str, ...]:
+    """Return the links, as `A -> B`, over which an existing secret would be sent to a new destination."""
     now = _sent(before)
-    known = {one.secret for one in now}
-    return tuple(sorted({" -> ".join(one.ends) for one in _sent(after) - now if one.secret in known}))
+    secrets = {sent.secret for sent in now}
+    return tuple(sorted({" -> ".join(sent.ends) for sent in _sent(after) - now if sent.secret in secrets}))
 
 
-def _sent(domain: Domain) -> set[_Sent]:
-    whole = with_patterns(domain).domain
-    found = set[_Sent]()
-    for link in whole.links:
-        foreign = whole.foreign.get(link.between[1])
+def _sent(domain: Domain) -> set[_SentSecret]:
+    expanded = with_patterns(domain).domain
+    sent = set[_SentSecret]()
+    for link in expanded.links:
+        foreign = expanded.foreign.get(link.between[1])
         if foreign is None:
-            found.add(_Sent(_secret(link), link.between, f"{_address(whole, link)} {link.tls!r}"))
+            sent.add(_SentSecret(_secret(link), link.between, f"{_address(expanded, link)} {link.tls!r}"))
         elif foreign.password_file is not None:
             place = f"{link.address or foreign.address} {link.tls!r} {foreign.tls!r} {foreign.user!r}"
-            found.add(_Sent(f"file {foreign.password_file}", link.between, place))
-    return found
+            sent.add(_SentSecret(f"file {foreign.password_file}", link.between, place))
+    return sent
 
 
 def _secret(link: LinkSettings) -> str:
     if link.secret is not None:
         return f"text {link.secret}"
-    return f"file {link.secret_file}" if link.secret_file is not None else MADE
+    return f"file {link.secret_file}" if link.secret_file is not None else GENERATED
 
 
 def _address(domain: Domain, link: LinkSettings) -> str:

@@ -1,38 +1,38 @@
-"""Scopes within scopes, as types `up` and `down`. (brokering §6.1.2)"""
+"""The pattern `hierarchy`: scopes within scopes, as types `up` and `down`. (brokering §6.1.2)"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.domain.finding import Entities, Finding, Loc
 from penstock.domain.patterns.settings import Hierarchy
-from penstock.domain.patterns.tables import Part, joined
+from penstock.domain.patterns.tables import PatternTable, join_tables
+from penstock.domain.problems import Entities, Loc, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes
 
 UP, DOWN = "up", "down"
 CHILD = LinkTypes(publish=UP, notify=DOWN)
 # allow(t1, t2) holds unless t1 = down and t2 = up.
-TABLE = Part((UP, DOWN), "deny", frozenset({(DOWN, UP)}))
+TABLE = PatternTable((UP, DOWN), "deny", frozenset({(DOWN, UP)}))
 
 Parents = dict[str, tuple[str, ...]]
 
 
 def parents(domain: Domain, pattern: Hierarchy) -> Parents:
-    """The relation *parent*: what the pattern says, links without a type, and clients without one."""
-    found = {name: list(above) for name, above in pattern.parents.items()}
+    """Return the relation *parent*: the pattern's, that of links without a type, and of clients without one."""
+    above_of = {name: list(above) for name, above in pattern.parents.items()}
     for link in domain.links:
         child, parent = link.between
-        if link.type is None and parent not in found.setdefault(child, []):
-            found[child].append(parent)
+        if link.type is None and parent not in above_of.setdefault(child, []):
+            above_of[child].append(parent)
     for name, client in domain.clients.items():
-        above = found.setdefault(name, [])
+        above = above_of.setdefault(name, [])
         above += [node for node in client.node if client.types_at(node) is None and node not in above]
-    return {name: tuple(above) for name, above in found.items() if above}
+    return {name: tuple(above) for name, above in above_of.items() if above}
 
 
-def check(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[Finding]:
-    """What the paper asks of *parent*, and that what is written beside the pattern agrees with it."""
+def check(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[WrongValue]:
+    """Check the paper's conditions on *parent*, and that the rest of the file agrees with the pattern."""
     wrong = [*_names(domain, pattern, loc), *_against_links(domain, pattern)]
     yield from wrong
     # §6.1.2: parenthood chains never form a cycle, not even a loop.
@@ -40,51 +40,51 @@ def check(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[Finding]:
     if cycle:
         way = " -> ".join(f"`{name}`" for name in cycle)
         where = (*loc, "parents", cycle[0]) if cycle[0] in pattern.parents else loc
-        yield Finding(where, "parents without a cycle", f"a cycle, {way}")
+        yield WrongValue(where, "parents without a cycle", f"a cycle, {way}")
     if domain.brokering is not None and any((DOWN, UP) in rule.pairs for rule in domain.brokering.allow or ()):
         expected = f"nothing from `{DOWN}` to `{UP}`: in a hierarchy no event goes up after it has gone down"
-        yield Finding(("brokering", "allow"), expected, f"`{DOWN}` to `{UP}`")
+        yield WrongValue(("brokering", "allow"), expected, f"`{DOWN}` to `{UP}`")
 
 
-def _names(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[Finding]:
+def _names(domain: Domain, pattern: Hierarchy, loc: Loc) -> Iterator[WrongValue]:
     entities = Entities.of(domain)
     devices = set(domain.clients) | {name for name in pattern.parents if name not in entities.brokers}
     for child, above in pattern.parents.items():
         where = (*loc, "parents", child)
         if child in domain.foreign:
-            yield Finding(where, "a node or a client: a foreign broker does not dial", f"`{child}`")
+            yield WrongValue(where, "a node or a client: a foreign broker does not dial", f"`{child}`")
         for parent in above:
             if above.count(parent) > 1:
-                yield Finding(where, "every parent once", f"`{parent}` twice")
+                yield WrongValue(where, "every parent once", f"`{parent}` twice")
                 break
             if parent in devices:
                 # §6.1.2: a device is never a parent of any entity.
-                yield Finding(where, "a node: a client is never a parent", f"the client `{parent}` as a parent")
+                yield WrongValue(where, "a node: a client is never a parent", f"the client `{parent}` as a parent")
             elif parent not in entities.brokers or (child in devices and parent in domain.foreign):
-                yield Finding(where, entities.not_a_node(parent), f"`{parent}`")
+                yield WrongValue(where, entities.not_a_node(parent), f"`{parent}`")
         yield from _typed_already(domain, child, above, where)
 
 
-def _typed_already(domain: Domain, child: str, above: tuple[str, ...], loc: Loc) -> Iterator[Finding]:
+def _typed_already(domain: Domain, child: str, above: tuple[str, ...], loc: Loc) -> Iterator[WrongValue]:
     client = domain.clients.get(child)
     if client is not None and client.type is not None:
-        yield Finding(loc, f"no `type` under `clients.{child}`: the pattern gives it one", f"`{child}` with a type")
+        yield WrongValue(loc, f"no `type` under `clients.{child}`: the pattern gives it one", f"`{child}` with a type")
     for link in domain.links:
         if link.type is not None and child in link.between and set(link.between) <= {child, *above}:
             text = " - ".join(link.between)
-            yield Finding(loc, "a link without a type: the pattern gives it one", f"the link `{text}` with a type")
+            yield WrongValue(loc, "a link without a type: the pattern gives it one", f"the link `{text}` with a type")
 
 
-def _against_links(domain: Domain, pattern: Hierarchy) -> Iterator[Finding]:
+def _against_links(domain: Domain, pattern: Hierarchy) -> Iterator[WrongValue]:
     for index, link in enumerate(domain.links):
         child, parent = link.between
         if link.type is None and child in pattern.parents.get(parent, ()):
             expected = f"`[{parent}, {child}]`, because `{child}` is a parent of `{parent}` and who dials is the child"
-            yield Finding(("links", index, "between"), expected, f"`[{child}, {parent}]`")
+            yield WrongValue(("links", index, "between"), expected, f"`[{child}, {parent}]`")
 
 
 def _cycle(above: Parents) -> tuple[str, ...]:
-    """A chain of parents that comes back to where it began; empty if there is none."""
+    """Return a chain of parents that comes back to its beginning; empty if there is none."""
     done = set[str]()
     for start in above:
         way = list[str]()
@@ -106,20 +106,20 @@ def _cycle(above: Parents) -> tuple[str, ...]:
 
 
 def expand(domain: Domain, pattern: Hierarchy) -> Domain:
-    """type(x, y) is `up` if y is a parent of x, and `down` otherwise; nothing goes from `down` to `up`."""
+    """Expand: type(x, y) is `up` if y is a parent of x, and `down` otherwise; nothing goes from `down` to `up`."""
     relation = parents(domain, pattern)
     links = [_typed(link) if link.type is None else link for link in domain.links]
-    known = {link.between for link in links}
+    linked = {link.between for link in links}
     clients = dict(domain.clients)
     for child, above in relation.items():
         if child in domain.nodes:
-            new = [(child, parent) for parent in above if (child, parent) not in known]
+            new = [(child, parent) for parent in above if (child, parent) not in linked]
             links += [LinkSettings(between=between, type=UP, back=DOWN) for between in new]
         else:
             client = clients.get(child, ClientSettings())
             types = {node: client.types_at(node) or CHILD for node in (*client.node, *above)}
             clients[child] = client.model_copy(update=_short(types))
-    brokering = joined(domain.brokering, TABLE)
+    brokering = join_tables(domain.brokering, TABLE)
     return domain.model_copy(update={"links": tuple(links), "clients": clients, "brokering": brokering})
 
 
@@ -128,8 +128,8 @@ def _typed(link: LinkSettings) -> LinkSettings:
 
 
 def _short(types: dict[str, LinkTypes]) -> dict[str, object]:
-    """The nodes of a client and their types: one for all, if they are all the same."""
+    """Return the nodes of a client and their types: one for all, if they are all the same."""
     first = next(iter(types.values()))
-    if all(one == first for one in types.values()):
+    if all(other == first for other in types.values()):
         return {"node": dict.fromkeys(types), "type": first}
     return {"node": types, "type": None}

@@ -1,10 +1,10 @@
-"""Protocols to monitors: what is around each, and where its text or names are wrong."""
+"""Protocols to monitors, and mistakes in their text or names."""
 
 from __future__ import annotations
 
 import re
 
-from penstock.domain.finding import Said
+from penstock.domain.problems import Remark
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import MonitorSettings
 from penstock.model.errors import PolicyError
@@ -14,7 +14,7 @@ _KEY = re.compile(r"`(senders|protects|guard)`:? ")
 
 
 def surroundings(domain: Domain) -> Surroundings:
-    """The entities and links of a domain without patterns."""
+    """Return the entities and links of a domain without patterns."""
     homes = {name: tuple(client.node) for name, client in domain.clients.items()}
     for name in domain.foreign:
         homes[name] = tuple(link.between[0] for link in domain.links if link.between[1] == name)
@@ -28,22 +28,22 @@ def surroundings(domain: Domain) -> Surroundings:
 
 
 def expand(domain: Domain, name: str) -> Domain:
-    """The domain with the monitors of one of its protocols; raises `PolicyError`."""
+    """Return the domain with the monitors of one of its protocols; raise `PolicyError`."""
     settings = domain.protocols[name]
     protocol = Protocol(name, settings.protocol, settings.protects, settings.senders, settings.guard)
     around = surroundings(domain)
     for entity in settings.protects:
         if around.homes.get(entity) == ():
             raise PolicyError(f"`protects`: `{entity}` has no link with a node")
-    made = {
+    monitors = {
         definition.name: MonitorSettings.model_validate(definition.plain())
         for definition in compile_protocol(protocol, around)
     }
-    return domain.model_copy(update={"monitors": {**domain.monitors, **made}})
+    return domain.model_copy(update={"monitors": {**domain.monitors, **monitors}})
 
 
-def mistake(name: str, error: PolicyError) -> Said:
-    """What is wrong with a protocol, at the key that it concerns."""
-    text = str(error).partition("\n")[0]  # a caret below the text says no more than the number of the character
+def mistake(name: str, error: PolicyError) -> Remark:
+    """Return the mistake in a protocol, at the key that it concerns."""
+    text = str(error).partition("\n")[0]  # the caret line below the text repeats the position
     key = _KEY.match(text)
-    return Said(("protocols", name, key[1] if key else "protocol"), text[key.end() :] if key else text)
+    return Remark(("protocols", name, key[1] if key else "protocol"), text[key.end() :] if key else text)

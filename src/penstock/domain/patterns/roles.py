@@ -1,4 +1,4 @@
-"""Roles as protection domains, after RBAC. (brokering §6.2.3)
+"""The pattern `roles`: roles as protection domains, after RBAC. (brokering §6.2.3)
 
 For each role *r* there are two nodes, `r-pub` (the publication broker) and `r-sub` (the subscription broker); all
 are joined by the bus. Role hierarchies: a senior role has the events of its juniors beside its own.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.domain.finding import Entities, Finding, Loc, hint
 from penstock.domain.patterns.settings import Role, Roles
-from penstock.domain.patterns.tables import Part, joined
-from penstock.domain.schema.base import LONGEST_NAME, MEMORY
+from penstock.domain.patterns.tables import PatternTable, join_tables
+from penstock.domain.problems import Entities, Loc, WrongValue, known_names_hint
+from penstock.domain.schema.base import MAX_NAME, MEMORY
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes
 from penstock.domain.schema.node_settings import Listener, NodeSettings
@@ -25,97 +25,101 @@ DEVICE = LinkTypes(publish="DevUp", notify="DevDown")
 
 
 def pub(role: str) -> str:
-    """The publication broker of a role."""
+    """Return the publication broker of a role."""
     return f"{role}-pub"
 
 
 def sub(role: str) -> str:
-    """The subscription broker of a role."""
+    """Return the subscription broker of a role."""
     return f"{role}-sub"
 
 
 def nodes(pattern: Roles) -> tuple[str, ...]:
-    """The nodes of the pattern: the bus, then two for each role."""
+    """Return the nodes of the pattern: the bus, then two for each role."""
     return (pattern.bus, *(name for role in pattern.roles for name in (pub(role), sub(role))))
 
 
 def inherited(pattern: Roles, name: str) -> dict[str, Role]:
-    """A role, and all that it inherits from, each once."""
-    found, waiting = dict[str, Role](), [name]
+    """Return a role and all that it inherits from, each once."""
+    roles, waiting = dict[str, Role](), [name]
     while waiting:
         role = waiting.pop(0)
-        if role not in found and role in pattern.roles:
-            found[role] = pattern.roles[role]
+        if role not in roles and role in pattern.roles:
+            roles[role] = pattern.roles[role]
             waiting += pattern.roles[role].inherits
-    return found
+    return roles
 
 
-def check(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[Finding]:
-    made = [name for name in nodes(pattern) if name not in domain.nodes]
+def check(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[WrongValue]:
+    missing = [name for name in nodes(pattern) if name not in domain.nodes]
     entities = Entities.of(domain)
-    if made and pattern.listen is None:
-        expected = f"an address for the nodes that are made, the first of them `{made[0]}`"
-        yield Finding((*loc, "listen"), expected, "nothing")
-    elif pattern.listen is not None and pattern.listen.port and pattern.listen.port + len(made) - 1 > 65535:
-        yield Finding((*loc, "listen"), f"a port with {len(made) - 1} more above it, one for each node that is made")
-    for name in made:
+    if missing and pattern.listen is None:
+        expected = f"an address for the nodes that are made, the first of them `{missing[0]}`"
+        yield WrongValue((*loc, "listen"), expected, "nothing")
+    elif pattern.listen is not None and pattern.listen.port and pattern.listen.port + len(missing) - 1 > 65535:
+        yield WrongValue(
+            (*loc, "listen"), f"a port with {len(missing) - 1} more above it, one for each node that is made"
+        )
+    for name in missing:
         if entities.kind(name):
-            yield Finding((*loc, "roles"), f"no other entity with the name of the node `{name}`", f"`{name}`")
+            yield WrongValue((*loc, "roles"), f"no other entity with the name of the node `{name}`", f"`{name}`")
     for index, link in enumerate(domain.links):
         if link.type is not None and pattern.bus in link.between and set(link.between) <= set(nodes(pattern)):
-            yield Finding(("links", index, "type"), "no type: the pattern gives it one")
+            yield WrongValue(("links", index, "type"), "no type: the pattern gives it one")
     for name, role in pattern.roles.items():
         cyclic = [junior for junior in role.inherits if name in inherited(pattern, junior)]
         if cyclic:
             expected = f"no cycle of roles: `{cyclic[0]}` inherits from `{name}`"
-            yield Finding((*loc, "roles", name, "inherits"), expected, f"`{cyclic[0]}`")
+            yield WrongValue((*loc, "roles", name, "inherits"), expected, f"`{cyclic[0]}`")
             break  # the other roles of the cycle are the same mistake
     for name, role in pattern.roles.items():
         yield from _check_role(domain, pattern, name, role, (*loc, "roles", name))
 
 
-def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc) -> Iterator[Finding]:
-    if len(pub(name)) > LONGEST_NAME:
-        yield Finding(loc, f"a name of at most {LONGEST_NAME - 4} characters, as `-pub` is added", f"`{name}`")
+def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc) -> Iterator[WrongValue]:
+    if len(pub(name)) > MAX_NAME:
+        yield WrongValue(loc, f"a name of at most {MAX_NAME - 4} characters, as `-pub` is added", f"`{name}`")
     if pattern.bus in (pub(name), sub(name)):
-        yield Finding((*loc[:-2], "bus"), f"another name: role `{name}` has a node of this one")
+        yield WrongValue((*loc[:-2], "bus"), f"another name: role `{name}` has a node of this one")
     for junior in role.inherits:
         if junior not in pattern.roles:
-            yield Finding((*loc, "inherits"), f"a role, {hint(junior, tuple(pattern.roles))}", f"`{junior}`")
+            yield WrongValue(
+                (*loc, "inherits"), f"a role, {known_names_hint(junior, tuple(pattern.roles))}", f"`{junior}`"
+            )
     for member in role.members:
         client = domain.clients.get(member)
         if member in domain.nodes or member in domain.foreign or member in nodes(pattern):
-            yield Finding((*loc, "members"), "a client, and this is a broker", f"`{member}`")
+            yield WrongValue((*loc, "members"), "a client, and this is a broker", f"`{member}`")
         elif role.members.count(member) > 1:
-            yield Finding((*loc, "members"), "every member once", f"`{member}` twice")
+            yield WrongValue((*loc, "members"), "every member once", f"`{member}` twice")
             break
         elif client is not None and client.type not in (None, DEVICE):
             expected = f"no `type` under `clients.{member}`: the role gives it one"
-            yield Finding((*loc, "members"), expected, f"`{member}` with a type")
+            yield WrongValue((*loc, "members"), expected, f"`{member}` with a type")
 
 
 def expand(domain: Domain, pattern: Roles) -> Domain:
-    """The nodes, links, table and filters of the paper's construction."""
+    """Expand to the nodes, links, table and filters of the paper's construction."""
     monitors = dict(domain.monitors)
     for name in pattern.roles:
-        every = inherited(pattern, name).values()
-        published = tuple(dict.fromkeys(one for role in every for one in role.publish))
-        subscribed = tuple(dict.fromkeys(one for role in every for one in role.subscribe))
+        roles = inherited(pattern, name).values()
+        published = tuple(dict.fromkeys(filter for role in roles for filter in role.publish))
+        subscribed = tuple(dict.fromkeys(filter for role in roles for filter in role.subscribe))
         monitors[pub(name)] = MonitorSettings(link=((pub(name), pattern.bus),), filter=published)
         monitors[sub(name)] = MonitorSettings(link=((pattern.bus, sub(name)),), filter=subscribed)
     return domain.model_copy(
         update={
-            "nodes": {**domain.nodes, **_made(domain, pattern)},
+            "nodes": {**domain.nodes, **_new_nodes(domain, pattern)},
             "links": _links(domain, pattern),
             "clients": _clients(domain, pattern),
-            "brokering": joined(domain.brokering, Part(TYPES, "allow", ALLOW)),
+            "brokering": join_tables(domain.brokering, PatternTable(TYPES, "allow", ALLOW)),
             "monitors": monitors,
         }
     )
 
 
 def _links(domain: Domain, pattern: Roles) -> tuple[LinkSettings, ...]:
-    """A link of every other node with the bus; what the file says of it, but for the types, stays."""
+    """Return a link of every other node with the bus; the file's settings of a link, except the types, stay."""
     links = {link.between: link for link in domain.links}
     for name in pattern.roles:
         for node, up, down in ((pub(name), "PubUp", "PubDown"), (sub(name), "SubUp", "SubDown")):
@@ -125,21 +129,21 @@ def _links(domain: Domain, pattern: Roles) -> tuple[LinkSettings, ...]:
     return tuple(links.values())
 
 
-def _made(domain: Domain, pattern: Roles) -> dict[str, NodeSettings]:
-    """The nodes that the file does not have itself, at ports that count up."""
-    made = dict[str, NodeSettings]()
+def _new_nodes(domain: Domain, pattern: Roles) -> dict[str, NodeSettings]:
+    """Return the nodes that the file does not have, at consecutive ports."""
+    nodes_made = dict[str, NodeSettings]()
     for name in nodes(pattern):
         if name not in domain.nodes:
             assert pattern.listen is not None
-            port = pattern.listen.port + len(made) if pattern.listen.port else 0
+            port = pattern.listen.port + len(nodes_made) if pattern.listen.port else 0
             listener = Listener(address=Address(pattern.listen.host, port))
             store = MEMORY if pattern.store == MEMORY else str(Path(pattern.store) / f"{name}.db")
-            made[name] = NodeSettings(listen=(listener,), store=store)
-    return made
+            nodes_made[name] = NodeSettings(listen=(listener,), store=store)
+    return nodes_made
 
 
 def _clients(domain: Domain, pattern: Roles) -> dict[str, ClientSettings]:
-    """Every member with links to the two nodes of each of its roles."""
+    """Return every member with links to the two nodes of each of its roles."""
     clients = dict(domain.clients)
     members = dict.fromkeys(member for role in pattern.roles.values() for member in role.members)
     for member in members:

@@ -1,4 +1,4 @@
-"""How the domain file writes the usage patterns of brokering §6."""
+"""The usage patterns of brokering §6 in the domain file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Hierarchy(Settings):
     pattern: Literal["hierarchy"] = Field(description="the usage pattern: `hierarchy`")
     parents: dict[Name, SomeNames] = Field(
         default={},
-        description="for each node or client its parent, or a list of parents; beside these, who dials is the child"
-        " of whom it dials where `links` states no type, and a client is a child of its node",
+        description="for each node or client its parent, or a list of parents; in addition, where `links`"
+        " states no type, a node is a child of the node it dials, and a client is a child of its node",
     )
 
 
@@ -58,7 +58,7 @@ class Levels(Settings):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the order of the file."""
+        """Return the labels in the order of the file."""
         return tuple(dict.fromkeys(label.strip() for text in self.order for label in text.split("<")))
 
     @property
@@ -69,7 +69,7 @@ class Levels(Settings):
 
     @property
     def below(self) -> frozenset[tuple[str, str]]:
-        """Every pair (low, high) of the order: the reflexive and transitive closure of what is written."""
+        """Return every pair (low, high) of the order: the reflexive and transitive closure of what is written."""
         above = {label: {label} for label in self.labels}
         for low, high in self._steps:
             above[low].add(high)
@@ -81,27 +81,28 @@ class Levels(Settings):
 
 
 class Interface(Settings):
-    """What a node takes from its parents, and what it gives them. (§6.2.1)"""
+    """The imports of a node from its parents, and its exports to them. (§6.2.1)"""
 
     pattern: Literal["interface"] = Field(description="the usage pattern: `interface`")
     node: Name = Field(description="the node whose interface it is")
     parent: SomeNames | None = Field(
-        default=None, description="the parent it is an interface to, or a list of parents; unset: all of the node's"
+        default=None, description="the parent of the interface, or a list of parents; unset: all parents of the node"
     )
     import_: SomeFilters = Field(
-        alias="import", description="topic filters of the events that the node takes from the parent; no others pass"
+        alias="import",
+        description="topic filters of the events that the node accepts from the parent; others are suppressed",
     )
     export: SomeFilters = Field(
-        description="topic filters of the events that the node gives to the parent; no others pass"
+        description="topic filters of the events that the node sends to the parent; others are suppressed"
     )
 
 
 class Role(Settings):
-    """What the members of a role may publish and subscribe to."""
+    """The topics that members of a role may publish and subscribe to."""
 
     publish: SomeFilters = Field(default=(), description="topic filters of the events that members can publish")
     subscribe: SomeFilters = Field(default=(), description="topic filters of the events that members are notified of")
-    inherits: SomeNames = Field(default=(), description="junior roles: members can do all that theirs can")
+    inherits: SomeNames = Field(default=(), description="junior roles: members have all rights of their members")
     members: SomeNames = Field(default=(), description="the clients that have the role")
 
 

@@ -1,4 +1,4 @@
-"""One brokering table of what the file says and what patterns add."""
+"""Brokering tables of patterns, joined with the table of the file."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.domain.schema.policies import BrokeringSettings, Rule
+from penstock.domain.schema.policies import BrokeringRule, BrokeringSettings
 from penstock.domain.units import Pair
 
 Kind = Literal["allow", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A brokering table over some link types: all that is allowed of their pairs, or all that is denied."""
+class PatternTable:
+    """A brokering table over some link types: all pairs that are allowed, or all that are denied."""
 
     types: tuple[str, ...]
     kind: Kind
@@ -22,23 +22,23 @@ class Part:
 
     @property
     def allowed(self) -> frozenset[Pair]:
-        """The pairs of its types that are allowed."""
+        """Return the pairs of its types that are allowed."""
         if self.kind == "allow":
             return self.pairs
         return frozenset((source, target) for source in self.types for target in self.types) - self.pairs
 
     @property
     def denied(self) -> frozenset[Pair]:
-        """The pairs that it denies by name."""
+        """Return the pairs that it denies by name."""
         return frozenset() if self.kind == "allow" else self.pairs
 
 
-def joined(written: BrokeringSettings | None, part: Part) -> BrokeringSettings:
-    """The table of the file with that of a pattern.
+def join_tables(written: BrokeringSettings | None, part: PatternTable) -> BrokeringSettings:
+    """Join the table of the file with that of a pattern.
 
-    Lists of one kind are united. If the kinds differ the whole is an `allow` list, so that nothing gets allowed by
-    not being named: of a `deny` list it has the pairs that are left of the types which only that one knows; and what
-    is denied by name stays so.
+    Lists of one kind are united. If the kinds differ, the result is an `allow` list, so that nothing is allowed by
+    not being named: of a `deny` list it has the pairs that are left of the types which only that list knows; and
+    what is denied by name stays denied.
     """
     default = written.default if written is not None else None
     if written is None or (written.types is None and written.listed is None):
@@ -46,27 +46,27 @@ def joined(written: BrokeringSettings | None, part: Part) -> BrokeringSettings:
     own = _part(written)
     types = tuple(dict.fromkeys(own.types + part.types))
     if own.kind == part.kind:
-        return settings(Part(types, own.kind, own.pairs | part.pairs), default)
-    alone = Part(tuple(name for name in own.types if name not in part.types), own.kind, own.pairs)
+        return settings(PatternTable(types, own.kind, own.pairs | part.pairs), default)
+    alone = PatternTable(tuple(name for name in own.types if name not in part.types), own.kind, own.pairs)
     allowed = (alone.allowed | part.allowed) - own.denied - part.denied
-    return settings(Part(types, "allow", allowed), default)
+    return settings(PatternTable(types, "allow", allowed), default)
 
 
-def _part(written: BrokeringSettings) -> Part:
+def _part(written: BrokeringSettings) -> PatternTable:
     pairs = frozenset(pair for _, rules in [written.listed or ("deny", ())] for rule in rules for pair in rule.pairs)
-    return Part(written.types or (), "allow" if written.allow is not None else "deny", pairs)
+    return PatternTable(written.types or (), "allow" if written.allow is not None else "deny", pairs)
 
 
-def settings(part: Part, default: object = None) -> BrokeringSettings:
-    """The table as the domain file has it."""
+def settings(part: PatternTable, default: object = None) -> BrokeringSettings:
+    """Return the table as settings of the domain file."""
     rules = tuple(as_rules(part.pairs, part.types))
     return BrokeringSettings.model_validate({"types": part.types, part.kind: rules, "default": default})
 
 
-def as_rules(pairs: Collection[Pair], types: Iterable[str]) -> Iterable[Rule]:
-    """The pairs as rules, one for each type that events come from, in the order of the types."""
+def as_rules(pairs: Collection[Pair], types: Iterable[str]) -> Iterable[BrokeringRule]:
+    """Return the pairs as rules, one for each source type, in the order of the types."""
     order = list(dict.fromkeys([*types, *(name for pair in sorted(pairs) for name in pair)]))
     for source in order:
         targets = [target for target in order if (source, target) in pairs]
         if targets:
-            yield Rule.model_validate({"from": source, "to": targets})
+            yield BrokeringRule.model_validate({"from": source, "to": targets})

@@ -1,4 +1,4 @@
-"""What a domain says about access to Sparkplug messages (sparkplug Definition 1)."""
+"""Access to Sparkplug messages in the domain file (sparkplug Definition 1)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class AccessSettings(Settings):
     """One policy, or several that differ in subject, topics or privilege."""
 
     subject: Annotated[tuple[Annotated[str, AfterValidator(_check_subject)], ...], OneOrMany("a subject")] = Field(
-        description="whom it is about, or a list: a client id, `GROUP/EDGE` for an edge node, `user:NAME`,"
+        description="the subject, or a list: a client id, `GROUP/EDGE` for an edge node, `user:NAME`,"
         " `group:NAME`, or `*` for everybody"
     )
     topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter")] = Field(
-        description="topic filter, or list of these, of the messages that it is about"
+        description="topic filter, or a list, of the messages that the policy covers"
     )
     may: Annotated[tuple[Literal["read", "write"], ...], OneOrMany("`read` or `write`")] = Field(
         description="`read`, `write`, or both as a list"
@@ -42,17 +42,17 @@ class AccessSettings(Settings):
     except_: Annotated[tuple[str, ...], OneOrMany()] = Field(
         default=(),
         alias="except",
-        description="metrics that are taken out: names, or patterns with `*` and `?`",
+        description="metrics that are excluded: names, or patterns with `*` and `?`",
     )
     when: ConditionText | None = Field(
         default=None,
-        description="condition on which it applies, over metrics by name, `metrics`, `message`, `subject` and `now`;"
+        description="condition under which it applies, over metrics by name, `metrics`, `message`, `subject` and `now`;"
         " unset: always",
     )
-    id: str | None = Field(default=None, min_length=1, description="what explanations call it; unset: where it stands")
+    id: str | None = Field(default=None, min_length=1, description="its name in explanations; unset: its location")
 
     def policies(self, place: str) -> Iterator[AccessPolicy]:
-        """The policies that it stands for."""
+        """Return the policies that it stands for."""
         condition = None if self.when is None else self.when.compiled(ANYTHING)
         for subject in self.subject:
             for filter in self.topics:
@@ -63,33 +63,35 @@ class AccessSettings(Settings):
 
 
 def _as_access(value: Any) -> object:
-    """The short form: a list of policies."""
+    """Accept the short form: a list of policies."""
     return {"policies": value} if isinstance(value, list | tuple) else value
 
 
 class AccessControl(Settings):
-    """Who may read and write which Sparkplug messages, and which metrics of them not."""
+    """Policies on reading and writing Sparkplug messages and their metrics."""
 
-    policies: tuple[AccessSettings, ...] = Field(default=(), description="policies; what none grants is denied")
+    policies: tuple[AccessSettings, ...] = Field(
+        default=(), description="policies; everything that no policy grants is denied"
+    )
     files: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
         default=(), description="files with more policies: CSV (.csv) or JSON lines (.jsonl)"
     )
     certificates: bool = Field(
         default=True,
-        description="whether births are kept under `$sparkplug/certificates/`, for those who may read them; where nodes"
-        " are joined they are in any case, for nodes learn from each other's",
+        description="whether births are retained under `$sparkplug/certificates/`, for clients that may read"
+        " them; nodes with links always retain them, because neighbours need them",
     )
 
     def compiled(self) -> list[AccessPolicy]:
-        """All policies; raises `PolicyError` if a file cannot be read."""
-        found = [
+        """Return all policies; raise `PolicyError` if a file cannot be read."""
+        policies = [
             policy
             for number, settings in enumerate(self.policies)
             for policy in settings.policies(f"access.policies[{number}]")
         ]
         for file in self.files:
-            found += read_policies(file)
-        return found
+            policies += read_policies(file)
+        return policies
 
 
 Access = Annotated[AccessControl, Short(_as_access, {"type": "array"})]

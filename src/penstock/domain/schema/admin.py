@@ -1,4 +1,4 @@
-"""Who may look at nodes, and change them, over their admin HTTP."""
+"""Rights to read and change nodes over their admin HTTP."""
 
 from __future__ import annotations
 
@@ -10,32 +10,30 @@ from penstock.domain.schema.base import Name, OptionalMadeFile, OptionalReadFile
 
 Right = Literal["read", "content", "change"]
 RIGHTS: tuple[Right, ...] = ("read", "content", "change")
-"""Each has all that is before it: to look, to look at payloads too, to change."""
+"""In rising order: to read, to read payloads too, to change."""
 
 
 class AdminSettings(Settings):
-    """Who may ask nodes about themselves, besides the system's user that runs them."""
+    """Users and clients of the admin HTTP, besides the system user that runs the nodes."""
 
     passwords: OptionalReadFile = Field(
         default=None, description="password file of people, as `penstock passwd` writes it; unset: no log-in"
     )
     users: dict[str, Right] = Field(
         default={},
-        description="people of `passwords` and what they may do: `read` all but payloads,"
-        " read `content` too, or `change`",
+        description="users of `passwords` and their rights: `read` (all but payloads),"
+        " `content` (payloads too), or `change`",
     )
     clients: dict[Name, Right] = Field(
         default={},
-        description="clients that may ask too, with an authorisation token that the node which is asked has issued",
+        description="clients that may use it, with an authorisation token issued by the same node",
     )
-    open: tuple[Literal["metrics"], ...] = Field(
-        default=(), description="what is told to everybody, without a token: `metrics`"
-    )
+    open: tuple[Literal["metrics"], ...] = Field(default=(), description="endpoints that need no token: `metrics`")
     hosts: tuple[str, ...] = Field(
-        default=(), description="names by which nodes are reached besides their addresses, such as that of a proxy"
+        default=(), description="names of the nodes besides their addresses, such as that of a proxy"
     )
     behind_proxy: bool = Field(
-        default=False, description="whether something before the nodes encrypts: then no TLS is asked for"
+        default=False, description="whether a proxy in front of the nodes encrypts: then TLS is not required"
     )
     audit: OptionalMadeFile = Field(
         default=None,
@@ -43,6 +41,6 @@ class AdminSettings(Settings):
     )
 
 
-def reaches(has: str, right: Right) -> bool:
-    """Whether who has one right may do what asks for another."""
+def includes_right(has: str, right: Right) -> bool:
+    """Return whether a right includes another."""
     return has in RIGHTS and RIGHTS.index(has) >= RIGHTS.index(right)

@@ -1,4 +1,4 @@
-"""What every model of the domain file is made of: the root of the models, names, files, counts."""
+"""Base of the domain file's models: the root model, names, files, counts."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from penstock.model.topic import check_topic, parse_filter
 
 JsonSchema = dict[str, Any]
 MEMORY = "memory"
-"""In place of a file: nothing is kept."""
+"""In place of a file: nothing is stored."""
 ReadFile = Annotated[Path, FileRole.READ]
 OptionalReadFile = Annotated[Path | None, FileRole.READ]
 StorePath = Annotated[str, StringConstraints(min_length=1), FileRole.STORE]
 OptionalMadeFile = Annotated[str | None, FileRole.STORE]
 MadeFolder = Annotated[Path, FileRole.FOLDER]
 Count = Annotated[int, Strict()]
-LONGEST_NAME = 64
+MAX_NAME = 64
 NAME = r"^[A-Za-z0-9_-]{1,64}$"
 _URL_PATH = r"^/[^\s?#]*$"
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:
-    """A check against `pattern` with words for the one who wrote the value."""
+    """Return a validator against `pattern`; `expected` says in words what was expected."""
     compiled = re.compile(pattern, re.ASCII)
 
     def checked(value: str) -> str:
@@ -67,7 +67,7 @@ UrlPath = Annotated[
 
 
 def check_filter(value: str) -> str:
-    """The topic filter, if it is one and not a shared subscription."""
+    """Return the topic filter if it is valid and not a shared subscription."""
     try:
         parsed = parse_filter(value)
     except TopicError as error:
@@ -81,7 +81,7 @@ TopicFilter = Annotated[str, AfterValidator(check_filter)]
 
 
 def checked_topic(value: str) -> str:
-    """A topic; else it is a mistake."""
+    """Return the topic if it is valid."""
     try:
         return check_topic(value)
     except TopicError as error:
@@ -92,17 +92,17 @@ TopicName = Annotated[str, AfterValidator(checked_topic)]
 
 
 def without_default(schema: JsonSchema) -> None:
-    """In a file the default depends on a name or a place, which a JSON schema cannot say."""
+    """Remove a default that depends on a name or a location, which a JSON schema cannot express."""
     schema.pop("default", None)
 
 
-def as_several(value: object) -> list[object]:
-    """The short form of a list with one item: the item."""
+def as_list(value: object) -> list[object]:
+    """Accept the short form of a list with one item: the item."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 class Short:
-    """Annotation: a value may also be written in a short form, which `lengthen` makes a long one of."""
+    """Annotation: a value may also be written in a short form, which `lengthen` expands."""
 
     def __init__(self, lengthen: Callable[[Any], object], form: JsonSchema) -> None:
         self._lengthen = lengthen
@@ -116,7 +116,7 @@ class Short:
 
 
 class OneOrMany:
-    """Annotation: a list of one item may be written as the item; an empty list is a mistake if `expected` is said."""
+    """Annotation: a list of one item may be written as the item; an empty list is a mistake if `expected` is given."""
 
     def __init__(self, expected: str = "") -> None:
         self._expected = expected
@@ -125,17 +125,17 @@ class OneOrMany:
         return no_info_before_validator_function(self._checked, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
-        many = handler(schema)
-        return {"anyOf": [many["items"], {**many, "minItems": 1} if self._expected else many]}
+        list_schema = handler(schema)
+        return {"anyOf": [list_schema["items"], {**list_schema, "minItems": 1} if self._expected else list_schema]}
 
     def _checked(self, value: object) -> list[object]:
         if self._expected and value in ([], ()):
             raise mistake(self._expected)
-        return as_several(value)
+        return as_list(value)
 
 
 def _as_version(value: object) -> object:
-    """YAML reads 1.2 without quotes as a number."""
+    """Convert to text: YAML reads 1.2 without quotes as a number."""
     return str(value) if isinstance(value, float) else value
 
 
@@ -155,12 +155,12 @@ QosLevel = Annotated[Literal[0, 1, 2], BeforeValidator(_as_level)]
 
 
 class Settings(BaseModel):
-    """Root of the models: frozen, and no key that is not described."""
+    """Root of the models: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
 
 def keys(model: type[BaseModel]) -> Iterator[tuple[str, str, FieldInfo]]:
-    """Each key of a model as the file spells it, the name of its field, and the field."""
+    """Yield each key of a model as the file spells it, the name of its field, and the field."""
     for name, field in model.model_fields.items():
         yield field.alias or name, name, field

@@ -1,4 +1,4 @@
-"""Capsules in the domain file: what context they take, what they make of it, and where that goes (docs/capsules.md)."""
+"""Capsules in the domain file: their input, operations and output (docs/capsules.md)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PathText = Annotated[str, matching(_PATH, "the name of an attribute, with dots b
 
 
 def _check_place(value: object) -> int | str:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_LEVELS:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MAX_LEVELS:
         return value
     if isinstance(value, str) and re.fullmatch(_PATH, value, re.ASCII):
         return value
     raise mistake("a level of the topic, from 1 on, or an attribute, with dots between those that lead to it")
 
 
-_MOST_LEVELS = 200
+_MAX_LEVELS = 200
 PlaceText = Annotated[
     int | str,
     PlainValidator(_check_place),
@@ -37,19 +37,19 @@ PlaceText = Annotated[
 ]
 
 
-class CapsuleInput(Settings):
-    """What a capsule subscribes to."""
+class CapsuleInputSettings(Settings):
+    """The subscription of a capsule."""
 
     topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list of topic filters")] = Field(
-        description="topic filter, or list of these, of the events that it takes"
+        description="topic filter, or a list, of the input events"
     )
     where: ConditionText | None = Field(
         default=None, description="condition that their content must satisfy; unset: any content"
     )
 
 
-class CapsuleWindow(Settings):
-    """The windows of time that events are put together in."""
+class CapsuleWindowSettings(Settings):
+    """The time windows in which events are aggregated."""
 
     length: Seconds = Field(gt=0, le=30 * 86400, description="length of a window")
     slide: Seconds | None = Field(
@@ -57,34 +57,36 @@ class CapsuleWindow(Settings):
     )
     time: str | None = Field(
         default=None,
-        description="expression for when an event happened, as it says itself: seconds since the epoch, or a text like"
-        " `2026-01-01T12:00:00Z`; unset: when it came to the node",
+        description="expression for the time of an event, from its content: seconds since the epoch, or a text like"
+        " `2026-01-01T12:00:00Z`; unset: its arrival at the node",
     )
     lateness: Seconds = Field(
         default=0.0,
         ge=0,
         le=30 * 86400,
-        description="how long after its end a window is closed, for those that come late",
+        description="time between the end of a window and its closing, for late events",
     )
     late: Literal["drop", "quarantine"] = Field(
-        default="drop", description="what becomes of events whose window was closed when they came"
+        default="drop", description="treatment of events that arrive after their window was closed"
     )
     skew: Seconds = Field(
         default=1.0,
         ge=0,
         le=86400,
-        description="how far ahead of the node's clock `time` may be; beyond, it is put aside",
+        description="how far ahead of the node's clock `time` may be; events beyond it go to quarantine",
     )
     expected: Count | None = Field(
-        default=None, ge=1, description="events of a group that a window should have, for the result's completeness"
+        default=None,
+        ge=1,
+        description="expected number of events of a group in a window, for the result's completeness",
     )
 
 
 class AggregateSettings(Settings):
-    """One of all events of a group: functions of their attributes."""
+    """Combine all events of a group: functions of their attributes."""
 
     by: dict[Word, PlaceText] = Field(
-        default={}, description="what makes a group, by name: a level of the topic, from 1 on, or an attribute"
+        default={}, description="keys of a group, by name: a level of the topic, from 1 on, or an attribute"
     )
     values: dict[Word, FunctionText] = Field(
         min_length=1,
@@ -93,24 +95,25 @@ class AggregateSettings(Settings):
 
 
 class FuseSettings(Settings):
-    """One of all events of a group: what several sources say of the same, weighted by their quality."""
+    """Combine all events of a group: several sources of the same value, weighted by their quality."""
 
     by: dict[Word, PlaceText] = Field(
-        default={}, description="what makes a group, by name: a level of the topic, from 1 on, or an attribute"
+        default={}, description="keys of a group, by name: a level of the topic, from 1 on, or an attribute"
     )
     values: dict[Word, PathText] = Field(
-        min_length=1, description="attributes of the result, and the attributes of the events that are fused to them"
+        min_length=1, description="attributes of the result, each with the attribute of the events that is fused"
     )
     weight: str = Field(description="the indicator that sources are weighted by")
     source: PlaceText | None = Field(
         default=None,
-        description="what tells sources apart, a level of the topic or an attribute: of each, the last event counts;"
+        description="what identifies a source, a level of the topic or an attribute: of each source, the last"
+        " event counts;"
         " unset: every event counts",
     )
 
 
 class InferenceRule(Settings):
-    """What holds in a situation."""
+    """A rule that sets attributes if a condition holds."""
 
     when: ConditionText | None = Field(default=None, description="condition on the result; unset: always")
     set: dict[Word, bool | int | float | str] = Field(min_length=1, description="attributes that the result then has")
@@ -124,60 +127,58 @@ class CapsuleOperation(Settings):
 
     keep: Annotated[tuple[Any, ...], OneOrMany("a quality constraint or a list")] | None = Field(
         default=None,
-        description="leave out what does not have this quality: constraints such as `precision` (it is known) or"
+        description="keep only events with this quality: constraints such as `precision` (it is known) or"
         " `precision >= high`",
     )
-    where: ConditionText | None = Field(default=None, description="leave out what does not satisfy this condition")
+    where: ConditionText | None = Field(default=None, description="keep only events that satisfy this condition")
     set: dict[str, float | str] | None = Field(
         default=None, description="add or update indicators: by name, a number or an expression"
     )
     remove: Annotated[tuple[str, ...], OneOrMany("an indicator or a list")] | None = Field(
-        default=None, description="indicators that are taken away"
+        default=None, description="indicators that are removed"
     )
-    aggregate: AggregateSettings | None = Field(default=None, description="make one of the events of each group")
-    fuse: FuseSettings | None = Field(
-        default=None, description="make one of the events of each group, weighted by quality"
-    )
+    aggregate: AggregateSettings | None = Field(default=None, description="combine the events of each group")
+    fuse: FuseSettings | None = Field(default=None, description="combine the events of each group, weighted by quality")
     infer: Annotated[tuple[InferenceRule, ...], OneOrMany("a rule or a list of rules")] | None = Field(
         default=None, description="rules for a situation, after `aggregate` or `fuse`; the first that holds counts"
     )
 
     @model_validator(mode="after")
     def _one(self) -> CapsuleOperation:
-        found = [name for name in _OPERATIONS if getattr(self, name) is not None]
-        if len(found) != 1:
+        present = [name for name in _OPERATIONS if getattr(self, name) is not None]
+        if len(present) != 1:
             names = ", ".join(f"`{name}`" for name in _OPERATIONS)
-            raise mistake(f"one of {names}", found[1] if found else "")
+            raise mistake(f"one of {names}", present[1] if present else "")
         return self
 
 
-class CapsuleOutput(Settings):
-    """Where results go."""
+class CapsuleOutputSettings(Settings):
+    """The destination of results."""
 
-    topic: str = Field(description="topic of results; `{NAME}` is what the group has by this name")
+    topic: str = Field(description="topic of results; `{NAME}` is the group's key of this name")
     payload: dict[Word, str] = Field(
         default={},
         description="attributes of the payload, which is JSON, and expressions for them; unset: the group, `start` and"
-        " `end` of the window, and what operations have made",
+        " `end` of the window, and the results of operations",
     )
     quality: Literal["properties", "content"] = Field(
-        default="properties", description="what carries the result's quality: user properties, or the payload itself"
+        default="properties", description="where the result's quality is put: user properties, or the payload"
     )
 
 
 class CapsuleSettings(Settings):
-    """Context in, context of a higher level out: a consumer and a producer."""
+    """Context in, higher-level context out: a consumer and a producer."""
 
-    client: Name = Field(description="the client that it is: what it may read and publish is what this one may")
-    input: CapsuleInput = Field(description="the events that it takes")
-    window: CapsuleWindow = Field(description="the windows of time that they are put together in")
+    client: Name = Field(description="the client it acts as: it has the rights of this client")
+    input: CapsuleInputSettings = Field(description="its input events")
+    window: CapsuleWindowSettings = Field(description="the time windows in which events are combined")
     operations: tuple[CapsuleOperation, ...] = Field(
-        description="what is done with them, in this order; one of it is `aggregate` or `fuse`"
+        description="operations on the events, in this order; one of them is `aggregate` or `fuse`"
     )
-    output: CapsuleOutput = Field(description="where results go")
+    output: CapsuleOutputSettings = Field(description="where results go")
 
     @model_validator(mode="after")
     def _one_reduction(self) -> CapsuleSettings:
-        if sum(one.aggregate is not None or one.fuse is not None for one in self.operations) != 1:
+        if sum(operation.aggregate is not None or operation.fuse is not None for operation in self.operations) != 1:
             raise mistake("operations of which one is `aggregate` or `fuse`", "operations")
         return self

@@ -1,4 +1,4 @@
-"""What a domain says about content: how payloads are read, which attributes they have, conditions on these."""
+"""Content in the domain file: how payloads are read, their attributes, and conditions on these."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ OTHERS = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class WrittenCondition:
     """A condition as the file writes it. Two are equal if their canonical texts are."""
 
     text: str = field(compare=False)
     canonical: str
 
     def compiled(self, declared: RecordType) -> Condition:
-        """The condition over content of the declared attributes; raises `ConditionError`."""
+        """Compile the condition for content with the declared attributes; raise `ConditionError`."""
         return make_condition(self.text, declared)
 
 
-def _parse_expression(value: object) -> Expression:
-    if isinstance(value, Expression):
+def _parse_expression(value: object) -> WrittenCondition:
+    if isinstance(value, WrittenCondition):
         return value
     if not isinstance(value, str):
         raise mistake("a condition, as a text (a number or `true` as a text stands in quotes)")
     try:
-        return Expression(value, make_condition(value).text)
+        return WrittenCondition(value, make_condition(value).text)
     except ConditionError as error:
         raise PydanticCustomError("condition", "{what}", {"what": str(error)}) from None
 
 
 ConditionText = Annotated[
-    Expression, Written(_parse_expression, lambda expression: expression.canonical, {"type": "string"})
+    WrittenCondition, Written(_parse_expression, lambda expression: expression.canonical, {"type": "string"})
 ]
 
 
 class AdvertisementSettings(Settings):
-    """What a client will publish."""
+    """An advertisement of a client."""
 
-    name: Name = Field(description="tells it from the client's other advertisements")
+    name: Name = Field(description="its name among the client's advertisements")
     filter: TopicFilter = Field(description="topic filter of what it will publish")
     where: ConditionText | None = Field(
         default=None,
-        description="condition that the content of all it will publish there satisfies; unset: any content",
+        description="condition that all its content on these topics satisfies; unset: any content",
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
 
@@ -70,7 +70,7 @@ class AdvertisementSettings(Settings):
         return self
 
     def compiled(self, declared: RecordType) -> ProducerAdvertisement:
-        """The advertisement over content of the declared attributes; raises `ConditionError`."""
+        """Compile the advertisement for content with the declared attributes; raise `ConditionError`."""
         condition = None if self.where is None else self.where.compiled(declared)
         return ProducerAdvertisement(self.name, self.filter, condition, self.scope)
 
@@ -107,7 +107,7 @@ def _check_schema(value: object) -> dict[str, Any]:
 
 
 def _wrong_types(form: object, known: Collection[str], at: Below) -> Iterator[tuple[Below, PydanticCustomError]]:
-    """What stands in a type and is none that is known."""
+    """Find the parts of a schema that are not known types."""
     match form:
         case dict():
             for name, inner in form.items():
@@ -122,7 +122,7 @@ def _wrong_types(form: object, known: Collection[str], at: Below) -> Iterator[tu
 
 
 def _read_schema(schema: dict[str, Any]) -> RecordType:
-    """The attributes that a schema declares; there are others only if it has a `*`."""
+    """Return the attributes that a schema declares; others are allowed only if it has a `*`."""
     fields = {name: _read_type(form) for name, form in schema.items() if name != OTHERS}
     return RecordType(fields, _read_type(schema[OTHERS]) if OTHERS in schema else None)
 
@@ -143,13 +143,13 @@ _TYPE_SCHEMA: dict[str, Any] = {
 
 
 class ContentRule(Settings):
-    """How the payloads of events on some topics are read."""
+    """The format of payloads on some topics."""
 
     topics: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list of topic filters")] = Field(
-        description="topic filter, or list of these, of the events that it is about"
+        description="topic filter, or a list, of the events that the rule covers"
     )
     format: Annotated[Format, WithJsonSchema({"enum": list(Format)})] = Field(
-        description="how their payloads are read; one with an MQTT 5 content type that says otherwise cannot be read"
+        description="format of their payloads; a payload with a different MQTT 5 content type cannot be read"
     )
     schema_: (
         Annotated[
@@ -162,7 +162,7 @@ class ContentRule(Settings):
         default=None,
         alias="schema",
         description="the attributes that they may have, by name, with their types, so that conditions can be checked;"
-        " `*` is every other attribute, and without it there is none. Unset: nothing is known of them",
+        " `*` is every other attribute; without it there are no others. Unset: unknown attributes",
     )
 
     @model_validator(mode="after")
@@ -180,14 +180,14 @@ class ContentRule(Settings):
 
     @property
     def declared(self) -> RecordType:
-        """The attributes of such content."""
+        """Return the declared attributes of such content."""
         if self.schema_ is not None:
             return _read_schema(self.schema_)
         return _WITHOUT_SCHEMA.get(self.format, types.ANYTHING)
 
 
 def reader(rules: tuple[ContentRule, ...]) -> ContentReader:
-    """What reads the content of events by these rules."""
+    """Return a reader of content by these rules."""
     widened = [(rule, widening(rule.declared)) for rule in rules]
     return ContentReader(
         tuple(FormatRule(filter, rule.format, widen) for rule, widen in widened for filter in rule.topics)
@@ -195,10 +195,10 @@ def reader(rules: tuple[ContentRule, ...]) -> ContentReader:
 
 
 def declared(rules: tuple[ContentRule, ...], filter: str) -> RecordType:
-    """The attributes of all events that a filter matches, as far as one rule is about all of them."""
+    """Return the attributes of all events that a filter matches, if one rule covers all of them."""
     for rule in rules:
-        if any(covers(one, filter) for one in rule.topics):
+        if any(covers(topic, filter) for topic in rule.topics):
             return rule.declared
-        if any(overlaps(one, filter) for one in rule.topics):
+        if any(overlaps(topic, filter) for topic in rule.topics):
             break
     return types.ANYTHING

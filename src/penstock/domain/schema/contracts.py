@@ -1,4 +1,4 @@
-"""Contracts in the domain file: who guarantees and asks what; and quality, which they speak of (docs/contracts.md)."""
+"""Contracts in the domain file: guarantees and needs of producers and consumers, and quality (docs/contracts.md)."""
 
 from __future__ import annotations
 
@@ -37,53 +37,53 @@ Where = tuple[str | int, ...]
 
 
 class CollectSettings(Settings):
-    """How the quality of some events is measured."""
+    """The measurement of the quality of some events."""
 
     topics: TopicFilter = Field(description="filter of the topics of these events")
     clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="clients whose events these are; unset: of all"
+        default=(), description="clients that publish these events; unset: all"
     )
-    sensor: Written = Field(default={}, description="what is declared of the sensor, for all formulas below")
+    sensor: Written = Field(default={}, description="declared properties of the sensor, for all formulas below")
     collect: tuple[Written, ...] = Field(description="for each metric `indicator`, `formula` and its arguments")
 
 
 class QualitySettings(Settings):
-    """Quality of context: what is measured, and how."""
+    """Quality of context: indicators and how they are measured."""
 
     indicators: dict[str, Written] = Field(
         default={}, description="indicators with their criterion and metrics, beside those of the library"
     )
-    collectors: tuple[CollectSettings, ...] = Field(default=(), description="what measures the quality of events")
+    collectors: tuple[CollectSettings, ...] = Field(default=(), description="measurements of the quality of events")
 
 
 class ContractSettings(Settings):
-    """What producers and consumers of context guarantee and ask for."""
+    """Guarantees and needs of producers and consumers of context."""
 
     bring: Annotated[tuple[Name | Literal["*"], ...], OneOrMany()] = Field(
-        default=(), description="clients that may bring contracts of their own; `*`: all; unset: none"
+        default=(), description="clients that may bring their own contracts; `*`: all; unset: none"
     )
     producers: dict[Name, Written] = Field(default={}, description="contracts of producers by name")
     consumers: dict[Name, Written] = Field(default={}, description="contracts of consumers by name")
     situations: dict[Name, Written] = Field(
-        default={}, description="situations by name, which events of their sources open and close"
+        default={}, description="situations by name; events of their sources open and close them"
     )
 
 
 class PrivacySettings(Settings):
-    """Who may have events on some topics, as XACML says it."""
+    """XACML policies about events on some topics."""
 
-    name: Name = Field(description="what these policies are known by")
+    name: Name = Field(description="name of these policies")
     topics: TopicFilter = Field(description="filter of the topics of these events")
     policies: Annotated[tuple[Path, ...], OneOrMany("the files with policies"), FileRole.READ] = Field(
         description="files with policies or policy sets: XACML 3.0 (`.xml`), or the short form in YAML"
     )
     references: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
-        default=(), description="files with policies that those may refer to"
+        default=(), description="files with policies that the others may refer to"
     )
     combine: str = Field(default="deny-overrides", description="combining algorithm, if there are several policies")
     resource: dict[str, bool | int | float | str] = Field(
         default={},
-        description="what is said of these events, as attributes of the resource by name; `id` unless set is the topic",
+        description="attributes of these events as a resource, by name; `id` defaults to the topic",
     )
     attributes: dict[str, str] = Field(
         default={},
@@ -92,12 +92,12 @@ class PrivacySettings(Settings):
     )
 
     def read(self) -> list[Root]:
-        """All of the policies; raises `PolicyError`."""
-        return [_read_policy(one) for one in (*self.policies, *self.references)]
+        """Read all of the policies; raise `PolicyError`."""
+        return [_read_policy(file) for file in (*self.policies, *self.references)]
 
     def compiled(self) -> PrivacyPolicy:
-        """The policies, ready to decide; raises `PolicyError`."""
-        policies, references = ([_read_policy(one) for one in each] for each in (self.policies, self.references))
+        """Compile the policies; raise `PolicyError`."""
+        policies, references = ([_read_policy(file) for file in files] for files in (self.policies, self.references))
         pdp = Pdp(policies, references, self.combine)
         return PrivacyPolicy(self.name, self.topics, pdp, tuple(self.resource.items()), self.attributes)
 
@@ -114,7 +114,7 @@ def _read_policy(file: Path) -> Root:
 
 
 def compiled(domain: Domain) -> Contracts | None:
-    """The contracts of a domain, None if it has none; raises `PolicyError`."""
+    """Compile the contracts of a domain, None if it has none; raise `PolicyError`."""
     if domain.contracts is None and domain.quality is None and not domain.privacy:
         return None
     wrong = next(mistakes(domain), None)
@@ -124,31 +124,31 @@ def compiled(domain: Domain) -> Contracts | None:
     catalogue = _catalogue(quality)
     return Contracts(
         catalogue,
-        tuple(read_producer(name, said, catalogue) for name, said in contracts.producers.items()),
-        tuple(read_consumer(name, said, catalogue) for name, said in contracts.consumers.items()),
-        tuple(read_situation(name, said) for name, said in contracts.situations.items()),
+        tuple(read_producer(name, written, catalogue) for name, written in contracts.producers.items()),
+        tuple(read_consumer(name, written, catalogue) for name, written in contracts.consumers.items()),
+        tuple(read_situation(name, written) for name, written in contracts.situations.items()),
         tuple(
             CollectorAssignment(
-                one.topics,
-                frozenset(one.clients),
-                tuple(read_collector(said, catalogue, one.sensor) for said in one.collect),
+                collector.topics,
+                frozenset(collector.clients),
+                tuple(read_collector(formula, catalogue, collector.sensor) for formula in collector.collect),
             )
-            for one in quality.collectors
+            for collector in quality.collectors
         ),
         {name: _known(client) for name, client in domain.clients.items()},
         {name: values for name, client in domain.clients.items() if (values := _values(client))},
-        tuple(one.compiled() for one in domain.privacy),
+        tuple(privacy.compiled() for privacy in domain.privacy),
         frozenset(contracts.bring),
     )
 
 
 def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
-    """What cannot be read, and where it stands."""
+    """Find the parts that cannot be read, with their locations."""
     contracts, quality = domain.contracts or ContractSettings(), domain.quality or QualitySettings()
     wrong = [
         problem
-        for id, said in quality.indicators.items()
-        for problem in _problems(("quality", "indicators", id), read_indicator, id, said)
+        for id, written in quality.indicators.items()
+        for problem in _problems(("quality", "indicators", id), read_indicator, id, written)
     ]
     if wrong:
         yield from wrong
@@ -158,21 +158,23 @@ def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
     except PolicyError as error:
         yield ("quality", "indicators"), str(error)
         return
-    for index, one in enumerate(quality.collectors):
-        for at, said in enumerate(one.collect):
+    for index, collector in enumerate(quality.collectors):
+        for at, written in enumerate(collector.collect):
             where = ("quality", "collectors", index, "collect", at)
-            yield from _problems(where, read_collector, said, catalogue, one.sensor)
-    for name, said in contracts.producers.items():
-        yield from _problems(("contracts", "producers", name), read_producer, name, said, catalogue)
-    for name, said in contracts.consumers.items():
-        yield from _problems(("contracts", "consumers", name), read_consumer, name, said, catalogue)
-    for name, said in contracts.situations.items():
-        yield from _problems(("contracts", "situations", name), read_situation, name, said)
+            yield from _problems(where, read_collector, written, catalogue, collector.sensor)
+    for name, written in contracts.producers.items():
+        yield from _problems(("contracts", "producers", name), read_producer, name, written, catalogue)
+    for name, written in contracts.consumers.items():
+        yield from _problems(("contracts", "consumers", name), read_consumer, name, written, catalogue)
+    for name, written in contracts.situations.items():
+        yield from _problems(("contracts", "situations", name), read_situation, name, written)
     for index, private in enumerate(domain.privacy):
-        if all(file.is_file() for file in (*private.policies, *private.references)):  # else that is said elsewhere
+        if all(
+            file.is_file() for file in (*private.policies, *private.references)
+        ):  # a missing file is reported elsewhere
             wrong = list(_problems(("privacy", index), private.compiled))
             yield from wrong
-            for what in () if wrong else refused_types(private.read(), given(domain, private)):
+            for what in () if wrong else refused_types(private.read(), attribute_types(domain, private)):
                 yield ("privacy", index, "policies"), f"{what}: declare another type, or give another value"
 
 
@@ -185,39 +187,38 @@ def _problems(where: Where, read: Any, *arguments: Any) -> Iterator[tuple[Where,
 
 
 def _catalogue(quality: QualitySettings) -> Catalogue:
-    return make_catalogue(read_indicator(id, said) for id, said in quality.indicators.items())
+    return make_catalogue(read_indicator(id, written) for id, written in quality.indicators.items())
 
 
 def _known(client: ClientSettings) -> Subject:
-    """What is known of a client wherever it is: nobody is let in by its name who does not show the user and the
-    certificate that the domain asks for.
-    """
-    given = {name: frozenset({text_of(value)}) for name, value in client.attributes.items()}
+    """Return what every node knows of a client: a client is admitted under its name only with the user and the
+    certificate that the domain asks for."""
+    attributes = {name: frozenset({text_of(value)}) for name, value in client.attributes.items()}
     if client.groups:
-        given["group"] = given.get("group", frozenset()) | frozenset(client.groups)
+        attributes["group"] = attributes.get("group", frozenset()) | frozenset(client.groups)
     for name, shown in (("user", client.user), ("certificate", client.certificate)):
         if shown is not None:
-            given.setdefault(name, frozenset({shown}))
-    return tuple((name, values) for name, values in given.items() if name not in RESERVED)
+            attributes.setdefault(name, frozenset({shown}))
+    return tuple((name, values) for name, values in attributes.items() if name not in RESERVED)
 
 
 def _values(client: ClientSettings) -> Values:
-    """What of it is a number or a boolean."""
-    found = ((name, typed(value)) for name, value in client.attributes.items() if name not in RESERVED)
-    return tuple((name, values) for name, values in found if values)
+    """Return the attributes that are numbers or booleans."""
+    attributes = ((name, typed(value)) for name, value in client.attributes.items() if name not in RESERVED)
+    return tuple((name, values) for name, values in attributes if values)
 
 
-def given(domain: Domain, private: PrivacySettings) -> GivenTypes:
-    """The types of all that nodes give these policies."""
-    found: dict[tuple[str, frozenset[str]], str] = {}
+def attribute_types(domain: Domain, private: PrivacySettings) -> GivenTypes:
+    """Return the types of all attributes that nodes pass to these policies."""
+    owners: dict[tuple[str, frozenset[str]], str] = {}
     for client, settings in domain.clients.items():
         for name, value in settings.attributes.items():
-            found.setdefault((name, types_of(value)), f"that of client `{client}`")
+            owners.setdefault((name, types_of(value)), f"that of client `{client}`")
         if settings.groups:
-            found.setdefault(("group", types_of("")), f"that of client `{client}`")
-    for contract, said in (domain.contracts or ContractSettings()).consumers.items():
-        attributes = said.get("attributes")
+            owners.setdefault(("group", types_of("")), f"that of client `{client}`")
+    for contract, written in (domain.contracts or ContractSettings()).consumers.items():
+        attributes = written.get("attributes")
         for name in attributes if isinstance(attributes, dict) else ():
-            found.setdefault((str(name), types_of("")), f"that of contract `{contract}`")
-    known = ((name, whose, types) for (name, types), whose in found.items() if name not in RESERVED)
-    return given_types(private.resource, private.attributes, known)
+            owners.setdefault((str(name), types_of("")), f"that of contract `{contract}`")
+    passed = ((name, whose, types) for (name, types), whose in owners.items() if name not in RESERVED)
+    return given_types(private.resource, private.attributes, passed)

@@ -1,8 +1,8 @@
-"""What a domain file may say: frozen models, every key described, unknown keys refused.
+"""The domain file: frozen models, every key described, unknown keys refused.
 
-The models are the one source for validation, for defaults and for the JSON schema that editors use. Fields
-that name a file carry a `FileRole`, so that `load` can make them relative to the file they stand in and
-`check` can look for them.
+The models are the one source for validation, for defaults and for the JSON schema that editors use. Fields that name
+a file carry a `FileRole`, so that `load` can make them relative to the file they stand in and `check` can look for
+them.
 """
 
 from __future__ import annotations
@@ -38,23 +38,21 @@ from penstock.model.yaml.tree import Step
 
 
 class JournalSettings(Settings):
-    """What nodes record of events and decisions, as files that the pipeline reads."""
+    """The journal: files of events and decisions that the pipeline reads."""
 
     folder: MadeFolder = Field(description="folder of the journal; each node has a folder of its own in it")
-    flush: Seconds = Field(
-        default=0.5, ge=0, le=60, description="seconds of events that a node which is killed loses at most"
-    )
+    flush: Seconds = Field(default=0.5, ge=0, le=60, description="seconds of events that a killed node loses at most")
     segment_size: Size = Field(default=64 * 2**20, ge=4096, description="bytes after which a file is sealed")
     segment_age: Seconds = Field(default=3600.0, ge=1, le=86400, description="seconds after which a file is sealed")
     when_failing: Literal["stop", "go on"] = Field(
         default="stop",
-        description="what a node does that cannot write its journal: admit nothing until it can, or go on and say how"
-        " much is missing",
+        description="behaviour of a node that cannot write its journal: admit nothing until it can, or go on"
+        " and record how many rows are missing",
     )
 
 
 class Domain(Settings):
-    """All that one deployment describes."""
+    """The description of one deployment."""
 
     domain: Name = Field(default="penstock", description="name of the domain: letters, digits, `-` and `_`")
     nodes: dict[Name, NodeSettings] = Field(
@@ -63,12 +61,12 @@ class Domain(Settings):
     links: tuple[LinkSettings, ...] = Field(
         default=(), description="connections between nodes, and with foreign brokers"
     )
-    foreign: dict[Name, ForeignSettings] = Field(default={}, description="brokers that are not ours, by name")
+    foreign: dict[Name, ForeignSettings] = Field(default={}, description="brokers that are not Penstock nodes, by name")
     admin: AdminSettings | None = Field(
         default=None,
-        description="who may ask nodes about themselves, and change them; unset: only the system's user that runs them",
+        description="users of the admin HTTP and their rights; unset: only the system user that runs the nodes",
     )
-    clients: dict[Name, ClientSettings] = Field(default={}, description="the clients that are known, by name")
+    clients: dict[Name, ClientSettings] = Field(default={}, description="the listed clients, by name")
     content: tuple[ContentRule, ...] = Field(
         default=(), description="how payloads are read, by topic; the first rule that matches counts"
     )
@@ -79,21 +77,22 @@ class Domain(Settings):
         default={}, description="execution monitors by name; those on one link are applied in this order"
     )
     protocols: dict[Name, ProtocolSettings] = Field(
-        default={}, description="orders of events that are held, by name; they expand to monitors"
+        default={}, description="required orders of events, by name; they expand to monitors"
     )
     access: Access | None = Field(
         default=None,
-        description="who may read and write which Sparkplug messages and metrics; unset: Sparkplug is like all else",
+        description="rights to read and write Sparkplug messages and metrics; unset: Sparkplug is treated like"
+        " other messages",
     )
     quality: QualitySettings | None = Field(
-        default=None, description="quality of context: what is measured of events, and how; unset: nothing"
+        default=None, description="quality of context: indicators and their measurement; unset: nothing is measured"
     )
     privacy: tuple[PrivacySettings, ...] = Field(
-        default=(), description="policies in XACML about who may have events, by topic"
+        default=(), description="XACML policies that decide who may receive events, by topic"
     )
     contracts: ContractSettings | None = Field(
         default=None,
-        description="what producers and consumers of context guarantee and ask for, and situations; unset: nothing",
+        description="guarantees and needs of producers and consumers of context, and situations; unset: none",
     )
     trust_groups: dict[Name, TrustGroupSettings] = Field(
         default={}, description="groups of nodes and clients that prove to each other that they share a secret, by name"
@@ -107,30 +106,30 @@ class Domain(Settings):
         description="ratings of neighbours, by which nodes accept each other's tokens; unset: every valid one",
     )
     statements: StatementSettings | None = Field(
-        default=None, description="policy statements: what is done with messages that match; unset: nothing"
+        default=None, description="policy statements: actions on messages that match; unset: none"
     )
     capsules: dict[Name, CapsuleSettings] = Field(
-        default={}, description="what makes context of a higher level of what it is given, by name; run on Spark"
+        default={}, description="capsules, which aggregate context over time windows, by name; run on Spark"
     )
     journal: JournalSettings | None = Field(
-        default=None, description="what nodes record of events and decisions; unset: nothing"
+        default=None, description="record of events and decisions; unset: nothing is recorded"
     )
     patterns: tuple[Pattern, ...] = Field(
         default=(), description="short forms that expand to the keys above; `penstock check --expand` shows it"
     )
     assertions: tuple[AssertionSettings, ...] = Field(
-        default=(), description="what must hold of the flows of the ensemble; `penstock check` proves it"
+        default=(), description="claims about the flows of the ensemble; `penstock check` proves them"
     )
     tests: Tests = Field(
         default={}, description="policy tests by title, each a list of steps; `penstock test` runs them"
     )
 
     def declared(self, filter: str) -> RecordType:
-        """The attributes that `content` declares of all events that a topic filter matches."""
+        """Return the attributes that `content` declares of all events that a topic filter matches."""
         return declared(self.content, filter)
 
     def default_types(self, node: str) -> LinkTypes | None:
-        """The link types that the file gives to clients of a node which it does not list."""
+        """Return the link types of a node's unlisted clients."""
         own = self.nodes[node].brokering
         if own is not None and own.default is not None:
             return own.default
@@ -138,11 +137,11 @@ class Domain(Settings):
 
     @property
     def types(self) -> tuple[str, ...] | None:
-        """The link types that the file declares; None if it declares none."""
+        """Return the declared link types; None if none are declared."""
         return self.brokering.types if self.brokering is not None else None
 
     def tables(self) -> Iterator[tuple[tuple[Step, ...], TableSettings]]:
-        """Every brokering table of the file, and where it stands."""
+        """Yield every brokering table of the file, with its location."""
         if self.brokering is not None:
             yield ("brokering",), self.brokering
         for name, node in self.nodes.items():
@@ -150,12 +149,12 @@ class Domain(Settings):
                 yield ("nodes", name, "brokering"), node.brokering
 
     def admits_unlisted(self, node: str) -> bool:
-        """Whether a node admits clients that `clients` does not list."""
+        """Return whether a node admits clients that `clients` does not list."""
         return self.default_types(node) is not None or (self.types is None and not self.clients)
 
 
 class DomainFile(Domain):
-    """What a domain file may say: a domain, or a part of one and the files with the others."""
+    """The contents of a domain file: a domain, or a part of one and the files with the others."""
 
     include: str | tuple[str, ...] = Field(
         default=(),
@@ -164,6 +163,6 @@ class DomainFile(Domain):
 
 
 def default_domain(port: int = 1883, store: str = MEMORY, host: str = "127.0.0.1") -> Domain:
-    """One open node, `main`, as `penstock run` starts it without a domain file."""
+    """Return the domain of `penstock run` without a domain file: one open node, `main`."""
     listener = Listener(address=Address(host, port))
     return Domain(nodes={"main": NodeSettings(listen=(listener,), store=store)})

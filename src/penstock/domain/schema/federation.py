@@ -1,4 +1,4 @@
-"""What joins the entities of a domain: links between nodes, foreign brokers, and the clients that are known."""
+"""Connections in the domain file: links between nodes, foreign brokers, and listed clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.domain.schema.base import (
     Settings,
     Short,
     TopicFilter,
-    as_several,
+    as_list,
     check_filter,
     matching,
 )
@@ -25,7 +25,7 @@ from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
 from penstock.domain.units import KEY, Below, HostPort, Written, mistake, mistakes
 
 Mode = Literal["all", "subscribed", "advertised", "routed"]
-"""How events, subscriptions and advertisements spread over a link."""
+"""The way in which events, subscriptions and advertisements spread over a link."""
 
 EdgeName = Annotated[
     str,
@@ -44,7 +44,7 @@ class LinkTypes(Settings):
 
 
 def _as_types(value: object) -> object:
-    """The short form of a client's types: one for both directions."""
+    """Accept the short form of a client's types: one for both directions."""
     return {"publish": value, "notify": value} if isinstance(value, str) else value
 
 
@@ -63,7 +63,7 @@ Forward = tuple[tuple[str, Mode], ...]
 
 
 def _as_forward(value: object) -> Forward:
-    """One mode, or modes by topic filter; as pairs."""
+    """Accept one mode, or modes by topic filter; return pairs."""
     if isinstance(value, str) and value in _MODES:
         return (("#", cast(Mode, value)),)
     modes = dict(value) if isinstance(value, dict | tuple) else {}
@@ -101,7 +101,7 @@ Forwarding = Annotated[
 
 
 class LinkTls(Settings):
-    """Transport encryption of a link, on the side of the node that dials."""
+    """TLS of a link, for the node that dials."""
 
     ca: OptionalReadFile = Field(
         default=None, description="PEM file with the authorities of the other's certificate; unset: the system's"
@@ -130,9 +130,9 @@ class LinkSettings(Settings):
     back: Name | None = Field(default=None, description="link type from the second to the first; unset: as `type`")
     forward: Forwarding = Field(
         default=(("#", "subscribed"),),
-        description="which events go over it, and how that is found out: one of `all`, `subscribed`, `advertised` and"
-        " `routed`, or a mapping of topic filters to these, of which the first that matches counts; if none does, an"
-        " event does not go",
+        description="which events go over the link: one of `all`, `subscribed`, `advertised` and"
+        " `routed`, or a mapping of topic filters to these, of which the first that matches counts; an"
+        " event that matches none does not go",
         json_schema_extra={"default": "subscribed"},
     )
     address: HostPort | None = Field(
@@ -163,7 +163,7 @@ class LinkSettings(Settings):
 
 
 class ForeignSettings(Settings):
-    """A broker that is not ours, behind a link."""
+    """A broker that is not a Penstock node, behind a link."""
 
     address: HostPort = Field(description="`host:port` where it listens")
     user: str | None = Field(default=None, description="user name to log in with; unset: none")
@@ -187,12 +187,12 @@ class ForeignSettings(Settings):
 
 
 def _as_nodes(value: object) -> object:
-    """The short forms of `node`: one name, or a list of names; the long one states the types for each."""
+    """Accept the short forms of `node`: one name, or a list of names; the long form gives the types for each."""
     if value in ([], (), {}):
         raise mistake("the node that the client connects to, or several")
     if isinstance(value, dict):
         return value
-    names = as_several(value)
+    names = as_list(value)
     for name in names:
         if not isinstance(name, str):
             raise mistake("a node's name, a list of names, or a mapping of names to link types")
@@ -205,7 +205,7 @@ _NODES_SHORT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", 
 
 
 class ClientSettings(Settings):
-    """A client that the domain knows: an entity with links to one node or several."""
+    """A listed client: an entity with links to one node or several."""
 
     node: Annotated[dict[Name, Types | None], Short(_as_nodes, _NODES_SHORT)] = Field(
         default={},
@@ -217,7 +217,7 @@ class ClientSettings(Settings):
         description="type of its links: one for both directions, or `publish` and `notify`; unset: `brokering.default`",
     )
     id: str | None = Field(
-        default=None, min_length=1, description="client id that it is known by; unset, without the keys below: its name"
+        default=None, min_length=1, description="its client id; unset, without the keys below: its name"
     )
     user: str | None = Field(default=None, min_length=1, description="user name that it must have logged in with")
     certificate: str | None = Field(
@@ -227,7 +227,7 @@ class ClientSettings(Settings):
         " common name, or the whole subject",
     )
     listener: HostPort | None = Field(
-        default=None, description="address of the node's listener that it must have come in by"
+        default=None, description="address of the node's listener that it must connect to"
     )
     where: dict[TopicFilter, ConditionText] = Field(
         default={},
@@ -236,27 +236,26 @@ class ClientSettings(Settings):
     )
     advertises: tuple[AdvertisementSettings, ...] = Field(
         default=(),
-        description="what it will publish; if it is not empty, it may publish nothing else, whatever it advertises"
-        " itself",
+        description="its advertisements; if there are any, it may publish nothing else, whatever it advertises itself",
     )
 
     edge: EdgeName | None = Field(
         default=None,
-        description="`GROUP/EDGE`: the Sparkplug edge node that it is; no other client may publish as that one, and it"
-        " as no other",
+        description="`GROUP/EDGE`: its Sparkplug edge node; no other client may publish as this edge node, nor this"
+        " client as another",
     )
     groups: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="groups that it belongs to, for policies that are about groups"
+        default=(), description="groups that it belongs to, for policies about groups"
     )
     attributes: dict[Name, bool | int | float | str] = Field(
-        default={}, description="what conditions of policies may ask of it as `subject.attributes`"
+        default={}, description="its attributes, `subject.attributes` in conditions of policies"
     )
 
     def types_at(self, node: str) -> LinkTypes | None:
-        """The types that the file states for its links with `node`."""
+        """Return the types that the file gives its links with `node`."""
         return self.node.get(node) or self.type
 
     def client_id(self, name: str) -> str | None:
-        """The client id it must have, given the entity's name; None if any will do."""
-        others = (self.user, self.certificate, self.listener)
-        return self.id if self.id is not None or any(part is not None for part in others) else name
+        """Return the client id it must have, given the entity's name; None if it may have any."""
+        identities = (self.user, self.certificate, self.listener)
+        return self.id if self.id is not None or any(part is not None for part in identities) else name

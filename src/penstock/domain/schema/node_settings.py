@@ -1,4 +1,4 @@
-"""What a domain file may say of one node: where it listens, what it keeps, its limits."""
+"""Settings of one node: listeners, store, limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST_EXPIRY = 2**32 - 1
 
 
 class Tls(Settings):
-    """Transport encryption of one listener."""
+    """TLS of one listener."""
 
     cert: ReadFile = Field(description="PEM file with the server's certificate, then its intermediates")
     key: ReadFile = Field(description="PEM file with the private key of `cert`, not encrypted")
@@ -86,7 +86,7 @@ class Listener(Settings):
 
 
 class Log(Settings):
-    """What the node writes to standard error."""
+    """The log that the node writes to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe record that is written"
@@ -96,8 +96,8 @@ class Log(Settings):
     )
 
 
-class Limits(Settings):
-    """What one node, session or connection may use at most."""
+class LimitSettings(Settings):
+    """Limits of a node, session or connection."""
 
     connections: Count = Field(default=100_000, ge=1, description="connections to the node at a time")
     connect_timeout: Seconds = Field(
@@ -153,7 +153,7 @@ class Limits(Settings):
     persisted_messages: Count = Field(
         default=100_000,
         ge=1,
-        description="messages that policies have had persisted; the oldest are dropped for new ones",
+        description="messages that policies have persisted; the oldest are dropped for new ones",
     )
     session_expiry: WholeSeconds | None = Field(
         default=None,
@@ -167,7 +167,7 @@ class Limits(Settings):
 
 
 def _as_listeners(value: object) -> object:
-    """The short forms of `listen`: one address, one listener, or a list that mixes both."""
+    """Accept the short forms of `listen`: one address, one listener, or a list that mixes both."""
     if value in ([], ()):
         raise mistake("at least one listener")
     items = list(value) if isinstance(value, list | tuple) else [value]
@@ -176,9 +176,9 @@ def _as_listeners(value: object) -> object:
 
 def _listen_schema(schema: dict[str, Any]) -> None:
     item = schema.pop("items")
-    one = {"anyOf": [{"type": "string", "description": "`host:port`"}, item]}
+    listener = {"anyOf": [{"type": "string", "description": "`host:port`"}, item]}
     schema.pop("type")
-    schema["anyOf"] = [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]
+    schema["anyOf"] = [*listener["anyOf"], {"type": "array", "items": listener, "minItems": 1}]
 
 
 class NodeSettings(Settings):
@@ -196,7 +196,7 @@ class NodeSettings(Settings):
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
-        description="what was acknowledged survives a power cut (`full`), or only the end of the process (`normal`)",
+        description="acknowledged messages survive a power cut (`full`), or only the end of the process (`normal`)",
     )
     passwords: OptionalReadFile = Field(
         default=None, description="password file as `mosquitto_passwd` or `penstock passwd` writes it"
@@ -209,7 +209,7 @@ class NodeSettings(Settings):
     )
     admin: HostPort | None = Field(
         default=None,
-        description="`host:port` of the HTTP server for operators, and for who asks for tokens; unset: none",
+        description="`host:port` of the HTTP server for operators, and for token requests; unset: none",
     )
     admin_tls: Tls | None = Field(
         default=None,
@@ -222,21 +222,24 @@ class NodeSettings(Settings):
     )
     suppressed: Literal["tell", "hide"] = Field(
         default="tell",
-        description="what an MQTT 5 client gets for a QoS 1 or 2 message that a monitor suppressed: `tell` is reason"
+        description="the answer to an MQTT 5 client for a QoS 1 or 2 message that a monitor suppressed: `tell`"
+        " is reason"
         " code 0x87 (not authorized), `hide` is success",
     )
     sys_interval: Seconds = Field(
         default=10.0, ge=0, le=86400, description="seconds between updates of the $SYS topics; 0 is no $SYS topics"
     )
     log: Log = Field(default=Log(), description="what the node writes to standard error")
-    limits: Limits = Field(default=Limits(), description="what the node, a session or a connection may use at most")
+    limits: LimitSettings = Field(
+        default=LimitSettings(), description="what the node, a session or a connection may use at most"
+    )
     overlay: Name | None = Field(
         default=None,
-        description="part of the domain that the node belongs to: what comes from a node of another part comes from"
-        " outside; unset: the same part as all others where it is unset",
+        description="overlay that the node belongs to: events from a node of another overlay come from"
+        " outside; unset: the same overlay as all nodes where it is unset",
     )
     brokering: NodeBrokering | None = Field(
-        default=None, description="what this node has in place of the domain's brokering table; unset: nothing"
+        default=None, description="this node's replacement for the domain's brokering table; unset: none"
     )
     signing_key: OptionalReadFile = Field(
         default=None,
@@ -244,21 +247,21 @@ class NodeSettings(Settings):
         " `tokens`",
     )
     trust: NodeTrust | None = Field(
-        default=None, description="what this node asks for in place of what `trust` says; unset: nothing"
+        default=None, description="this node's thresholds in place of those of `trust`; unset: none"
     )
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Every address on which the node accepts MQTT connections."""
+        """Return every address on which the node accepts MQTT connections."""
         return self.listen
 
     @property
     def durable(self) -> bool:
-        """Whether the store is a file."""
+        """Return whether the store is a file."""
         return self.store != MEMORY
 
     def allows_anonymous(self, listener: Listener) -> bool:
-        """Whether a client without a user name may connect on `listener`."""
+        """Return whether a client without a user name may connect on `listener`."""
         for choice in (listener.anonymous, self.anonymous):
             if choice is not None:
                 return choice

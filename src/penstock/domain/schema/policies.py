@@ -1,4 +1,4 @@
-"""What a domain says about the way of events: the brokering table, monitors, protocols and assertions."""
+"""Policies on the way of events in the domain file: the brokering table, monitors, protocols and assertions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.domain.units import Pair, mistake, pair_form
 ANY = "*"
 """At the end of a link: any entity."""
 START = "q0"
-"""The state in which an automaton begins, if it has one of this name. (brokering §4.2, Convention 1, rule 1)"""
+"""The initial state of an automaton, if it has one of this name. (brokering §4.2, Convention 1, rule 1)"""
 
 Direction = Literal["im_pub", "im_sub", "ex_pub", "ex_sub"]
 
@@ -29,7 +29,7 @@ Direction = Literal["im_pub", "im_sub", "ex_pub", "ex_sub"]
 SomeTypes = Annotated[tuple[Name, ...], OneOrMany("a link type or a list of link types")]
 
 
-class Rule(Settings):
+class BrokeringRule(Settings):
     """Pairs of link types: events from a link of one type, on to a link of the other."""
 
     from_: SomeTypes = Field(alias="from", description="link type, or list of link types, on which events come in")
@@ -43,10 +43,10 @@ class Rule(Settings):
 class TableSettings(Settings):
     """A brokering table: what is allowed, or what is denied."""
 
-    allow: tuple[Rule, ...] | None = Field(
+    allow: tuple[BrokeringRule, ...] | None = Field(
         default=None, description="everything that is allowed; all other pairs of link types are denied"
     )
-    deny: tuple[Rule, ...] | None = Field(
+    deny: tuple[BrokeringRule, ...] | None = Field(
         default=None, description="everything that is denied; all other pairs of link types are allowed"
     )
     default: Types | None = Field(
@@ -62,8 +62,8 @@ class TableSettings(Settings):
         return self
 
     @property
-    def listed(self) -> tuple[str, tuple[Rule, ...]] | None:
-        """The key of the one list that is given, and the list."""
+    def listed(self) -> tuple[str, tuple[BrokeringRule, ...]] | None:
+        """Return the key of the one list that is given, and the list."""
         if self.allow is not None:
             return "allow", self.allow
         return None if self.deny is None else ("deny", self.deny)
@@ -78,7 +78,7 @@ class BrokeringSettings(TableSettings):
 
 
 class NodeBrokering(TableSettings):
-    """What a node has in place of the domain's brokering table."""
+    """A node's replacement for the domain's brokering table."""
 
     @model_validator(mode="after")
     def _says_something(self) -> NodeBrokering:
@@ -91,7 +91,7 @@ _LINK_FORM = "a link such as `cloud -> gateway`, with `*` for any entity"
 LinkPattern = Annotated[Pair, pair_form(r"\*|\?|[A-Za-z0-9_-]{1,64}", r"\s*->\s*", _LINK_FORM, r"([*?]|[\w-]+)")]
 
 
-class Side(Settings):
+class NodeSide(Settings):
     """One of the four directions at a node. (brokering §7.3.2)"""
 
     node: Name = Field(description="the node")
@@ -102,7 +102,7 @@ class Side(Settings):
 
 
 class OutputSettings(Settings):
-    """One event that a monitor lets out."""
+    """One event that a monitor sends."""
 
     topic: str = Field(
         min_length=1,
@@ -118,7 +118,7 @@ class OutputSettings(Settings):
 
 
 def _as_output(value: object) -> object:
-    """The short form of an output: its topic."""
+    """Accept the short form of an output: its topic."""
     return {"topic": value} if isinstance(value, str) else value
 
 
@@ -135,8 +135,8 @@ IsSo = Annotated[Literal[True], BeforeValidator(_as_true)]
 _FORMS = ("pass", "suppress", "rename", "emit")
 
 
-class Edge(Settings):
-    """What an automaton in one state does with an event: one of `pass`, `suppress`, `rename`, `emit`; when; next."""
+class EdgeSettings(Settings):
+    """The action of an automaton in one state: one of `pass`, `suppress`, `rename`, `emit`; `when`; `next`."""
 
     when: ConditionText | None = Field(
         default=None,
@@ -154,19 +154,19 @@ class Edge(Settings):
     next: Name | None = Field(default=None, description="the state after it; unset: the same")
 
     @model_validator(mode="after")
-    def _one_form(self) -> Edge:
-        given = [
+    def _one_form(self) -> EdgeSettings:
+        present = [
             key for key, name in zip(_FORMS, ("pass_", *_FORMS[1:]), strict=True) if getattr(self, name) is not None
         ]
-        if not given:
+        if not present:
             raise mistake("one of `pass`, `suppress`, `rename` and `emit`")
-        if len(given) > 1:
-            raise mistake(f"either `{given[0]}` or `{given[1]}`", given[1])
+        if len(present) > 1:
+            raise mistake(f"either `{present[0]}` or `{present[1]}`", present[1])
         return self
 
 
 def _as_edge(value: object) -> object:
-    """The short forms of an edge: `pass` and `suppress`."""
+    """Accept the short forms of an edge: `pass` and `suppress`."""
     if isinstance(value, str):
         if value not in ("pass", "suppress"):
             raise mistake("`pass`, `suppress`, or a mapping with one of `pass`, `suppress`, `rename`, `emit`")
@@ -178,7 +178,7 @@ def _as_edge_name(value: str) -> str:
     return value if value == ANY else check_filter(value)
 
 
-EdgeForm = Annotated[Edge, Short(_as_edge, {"enum": ["pass", "suppress"]})]
+EdgeForm = Annotated[EdgeSettings, Short(_as_edge, {"enum": ["pass", "suppress"]})]
 SomeEdges = Annotated[tuple[EdgeForm, ...], OneOrMany("what it does, or a list of such, all but the last with `when`")]
 EdgeName = Annotated[str, AfterValidator(_as_edge_name)]
 
@@ -191,7 +191,7 @@ class MonitorSettings(Settings):
         description="the link it is on, `cloud -> gateway`, or a list; `*` at either end is any entity, `?` any"
         " client that is not listed",
     )
-    on: Side | None = Field(default=None, description="in place of `link`: all links of a node in one direction")
+    on: NodeSide | None = Field(default=None, description="in place of `link`: all links of a node in one direction")
     states: dict[Name, dict[EdgeName, SomeEdges]] | None = Field(
         default=None,
         description="an edit automaton: its states, and for each what it does with events by topic filter, or a list"
@@ -200,7 +200,7 @@ class MonitorSettings(Settings):
         min_length=1,
     )
     python: str | None = Field(default=None, description="a class of your own, `module:Class`")
-    with_: dict[str, Any] | None = Field(default=None, alias="with", description="what the class is made with, by name")
+    with_: dict[str, Any] | None = Field(default=None, alias="with", description="arguments of the class, by name")
     filter: Annotated[tuple[TopicFilter, ...], OneOrMany()] | None = Field(
         default=None, description="topic filters of the events that pass; all others are suppressed"
     )
@@ -238,7 +238,7 @@ class ProtocolSettings(Settings):
         description="for an event of the protocol the client that sends it, or a list; unset: anybody",
     )
     protects: Annotated[tuple[Name, ...], OneOrMany("an entity or a list of entities")] = Field(
-        description="the entities that must see these events in no other order"
+        description="the entities that must see these events only in this order"
     )
     guard: Annotated[tuple[str, ...], OneOrMany("an event of the protocol, or a list")] | None = Field(
         default=None, description="the events that are suppressed when they are out of order; unset: all of them"
@@ -250,16 +250,17 @@ Flow = Annotated[Pair, pair_form(r"[A-Za-z0-9_-]{1,64}|\?", r"\s+to\s+", _FLOW_F
 
 
 class AssertionSettings(Settings):
-    """What must hold of the flows of the whole ensemble."""
+    """A claim about the flows of the whole ensemble."""
 
-    never: Flow | None = Field(default=None, description="that nothing flows from one entity to another: `a to b`")
-    can: Flow | None = Field(default=None, description="that something can flow from one entity to another: `a to b`")
+    never: Flow | None = Field(default=None, description="nothing may flow from one entity to another: `a to b`")
+    can: Flow | None = Field(default=None, description="something can flow from one entity to another: `a to b`")
     on: TopicFilter | None = Field(
         default=None, description="topic filter of the events it is about; unset: events of any topic"
     )
     routes: bool = Field(
         default=False,
-        description="whether only ways through brokers count; otherwise clients on the way may pass on what they read",
+        description="whether only ways through brokers count; otherwise clients on the way may republish what"
+        " they read",
     )
 
     @model_validator(mode="after")
@@ -272,7 +273,7 @@ class AssertionSettings(Settings):
 
     @property
     def flow(self) -> Pair:
-        """From whom, to whom."""
+        """Return the source and the target."""
         flow = self.never or self.can
         assert flow is not None
         return flow

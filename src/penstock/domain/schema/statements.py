@@ -1,4 +1,4 @@
-"""What a domain says about policy statements: the policies, what they are given to, and who may set others."""
+"""Policy statements in the domain file: the policies, what they apply to, and grants to set others."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def _parse_policy(value: object) -> Statement:
         raise PydanticCustomError("statement", "{what}", {"what": str(error)}) from None
 
 
-def _known(said: str | Statement) -> Statement:
-    """A statement whose elements are known here, and are called as they can be; raises if it is not one."""
-    return (make_policy(said) if isinstance(said, str) else compile_statement(said)).statement
+def _known(written: str | Statement) -> Statement:
+    """Return a statement whose elements are known and called correctly; raise if it is invalid."""
+    return (make_policy(written) if isinstance(written, str) else compile_statement(written)).statement
 
 
 _POLICY_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "object"}]}
@@ -59,7 +59,7 @@ PolicyChoice = Annotated[str | Statement, Written(_parse_choice, _show_choice, _
 
 
 class PolicyFile(Settings):
-    """A policy that stands in a file of its own."""
+    """A policy in a file of its own."""
 
     name: Name = Field(description="name of the policy")
     file: Annotated[Path, FileRole.READ] = Field(
@@ -67,7 +67,7 @@ class PolicyFile(Settings):
     )
 
     def read(self) -> Statement:
-        """What the file says; raises `PolicyError`."""
+        """Read the file; raise `PolicyError`."""
         try:
             data = self.file.read_bytes()
             return _known(from_xml(data) if self.file.suffix == ".xml" else data.decode())
@@ -76,20 +76,20 @@ class PolicyFile(Settings):
 
 
 class ApplySettings(Settings):
-    """What a policy is given to."""
+    """The messages that a policy applies to."""
 
     policy: Name = Field(description="name of the policy")
     to: Literal["publication", "subscription", "advertisement"] = Field(
-        description="what it is given to: `publication` attaches it to each, `subscription` and `advertisement`"
+        description="what it applies to: `publication` attaches it to each, `subscription` and `advertisement`"
         " associate it with these"
     )
     of: Annotated[tuple[str, ...], OneOrMany("a client or a list of clients")] = Field(
-        default=(), description="the clients whose messages these are, or `*` for any"
+        default=(), description="the clients that send these messages, or `*` for any"
     )
     at: Annotated[tuple[Name, ...], OneOrMany("a node or a list of nodes")] = Field(
-        default=(), description="in place of `of`: nodes that advertise this themselves"
+        default=(), description="in place of `of`: nodes that make the advertisement themselves"
     )
-    filter: TopicFilter = Field(default="#", description="topic filter of the publications that it is about")
+    filter: TopicFilter = Field(default="#", description="topic filter of the publications that it covers")
     where: ConditionText | None = Field(
         default=None, description="condition on the content of these publications; unset: any content"
     )
@@ -103,8 +103,8 @@ class ApplySettings(Settings):
         return self
 
 
-class GrantSettings(Settings):
-    """Who may set policies, and with which elements."""
+class PolicyGrantSettings(Settings):
+    """A grant to set policies, with some elements."""
 
     to: Annotated[tuple[str, ...], OneOrMany("a client or a list of clients")] = Field(
         description="the clients that may, or `*` for any"
@@ -124,54 +124,54 @@ class StatementSettings(Settings):
     policies: dict[Name, PolicyForm] = Field(
         default={}, description="policies by name: text of the statement language, or its form as YAML"
     )
-    files: tuple[PolicyFile, ...] = Field(default=(), description="policies that stand in files of their own")
-    apply: tuple[ApplySettings, ...] = Field(default=(), description="what policies are given to, in this order")
-    grants: tuple[GrantSettings, ...] = Field(
-        default=(), description="what policies clients may set themselves; unset: none"
+    files: tuple[PolicyFile, ...] = Field(default=(), description="policies in files of their own")
+    apply: tuple[ApplySettings, ...] = Field(default=(), description="messages that policies apply to, in this order")
+    grants: tuple[PolicyGrantSettings, ...] = Field(
+        default=(), description="grants to clients to set policies themselves; unset: none"
     )
 
     def statements(self) -> Iterator[tuple[str, tuple[str | int, ...], Statement | PolicyError]]:
-        """Each policy: its name, where it stands, and what it says."""
+        """Yield each policy: its name, its location, and the statement."""
         for name, statement in self.policies.items():
             yield name, ("policies", name), statement
-        for index, one in enumerate(self.files):
+        for index, file in enumerate(self.files):
             try:
-                yield one.name, ("files", index), one.read()
+                yield file.name, ("files", index), file.read()
             except PolicyError as error:
-                yield one.name, ("files", index), error
+                yield file.name, ("files", index), error
 
     def compiled(self) -> Statements:
-        """All that is said here, ready to be used; raises `PolicyError`, `StatementError` or `ConditionError`."""
-        known: dict[str, Statement] = {}
-        for name, _, said in self.statements():
-            if isinstance(said, PolicyError):
-                raise said
-            known[name] = said
+        """Compile all of it; raise `PolicyError`, `StatementError` or `ConditionError`."""
+        by_name: dict[str, Statement] = {}
+        for name, _, statement in self.statements():
+            if isinstance(statement, PolicyError):
+                raise statement
+            by_name[name] = statement
         return Statements(
-            tuple(_given(one, known) for one in self.apply),
+            tuple(_given(applied, by_name) for applied in self.apply),
             tuple(
                 SettingGrant(
-                    None if EVERYBODY in one.to else frozenset(one.to),
-                    frozenset(Message(carrier.capitalize()) for carrier in one.set),
-                    None if EVERYBODY in one.elements else frozenset(one.elements),
+                    None if EVERYBODY in grant.to else frozenset(grant.to),
+                    frozenset(Message(carrier.capitalize()) for carrier in grant.set),
+                    None if EVERYBODY in grant.elements else frozenset(grant.elements),
                 )
-                for one in self.grants
+                for grant in self.grants
             ),
         )
 
 
-def _given(one: ApplySettings, known: dict[str, Statement]) -> AssignedPolicy:
-    carrier = Message(one.to.capitalize())
-    policy = policy_on(compile_statement(known[one.policy]), carrier)
-    clients = None if EVERYBODY in one.of else frozenset(one.of)
-    condition = None if one.where is None else one.where.compiled(ANYTHING)
-    return AssignedPolicy(one.policy, policy, carrier, clients, frozenset(one.at), one.filter, condition)
+def _given(applied: ApplySettings, by_name: dict[str, Statement]) -> AssignedPolicy:
+    carrier = Message(applied.to.capitalize())
+    policy = policy_on(compile_statement(by_name[applied.policy]), carrier)
+    clients = None if EVERYBODY in applied.of else frozenset(applied.of)
+    condition = None if applied.where is None else applied.where.compiled(ANYTHING)
+    return AssignedPolicy(applied.policy, policy, carrier, clients, frozenset(applied.at), applied.filter, condition)
 
 
-def problem_of(one: ApplySettings, statement: Statement) -> str:
-    """Why a policy cannot be given to this; empty if it can."""
+def problem_of(applied: ApplySettings, statement: Statement) -> str:
+    """Return why a policy cannot be applied to this; empty if it can."""
     try:
-        _given(one, {one.policy: statement})
+        _given(applied, {applied.policy: statement})
     except (PolicyError, StatementError, ConditionError) as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""Policy tests as the domain file writes them: what is done step by step, and what is expected then.
+"""Policy tests in the domain file: actions step by step, and the expected results.
 
 tests:
   an unlock needs a grant:
@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_several
+from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicName, as_list
 from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
 from penstock.domain.schema.statements import PolicyChoice
-from penstock.domain.schema.trust import ExpectedRating, Rate, ShownToken
+from penstock.domain.schema.trust import ExpectedRating, RateStep, ShownToken
 from penstock.domain.units import Pair, Seconds, mistake, pair_form
 from penstock.model.errors import ContentError, TopicError
 from penstock.model.sparkplug.plain import write_plain
@@ -51,11 +51,11 @@ Stage = Literal["admit", "prune", "conform", "edit", "match", "route", "judge", 
 Effect = Literal["pass", "suppress", "replace", "inject"]
 
 
-class Message(Settings):
-    """A message that is expected; what it does not say may be as it likes."""
+class ExpectedMessage(Settings):
+    """An expected message; fields that are not set may have any value."""
 
-    topic: TopicName = Field(description="topic under which it comes")
-    payload: str | None = Field(default=None, description="what it says; unset: anything")
+    topic: TopicName = Field(description="topic of the message")
+    payload: str | None = Field(default=None, description="its payload; unset: any")
     metrics: dict[str, Any] | None = Field(
         default=None, description="of a Sparkplug message, the values of all its metrics by name; unset: any"
     )
@@ -63,16 +63,16 @@ class Message(Settings):
         default=(), description="of a Sparkplug message, metrics that are not in it"
     )
     seq: int | None = Field(default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: any")
-    qos: QosLevel | None = Field(default=None, description="QoS with which it comes; unset: any")
-    retain: bool | None = Field(default=None, description="whether it comes as a retained message; unset: either")
-    at: Name | None = Field(default=None, description="node that it comes from; unset: any")
+    qos: QosLevel | None = Field(default=None, description="its QoS; unset: any")
+    retain: bool | None = Field(default=None, description="whether it is a retained message; unset: either")
+    at: Name | None = Field(default=None, description="node that sends it; unset: any")
 
 
-class Publication(Settings):
-    """What a client publishes."""
+class PublishStep(Settings):
+    """A publication of a client."""
 
     topic: TopicName = Field(description="topic that it publishes to")
-    payload: str = Field(default="", description="what it says")
+    payload: str = Field(default="", description="its payload")
     content: Any = Field(default=None, description="in place of `payload`: any value, which is sent as JSON")
     metrics: dict[str, Any] | None = Field(
         default=None,
@@ -88,7 +88,7 @@ class Publication(Settings):
     at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
 
     @model_validator(mode="after")
-    def _payload_or_content(self) -> Publication:
+    def _payload_or_content(self) -> PublishStep:
         if self.payload and self.content is not None:
             raise mistake("either `payload` or `content`", "content")
         if self.metrics is None:
@@ -104,14 +104,14 @@ class Publication(Settings):
         return self
 
     def data(self, seq: int | None = None) -> bytes:
-        """The payload as it is sent, a Sparkplug message with this `seq` if it has none of its own."""
+        """Return the payload as it is sent, a Sparkplug message with this `seq` if it has none of its own."""
         if self.metrics is not None:
             return write_plain(self.metrics, seq if self.seq is None else self.seq)
         return self.payload.encode() if self.content is None else json.dumps(self.content, ensure_ascii=False).encode()
 
 
-class Subscription(Settings):
-    """What a client subscribes to."""
+class SubscribeStep(Settings):
+    """A subscription of a client."""
 
     filter: Filter = Field(description="topic filter")
     qos: QosLevel = Field(default=2, description="highest QoS that it wants")
@@ -120,32 +120,32 @@ class Subscription(Settings):
         default=None, description="condition that content must satisfy; unset: any content"
     )
     name: Name | None = Field(
-        default=None, description="tells it from the client's other subscriptions with this filter; unset: no name"
+        default=None, description="its name among the client's subscriptions with this filter; unset: no name"
     )
     scope: Scope = Field(default="global", description="whether other nodes are told of it")
     policy: PolicyChoice | None = Field(default=None, description=_POLICY)
     contract: dict[str, Any] | None = Field(
-        default=None, description="contract that it brings with it: what it guarantees and needs; unset: none"
+        default=None, description="contract of the subscription: guarantees and needs; unset: none"
     )
     at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
 
 
-class Unsubscription(Settings):
-    """Which of its subscriptions a client ends."""
+class UnsubscribeStep(Settings):
+    """The end of a client's subscription."""
 
     filter: Filter = Field(description="its topic filter")
     name: Name | None = Field(default=None, description="its name; unset: the one without a name")
 
 
-class Advertised(AdvertisementSettings):
-    """What a client says that it will publish."""
+class AdvertiseStep(AdvertisementSettings):
+    """An advertisement of a client."""
 
     policy: PolicyChoice | None = Field(default=None, description=_POLICY)
     at: Name | None = Field(default=None, description="node that it advertises at; unset: all it is connected to")
 
 
-class SetPolicy(Settings):
-    """A policy for a subscription or an advertisement that a client has."""
+class SetPolicyStep(Settings):
+    """A policy for an existing subscription or advertisement of a client."""
 
     subscription: str | None = Field(default=None, description="topic filter of the subscription")
     name: str | None = Field(default=None, description="name of the subscription; unset: it has none")
@@ -155,7 +155,7 @@ class SetPolicy(Settings):
     )
 
     @model_validator(mode="after")
-    def _of_one(self) -> SetPolicy:
+    def _of_one(self) -> SetPolicyStep:
         if (self.subscription is None) is (self.advertisement is None):
             raise mistake("one of `subscription` and `advertisement`")
         if self.name is not None and self.subscription is None:
@@ -164,7 +164,7 @@ class SetPolicy(Settings):
 
 
 def _short(key: str) -> Any:
-    """The short form of a mapping with one key that matters: its value."""
+    """Accept the short form of a mapping with one main key: its value."""
 
     def lengthen(value: object) -> object:
         return {key: value} if isinstance(value, str) else value
@@ -172,21 +172,21 @@ def _short(key: str) -> Any:
     return Short(lengthen, {"type": "string"})
 
 
-Messages = Annotated[tuple[Annotated[Message, _short("topic")], ...], OneOrMany()]
-Publications = Annotated[tuple[Annotated[Publication, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Messages = Annotated[tuple[Annotated[ExpectedMessage, _short("topic")], ...], OneOrMany()]
+Publications = Annotated[tuple[Annotated[PublishStep, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
 Subscriptions = Annotated[
-    tuple[Annotated[Subscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+    tuple[Annotated[SubscribeStep, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
 ]
 Unsubscriptions = Annotated[
-    tuple[Annotated[Unsubscription, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
+    tuple[Annotated[UnsubscribeStep, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
 ]
-SetPolicies = Annotated[tuple[SetPolicy, ...], OneOrMany("what the policy is for, or a list of these")]
-Rates = Annotated[tuple[Annotated[Rate, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
-Advertisements = Annotated[tuple[Advertised, ...], OneOrMany("an advertisement or a list of these")]
+SetPolicies = Annotated[tuple[SetPolicyStep, ...], OneOrMany("what the policy is for, or a list of these")]
+Rates = Annotated[tuple[Annotated[RateStep, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Advertisements = Annotated[tuple[AdvertiseStep, ...], OneOrMany("an advertisement or a list of these")]
 
 
 class Expected(Settings):
-    """All that a client gets."""
+    """All messages that a client gets."""
 
     in_order: Messages | None = Field(default=None, description="these messages, in this order")
     any_order: Messages | None = Field(default=None, description="these messages, in any order")
@@ -199,24 +199,24 @@ class Expected(Settings):
 
 
 def _as_expected(value: object) -> object:
-    """The short form of messages in their order: a list of them, or one."""
+    """Accept the short form of messages in order: a list of them, or one."""
     if isinstance(value, dict) and value.keys() & {"in_order", "any_order"}:
         return value
-    return value if isinstance(value, Expected) else {"in_order": as_several(value)}
+    return value if isinstance(value, Expected) else {"in_order": as_list(value)}
 
 
 _MESSAGES_FORM: dict[str, Any] = {"type": ["string", "array", "object"]}
 
 
 class ExpectedVerdict(Settings):
-    """A verdict that is expected on what was published; what it does not say may be as it likes."""
+    """An expected verdict on what was published; fields that are not set may have any value."""
 
     at: Name = Field(description="node that decides")
     from_: Name | None = Field(default=None, alias="from", description="where the event came from; unset: anywhere")
     to: Name | None = Field(default=None, description="where it was to go; unset: anywhere")
     stage: Stage | None = Field(default=None, description="stage that spoke; unset: any")
     effect: Effect | None = Field(default=None, description="what it did; unset: anything")
-    rule: str | None = Field(default=None, description="rule that it did it by, as a monitor's name; unset: any")
+    rule: str | None = Field(default=None, description="rule of the verdict, such as a monitor's name; unset: any")
 
 
 class StateKey(Settings):
@@ -227,7 +227,7 @@ class StateKey(Settings):
 
 
 def state_key(text: str) -> StateKey | None:
-    """What a key of `states` means: `monitor`, or `monitor @ source -> target`; None if it means nothing."""
+    """Parse a key of `states`: `monitor`, or `monitor @ source -> target`; None if it is neither."""
     match = _STATE.fullmatch(text)
     if match is None:
         return None
@@ -245,12 +245,12 @@ States = Annotated[dict[str, Any], AfterValidator(_check_states)]
 
 
 def _as_connections(value: object) -> object:
-    """The short forms of who connects: a name, or a list of names, to all their nodes."""
-    return value if isinstance(value, dict) else dict.fromkeys(str(name) for name in as_several(value))
+    """Accept the short forms of clients that connect: a name, or a list of names, to all their nodes."""
+    return value if isinstance(value, dict) else dict.fromkeys(str(name) for name in as_list(value))
 
 
 _CONNECT_FORM: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-DEEDS = (
+ACTIONS = (
     "connect",
     "disconnect",
     "subscribe",
@@ -269,8 +269,8 @@ DEEDS = (
 )
 
 
-class Step(Settings):
-    """One thing that is done, and what is expected then."""
+class PolicyTestStep(Settings):
+    """One action, and the expected results."""
 
     connect: Annotated[dict[Name, Name | None], Short(_as_connections, _CONNECT_FORM)] | None = Field(
         default=None,
@@ -285,7 +285,7 @@ class Step(Settings):
         default=None, description="by client, a topic filter or a list of these"
     )
     advertise: dict[Name, Advertisements] | None = Field(
-        default=None, description="by client, what it says that it will publish, or a list of this"
+        default=None, description="by client, an advertisement or a list of these"
     )
     unadvertise: dict[Name, Names] | None = Field(
         default=None, description="by client, the name of an advertisement that it takes back, or a list of these"
@@ -313,23 +313,21 @@ class Step(Settings):
     wait: Seconds | None = Field(default=None, ge=0, description="time that passes")
     expect: dict[str, Annotated[Expected, Short(_as_expected, _MESSAGES_FORM)]] = Field(
         default={},
-        description="by client or foreign broker, all that it has got since something was last expected: messages in"
+        description="by client or foreign broker, all messages since the last `expect`, in"
         " order, or `any_order`; `*` is everybody who is not named",
     )
-    refused: Names = Field(default=(), description="clients that are not let in")
+    refused: Names = Field(default=(), description="clients that are refused")
     verdicts: Annotated[tuple[ExpectedVerdict, ...], OneOrMany()] = Field(
-        default=(), description="verdicts on what has been published since something was last expected"
+        default=(), description="verdicts on publications since the last `expect`"
     )
     states: States = Field(
         default={}, description="by monitor, or `monitor @ source -> target`, the state that it is in"
     )
-    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field(
-        default=(), description="how far nodes trust their neighbours"
-    )
+    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field(default=(), description="ratings of neighbours")
 
     @model_validator(mode="after")
-    def _does_one_thing(self) -> Step:
-        deeds = self.deeds
+    def _does_one_thing(self) -> PolicyTestStep:
+        deeds = self.actions
         if len(deeds) > 1:
             raise mistake(f"one thing in a step, and `{deeds[0]}` is one already", deeds[1])
         if not deeds and not self.expects:
@@ -337,9 +335,9 @@ class Step(Settings):
         return self
 
     @property
-    def deeds(self) -> list[str]:
-        """The keys that say what is done: one, or none."""
-        return [key for key in DEEDS if getattr(self, key) is not None]
+    def actions(self) -> list[str]:
+        """Return the keys of the action: one, or none."""
+        return [key for key in ACTIONS if getattr(self, key) is not None]
 
     @property
     def expects(self) -> bool:
@@ -347,15 +345,15 @@ class Step(Settings):
 
 
 class PolicyTest(Settings):
-    """A test of what a domain's policies do, played without sockets."""
+    """A test of a domain's policies, played without sockets."""
 
     subscribe: dict[Name, Subscriptions] | None = Field(
-        default=None, description="who is subscribed to what at the beginning; unset: every listed client to everything"
+        default=None, description="subscriptions at the beginning; unset: every listed client to everything"
     )
     states: States = Field(
         default={}, description="by monitor, or `monitor @ source -> target`, the state that it begins in"
     )
-    steps: tuple[Step, ...] = Field(min_length=1, description="what is done and expected, one after the other")
+    steps: tuple[PolicyTestStep, ...] = Field(min_length=1, description="actions and expectations, one after the other")
 
 
 def _as_test(value: object) -> object:

@@ -1,4 +1,4 @@
-"""Authorisation tokens: whose keys count, who is granted what, and which nodes may have what of each other."""
+"""Authorisation tokens in the domain file: keys, grants to clients, and grants between nodes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from penstock.domain.units import Seconds
 Filters = Annotated[tuple[TopicFilter, ...], OneOrMany()]
 
 
-class GrantSettings(Settings):
-    """What a node's authorisation endpoint gives to some clients."""
+class TokenGrantSettings(Settings):
+    """The tokens that a node's authorisation endpoint issues to some clients."""
 
     clients: Annotated[tuple[Name | Literal["*"], ...], OneOrMany("the clients it is for, or `*` for any")] = Field(
         description="clients by name as `clients` lists them, or, if it does not, by user name; `*`: any"
@@ -23,11 +23,11 @@ class GrantSettings(Settings):
 
 
 class NeighbourSettings(Settings):
-    """What a node's token lets a neighbour subscribe to."""
+    """The topics that a node's token lets a neighbour subscribe to."""
 
     node: Name = Field(description="the neighbour that holds the token")
     at: Name = Field(description="the node that gives it")
-    subscribe: Filters = Field(description="filters of the topics of which events go to the neighbour")
+    subscribe: Filters = Field(description="filters of the topics whose events go to the neighbour")
 
 
 class TokenSettings(Settings):
@@ -39,31 +39,32 @@ class TokenSettings(Settings):
     )
     required: bool = Field(
         default=True,
-        description="whether a client must show a token; if not, one without has the rights that it has without"
-        " tokens, and its node vouches for what it publishes",
+        description="whether a client must show a token; if not, a client without one keeps its other rights,"
+        " and its node vouches for what it publishes",
     )
     lifetime: Seconds = Field(
-        default=3600.0, ge=10, le=86400 * 3660, description="seconds for which tokens count that nodes issue"
+        default=3600.0, ge=10, le=86400 * 3660, description="lifetime in seconds of tokens that nodes issue"
     )
     issuers: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="nodes whose tokens clients may show at every node; unset: each node takes its own"
+        default=(),
+        description="nodes whose tokens clients may show at every node; unset: each node accepts only its own",
     )
-    grants: tuple[GrantSettings, ...] = Field(
-        default=(), description="what nodes issue tokens for to whom; all that name a client count together"
+    grants: tuple[TokenGrantSettings, ...] = Field(
+        default=(), description="grants for tokens that nodes issue; all grants that name a client count together"
     )
     neighbours: tuple[NeighbourSettings, ...] = Field(
-        default=(), description="what nodes may have of their neighbours; of one that is not named: everything"
+        default=(), description="what neighbours may receive from nodes; a neighbour that is not named: everything"
     )
 
     def granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:
-        """What a client is given a token for, to publish and to subscribe; None if nothing names it."""
-        found = [one for one in self.grants if client in one.clients or "*" in one.clients]
-        if not found:
+        """Return the filters that a client is granted, to publish and to subscribe; None if no grant names it."""
+        grants = [grant for grant in self.grants if client in grant.clients or "*" in grant.clients]
+        if not grants:
             return None
-        publish = frozenset(filter for one in found for filter in one.publish)
-        return publish, frozenset(filter for one in found for filter in one.subscribe)
+        publish = frozenset(filter for grant in grants for filter in grant.publish)
+        return publish, frozenset(filter for grant in grants for filter in grant.subscribe)
 
     def shared(self, at: str, neighbour: str) -> frozenset[str]:
-        """What a neighbour is given a token for at a node."""
-        found = [one for one in self.neighbours if (one.at, one.node) == (at, neighbour)]
-        return frozenset(filter for one in found for filter in one.subscribe) if found else frozenset({"#"})
+        """Return the filters that a neighbour is granted at a node."""
+        grants = [settings for settings in self.neighbours if (settings.at, settings.node) == (at, neighbour)]
+        return frozenset(filter for settings in grants for filter in settings.subscribe) if grants else frozenset({"#"})

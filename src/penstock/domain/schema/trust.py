@@ -20,7 +20,7 @@ _FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 
 
 class BeginSettings(Settings):
-    """What a node holds of a neighbour before it has seen anything of it."""
+    """The evidence a node holds about a neighbour at the beginning."""
 
     of: Name = Field(description="the neighbour")
     by: Name = Field(description="the node that rates it")
@@ -29,20 +29,20 @@ class BeginSettings(Settings):
 
 
 class EvidenceSettings(Settings):
-    """What of a neighbour's events counts as evidence without anybody saying so."""
+    """The kinds of evidence that a node collects itself."""
 
     tokens: bool = Field(default=True, description="whether a token that is forged or malformed is bad evidence")
     monitors: bool = Field(
         default=True,
-        description="whether it is evidence what monitors on the link make of an event: nothing is bad, itself is good",
+        description="whether monitors on the link give evidence: a suppressed event is bad, an unchanged one is good",
     )
     conform: bool = Field(
         default=True,
-        description="whether it is evidence how an event keeps what the neighbour has said is advertised on its topic",
+        description="whether events give evidence by conforming to the advertisements that the neighbour has forwarded",
     )
     contracts: bool = Field(
         default=True,
-        description="whether it is evidence how an event keeps the quality that a contract guarantees on its topic",
+        description="whether events give evidence by keeping the quality that a contract guarantees on their topic",
     )
     evaluate: Annotated[str, matching(_FUNCTION, "`module:function`")] | None = Field(
         default=None,
@@ -52,7 +52,7 @@ class EvidenceSettings(Settings):
 
 
 class FeedbackSettings(Settings):
-    """Who may say that an event was good or bad, and how often."""
+    """Clients that may rate events, and how often."""
 
     from_: Annotated[tuple[Name | Literal["*"], ...], OneOrMany("the clients that may rate, or `*`")] = Field(
         alias="from", description="clients that may rate what they have received; `*`: any"
@@ -71,13 +71,13 @@ class FeedbackSettings(Settings):
 
 
 class NodeTrust(Settings):
-    """What one node asks for in place of what the domain says."""
+    """A node's own thresholds in place of the domain's."""
 
     accept: Share = Field(description="rating of a path from which a token is accepted here, θ; at most `trust.sign`")
 
 
 class TrustSettings(Settings):
-    """Ratings of neighbours, and which tokens are accepted by them."""
+    """Ratings of neighbours, and thresholds to accept tokens by them."""
 
     rule: Literal["strict", "path"] = Field(
         default="strict",
@@ -90,8 +90,8 @@ class TrustSettings(Settings):
         default=None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
     )
     signers: Count = Field(default=1, ge=1, le=64, description="signers whose paths must be trusted, k")
-    penalty: Count = Field(default=3, ge=2, le=1000, description="bad evidence that one bad event is, μ")
-    base_rate: Share = Field(default=0.5, description="rating of a neighbour that nothing is known of")
+    penalty: Count = Field(default=3, ge=2, le=1000, description="weight of one bad event, μ")
+    base_rate: Share = Field(default=0.5, description="rating of a neighbour without evidence")
     half_life: Seconds | None = Field(
         default=None,
         gt=0,
@@ -101,8 +101,10 @@ class TrustSettings(Settings):
     begin: tuple[BeginSettings, ...] = Field(
         default=(), description="evidence that nodes begin with; unset: none, so that ratings begin with `base_rate`"
     )
-    evidence: EvidenceSettings = Field(default=EvidenceSettings(), description="what is evidence by itself")
-    feedback: FeedbackSettings | None = Field(default=None, description="who may rate what it receives; unset: nobody")
+    evidence: EvidenceSettings = Field(default=EvidenceSettings(), description="evidence that nodes collect themselves")
+    feedback: FeedbackSettings | None = Field(
+        default=None, description="clients that may rate what they receive; unset: none"
+    )
     operators: Annotated[tuple[Name, ...], OneOrMany()] = Field(
         default=(), description="clients that may set the evidence that a node holds, with `penstock trust apply`"
     )
@@ -124,26 +126,26 @@ class TrustSettings(Settings):
         return Weights(self.penalty, self.base_rate, self.half_life)
 
     def thresholds(self, own: NodeTrust | None) -> Thresholds:
-        """Of one node, with what it says itself."""
+        """Return the thresholds of a node, given its own settings."""
         return Thresholds(self.sign, self.accept if own is None else own.accept, self.signers)
 
     def begins(self, by: str, of: str, now: float = 0.0) -> Evidence:
-        """What a node holds of a neighbour at first."""
-        found = [one for one in self.begin if (one.by, one.of) == (by, of)]
-        return Evidence(sum(one.good for one in found), sum(one.bad for one in found), now)
+        """Return the evidence a node holds about a neighbour at the beginning."""
+        settings = [begin for begin in self.begin if (begin.by, begin.of) == (by, of)]
+        return Evidence(sum(begin.good for begin in settings), sum(begin.bad for begin in settings), now)
 
 
 # ---------------------------------------------------------------- trust groups
 
-LEAST_BYTES = 16
-"""A shorter secret can be guessed by whoever has seen one proof."""
+MIN_BYTES = 16
+"""Anybody who has seen one proof could guess a shorter secret."""
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _AN_OVERRIDE = re.compile(r"PENSTOCK_.*__", re.ASCII)
 
 
 class SecretError(PenstockError):
-    """A secret that cannot be read. It says where it should be, and nothing of what is there."""
+    """The secret cannot be read. The message says where it should be, and never contains the secret."""
 
 
 def _not_an_override(value: str) -> str:
@@ -161,7 +163,7 @@ Variable = Annotated[
 
 
 class GroupSecret(Settings):
-    """Where the nodes of a group read its secret; the secret itself never stands in a domain file."""
+    """The place from which the nodes of a group read its secret; the secret itself never stands in a domain file."""
 
     file: OptionalReadFile = Field(default=None, description="file with the secret; blanks around it do not count")
     env: Variable | None = Field(default=None, description="environment variable with the secret")
@@ -173,21 +175,21 @@ class GroupSecret(Settings):
         return self
 
     def read(self, environ: Mapping[str, str] = os.environ) -> bytes:
-        """The secret; raises `SecretError`."""
+        """Read the secret; raise `SecretError`."""
         if self.env is not None:
-            where, found = f"environment variable `{self.env}`", os.fsencode(environ.get(self.env, ""))
+            where, content = f"environment variable `{self.env}`", os.fsencode(environ.get(self.env, ""))
         else:
             assert self.file is not None
             where = f"file `{self.file}`"
             try:
-                found = self.file.read_bytes()
+                content = self.file.read_bytes()
             except OSError as error:
                 raise SecretError(f"{where} cannot be read: {error.strerror}") from None
-        secret = found.strip()
+        secret = content.strip()
         if not secret:
             raise SecretError(f"{where} has no secret in it")
-        if len(secret) < LEAST_BYTES:
-            raise SecretError(f"{where} has a secret that is shorter than {LEAST_BYTES} bytes")
+        if len(secret) < MIN_BYTES:
+            raise SecretError(f"{where} has a secret that is shorter than {MIN_BYTES} bytes")
         return secret
 
 
@@ -215,7 +217,7 @@ class TrustGroupSettings(Settings):
 
 
 class TrustGroup(NamedTuple):
-    """A trust group as an engine knows it; its secret is elsewhere."""
+    """A trust group as an engine knows it; without its secret."""
 
     name: str
     nodes: frozenset[str]
@@ -228,27 +230,27 @@ class TrustGroup(NamedTuple):
 
 
 class ShownToken(Settings):
-    """A token of the client's node that it shows in place of the one that it is granted."""
+    """A token of the client's node that the client shows in place of the granted one."""
 
     publish: Filters = Field(default=(), description="filters of the topics that it lets the client publish to")
     subscribe: Filters = Field(default=(), description="filters that cover what it lets the client subscribe to")
 
 
-class Rate(Settings):
-    """What a client says of a message that it got."""
+class RateStep(Settings):
+    """A client's rating of a message that it got."""
 
     topic: TopicName = Field(description="topic of the message")
-    payload: str | None = Field(default=None, description="what it said; unset: as the last one on the topic")
+    payload: str | None = Field(default=None, description="its payload; unset: that of the last message on the topic")
     good: bool = Field(default=False, description="whether it is good")
 
 
 class ExpectedRating(Settings):
-    """How far a node trusts a neighbour."""
+    """An expected rating of a neighbour."""
 
     of: Name = Field(description="the neighbour")
     by: Name = Field(description="the node that rates it")
-    at_least: Share | None = Field(default=None, description="the rating is not lower; unset: as low as it likes")
-    at_most: Share | None = Field(default=None, description="the rating is not higher; unset: as high as it likes")
+    at_least: Share | None = Field(default=None, description="lower bound of the rating; unset: none")
+    at_most: Share | None = Field(default=None, description="upper bound of the rating; unset: none")
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectedRating:
@@ -260,5 +262,5 @@ class ExpectedRating(Settings):
         return (self.at_least or 0.0) <= round(rating, 6) <= (1.0 if self.at_most is None else self.at_most)
 
     def __str__(self) -> str:
-        said = (("at least", self.at_least), ("at most", self.at_most))
-        return f"rated {' and '.join(f'{word} {limit:g}' for word, limit in said if limit is not None)}"
+        bounds = (("at least", self.at_least), ("at most", self.at_most))
+        return f"rated {' and '.join(f'{word} {limit:g}' for word, limit in bounds if limit is not None)}"

@@ -1,4 +1,4 @@
-"""The comments of a domain file, and what each is about."""
+"""The comments of a domain file, and the entries they belong to."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import yaml
 
-from penstock.domain.finding import Loc
+from penstock.domain.problems import Loc
 from penstock.domain.yaml.layout import Notes
 from penstock.model.yaml.document import yaml_loader
-from penstock.model.yaml.tree import Entry, Mapping, Sequence
+from penstock.model.yaml.tree import YamlEntry, YamlMapping, YamlSequence
 
 
 class _Comment(NamedTuple):
@@ -18,13 +18,13 @@ class _Comment(NamedTuple):
     text: str
     """From the `#` on; empty for an empty line."""
     alone: bool
-    """Whether nothing else stands on its line."""
+    """True if nothing else stands on its line."""
 
 
-def notes_of(text: str, root: Entry) -> Notes:
-    """The comments of a YAML text that has been read as `root`.
+def notes_of(text: str, root: YamlEntry) -> Notes:
+    """Return the comments of a YAML text that has been read as `root`.
 
-    A comment on a line of its own is about what follows it, one behind something about what begins on that line.
+    A comment on a line of its own belongs to what follows it, a trailing comment to what begins on its line.
     """
     places = list(_places(root, ()))
     before, behind = dict[Loc, list[str]](), dict[Loc, str]()
@@ -52,19 +52,19 @@ def _separated(
     footer: list[str],
     places: list[tuple[int, Loc]],
 ) -> Notes:
-    """What stands at the top is about the file as far as an empty line, and about the first key from there on."""
+    """Return the notes: comments at the top belong to the file up to an empty line, and then to the first key."""
     end = len(header) - header[::-1].index("") if "" in header else 0
     if places and header[end:]:
         before[places[0][1]] = header[end:]
     return Notes(tuple(header[:end]), {loc: tuple(lines) for loc, lines in before.items()}, behind, tuple(footer))
 
 
-def _places(entry: Entry, loc: Loc) -> Iterator[tuple[int, Loc]]:
-    """Every key and item with its line, from the top of the file to its end."""
-    below: list[tuple[int | str, Entry]] = []
-    if isinstance(entry.node, Mapping):
+def _places(entry: YamlEntry, loc: Loc) -> Iterator[tuple[int, Loc]]:
+    """Yield every key and item with its line, from the top of the file to its end."""
+    below: list[tuple[int | str, YamlEntry]] = []
+    if isinstance(entry.node, YamlMapping):
         below = list(entry.node.entries.items())
-    elif isinstance(entry.node, Sequence):
+    elif isinstance(entry.node, YamlSequence):
         below = list(enumerate(entry.node.items))
     for step, value in below:
         yield value.place.line, (*loc, step)
@@ -72,7 +72,7 @@ def _places(entry: Entry, loc: Loc) -> Iterator[tuple[int, Loc]]:
 
 
 def _comments(text: str) -> Iterator[_Comment]:
-    """Comments and empty lines, which are what is between the tokens of a text."""
+    """Yield comments and empty lines: they are between the tokens of a text."""
     end = 0
     for token in yaml.scan(text, Loader=yaml_loader()):
         if token.start_mark.index > end:

@@ -12,36 +12,36 @@ from penstock.model.yaml.tree import Step
 
 Model = TypeVar("Model", bound=BaseModel)
 FileName = Any
-"""A `Path` or a `str`, as its field says."""
+"""A `Path` or a `str`, depending on the field."""
 
 
 class FileRole(Enum):
-    """Why a field names a file; an annotation of the field."""
+    """The purpose of a file name; an annotation of the field."""
 
     READ = "read"
-    """The node reads it: it must be there."""
+    """The node reads it: it must exist."""
     STORE = "store"
-    """The node makes it: the folder must be there."""
+    """The node makes it: its folder must exist."""
     FOLDER = "folder"
-    """A folder that the node makes: the one around it must be there."""
+    """A folder that the node makes: its parent must exist."""
 
 
 def files(model: BaseModel, loc: tuple[Step, ...]) -> list[tuple[tuple[Step, ...], FileRole, FileName]]:
-    """Every file that a model at `loc` and the models below it name: where, why, and its name."""
-    found = list[tuple[tuple[Step, ...], FileRole, FileName]]()
+    """Return every file that a model at `loc` and the models below it name: location, role and name."""
+    named_files = list[tuple[tuple[Step, ...], FileRole, FileName]]()
 
     def note(where: tuple[Step, ...], role: FileRole, name: FileName) -> FileName:
-        found.append((where, role, name))
+        named_files.append((where, role, name))
         return name
 
     map_files(model, loc, note)
-    return found
+    return named_files
 
 
 def map_files(
     model: Model, loc: tuple[Step, ...], change: Callable[[tuple[Step, ...], FileRole, FileName], FileName]
 ) -> Model:
-    """The model with every file name below it replaced by what `change` makes of it."""
+    """Return the model with every file name below it replaced by the result of `change`."""
     updates = dict[str, Any]()
     for name, field in type(model).model_fields.items():
         value, where = getattr(model, name), (*loc, field.alias or name)
@@ -49,7 +49,7 @@ def map_files(
         if role is None:
             updates[name] = _map_value(value, where, change)
         elif isinstance(value, tuple):
-            updates[name] = tuple(change((*where, number), role, one) for number, one in enumerate(value))
+            updates[name] = tuple(change((*where, number), role, item) for number, item in enumerate(value))
         elif value is not None:
             updates[name] = change(where, role, value)
     return model.model_copy(update=updates)
@@ -65,25 +65,26 @@ def _map_value(value: Any, loc: tuple[Step, ...], change: Callable[..., FileName
     return value
 
 
-def named(domain: BaseModel) -> frozenset[tuple[str, str]]:
-    """All that a domain names outside itself, and as what: files, which are read or made; Python code, which is run.
+def external_names(domain: BaseModel) -> frozenset[tuple[str, str]]:
+    """Return everything that a domain names outside itself, with its kind: files that are read or made, and Python
+    code.
 
-    A file that is good as one thing is not as another: what is wrong with it would be told with what stands in it.
+    A file that is allowed as one kind is not as another: an error message about it could show its contents.
     """
-    found = {(_kind(where), str(name)) for where, _, name in files(domain, ())}
+    names = {(_kind(where), str(name)) for where, _, name in files(domain, ())}
     waiting: list[Any] = [domain.model_dump(exclude_none=True)]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            found |= {(key, value[key]) for key in _CODE if isinstance(value.get(key), str)}
+            names |= {(key, value[key]) for key in _CODE if isinstance(value.get(key), str)}
             waiting += value.values()
         elif isinstance(value, list | tuple):
             waiting += value
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _kind(where: tuple[Step, ...]) -> str:
-    """`nodes … acl`: the same for all nodes."""
+    """Return the kind of a file, such as `nodes … acl`: the same for all nodes."""
     return f"{where[0]} … {next(step for step in reversed(where) if isinstance(step, str))}"
 
 

@@ -1,4 +1,4 @@
-"""The canonical layout of a domain file: where lines break, what stands in quotes, in what order keys come."""
+"""The canonical layout of a domain file: line breaks, quotes, order of keys."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass, field
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
-from penstock.domain.finding import Loc
+from penstock.domain.problems import Loc
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.domain import DomainFile
 from penstock.domain.yaml.mistakes import models_at
 from penstock.model.yaml.document import scalar
-from penstock.model.yaml.tree import Entry, Node, Scalar, Sequence, Step
-from penstock.model.yaml.tree import Mapping as Keys
+from penstock.model.yaml.tree import Step, YamlEntry, YamlNode, YamlScalar, YamlSequence
+from penstock.model.yaml.tree import YamlMapping as Keys
 
 WIDTH = 100
 _INDENT = "  "
-# What a reader wants to see before what is said of it; other keys come as the models have them.
+# Keys that readers look for first; the others follow in the order of the models.
 _FIRST = ("domain", "include", "types")
-# What a plain word of YAML may be without quotes, in flow style as in block style; `scalar` says whether it is a text.
+# A plain word of YAML without quotes, in flow style and in block style; `scalar` decides whether it is a text.
 _PLAIN = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~](?:[^\s,\[\]{}:#?]|:(?=[^\s,\[\]{}])|(?<=\S)#| (?=[^\s#]))*")
 
 
-# A text of several lines that YAML gives back as it is when it is written line by line (`|`).
+# A text of several lines that YAML returns unchanged when it is written line by line (`|`).
 _LINES = re.compile(r"\S(?:.*\S)?(?:\n\n?[^\n]*\S)+\n?")
 _END = "\n"
 
@@ -36,7 +36,7 @@ _TEXT = "tag:yaml.org,2002:str"
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Comments by what they are about. An empty line is an empty comment."""
+    """Comments by the entries they belong to. An empty line is an empty comment."""
 
     header: tuple[str, ...] = ()
     before: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
@@ -44,12 +44,12 @@ class Notes:
     footer: tuple[str, ...] = ()
 
     def inside(self, loc: Loc) -> bool:
-        """Whether something below `loc` has a comment."""
+        """Return whether an entry below `loc` has a comment."""
         return any(other[: len(loc)] == loc and other != loc for other in (*self.before, *self.behind))
 
 
-def layout(root: Node, notes: Notes | None = None) -> str:
-    """The text of a domain file with these values (and comments)."""
+def layout(root: YamlNode, notes: Notes | None = None) -> str:
+    """Return the text of a domain file with these values (and comments)."""
     about = notes or Notes()
     lines = [*about.header, *_Writer(about).block(root, (), 0), *about.footer]
     return "\n".join(_without_needless(lines)) + "\n"
@@ -59,24 +59,24 @@ class _Writer:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
 
-    def block(self, node: Node, loc: Loc, depth: int) -> Iterator[str]:
-        """The lines of a mapping or list, one entry after the other."""
+    def block(self, node: YamlNode, loc: Loc, depth: int) -> Iterator[str]:
+        """Yield the lines of a mapping or list, one entry after the other."""
         for step, entry in _entries(node, loc):
             where = (*loc, step)
             yield from (f"{_INDENT * depth}{line}".rstrip() for line in self._notes.before.get(where, ()))
             lead = f"{_INDENT * depth}-" if isinstance(step, int) else f"{_INDENT * depth}{_key(step)}:"
             yield from self._entry(lead, entry.node, where, depth)
 
-    def _entry(self, lead: str, node: Node, loc: Loc, depth: int) -> Iterator[str]:
+    def _entry(self, lead: str, node: YamlNode, loc: Loc, depth: int) -> Iterator[str]:
         note = self._notes.behind.get(loc, "")
         behind = f"  {note}" if note else ""
-        if isinstance(node, Scalar) and _has_lines(node):
+        if isinstance(node, YamlScalar) and _has_lines(node):
             text = str(node.value)
             yield f"{lead} {'|' if text.endswith(_END) else '|-'}{behind}"
             yield from (f"{_INDENT * (depth + 1)}{line}".rstrip() for line in text.removesuffix(_END).split(_END))
             return
         line = f"{lead} {flow(node, loc)}"
-        if isinstance(node, Scalar) or not _entries(node, loc) or self._fits(line, node, loc, depth):
+        if isinstance(node, YamlScalar) or not _entries(node, loc) or self._fits(line, node, loc, depth):
             yield line + behind
         elif lead.endswith("-") and self._begins_beside(node, loc):
             first, *rest = self.block(node, loc, depth + 1)
@@ -86,23 +86,24 @@ class _Writer:
             yield lead + behind
             yield from self.block(node, loc, depth + 1)
 
-    def _begins_beside(self, node: Node, loc: Loc) -> bool:
-        """Whether what is in an item of a list can begin on its line: no comment is between, and there is only one."""
+    def _begins_beside(self, node: YamlNode, loc: Loc) -> bool:
+        """Return whether the contents of a list item can begin on its line: no comment is between, and there is only
+        one."""
         first = (*loc, _entries(node, loc)[0][0])
-        has_two = loc in self._notes.behind and any(one[: len(first)] == first for one in self._notes.behind)
+        has_two = loc in self._notes.behind and any(other[: len(first)] == first for other in self._notes.behind)
         return not self._notes.before.get(first) and not has_two
 
-    def _fits(self, line: str, node: Node, loc: Loc, depth: int) -> bool:
-        """Whether a mapping or list goes on one line; those with names of entities in them do not."""
-        is_simple = isinstance(node, Sequence) and all(isinstance(item.node, Scalar) for item in node.items)
+    def _fits(self, line: str, node: YamlNode, loc: Loc, depth: int) -> bool:
+        """Return whether a mapping or list fits on one line; those with names of entities never do."""
+        is_simple = isinstance(node, YamlSequence) and all(isinstance(item.node, YamlScalar) for item in node.items)
         is_short = len(line) <= WIDTH and not _has_lines(node)
         return (depth > 0 or is_simple) and is_short and not self._notes.inside(loc)
 
 
-def _has_lines(node: Node) -> bool:
-    """Whether it is, or has in it, a text that is best written line by line."""
-    if not isinstance(node, Scalar):
-        inner = node.items if isinstance(node, Sequence) else node.entries.values()
+def _has_lines(node: YamlNode) -> bool:
+    """Return whether it is or contains a text that is best written line by line."""
+    if not isinstance(node, YamlScalar):
+        inner = node.items if isinstance(node, YamlSequence) else node.entries.values()
         return any(_has_lines(entry.node) for entry in inner)
     return isinstance(node.value, str) and _LINES.fullmatch(node.value) is not None and _is_printable(node.value)
 
@@ -111,9 +112,9 @@ def _is_printable(text: str) -> bool:
     return all(line.isprintable() for line in text.split(_END))
 
 
-def _entries(node: Node, loc: Loc) -> list[tuple[Step, Entry]]:
-    """What is in a mapping or list, in canonical order: that of the model, for names that of the file."""
-    if isinstance(node, Sequence):
+def _entries(node: YamlNode, loc: Loc) -> list[tuple[Step, YamlEntry]]:
+    """Return the entries of a mapping or list in canonical order: that of the model; for names, that of the file."""
+    if isinstance(node, YamlSequence):
         return list(enumerate(node.items))
     assert isinstance(node, Keys)
     order = _order(loc)
@@ -126,17 +127,17 @@ def _order(loc: Loc) -> dict[str, int]:
     return {name: index for index, name in enumerate(dict.fromkeys([*first, *names]))}
 
 
-def flow(node: Node, loc: Loc = ()) -> str:
-    """A value on one line."""
-    if isinstance(node, Scalar):
+def flow(node: YamlNode, loc: Loc = ()) -> str:
+    """Return a value on one line."""
+    if isinstance(node, YamlScalar):
         return _scalar(node)
     parts = [(step, flow(entry.node, (*loc, step))) for step, entry in _entries(node, loc)]
-    if isinstance(node, Sequence):
+    if isinstance(node, YamlSequence):
         return f"[{', '.join(text for _, text in parts)}]"
     return f"{{{', '.join(f'{_key(str(step))}: {text}' for step, text in parts)}}}"
 
 
-def _scalar(node: Scalar) -> str:
+def _scalar(node: YamlScalar) -> str:
     if isinstance(node.value, str):
         return text_of(node.value)
     if node.value is None:
@@ -145,18 +146,18 @@ def _scalar(node: Scalar) -> str:
 
 
 def _key(name: str) -> str:
-    # `on` is a text in YAML 1.2 and here; quotes around it would only puzzle.
+    # `on` is a text in YAML 1.2 and here; quotes around it would only confuse.
     return name if name == "on" else text_of(name)
 
 
 def text_of(value: str) -> str:
-    """A text, in quotes only if somebody might otherwise read it as something else."""
+    """Return a text, in quotes only if it could be read as something else."""
     in_yaml_1_1 = _IN_YAML_1_1.resolve(ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
     is_text = isinstance(scalar(value).value, str) and in_yaml_1_1 == _TEXT
     if _PLAIN.fullmatch(value) and value.isprintable() and is_text:
         return value
     if value.isprintable() and "'" not in value and ('"' in value or "\\" in value):
-        return f"'{value}'"  # JSON and patterns, without a forest of backslashes
+        return f"'{value}'"  # JSON and patterns, without many backslashes
     return '"' + "".join(map(_escaped, value)) + '"'
 
 
@@ -170,7 +171,7 @@ def _escaped(character: str) -> str:
 
 
 def _without_needless(lines: list[str]) -> Iterator[str]:
-    """Not more than one empty line at a time, and none at the ends."""
+    """Yield the lines with at most one empty line at a time, and none at the ends."""
     last = ""
     waiting = False
     for line in lines:

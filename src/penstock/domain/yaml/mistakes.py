@@ -1,4 +1,4 @@
-"""What validation found wrong, in terms of the file: where, which key, what was found, what was expected."""
+"""Validation errors in terms of the file: place, key, what was found, what was expected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from pydantic_core import ErrorDetails
 from penstock.domain.schema.base import keys
 from penstock.language.words import nearest
 from penstock.model.errors import Problem
-from penstock.model.yaml.tree import NOTHING, Entry, Node, Scalar, Step, child, found_text, locate, path_text, shown
+from penstock.model.yaml.tree import (
+    NOTHING,
+    Step,
+    YamlEntry,
+    YamlNode,
+    YamlScalar,
+    child,
+    found_text,
+    locate,
+    path_text,
+    shown,
+)
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -43,8 +54,8 @@ _EXPECTED = {
 }
 
 
-def problems_of(error: ValidationError, model: type[BaseModel], root: Entry) -> list[Problem]:
-    """Each error of validating `root` as a `model`."""
+def problems_of(error: ValidationError, model: type[BaseModel], root: YamlEntry) -> list[Problem]:
+    """Return the problems of validating `root` as a `model`."""
     problems, meant = list[Problem](), set[str]()
     errors = error.errors(include_url=False)
     for details in (details for details in errors if details["type"] == "extra_forbidden"):
@@ -60,15 +71,16 @@ def problems_of(error: ValidationError, model: type[BaseModel], root: Entry) -> 
 
 
 def _follows(details: ErrorDetails, errors: list[ErrorDetails]) -> bool:
-    """Whether an error is told elsewhere, or only follows from others: a list whose items are wrong is not short."""
+    """Return whether an error is reported elsewhere, or only follows from others: a list with wrong items is not too
+    short."""
     if details["type"] == "extra_forbidden":
         return True
     loc = details["loc"]
     return details["type"] == "too_short" and any(loc == other["loc"][: len(loc)] != other["loc"] for other in errors)
 
 
-def _unknown(loc: Sequence[Step], model: type[BaseModel], root: Entry) -> tuple[Problem, str]:
-    """The problem of an unknown key, and the path that was meant, if that can be guessed."""
+def _unknown(loc: Sequence[Step], model: type[BaseModel], root: YamlEntry) -> tuple[Problem, str]:
+    """Return the problem of an unknown key, and the path that was probably meant."""
     spot = locate(root, loc)
     key, owners = str(loc[-1]), models_at(model, loc[:-1])
     meant = _meant(key, owners)
@@ -81,38 +93,38 @@ def _unknown(loc: Sequence[Step], model: type[BaseModel], root: Entry) -> tuple[
 
 
 def _meant(key: str, owners: Iterable[type[BaseModel]]) -> str:
-    """The key that somebody may have meant: of the level below, or like this one; empty if there is none."""
-    known = {name: field.annotation for owner in owners for name, _, field in keys(owner)}
-    for name, annotation in known.items():
+    """Return the key that was probably meant: one of the level below, or a similar one; empty if there is none."""
+    annotations = {name: field.annotation for owner in owners for name, _, field in keys(owner)}
+    for name, annotation in annotations.items():
         if any(key == name for inner in _models(annotation) for name, _, _ in keys(inner)):
             return f"{name}.{key}"
-    return nearest(key.lower().replace("-", "_"), known)
+    return nearest(key.lower().replace("-", "_"), annotations)
 
 
-def _problem(details: ErrorDetails, model: type[BaseModel], root: Entry) -> Problem:
+def _problem(details: ErrorDetails, model: type[BaseModel], root: YamlEntry) -> Problem:
     loc = details["loc"]
     spot = locate(root, loc)
-    if details["type"] in ("condition", "statement"):  # its own words show the place inside the text
+    if details["type"] in ("condition", "statement"):  # its own message shows the place inside the text
         return spot.entry.place.problem(spot.path, details["msg"])
     path, entry, expected = spot.path, spot.entry, _expected(details)
     if details["type"] == "missing":
         expected = f"`{loc[-1]}`{_description(model, loc)}"
-        path, entry = (*path, loc[-1]), Entry(entry.place, NOTHING)
+        path, entry = (*path, loc[-1]), YamlEntry(entry.place, NOTHING)
     elif loc[-1:] == ("[key]",):
-        entry = Entry(entry.place, Scalar(str(path[-1]), str(path[-1])))
+        entry = YamlEntry(entry.place, YamlScalar(str(path[-1]), str(path[-1])))
     elif key := details.get("ctx", {}).get("key") or _tag(details):
-        path, entry = (*path, key), child(entry.node, key) or Entry(entry.place, NOTHING)
+        path, entry = (*path, key), child(entry.node, key) or YamlEntry(entry.place, NOTHING)
     return entry.place.problem(path, f"found {_found(path, entry.node)}, expected {expected}")
 
 
-def _found(path: Sequence[Step], node: Node) -> str:
-    """What was found; not its text, if it may be a secret: who reads a log is not to know it."""
-    is_told = path[-1:] != ("secret",) or not isinstance(node, Scalar) or not node.text
+def _found(path: Sequence[Step], node: YamlNode) -> str:
+    """Return what was found; without its text if it may be a secret, which must not appear in a log."""
+    is_told = path[-1:] != ("secret",) or not isinstance(node, YamlScalar) or not node.text
     return found_text(node) if is_told else "a text"
 
 
 def _tag(details: ErrorDetails) -> str:
-    """The key that says of which kind a value is, if that is what is wrong."""
+    """Return the key that decides the kind of a value, if that is what is wrong."""
     tagged = details["type"] in ("union_tag_invalid", "union_tag_not_found")
     return str(details.get("ctx", {})["discriminator"]).strip("'") if tagged else ""
 
@@ -124,12 +136,12 @@ def _expected(details: ErrorDetails) -> str:
     if _tag(details):
         context = {name: str(value).replace("'", "`") for name, value in context.items()}
     form = _EXPECTED.get(details["type"])
-    # Pydantic's own words are better than none, should a model use a check that has no words of ours yet.
+    # Pydantic's own words, if a model uses a check that has no words of ours yet.
     return form.format(**context) if form else details["msg"].removeprefix("Input should be ")
 
 
 def _whole(value: object) -> object:
-    """A bound as it would be written: 0 and not 0.0."""
+    """Return a bound as it would be written: 0 and not 0.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -142,7 +154,7 @@ def _description(model: type[BaseModel], loc: Sequence[Step]) -> str:
 
 
 def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseModel]]:
-    """The models that a value at `loc` below `model` may be."""
+    """Return the models that a value at `loc` below `model` may be."""
     kinds: list[Any] = [model]
     for step in loc:
         kinds = kinds_below(kinds, step)
@@ -152,13 +164,13 @@ def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseMode
 
 
 def kinds_below(kinds: list[Any], step: Step) -> list[Any]:
-    """The types that what stands one step below a value of these types may have."""
-    # A step that no type knows is a name Pydantic gives to a branch of a union: it leads nowhere.
+    """Return the types of a value one step below a value of these types."""
+    # A step that no type knows is Pydantic's name for a branch of a union: it leads nowhere.
     return [below for kind in kinds for below in _below(kind, step)] or _tagged(kinds, step)
 
 
 def _tagged(kinds: list[Any], step: Step) -> list[Any]:
-    """Of several models those that the name of a branch means; all, if it is the name of something else."""
+    """Return the models that the name of a branch means; all, if it is the name of something else."""
     meant = [
         kind
         for kind in kinds
@@ -174,7 +186,7 @@ def _below(kind: Any, step: Step) -> Iterator[Any]:
                 yield from _branches(field.annotation)
             elif isinstance(step, int):  # a list in place of the mapping that has it is a short form
                 lists = (branch for branch in _branches(field.annotation) if get_origin(branch) is tuple)
-                yield from (below for one in lists for below in _below(one, step))
+                yield from (below for kind_ in lists for below in _below(kind_, step))
     elif get_origin(kind) is dict and isinstance(step, str):
         yield from _branches(get_args(kind)[1])
     elif get_origin(kind) in (list, tuple):
@@ -184,7 +196,7 @@ def _below(kind: Any, step: Step) -> Iterator[Any]:
 
 
 def _branches(annotation: Any) -> Iterator[Any]:
-    """The types that an annotation allows, without what only annotates them."""
+    """Return the types that an annotation allows, without mere annotations."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _branches(get_args(annotation)[0])
@@ -196,7 +208,7 @@ def _branches(annotation: Any) -> Iterator[Any]:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models directly behind an annotation."""
+    """Return the models directly behind an annotation."""
     return (kind for kind in _branches(annotation) if _is_model(kind))
 
 

@@ -1,4 +1,4 @@
-"""A domain as the text of a domain file, in short forms where there are any."""
+"""Writing a domain as the text of a domain file, in short forms where possible."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.domain.finding import Loc
+from penstock.domain.problems import Loc
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain
 from penstock.domain.yaml.files import FileName, FileRole, map_files
 from penstock.domain.yaml.layout import layout
 from penstock.model.yaml.document import scalar
-from penstock.model.yaml.tree import Entry, Mapping, Node, Place, Scalar, Sequence
+from penstock.model.yaml.tree import SourcePlace, YamlEntry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 
-_NOWHERE = Place("", 0, Path())
+_NOWHERE = SourcePlace("", 0, Path())
 
 
-def written(domain: Domain, folder: Path = Path()) -> str:
-    """The text of a file in `folder` that describes the domain: what it does not say is as it is by default."""
+def domain_text(domain: Domain, folder: Path = Path()) -> str:
+    """Return the text of a file in `folder` that describes the domain; defaults are omitted."""
     return yaml_of(plain_form(_beside(domain, folder)))
 
 
 def yaml_of(value: Any) -> str:
-    """Dictionaries, lists and scalars as YAML, laid out as domain files are."""
+    """Return dictionaries, lists and scalars as YAML, laid out as domain files are."""
     return layout(_node(value))
 
 
 def plain_form(domain: Domain) -> dict[str, Any]:
-    """What the file says, as dictionaries, lists and scalars."""
+    """Return the contents of the file as dictionaries, lists and scalars."""
     plain = domain.model_dump(by_alias=True, exclude_defaults=True)
     plain["domain"] = domain.domain
     for name, node in plain.get("nodes", {}).items():
@@ -92,7 +92,7 @@ def _edge(edge: dict[str, Any]) -> Any:
 
 
 def _beside(domain: Domain, folder: Path) -> Domain:
-    """The domain with the names of files as they are from `folder`."""
+    """Return the domain with file names relative to `folder`."""
 
     def placed(loc: Loc, role: FileRole, name: FileName) -> FileName:
         if role is FileRole.STORE and name == MEMORY:
@@ -103,20 +103,20 @@ def _beside(domain: Domain, folder: Path) -> Domain:
     return map_files(domain, (), placed)
 
 
-def _node(value: Any) -> Node:
+def _node(value: Any) -> YamlNode:
     match value:
         case dict():
-            return Mapping({str(key): Entry(_NOWHERE, _node(item)) for key, item in value.items()})
+            return YamlMapping({str(key): YamlEntry(_NOWHERE, _node(item)) for key, item in value.items()})
         case list() | tuple():
-            return Sequence(tuple(Entry(_NOWHERE, _node(item)) for item in value))
+            return YamlSequence(tuple(YamlEntry(_NOWHERE, _node(item)) for item in value))
         case None | bool():
-            return Scalar("", value)
+            return YamlScalar("", value)
         case int() | float():
             return _number(value)
         case _:
-            return Scalar(str(value), str(value))
+            return YamlScalar(str(value), str(value))
 
 
-def _number(value: float) -> Scalar:
+def _number(value: float) -> YamlScalar:
     text = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(str(value), str(value))
-    return Scalar(text, scalar(text).value)
+    return YamlScalar(text, scalar(text).value)

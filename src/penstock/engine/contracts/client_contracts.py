@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from penstock.domain.finding import meant
+from penstock.domain.problems import suggestion
 from penstock.engine.contracts.registry import BROUGHT
 from penstock.engine.contracts.state import CONSUMER, State, shown_by
 from penstock.engine.sessions import advertise
@@ -315,7 +315,7 @@ def _check_situations(state: State, contract: ConsumerContract | ProducerContrac
         named = frozenset(name for rule in contract.rules for name in rule.during | rule.outside)
     for name in sorted(named - state.situations):
         raise PolicyError(
-            f"situation: there is no situation `{name:.80}`; {meant(name, state.situations)}".rstrip("; ")
+            f"situation: there is no situation `{name:.80}`; {suggestion(name, state.situations)}".rstrip("; ")
         )
 
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from penstock.domain import Limits
+from penstock.domain import LimitSettings
 from penstock.engine.contracts.held import Collected, Collecting, Held
 from penstock.engine.ledger import Ledger
 from penstock.engine.sessions.session import Session
@@ -49,7 +49,7 @@ class Later:
     def __len__(self) -> int:
         return len(self.held)
 
-    def put(self, limits: Limits, at: float, session: Session, event: Event, number: int = 0) -> bool:
+    def put(self, limits: LimitSettings, at: float, session: Session, event: Event, number: int = 0) -> bool:
         """Hold an event back; whether there is room. `number`: as the store has it."""
         mine = self._of.setdefault(session.id, set())
         size = self._sizes.get(session.id, 0)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from itertools import zip_longest
 
-from penstock.domain.schema.tests import Expected, ExpectedVerdict, Message
+from penstock.domain.schema.tests import Expected, ExpectedMessage, ExpectedVerdict
 from penstock.engine.explain.report import values_of
 from penstock.engine.rehearsal.peer import Delivered
 from penstock.model.decision import Decision
@@ -19,7 +19,7 @@ def is_met(expected: Expected, got: tuple[Delivered, ...]) -> bool:
     return _all_matched(expected.any_order or (), got)
 
 
-def _fits(wanted: Message | None, got: Delivered | None) -> bool:
+def _fits(wanted: ExpectedMessage | None, got: Delivered | None) -> bool:
     if wanted is None or got is None:
         return False
     return (
@@ -32,7 +32,7 @@ def _fits(wanted: Message | None, got: Delivered | None) -> bool:
     )
 
 
-def _has_metrics(wanted: Message, got: Delivered) -> bool:
+def _has_metrics(wanted: ExpectedMessage, got: Delivered) -> bool:
     if wanted.metrics is None and not wanted.without and wanted.seq is None:
         return True
     values = values_of(got.topic, got.payload)
@@ -45,7 +45,7 @@ def _has_metrics(wanted: Message, got: Delivered) -> bool:
     )
 
 
-def _all_matched(wanted: tuple[Message, ...], got: tuple[Delivered, ...]) -> bool:
+def _all_matched(wanted: tuple[ExpectedMessage, ...], got: tuple[Delivered, ...]) -> bool:
     """Whether each is for one of the others, and the other way round: by the ways that lead from one to the next."""
     if len(wanted) != len(got):
         return False
@@ -130,7 +130,7 @@ def expected_texts(expected: Expected) -> tuple[str, ...]:
     return (*map(_message_text, expected.any_order or ()), "(in any order)")
 
 
-def _message_text(message: Message) -> str:
+def _message_text(message: ExpectedMessage) -> str:
     payload = f" {message.payload}" if message.payload else ""
     metrics = "" if message.metrics is None else f" {json.dumps(message.metrics, ensure_ascii=False, default=str)}"
     without = f" without {', '.join(message.without)}" if message.without else ""

@@ -5,8 +5,16 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from penstock.domain.schema.tests import OTHERS, Advertised, PolicyTest, Publication, SetPolicy, Step, state_key
-from penstock.domain.schema.tests import Subscription as Wish
+from penstock.domain.schema.tests import (
+    OTHERS,
+    AdvertiseStep,
+    PolicyTest,
+    PolicyTestStep,
+    PublishStep,
+    SetPolicyStep,
+    state_key,
+)
+from penstock.domain.schema.tests import SubscribeStep as Wish
 from penstock.engine.events import user_properties
 from penstock.engine.explain.arrival import ExplainError, arrival
 from penstock.engine.explain.report import receiver
@@ -93,9 +101,9 @@ class _Trial:
             assert key is not None
             play.put_state(key.monitor, state, key.link)
 
-    def step(self, at: int, step: Step) -> Iterator[Failure]:
+    def step(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
         """Do it; what was not as expected."""
-        for deed in step.deeds:
+        for deed in step.actions:
             _DEEDS[deed](self, step)
         if not step.expects:
             return
@@ -109,15 +117,15 @@ class _Trial:
 
     # --- deeds
 
-    def _connect(self, step: Step) -> None:
+    def _connect(self, step: PolicyTestStep) -> None:
         for client, node in (step.connect or {}).items():
             self._play.connect(client, node)
 
-    def _disconnect(self, step: Step) -> None:
+    def _disconnect(self, step: PolicyTestStep) -> None:
         for client in step.disconnect or ():
             self._play.disconnect(client)
 
-    def _subscribe_step(self, step: Step) -> None:
+    def _subscribe_step(self, step: PolicyTestStep) -> None:
         self._subscribe(step.subscribe or {})
 
     def _subscribe(self, wishes: dict[str, tuple[Wish, ...]]) -> None:
@@ -129,47 +137,47 @@ class _Trial:
                 names = (one.name or "", one.scope, self._text(one), contract)
                 self._play.subscribe(client, one.filter, one.qos, no_local, one.at, where, *names)
 
-    def _unsubscribe(self, step: Step) -> None:
+    def _unsubscribe(self, step: PolicyTestStep) -> None:
         for client, several in (step.unsubscribe or {}).items():
             for one in several:
                 self._play.unsubscribe(client, one.filter, name=one.name or "")
 
-    def _advertise(self, step: Step) -> None:
+    def _advertise(self, step: PolicyTestStep) -> None:
         for client, several in (step.advertise or {}).items():
             for one in several:
                 where = one.where.text if one.where is not None else ""
                 self._play.advertise(client, one.name, one.filter, where, one.scope, one.at, self._text(one))
 
-    def _unadvertise(self, step: Step) -> None:
+    def _unadvertise(self, step: PolicyTestStep) -> None:
         for client, names in (step.unadvertise or {}).items():
             for name in names:
                 self._play.unadvertise(client, name)
 
-    def _set_policy(self, step: Step) -> None:
+    def _set_policy(self, step: PolicyTestStep) -> None:
         for client, several in (step.set_policy or {}).items():
             for one in several:
                 policy = self._text(one) or None
                 self._play.set_policy(client, policy, one.subscription or "", one.advertisement or "", one.name or "")
 
-    def _prove(self, step: Step) -> None:
+    def _prove(self, step: PolicyTestStep) -> None:
         for client, groups in (step.prove or {}).items():
             self._play.prove(client, groups)
 
-    def _show(self, step: Step) -> None:
+    def _show(self, step: PolicyTestStep) -> None:
         for client, token in (step.show or {}).items():
             self._play.show(client, token.publish, token.subscribe)
 
-    def _rate(self, step: Step) -> None:
+    def _rate(self, step: PolicyTestStep) -> None:
         for client, several in (step.rate or {}).items():
             for one in several:
                 rate(self._play, client, one)
 
-    def _publish(self, step: Step) -> None:
+    def _publish(self, step: PolicyTestStep) -> None:
         for entity, several in (step.publish or {}).items():
             for one in several:
                 self._publish_one(entity, one)
 
-    def _publish_one(self, entity: str, one: Publication) -> None:
+    def _publish_one(self, entity: str, one: PublishStep) -> None:
         play, payload = self._play, one.data(self._next(one))
         node = play.where(entity, one.at)
         event, policy = Event(one.topic, payload, one.qos, one.retain), self._text(one)
@@ -180,13 +188,13 @@ class _Trial:
         play.publish(entity, one.topic, payload, one.qos, one.retain, node, policy)
         play.run()
 
-    def _text(self, one: Publication | Wish | Advertised | SetPolicy) -> str:
+    def _text(self, one: PublishStep | Wish | AdvertiseStep | SetPolicyStep) -> str:
         """The policy that is said with it; empty: none."""
         if isinstance(one.policy, Statement):
             return show_compact(one.policy)
         return "" if one.policy is None else self._texts[one.policy]
 
-    def _next(self, one: Publication) -> int | None:
+    def _next(self, one: PublishStep) -> int | None:
         """The `seq` of an edge node's next message."""
         if one.metrics is None or not is_sparkplug(one.topic):
             return one.seq
@@ -199,19 +207,19 @@ class _Trial:
         self._numbers[edge] = (number + 1) % 256
         return number
 
-    def _cut(self, step: Step) -> None:
+    def _cut(self, step: PolicyTestStep) -> None:
         for ends in step.cut or ():
             self._play.cut(*ends)
 
-    def _restore(self, step: Step) -> None:
+    def _restore(self, step: PolicyTestStep) -> None:
         for ends in step.restore or ():
             self._play.restore(*ends)
 
-    def _restart(self, step: Step) -> None:
+    def _restart(self, step: PolicyTestStep) -> None:
         for node in step.restart or ():
             self._play.restart(node)
 
-    def _wait(self, step: Step) -> None:
+    def _wait(self, step: PolicyTestStep) -> None:
         self._play.wait(step.wait or 0)
 
     # --- expectations
@@ -221,7 +229,7 @@ class _Trial:
         whole = self._play.ensemble
         return tuple(dict.fromkeys((*whole.devices, *whole.foreign, *self._play.entities)))
 
-    def _deliveries(self, at: int, step: Step) -> Iterator[Failure]:
+    def _deliveries(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
         others = [name for name in self._entities() if name not in step.expect]
         wanted = {name: one for name, one in step.expect.items() if name != OTHERS}
         if OTHERS in step.expect:
@@ -245,12 +253,12 @@ class _Trial:
             if notice.kind == "monitor failed":
                 yield notice.reason
 
-    def _refused(self, at: int, step: Step) -> Iterator[Failure]:
+    def _refused(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
         for client in step.refused:
             if self._play.is_connected(client):
                 yield Failure(at, client, ("that it is not let in",), ("it is connected",))
 
-    def _verdicts(self, at: int, step: Step) -> Iterator[Failure]:
+    def _verdicts(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
         all_ = [decision for _, _, decisions in self._published for decision in decisions]
         for wanted in step.verdicts:
             decided = [(one, verdict) for one in all_ for verdict in one.verdicts if is_about(wanted, one)]
@@ -258,7 +266,7 @@ class _Trial:
                 got = dict.fromkeys(f"{towards(one)}: {verdict}" for one, verdict in decided)
                 yield Failure(at, "a verdict", (verdict_text(wanted),), tuple(got) or ("no decision there",))
 
-    def _states(self, at: int, step: Step) -> Iterator[Failure]:
+    def _states(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
         for text, wanted in step.states.items():
             key = state_key(text)
             assert key is not None
@@ -269,14 +277,14 @@ class _Trial:
                 got = tuple(f"{state} on {source} -> {target}" for (source, target), state in wrong.items())
                 yield Failure(at, f"monitor {key.monitor}", (str(wanted),), got or ("it is on no such link",))
 
-    def _ratings(self, at: int, step: Step) -> Iterator[Failure]:
+    def _ratings(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
         for one in step.ratings:
             found = self._play.rating(one.of, one.by)
             if not one.is_met(found):
                 yield Failure(at, f"{one.of} as {one.by} rates it", (str(one),), (f"rated {found:.3g}",))
 
 
-_DEEDS: dict[str, Callable[[_Trial, Step], None]] = {
+_DEEDS: dict[str, Callable[[_Trial, PolicyTestStep], None]] = {
     "connect": _Trial._connect,
     "disconnect": _Trial._disconnect,
     "subscribe": _Trial._subscribe_step,

@@ -28,13 +28,13 @@ from yaml.events import (
 from penstock.model.errors import DomainError, Problem
 from penstock.model.yaml.tree import (
     NOTHING,
-    Entry,
-    Mapping,
-    Node,
-    Place,
-    Scalar,
-    Sequence,
+    SourcePlace,
     Step,
+    YamlEntry,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
     found_text,
     plain,
     shown,
@@ -65,21 +65,21 @@ _CORE = "tag:yaml.org,2002:"
 _TEXT_TAGS = ("!", f"{_CORE}str")
 
 
-def scalar(text: str) -> Scalar:
-    """Return a value that stands without quotes: nothing, true or false, a number, or else a text."""
+def scalar(text: str) -> YamlScalar:
+    """Parse a value without quotes: nothing, true or false, a number, or else a text."""
     lower = text.lower()
     if lower in _WORDS and text in (lower, lower.title(), lower.upper()):
-        return Scalar(text, _WORDS[lower])
+        return YamlScalar(text, _WORDS[lower])
     if _DECIMAL.fullmatch(text):
-        return Scalar(text, int(text))
+        return YamlScalar(text, int(text))
     if _BASED.fullmatch(text):
-        return Scalar(text, int(text, 0))
+        return YamlScalar(text, int(text, 0))
     if _FLOAT.fullmatch(text):
-        return Scalar(text, float(lower.replace(".inf", "inf").replace(".nan", "nan")))
-    return Scalar(text, text)
+        return YamlScalar(text, float(lower.replace(".inf", "inf").replace(".nan", "nan")))
+    return YamlScalar(text, text)
 
 
-def read_document(file: Path, problems: list[Problem]) -> Entry:
+def read_document(file: Path, problems: list[Problem]) -> YamlEntry:
     """Return the tree of one file.
 
     Mistakes after which the rest can still be read are added to `problems`; others raise `DomainError`.
@@ -88,7 +88,7 @@ def read_document(file: Path, problems: list[Problem]) -> Entry:
 
 
 def text_of_file(file: Path) -> str:
-    """Return the text of a file that is not too large; raises `DomainError`."""
+    """Return the text of a file that is not too large; raise `DomainError`."""
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -110,7 +110,7 @@ def _reason(error: OSError) -> str:
 
 
 def yaml_loader() -> Any:
-    """Return the parser to read YAML with: libyaml's if it is there, else the slower one."""
+    """Return the YAML parser: libyaml's if it is installed, else the slower one."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -123,9 +123,10 @@ def read_values(text: str, bounds: Bounds | None = None) -> object:
     return plain(entry.node)
 
 
-def compose(text: str, file: str, folder: Path, problems: list[Problem], bounds: Bounds | None = None) -> Entry:
-    """Return the tree of a YAML text; `file` is its name in messages, `folder` what it is relative to."""
-    composer = _Composer(yaml.parse(text, Loader=yaml_loader()), Place(file, 0, folder), problems, bounds or Bounds())
+def compose(text: str, file: str, folder: Path, problems: list[Problem], bounds: Bounds | None = None) -> YamlEntry:
+    """Return the tree of a YAML text; `file` is its name in messages, `folder` the base of relative names."""
+    whole = SourcePlace(file, 0, folder)
+    composer = _Composer(yaml.parse(text, Loader=yaml_loader()), whole, problems, bounds or Bounds())
     try:
         return composer.document()
     except yaml.MarkedYAMLError as error:
@@ -140,32 +141,32 @@ def compose(text: str, file: str, folder: Path, problems: list[Problem], bounds:
 class _Composer:
     """Builds a tree from the events of one YAML text."""
 
-    def __init__(self, events: Iterator[Event], whole: Place, problems: list[Problem], bounds: Bounds) -> None:
+    def __init__(self, events: Iterator[Event], whole: SourcePlace, problems: list[Problem], bounds: Bounds) -> None:
         self._events = events
         self._whole = whole
         self._problems = problems
         self._bounds = bounds
         self._values = 0
         # An anchor's value and how many values that is; None while the value is still being read.
-        self._anchors: dict[str, tuple[Node, int] | None] = {}
+        self._anchors: dict[str, tuple[YamlNode, int] | None] = {}
 
-    def document(self) -> Entry:
+    def document(self) -> YamlEntry:
         next(self._events)  # the start of the stream
         start = next(self._events)
         if isinstance(start, StreamEndEvent):
-            return Entry(self._place(start), NOTHING)
+            return YamlEntry(self._place(start), NOTHING)
         first = next(self._events)
-        entry = Entry(self._place(first), self._node(first, ()))
+        entry = YamlEntry(self._place(first), self._node(first, ()))
         next(self._events)  # the end of the document
         after = next(self._events)
         if not isinstance(after, StreamEndEvent):
             raise DomainError(self._place(after).problem((), "found a second document, expected only one"))
         return entry
 
-    def _place(self, event: Event) -> Place:
-        return Place(self._whole.file, event.start_mark.line + 1 if event.start_mark else 0, self._whole.folder)
+    def _place(self, event: Event) -> SourcePlace:
+        return SourcePlace(self._whole.file, event.start_mark.line + 1 if event.start_mark else 0, self._whole.folder)
 
-    def _node(self, event: Event, path: tuple[Step, ...]) -> Node:
+    def _node(self, event: Event, path: tuple[Step, ...]) -> YamlNode:
         if isinstance(event, AliasEvent):
             return self._aliased(event, path)
         # The parser gives nothing else where a value is due.
@@ -182,7 +183,7 @@ class _Composer:
             self._anchors[event.anchor] = (node, self._values - before)
         return node
 
-    def _aliased(self, event: AliasEvent, path: tuple[Step, ...]) -> Node:
+    def _aliased(self, event: AliasEvent, path: tuple[Step, ...]) -> YamlNode:
         name = event.anchor
         if name not in self._anchors:
             what = f"found `*{name}`, expected an anchor `&{name}` before it"
@@ -204,7 +205,7 @@ class _Composer:
             what = f"found more than {self._bounds.depth} levels, expected fewer"
             raise DomainError(self._place(event).problem(path[:3], what))
 
-    def _content(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, path: tuple[Step, ...]) -> Node:
+    def _content(self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, path: tuple[Step, ...]) -> YamlNode:
         if event.tag is not None and not (isinstance(event, ScalarEvent) and event.tag in _TEXT_TAGS):
             what = f"found the tag `{shown(event.tag.replace(_CORE, '!!'))}`, expected a plain value without a tag"
             self._problems.append(self._place(event).problem(path, what))
@@ -213,46 +214,46 @@ class _Composer:
         if isinstance(event, SequenceStartEvent):
             return self._sequence(path)
         plain_style = event.tag is None and not event.style
-        return scalar(event.value) if plain_style else Scalar(event.value, event.value)
+        return scalar(event.value) if plain_style else YamlScalar(event.value, event.value)
 
-    def _sequence(self, path: tuple[Step, ...]) -> Sequence:
-        items = list[Entry]()
+    def _sequence(self, path: tuple[Step, ...]) -> YamlSequence:
+        items = list[YamlEntry]()
         while not isinstance(event := next(self._events), SequenceEndEvent):
-            items.append(Entry(self._place(event), self._node(event, (*path, len(items)))))
-        return Sequence(tuple(items))
+            items.append(YamlEntry(self._place(event), self._node(event, (*path, len(items)))))
+        return YamlSequence(tuple(items))
 
-    def _mapping(self, path: tuple[Step, ...]) -> Mapping:
-        entries = dict[str, Entry]()
-        merged = list[Entry]()
+    def _mapping(self, path: tuple[Step, ...]) -> YamlMapping:
+        entries = dict[str, YamlEntry]()
+        merged = list[YamlEntry]()
         while not isinstance(event := next(self._events), MappingEndEvent):
             place = self._place(event)
             key = self._key(event, path)
             merges = key == "<<" and isinstance(event, ScalarEvent) and not event.style
-            value = Entry(place, self._node(next(self._events), (*path, key)))
+            value = YamlEntry(place, self._node(next(self._events), (*path, key)))
             if merges:
                 merged.append(value)
             elif key in entries:
-                self._problems.append(second(place, (*path, key), entries[key].place))
+                self._problems.append(repeated_key(place, (*path, key), entries[key].place))
             else:
                 entries[key] = value
         for entry in merged:
             self._merge(entries, entry, path)
-        return Mapping(entries)
+        return YamlMapping(entries)
 
     def _key(self, event: Event, path: tuple[Step, ...]) -> str:
         node = self._node(event, path)
-        if isinstance(node, Scalar):
+        if isinstance(node, YamlScalar):
             return node.text
         what = f"found {found_text(node)} as a key, expected a text"
         raise DomainError(self._place(event).problem(path, what))
 
-    def _merge(self, entries: dict[str, Entry], source: Entry, path: tuple[Step, ...]) -> None:
-        """YAML's merge key, `<<`: what the mapping does not say itself, the earlier source first."""
+    def _merge(self, entries: dict[str, YamlEntry], source: YamlEntry, path: tuple[Step, ...]) -> None:
+        """Apply YAML's merge key, `<<`: add the keys that the mapping does not have, the earlier source first."""
         match source.node:
-            case Mapping(entries=others):
+            case YamlMapping(entries=others):
                 for key, entry in others.items():
                     entries.setdefault(key, entry)
-            case Sequence(items=items) if all(isinstance(item.node, Mapping) for item in items):
+            case YamlSequence(items=items) if all(isinstance(item.node, YamlMapping) for item in items):
                 for item in items:
                     self._merge(entries, item, path)
             case node:
@@ -260,6 +261,6 @@ class _Composer:
                 self._problems.append(source.place.problem((*path, "<<"), what))
 
 
-def second(place: Place, path: tuple[Step, ...], first: Place) -> Problem:
-    """Return the mistake of a key that is there twice."""
+def repeated_key(place: SourcePlace, path: tuple[Step, ...], first: SourcePlace) -> Problem:
+    """Return the mistake of a repeated key."""
     return place.problem(path, f"found a second `{path[-1]}`, expected only the one at {first}")

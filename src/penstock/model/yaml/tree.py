@@ -1,4 +1,4 @@
-"""A domain file as it was written: plain values, each with the place where it stands."""
+"""The tree of a domain file: plain values, each with its place."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Step = str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands: a file and line, or (line 0) an environment variable."""
+class SourcePlace:
+    """A place in the input: a file and line, or (line 0) an environment variable."""
 
     file: str
     line: int
     folder: Path
-    """What a relative file name that stands here is relative to."""
+    """The base of relative file names at this place."""
 
     def __str__(self) -> str:
         return place_text(self.file, self.line)
@@ -29,106 +29,106 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
-    """One value: as written, and as understood."""
+class YamlScalar:
+    """One value: as written, and as parsed."""
 
     text: str
     value: str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class YamlSequence:
     """A list."""
 
-    items: tuple[Entry, ...]
+    items: tuple[YamlEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class YamlMapping:
     """Keys and their values, in the order of the file."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, YamlEntry]
 
 
-Node = Scalar | Sequence | Mapping
-NOTHING = Scalar("", None)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A value and the place of its key, of its item, or of the file it is the whole of."""
-
-    place: Place
-    node: Node
+YamlNode = YamlScalar | YamlSequence | YamlMapping
+NOTHING = YamlScalar("", None)
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """What was found on the way to a path: the nearest value that is there, and the path to it."""
+class YamlEntry:
+    """A value and the place of its key, of its item, or of its file."""
+
+    place: SourcePlace
+    node: YamlNode
+
+
+@dataclass(frozen=True, slots=True)
+class NearestEntry:
+    """The nearest value on the way to a path, and the path to it."""
 
     path: tuple[Step, ...]
-    entry: Entry
+    entry: YamlEntry
 
 
 def path_text(path: Several[Step]) -> str:
-    """`nodes.main.listen[1].address`."""
+    """Return a path as text, such as `nodes.main.listen[1].address`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
     return text
 
 
-def plain(node: Node) -> object:
-    """Return the value alone, as lists, dictionaries and scalars."""
+def plain(node: YamlNode) -> object:
+    """Return the value without places, as lists, dictionaries and scalars."""
     match node:
-        case Scalar(value=value):
+        case YamlScalar(value=value):
             return value
-        case Sequence(items=items):
+        case YamlSequence(items=items):
             return [plain(item.node) for item in items]
-        case Mapping(entries=entries):
+        case YamlMapping(entries=entries):
             return {key: plain(entry.node) for key, entry in entries.items()}
 
 
-def child(node: Node, step: Step) -> Entry | None:
-    """Return the value one step below, if there is one."""
-    if isinstance(node, Mapping) and isinstance(step, str):
+def child(node: YamlNode, step: Step) -> YamlEntry | None:
+    """Return the value one step below, or None."""
+    if isinstance(node, YamlMapping) and isinstance(step, str):
         return node.entries.get(step)
-    if isinstance(node, Sequence) and isinstance(step, int) and 0 <= step < len(node.items):
+    if isinstance(node, YamlSequence) and isinstance(step, int) and 0 <= step < len(node.items):
         return node.items[step]
     return None
 
 
-def locate(root: Entry, path: Several[Step]) -> Spot:
+def locate(root: YamlEntry, path: Several[Step]) -> NearestEntry:
     """Return the nearest value along `path`.
 
     Steps that the file does not have are left out: a short form is validated as the long form it stands for, so that
     `listen[0].address` may have been written as `listen`.
     """
-    entry, found = root, list[Step]()
+    entry, path_found = root, list[Step]()
     for step in path:
         below = child(entry.node, step)
         if below is not None:
             entry = below
-            found.append(step)
-    return Spot(tuple(found), entry)
+            path_found.append(step)
+    return NearestEntry(tuple(path_found), entry)
 
 
-def found_text(node: Node) -> str:
-    """How an error message shows what was found."""
+def found_text(node: YamlNode) -> str:
+    """Return a value as an error message shows it."""
     match node:
-        case Mapping(entries=entries):
+        case YamlMapping(entries=entries):
             return "a mapping" if entries else "an empty mapping"
-        case Sequence(items=items):
+        case YamlSequence(items=items):
             return "a list" if items else "an empty list"
-        case Scalar(value=None):
+        case YamlScalar(value=None):
             return "nothing"
-        case Scalar(text=""):
+        case YamlScalar(text=""):
             return "an empty text"
-        case Scalar(text=text):
+        case YamlScalar(text=text):
             return f"`{shown(text)}`"
 
 
 def shown(text: str) -> str:
-    """Return a text from the input, on one line and not too long."""
+    """Return a text from the input on one line and shortened."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return line if len(line) <= 60 else f"{line[:57]}..."

@@ -1,6 +1,7 @@
-"""What a draft would change for whom, on what was recorded of late: the job `replay` on a sample, in the background.
+"""Comparison of a draft with the policies in force on recent traffic: the job `replay` on a sample, in the
+background.
 
-Of so few events it needs no Spark; the command for all of them, which does, is told beside it.
+A sample this small needs no Spark; the answer contains the command for the whole journal, which does.
 """
 
 import asyncio
@@ -12,28 +13,28 @@ from typing import Literal
 
 import msgspec
 
-from penstock.broker.http.answers.drafts import MOST_ERRORS, Draft, beside, taken
-from penstock.broker.http.endpoint import Asked, Done, Endpoint, Query, Refused
+from penstock.broker.http.answers.drafts import MAX_ERROR_TEXT, DomainDraft, accept_draft, written_beside
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done, Query
 from penstock.broker.http.processes import run_penstock
 
 COMPARE_SECONDS = 600.0
-"""In which a comparison must be through."""
-MOST_LAST, USUAL_LAST = 20_000, 2_000
-"""Events of the journal's end that a draft is tried on."""
-MOST_TOLD = 500
-MOST_KEPT = 20
+"""Time limit of a comparison."""
+MAX_LAST, DEFAULT_LAST = 20_000, 2_000
+"""Number of the newest events that a draft is tried on: the limit and the default."""
+MAX_ENTRIES = 500
+MAX_KEPT = 20
 
 
 class CompareDraft(msgspec.Struct, frozen=True):
-    """A domain file as it might be, and on how many of the last events it is to be tried."""
+    """A draft of the domain file, and the number of the newest events to try it on."""
 
     text: str
-    last: int = USUAL_LAST
+    last: int = DEFAULT_LAST
     revision: str = ""
 
 
-class SubjectChange(msgspec.Struct, frozen=True):
-    """Events that a subject would have gained and lost in all."""
+class SubjectDifference(msgspec.Struct, frozen=True):
+    """Events that a subject would gain and lose in all."""
 
     subject: str
     then: int
@@ -44,7 +45,7 @@ class SubjectChange(msgspec.Struct, frozen=True):
 
 
 class TopicChange(msgspec.Struct, frozen=True):
-    """The same on a topic, of what one entity published; and the rule that held it back then, or that would now."""
+    """The same for one topic and publisher; and the rule that held the events back then, or would now."""
 
     subject: str
     topic: str
@@ -57,7 +58,7 @@ class TopicChange(msgspec.Struct, frozen=True):
 
 
 class RuleChange(msgspec.Struct, frozen=True):
-    """The same by what is behind it."""
+    """The same by rule and reason."""
 
     rule: str
     reason: str
@@ -76,8 +77,8 @@ class MetricDifference(msgspec.Struct, frozen=True):
     lost: int
 
 
-class Claimed(msgspec.Struct, frozen=True):
-    """An assertion of the draft, and how many events show it, or speak against it."""
+class ClaimResult(msgspec.Struct, frozen=True):
+    """An assertion of the draft, and how many events show it, or contradict it."""
 
     text: str
     kind: str
@@ -85,70 +86,70 @@ class Claimed(msgspec.Struct, frozen=True):
     holds: bool
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """What came of it; of each kind those with most events."""
+class ComparisonResult(msgspec.Struct, frozen=True):
+    """The result of a comparison; of each kind, the entries with most events."""
 
     events: int
     """Events that clients published."""
     first: str | None
     last: str | None
-    totals: tuple[SubjectChange, ...]
+    totals: tuple[SubjectDifference, ...]
     changes: tuple[TopicChange, ...]
     rules: tuple[RuleChange, ...]
-    claims: tuple[Claimed, ...]
+    claims: tuple[ClaimResult, ...]
     metrics: tuple[MetricDifference, ...]
 
 
-class Comparison(msgspec.Struct, frozen=True):
-    """A comparison that is under way or over."""
+class DraftComparison(msgspec.Struct, frozen=True):
+    """A comparison that is running or has ended."""
 
     id: int
     state: Literal["running", "done", "failed"]
     seconds: float
     command: str
-    """That for the whole journal, on Spark."""
+    """The command for the whole journal, on Spark."""
     why: str = ""
-    """Why it has failed."""
-    result: Compared | None = None
+    """The reason of a failure."""
+    result: ComparisonResult | None = None
 
 
-_NONE = Comparison(0, "failed", 0.0, "")
+_NONE = DraftComparison(0, "failed", 0.0, "")
 
 
 class Comparisons:
-    """Those of one process: one at a time, the last ones kept."""
+    """The comparisons of one process: one at a time, the last ones are kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, Comparison] = {}
+        self._kept: dict[int, DraftComparison] = {}
         self._began = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, asked: Asked, text: str, last: int, journal: Path) -> Comparison:
+    def begin(self, request: ApiRequest, text: str, last: int, journal: Path) -> DraftComparison:
         if self._task is not None and not self._task.done():
-            raise Refused("another comparison is under way: wait for it, or stop it", 409)
+            raise ApiError("another comparison is running: wait for it, or stop it", 409)
         id = max(self._kept, default=0) + 1
         command = ["penstock", "pipeline", "replay", "--from", str(journal), "--domain", "DRAFT.yaml"]
-        begun = Comparison(id, "running", 0.0, shlex.join([*command, "--html", "replay.html"]))
+        begun = DraftComparison(id, "running", 0.0, shlex.join([*command, "--html", "replay.html"]))
         self._kept[id] = begun
-        while len(self._kept) > MOST_KEPT:
+        while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         self._began = time.monotonic()
-        self._task = asyncio.create_task(self._run(asked, begun, text, last, journal))
+        self._task = asyncio.create_task(self._run(request, begun, text, last, journal))
         return begun
 
-    def find(self, id: int) -> Comparison:
-        """That with this number; with 0 the one that is under way."""
-        found = self._kept.get(id or max(self._kept, default=0))
-        if not id and (found is None or found.state != "running"):
-            raise Refused("no comparison is under way", 404)
-        if found is None:
-            raise Refused("no such comparison any more", 404)
-        if found.state == "running":
-            return msgspec.structs.replace(found, seconds=round(time.monotonic() - self._began, 1))
-        return found
+    def find(self, id: int) -> DraftComparison:
+        """Return the comparison with this number; with 0 the one that is running."""
+        comparison = self._kept.get(id or max(self._kept, default=0))
+        if not id and (comparison is None or comparison.state != "running"):
+            raise ApiError("no comparison is running", 404)
+        if comparison is None:
+            raise ApiError("no such comparison any more", 404)
+        if comparison.state == "running":
+            return msgspec.structs.replace(comparison, seconds=round(time.monotonic() - self._began, 1))
+        return comparison
 
     def give_up(self, id: int) -> None:
-        """End it, if it is under way."""
+        """Stop it, if it is running."""
         if self._task is not None and self._kept.get(id, _NONE).state == "running":
             self._task.cancel()
 
@@ -156,91 +157,91 @@ class Comparisons:
         if self._task is not None:
             self._task.cancel()
 
-    async def _run(self, asked: Asked, begun: Comparison, text: str, last: int, journal: Path) -> None:
+    async def _run(self, request: ApiRequest, begun: DraftComparison, text: str, last: int, journal: Path) -> None:
         state: Literal["done", "failed"] = "failed"
         why, result = "", None
         try:
-            result, state = await _replayed(asked, text, last, journal), "done"
-        except Refused as error:
+            result, state = await _replayed(request, text, last, journal), "done"
+        except ApiError as error:
             why = str(error)
         except asyncio.CancelledError:
             why = "it was stopped"
             raise
         except Exception:
-            why = "the node could not do it; its log says why"
-            asked.server.log.exception("a comparison has failed")
+            why = "the comparison failed; see the node's log"
+            request.server.log.exception("a comparison failed")
         finally:
             seconds = round(time.monotonic() - self._began, 1)
             self._kept[begun.id] = msgspec.structs.replace(begun, state=state, seconds=seconds, why=why, result=result)
 
 
-async def _replayed(asked: Asked, text: str, last: int, journal: Path) -> Compared:
-    async with beside(asked, text) as path:
+async def _replayed(request: ApiRequest, text: str, last: int, journal: Path) -> ComparisonResult:
+    async with written_beside(request, text) as path:
         options = ["--from", str(journal), "--domain", str(path), "--last", str(last), "--json"]
-        code, said, wrong = await run_penstock("pipeline", "replay", *options, seconds=COMPARE_SECONDS)
+        code, output, wrong = await run_penstock("pipeline", "replay", *options, seconds=COMPARE_SECONDS)
         try:
-            told = msgspec.convert(json.loads(said), Compared)
+            result = msgspec.convert(json.loads(output), ComparisonResult)
         except (ValueError, msgspec.ValidationError):
             words = wrong.decode(errors="replace").replace(str(path), "the draft").replace("penstock: ", "")
-            raise Refused(words.strip()[-MOST_ERRORS:] or f"it ended with {code}") from None
-    return Compared(
-        told.events,
-        told.first,
-        told.last,
-        tuple(sorted(told.totals, key=lambda one: -one.gained - one.lost - one.changed))[:MOST_TOLD],
-        told.changes[:MOST_TOLD],
-        told.rules[:MOST_TOLD],
-        told.claims[:MOST_TOLD],
-        told.metrics[:MOST_TOLD],
+            raise ApiError(words.strip()[-MAX_ERROR_TEXT:] or f"it ended with {code}") from None
+    return ComparisonResult(
+        result.events,
+        result.first,
+        result.last,
+        tuple(sorted(result.totals, key=lambda total: -total.gained - total.lost - total.changed))[:MAX_ENTRIES],
+        result.changes[:MAX_ENTRIES],
+        result.rules[:MAX_ENTRIES],
+        result.claims[:MAX_ENTRIES],
+        result.metrics[:MAX_ENTRIES],
     )
 
 
-async def _begin(asked: Asked) -> Comparison:
-    said = asked.said(CompareDraft)
-    if not 1 <= said.last <= MOST_LAST:
-        raise Refused(f"`last`: expected a number from 1 to {MOST_LAST}, found `{said.last}`")
-    journal = asked.api.domain.journal
+async def _begin(request: ApiRequest) -> DraftComparison:
+    compare = request.parsed_body(CompareDraft)
+    if not 1 <= compare.last <= MAX_LAST:
+        raise ApiError(f"`last`: expected a number from 1 to {MAX_LAST}, found `{compare.last}`")
+    journal = request.api.domain.journal
     if journal is None:
-        raise Refused("the domain keeps no journal to try a draft on: give it `journal: {folder: ...}`", 409)
-    async with asked.api.turns.turn():
-        text = await taken(asked, Draft(said.text, said.revision))
-    return asked.api.comparisons.begin(asked, text, said.last, Path(journal.folder))
+        raise ApiError("the domain has no journal to try a draft on: add `journal: {folder: ...}`", 409)
+    async with request.api.turns.turn():
+        text = await accept_draft(request, DomainDraft(compare.text, compare.revision))
+    return request.api.comparisons.begin(request, text, compare.last, Path(journal.folder))
 
 
-async def _give_up(asked: Asked) -> Done:
-    asked.api.comparisons.give_up(int(asked.number("id", 0, 2**53)))
+async def _give_up(request: ApiRequest) -> Done:
+    request.api.comparisons.give_up(int(request.number("id", 0, 2**53)))
     return Done()
 
 
-async def _state(asked: Asked) -> Comparison:
-    return asked.api.comparisons.find(int(asked.number("id", 0, 2**53)))
+async def _state(request: ApiRequest) -> DraftComparison:
+    return request.api.comparisons.find(int(request.number("id", 0, 2**53)))
 
 
 ENDPOINTS = (
-    Endpoint(
+    ApiEndpoint(
         "POST",
         "/api/draft/compare",
         "change",
-        "begin to find out what a draft would change for whom, on what was recorded of late",
-        Comparison,
+        "start comparing a draft with the policies in force, on recent traffic",
+        DraftComparison,
         _begin,
         body=CompareDraft,
-        is_given_up=True,
+        is_cancellable=True,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/draft/compare",
         "change",
-        "how far that is, and what came of it",
-        Comparison,
+        "the state of a comparison, and its result",
+        DraftComparison,
         _state,
-        (Query("id", "its number; unset: the one that is under way", "integer"),),
+        (Query("id", "its number; unset: the one that is running", "integer"),),
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST",
         "/api/draft/compare/stop",
         "change",
-        "give a comparison up",
+        "stop a comparison",
         Done,
         _give_up,
         (Query("id", "its number", "integer"),),

@@ -1,7 +1,8 @@
-"""Decisions of late, for who looks on: all refusals within a bound, and a sample of everything that comes.
+"""Recent decisions for operators: all refusals up to a limit, and a sample of everything else.
 
-Refusals are noted as they happen. Of the rest, some are explained as they come in (`engine/explain/walk.py`), while
-somebody looks on and as long as that takes no more than a small share of the processor.
+Refusals are recorded as they happen. Other events are sampled and explained as they come in
+(`engine/explain/walk.py`), while an operator is watching and as long as that takes no more than a small share of the
+processor.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.broker.http.endpoint import Asked, Endpoint, Query, Refused, Who
-from penstock.broker.http.redaction import without_payloads, without_reasons
-from penstock.domain.schema.admin import reaches
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Query
+from penstock.broker.http.redaction import hide_payloads, redact_reasons
+from penstock.domain.schema.admin import includes_right
 from penstock.engine.connections.host import Sampler
 from penstock.engine.events.ingress import travelling
 from penstock.engine.explain.arrival import arrived
@@ -37,23 +38,23 @@ from penstock.wire.packet import PUBLISH, Publish
 if TYPE_CHECKING:
     from penstock.broker.server import Server
 
-MOST_KEPT = 5_000
-MOST_BYTES = 32 * 2**20
-"""Of payloads that are kept; of long ones there are fewer."""
-MOST_ASKED = 1_000
+MAX_KEPT = 5_000
+MAX_BYTES = 32 * 2**20
+"""Bytes of payloads that are kept; of long ones there are fewer."""
+MAX_LIMIT = 1_000
 SAMPLES, SHARE = 5, 0.01
-"""Events that are explained in a second, and the part of a processor that this may take, in the long run."""
+"""Events that are explained per second, and the share of a processor that this may take, in the long run."""
 BURST, BURST_SECONDS = 20, 0.04
-"""What there may be of both at once after a quiet time: one event's way through several nodes is shown whole."""
-MOST_TOWARDS = 20
+"""The burst of both after a quiet time: one event's way through several nodes is shown completely."""
+MAX_LINKS = 20
 """Links towards which one sampled event's decisions are kept."""
 REFUSALS = 200
-"""Refusals that are kept in a second at most; others are counted."""
+"""Refusals that are kept per second; others are only counted."""
 LOOKING_SECONDS = 15.0
-"""So long after the last question somebody still looks on."""
+"""Seconds after the last request in which an operator still counts as watching."""
 STREAM_SECONDS = 0.5
 HEARTBEAT_SECONDS = 10.0
-MOST_STREAMS, MOST_STREAMS_EACH = 50, 10
+MAX_STREAMS, MAX_STREAMS_EACH = 50, 10
 
 
 class DecisionRow(msgspec.Struct, frozen=True):
@@ -63,51 +64,51 @@ class DecisionRow(msgspec.Struct, frozen=True):
     at: float
     node: str
     source: str
-    """Who sent it."""
+    """The sender."""
     target: str
     """The end of the link towards which it was decided; empty if it went no further than its own link."""
     topic: str
     effect: str
     stage: str
-    """The stage that told most, and in `rule` and `reason` by what rule and why."""
+    """The most important stage; `rule` and `reason` are those of its verdict."""
     rule: str
     reason: str
     bytes: int | None
-    """How long the payload was; null for who may not see it."""
+    """Length of the payload; null for a caller that may not read payloads."""
 
 
 class Decisions(msgspec.Struct, frozen=True):
-    """Rows, the newest last; `id` of the next ones is at least `next`."""
+    """Rows, the newest last; the `id` of later ones is at least `next`."""
 
     rows: tuple[DecisionRow, ...]
     next: int
     left_out: int
-    """Refusals that were too many to keep, since the node began."""
+    """Refusals that were too many to keep, since the node started."""
 
 
 class DecisionDetail(msgspec.Struct, frozen=True):
-    """One decision with all its verdicts; payloads are left out for who may not see them."""
+    """One decision with all its verdicts; payloads are left out for a caller that may not read them."""
 
     row: DecisionRow
     decision: DecisionAccount
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _KeptDecision(msgspec.Struct, frozen=True):
     row: DecisionRow
     decision: Decision
 
     @property
     def discreet(self) -> DecisionRow:
-        """The row, for who may not see payloads."""
-        told = without_reasons(self.decision).reason
-        return msgspec.structs.replace(self.row, stage=told.stage, rule=told.rule, reason=told.reason, bytes=None)
+        """Return the row for a caller that may not read payloads."""
+        reason = redact_reasons(self.decision).reason
+        return msgspec.structs.replace(self.row, stage=reason.stage, rule=reason.rule, reason=reason.reason, bytes=None)
 
 
-class Recent:
-    """The decisions of late of all nodes of a process."""
+class RecentDecisions:
+    """The recent decisions of all nodes of a process."""
 
     def __init__(self) -> None:
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_KeptDecision] = deque()
         self._bytes = 0
         self._numbers = count(1)
         self._next = 1
@@ -118,38 +119,38 @@ class Recent:
         self._filled = 0.0
         self.left_out = 0
         self.streams: Counter[str] = Counter()
-        """By who has them."""
+        """Number of streams by caller."""
 
     def watch(self, server: "Server") -> None:
-        """Note what the node refuses from now on."""
+        """Record the node's refusals from now on."""
 
         def refused(session: Session, event: Event, verdict: Verdict, now: float) -> None:
             self._refuse(server, session, event, verdict, now)
 
         server.node.onlooker = refused
 
-    def look(self, servers: "Iterator[Server]") -> None:
-        """Somebody looks on: explain some of what comes, for a while."""
+    def start_sampling(self, servers: "Iterator[Server]") -> None:
+        """Start sampling for a while: an operator is watching."""
         self._until = time.monotonic() + LOOKING_SECONDS
         for server in servers:
             if server.sampler is None:
                 server.sampler = self._sampler(server)
 
-    def rows(self, since: int) -> Iterator[_Kept]:
-        """What is kept from that number on."""
-        kept = self._kept
-        skip = max(0, since - kept[0].row.id) if kept else 0
-        return islice(kept, skip, None)
+    def rows(self, since: int) -> Iterator[_KeptDecision]:
+        """Return what is kept from that number on."""
+        decisions = self._kept
+        skip = max(0, since - decisions[0].row.id) if decisions else 0
+        return islice(decisions, skip, None)
 
     @property
     def next(self) -> int:
         return self._next
 
-    def find(self, id: int) -> _Kept | None:
-        return next((one for one in self.rows(id) if one.row.id == id), None)
+    def find(self, id: int) -> _KeptDecision | None:
+        return next((decision for decision in self.rows(id) if decision.row.id == id), None)
 
     def _keep(self, decision: Decision, at: float) -> None:
-        told, goes_by = decision.reason, decision.goes_by
+        verdict, goes_by = decision.reason, decision.goes_by
         row = DecisionRow(
             next(self._numbers),
             at,
@@ -158,15 +159,15 @@ class Recent:
             goes_by.target if goes_by is not None else "",
             decision.event.topic,
             decision.effect,
-            told.stage,
-            told.rule,
-            told.reason,
+            verdict.stage,
+            verdict.rule,
+            verdict.reason,
             len(decision.event.payload),
         )
         self._next = row.id + 1
-        self._kept.append(_Kept(row, decision))
+        self._kept.append(_KeptDecision(row, decision))
         self._bytes += _weight(decision)
-        while len(self._kept) > MOST_KEPT or (self._bytes > MOST_BYTES and len(self._kept) > 1):
+        while len(self._kept) > MAX_KEPT or (self._bytes > MAX_BYTES and len(self._kept) > 1):
             self._bytes -= _weight(self._kept.popleft().decision)
 
     def _count(self) -> None:
@@ -194,7 +195,7 @@ class Recent:
             if begin > self._until:
                 server.sampler = None
                 return
-            spent = time.thread_time()  # of the processor: time that others have had does not count
+            spent = time.thread_time()  # processor time: time of other processes does not count
             if self._explain(server, session, buffer, frames):
                 self._samples -= 1
                 self._seconds -= time.thread_time() - spent
@@ -202,16 +203,16 @@ class Recent:
         return sample
 
     def _explain(self, server: "Server", session: Session, buffer: bytes, frames: list[Frame]) -> bool:
-        """Whether there was something to explain."""
+        """Explain the first publication; return whether there was one."""
         event = _first(server, session, buffer, frames)
         if event is None:
             return False
         now = server.now()
         try:
             arrival = arrived(server.node, session, event)
-            with closing(explaining({server.name: server.node}, arrival, now)) as found:
-                decisions = list(islice(found, MOST_TOWARDS))
-        except PenstockError:  # what makes no sense to explain is refused by the node in its own words
+            with closing(explaining({server.name: server.node}, arrival, now)) as explained:
+                decisions = list(islice(explained, MAX_LINKS))
+        except PenstockError:  # an event that cannot be explained is refused by the node in its own words
             return True
         for decision in decisions:
             is_echo = decision.goes_by is not None and decision.goes_by.target == decision.came_by.source
@@ -221,11 +222,11 @@ class Recent:
 
 
 def _weight(decision: Decision) -> int:
-    return len(decision.event.payload) + sum(len(one.payload) for one in decision.outputs)
+    return len(decision.event.payload) + sum(len(output.payload) for output in decision.outputs)
 
 
 def _first(server: "Server", session: Session, buffer: bytes, frames: list[Frame]) -> Event | None:
-    """The first publication that has come, if it is one of others' business: not what nodes tell each other."""
+    """Return the first publication that has come, unless it is a message between nodes."""
     for first, start, end in frames:
         if first >> 4 != PUBLISH:
             continue
@@ -237,26 +238,26 @@ def _first(server: "Server", session: Session, buffer: bytes, frames: list[Frame
         is_bound = session.tokens is None or packet.topic in session.tokens.bound_in
         if not packet.topic or packet.topic.startswith("$") or not is_bound:
             return None
-        kept = travelling(server.node, session, packet.properties)
-        return Event(packet.topic, packet.payload, packet.qos, packet.retain, kept)
+        forwarded = travelling(server.node, session, packet.properties)
+        return Event(packet.topic, packet.payload, packet.qos, packet.retain, forwarded)
     return None
 
 
-# --- what is asked
+# --- requests
 
 
-class _Wanted:
-    """Which decisions somebody asks for."""
+class _DecisionQuery:
+    """The decisions that a request asks for."""
 
-    def __init__(self, asked: Asked) -> None:
-        query = asked.query
+    def __init__(self, request: ApiRequest) -> None:
+        query = request.query
         self._exact = {name: query[name] for name in ("node", "stage", "effect") if query.get(name)}
         self._subject, self._rule, self._topic = query.get("subject"), query.get("rule"), query.get("topic")
         if self._topic:
             try:
                 parse_filter(self._topic)
             except TopicError as error:
-                raise Refused(f"`topic`: {error}") from None
+                raise ApiError(f"`topic`: {error}") from None
 
     def takes(self, row: DecisionRow) -> bool:
         return (
@@ -267,46 +268,46 @@ class _Wanted:
         )
 
 
-async def _decisions(asked: Asked) -> Decisions:
-    recent, wanted = asked.api.recent, _Wanted(asked)
-    recent.look(iter(asked.api.servers.values()))
-    since, most = int(asked.number("since", 0, 2**53)), int(asked.number("limit", 200, MOST_ASKED))
-    found = [row for row in _shown(recent.rows(since), asked.who) if wanted.takes(row)]
-    return Decisions(tuple(found[-most:] if most else ()), recent.next, recent.left_out)
+async def _decisions(request: ApiRequest) -> Decisions:
+    recent, query = request.api.recent, _DecisionQuery(request)
+    recent.start_sampling(iter(request.api.servers.values()))
+    since, most = int(request.number("since", 0, 2**53)), int(request.number("limit", 200, MAX_LIMIT))
+    rows = [row for row in _shown(recent.rows(since), request.caller) if query.takes(row)]
+    return Decisions(tuple(rows[-most:] if most else ()), recent.next, recent.left_out)
 
 
-def _shown(some: Iterator[_Kept], who: Who) -> Iterator[DecisionRow]:
-    """The rows, for who asks: what is not told cannot be asked for either."""
-    if reaches(who.right, "content"):
-        return (one.row for one in some)
-    return (one.discreet for one in some)
+def _shown(decisions: Iterator[_KeptDecision], caller: Caller) -> Iterator[DecisionRow]:
+    """Return the rows for a caller: hidden fields cannot be filtered by either."""
+    if includes_right(caller.right, "content"):
+        return (decision.row for decision in decisions)
+    return (decision.discreet for decision in decisions)
 
 
-async def _stream(asked: Asked) -> AsyncIterator[bytes]:
-    recent, wanted = asked.api.recent, _Wanted(asked)
-    name = asked.who.name
-    if recent.streams.total() >= MOST_STREAMS or recent.streams[name] >= MOST_STREAMS_EACH:
-        raise Refused("too many streams", 503, 5)
+async def _stream(request: ApiRequest) -> AsyncIterator[bytes]:
+    recent, query = request.api.recent, _DecisionQuery(request)
+    name = request.caller.name
+    if recent.streams.total() >= MAX_STREAMS or recent.streams[name] >= MAX_STREAMS_EACH:
+        raise ApiError("too many streams", 503, 5)
 
     async def lines() -> AsyncIterator[bytes]:
         recent.streams[name] += 1
         try:
-            since, said = recent.next, time.monotonic()
-            while asked.api.is_running:
-                who = asked.api.who(asked.server, asked.token)
-                if not who.right:  # it has lost the right meanwhile
+            since, last_sent = recent.next, time.monotonic()
+            while request.api.is_running:
+                caller = request.api.caller(request.server, request.token)
+                if not caller.right:  # it has lost the right meanwhile
                     return
-                recent.look(iter(asked.api.servers.values()))
-                found = [row for row in _shown(recent.rows(since), who) if wanted.takes(row)]
+                recent.start_sampling(iter(request.api.servers.values()))
+                rows = [row for row in _shown(recent.rows(since), caller) if query.takes(row)]
                 since = recent.next
-                if found:
-                    yield b"".join(msgspec.json.encode(row) + b"\n" for row in found)
-                elif time.monotonic() - said > HEARTBEAT_SECONDS:
+                if rows:
+                    yield b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+                elif time.monotonic() - last_sent > HEARTBEAT_SECONDS:
                     yield b"\n"
                 else:
                     await asyncio.sleep(STREAM_SECONDS)
                     continue
-                said = time.monotonic()
+                last_sent = time.monotonic()
                 await asyncio.sleep(STREAM_SECONDS)
         finally:
             recent.streams[name] -= 1
@@ -314,17 +315,17 @@ async def _stream(asked: Asked) -> AsyncIterator[bytes]:
     return lines()
 
 
-async def _decision(asked: Asked) -> DecisionDetail:
-    found = asked.api.recent.find(int(asked.number("id", 0, 2**53)))
-    if found is None:
-        raise Refused("no such decision any more", 404)
-    if reaches(asked.who.right, "content"):
-        return DecisionDetail(found.row, DecisionAccount.of(found.decision))
-    told = without_payloads(DecisionAccount.of(without_reasons(found.decision)))
-    return DecisionDetail(found.discreet, told)
+async def _decision(request: ApiRequest) -> DecisionDetail:
+    kept = request.api.recent.find(int(request.number("id", 0, 2**53)))
+    if kept is None:
+        raise ApiError("no such decision any more", 404)
+    if includes_right(request.caller.right, "content"):
+        return DecisionDetail(kept.row, DecisionAccount.of(kept.decision))
+    detail = hide_payloads(DecisionAccount.of(redact_reasons(kept.decision)))
+    return DecisionDetail(kept.discreet, detail)
 
 
-_WANTED = (
+_FILTERS = (
     Query("node", "at this node"),
     Query("subject", "from or to this client or node"),
     Query("topic", "whose topic this filter matches"),
@@ -334,25 +335,25 @@ _WANTED = (
 )
 
 ENDPOINTS = (
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/decisions",
         "read",
-        "decisions of late: refusals, and a sample of all else while somebody asks",
+        "recent decisions: refusals, and a sample of all other events while a client asks",
         Decisions,
         _decisions,
-        (*_WANTED, Query("since", "from this number on", "integer"), Query("limit", "at most so many", "integer")),
+        (*_FILTERS, Query("since", "from this number on", "integer"), Query("limit", "at most so many", "integer")),
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/decisions/stream",
         "read",
         "decisions as they are made, a line of JSON each",
         DecisionRow,
         _stream,
-        _WANTED,
+        _FILTERS,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/decision",
         "read",

@@ -1,4 +1,4 @@
-"""Flows as the policies in force allow them: worked out by `penstock flows` in a process of its own, and kept."""
+"""Flows that the policies in force allow: computed by `penstock flows` in a separate process, and cached."""
 
 import asyncio
 import tempfile
@@ -8,23 +8,23 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.broker.http.answers.drafts import MOST_ERRORS
-from penstock.broker.http.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.http.answers.drafts import MAX_ERROR_TEXT
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
 from penstock.broker.http.processes import run_penstock
 from penstock.journal.revision import DOMAIN, MONITORS, Revision
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 from penstock.policy.monitors.protocol import UNLISTED
 
-MOST_KEPT = 200
-"""Answers that are kept, and in `MOST_BYTES` how much they may take together."""
-MOST_BYTES = 16 * 2**20
-MOST_WAITING = 10
-"""Questions that wait at a time: they are worked out one after the other."""
-MOST_NAME = 80
-"""Characters of an unknown name that are said back."""
-MOST_WHOLE = 500
-"""Entities of a domain of which it is told at once who reaches whom."""
+MAX_KEPT = 200
+"""Number of cached answers; `MAX_BYTES` limits their total size."""
+MAX_BYTES = 16 * 2**20
+MAX_WAITING = 10
+"""Requests that wait at a time: they are computed one after the other."""
+MAX_NAME_SHOWN = 80
+"""Characters of an unknown name that are shown in the error."""
+MAX_ENTITIES = 500
+"""Largest number of entities for which all flows are answered at once."""
 _EXIT_USAGE = 2
 
 
@@ -38,25 +38,25 @@ class FlowStep(msgspec.Struct, frozen=True):
 
 
 class FlowClosure(msgspec.Struct, frozen=True):
-    """What stops a flow: a table's entry, a monitor, or that a route has no device in the middle."""
+    """An obstacle to a flow: a table's entry, a monitor, or a device in the middle of a route."""
 
     at: str
     what: str
 
 
-class Flow(msgspec.Struct, frozen=True):
-    """Whether something can flow; by which way, or else the way that comes nearest and what closes it."""
+class EntityFlow(msgspec.Struct, frozen=True):
+    """The answer whether information can flow; the way, or else the way that comes nearest and its obstacles."""
 
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")
     flows: bool
     way: tuple[FlowStep, ...]
-    """Empty: no links lead there, or there are too many pairs to tell ways."""
+    """Empty: no links lead there, or there are too many pairs to show ways."""
     closed: tuple[FlowClosure, ...]
     open_on: tuple[str, ...] = ()
-    """Of a flow on any topic: filters that monitors on the way name and of which something gets there."""
+    """Of a flow on any topic: filters that monitors on the way name and that something passes."""
     closed_on: tuple[str, ...] = ()
-    """Of which nothing does."""
+    """Filters that nothing passes."""
 
 
 class FlowEntity(msgspec.Struct, frozen=True):
@@ -67,16 +67,16 @@ class FlowEntity(msgspec.Struct, frozen=True):
 
 
 class Flows(msgspec.Struct, frozen=True):
-    """What was asked; `flows` if it was of an entity, else `entities`."""
+    """The answer; `flows` if the request names an entity, else `entities`."""
 
     on: str
     routes: bool
-    flows: tuple[Flow, ...] = ()
+    flows: tuple[EntityFlow, ...] = ()
     entities: tuple[FlowEntity, ...] = ()
 
 
 class AssertionState(msgspec.Struct, frozen=True):
-    """A claim of the domain about its flows, and whether it holds."""
+    """An assertion of the domain about its flows, and whether it holds."""
 
     assertion: str
     kind: str
@@ -86,15 +86,15 @@ class AssertionState(msgspec.Struct, frozen=True):
     routes: bool
     holds: bool
     why: str
-    """Why it does not hold."""
+    """The reason why it does not hold."""
 
 
 class Assertions(msgspec.Struct, frozen=True):
     assertions: tuple[AssertionState, ...]
 
 
-class Analyses:
-    """Answers of the policies in force: one is worked out at a time, and none twice."""
+class FlowAnswers:
+    """Cached answers about the policies in force: one is computed at a time, and none twice."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
@@ -103,26 +103,26 @@ class Analyses:
         self._waiting = 0
 
     async def of(self, revision: Revision, *options: str) -> bytes:
-        """What `penstock flows` says of a revision, as JSON; raises `Refused`."""
-        asked = (revision.digest, *options)
-        if asked in self._kept:
-            self._kept.move_to_end(asked)
-            return self._kept[asked]
-        if self._waiting >= MOST_WAITING:
-            raise Refused("too many questions of this kind at a time", 503, 5)
+        """Return the output of `penstock flows` for a revision, as JSON; raise `ApiError`."""
+        key = (revision.digest, *options)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        if self._waiting >= MAX_WAITING:
+            raise ApiError("too many requests of this kind at a time", 503, 5)
         self._waiting += 1
         try:
             async with self._turn:
-                if asked not in self._kept:  # somebody may have asked the same
-                    self._keep(asked, await _run(revision, options))
-                return self._kept[asked]
+                if key not in self._kept:  # another request may have asked the same
+                    self._keep(key, await _run(revision, options))
+                return self._kept[key]
         finally:
             self._waiting -= 1
 
-    def _keep(self, asked: tuple[str, ...], said: bytes) -> None:
-        self._kept[asked] = said
-        self._bytes += len(said)
-        while len(self._kept) > 1 and (len(self._kept) > MOST_KEPT or self._bytes > MOST_BYTES):
+    def _keep(self, key: tuple[str, ...], answer: bytes) -> None:
+        self._kept[key] = answer
+        self._bytes += len(answer)
+        while len(self._kept) > 1 and (len(self._kept) > MAX_KEPT or self._bytes > MAX_BYTES):
             self._bytes -= len(self._kept.popitem(last=False)[1])
 
 
@@ -132,58 +132,60 @@ async def _run(revision: Revision, options: tuple[str, ...]) -> bytes:
         for relative, data in _laid_out(revision):
             (folder / relative).parent.mkdir(parents=True, exist_ok=True)
             (folder / relative).write_bytes(data)
-        code, said, wrong = await run_penstock("flows", str(folder / DOMAIN), "--json", *options)
-    told = wrong.decode(errors="replace").replace(f"{folder}/", "")[-MOST_ERRORS:].strip()
+        code, output, wrong = await run_penstock("flows", str(folder / DOMAIN), "--json", *options)
+    error_text = wrong.decode(errors="replace").replace(f"{folder}/", "")[-MAX_ERROR_TEXT:].strip()
     if code == _EXIT_USAGE:
-        raise Refused(told.rpartition("error: ")[2])
+        raise ApiError(error_text.rpartition("error: ")[2])
     if code:
-        raise Refused(f"flows could not be worked out: {told}", 500)
-    return said
+        raise ApiError(f"flows could not be computed: {error_text}", 500)
+    return output
 
 
 def _laid_out(revision: Revision) -> Iterator[tuple[str, bytes]]:
-    """The files of a revision; monitors that are Python are looked for beside the domain file."""
+    """Return the files of a revision; Python monitors are imported from beside the domain file."""
     return ((name.removeprefix(f"{MONITORS}/"), data) for name, data in revision.files)
 
 
-def _options(asked: Asked) -> Iterator[str]:
-    """Each in one word with its value, so that no value can be taken for an option."""
-    whole = asked.server.node.ensemble
+def _options(request: ApiRequest) -> Iterator[str]:
+    """Return the options, each in one word with its value, so that no value can be taken for an option."""
+    entities = request.server.node.ensemble
     for name in ("from", "to"):
-        value = asked.query.get(name, "")
+        value = request.query.get(name, "")
         if not value:
             continue
-        if value != UNLISTED and not any(value in some for some in (whole.nodes, whole.devices, whole.foreign)):
-            raise Refused(f"`{name}`: there is no client, node or foreign broker `{value:.{MOST_NAME}}`")
+        if value != UNLISTED and not any(
+            value in some for some in (entities.nodes, entities.devices, entities.foreign)
+        ):
+            raise ApiError(f"`{name}`: there is no client, node or foreign broker `{value:.{MAX_NAME_SHOWN}}`")
         yield f"--{name}={value}"
-    on = asked.query.get("on", "")
+    on = request.query.get("on", "")
     if on:
         try:
             yield f"--on={parse_filter(on).filter}"
         except TopicError as error:
-            raise Refused(f"`on`: {error}") from None
-    if asked.query.get("routes") == "1":
+            raise ApiError(f"`on`: {error}") from None
+    if request.query.get("routes") == "1":
         yield "--routes"
 
 
-async def _flows(asked: Asked) -> Flows:
-    options, domain = tuple(_options(asked)), asked.api.domain
-    is_whole = not asked.query.get("from") and not asked.query.get("to")
-    if is_whole and len(domain.nodes) + len(domain.clients) > MOST_WHOLE:
-        raise Refused(f"the domain has more than {MOST_WHOLE} nodes and clients: say `from` or `to`", 409)
-    return msgspec.json.decode(await asked.api.analyses.of(asked.api.revision, *options), type=Flows)
+async def _flows(request: ApiRequest) -> Flows:
+    options, domain = tuple(_options(request)), request.api.domain
+    is_whole = not request.query.get("from") and not request.query.get("to")
+    if is_whole and len(domain.nodes) + len(domain.clients) > MAX_ENTITIES:
+        raise ApiError(f"the domain has more than {MAX_ENTITIES} nodes and clients: give `from` or `to`", 409)
+    return msgspec.json.decode(await request.api.analyses.of(request.api.revision, *options), type=Flows)
 
 
-async def _assertions(asked: Asked) -> Assertions:
-    return msgspec.json.decode(await asked.api.analyses.of(asked.api.revision, "--assertions"), type=Assertions)
+async def _assertions(request: ApiRequest) -> Assertions:
+    return msgspec.json.decode(await request.api.analyses.of(request.api.revision, "--assertions"), type=Assertions)
 
 
 ENDPOINTS = (
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/flows",
         "read",
-        "from where to where information can flow, by which way, and what closes the others",
+        "which information can flow from where to where, by which way, and what blocks the others",
         Flows,
         _flows,
         (
@@ -193,11 +195,11 @@ ENDPOINTS = (
             Query("routes", "1: by nodes alone; else clients on the way may publish what they have read", "integer"),
         ),
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/assertions",
         "read",
-        "claims of the domain about flows, and whether they hold",
+        "assertions of the domain about flows, and whether they hold",
         Assertions,
         _assertions,
     ),

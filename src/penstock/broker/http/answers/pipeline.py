@@ -1,58 +1,60 @@
-"""Jobs that were run over the journal, what they wrote, and their reports."""
+"""Jobs that were run over the journal, the tables they wrote, and their reports."""
 
 import asyncio
 from pathlib import Path
 
 import msgspec
 
-from penstock.broker.http.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
 from penstock.journal import jobs
 from penstock.journal.jobs import Job
 
 
 class Jobs(msgspec.Struct, frozen=True):
-    """What jobs left of themselves, the newest first."""
+    """The records of jobs, the newest first."""
 
     journal: str
-    """Its folder; empty if the domain keeps none."""
+    """The journal's folder; empty if the domain has none."""
     jobs: tuple[Job, ...]
 
 
-class Report(msgspec.Struct, frozen=True):
-    """A report as a page of its own, for who does not trust what is in it to show."""
+class JobReport(msgspec.Struct, frozen=True):
+    """A report as an HTML page of its own; show it isolated, its contents are not trusted."""
 
     id: str
     html: str
 
 
-def journal_of(asked: Asked) -> Path | None:
-    journal = asked.api.domain.journal
+def journal_of(request: ApiRequest) -> Path | None:
+    journal = request.api.domain.journal
     return None if journal is None else Path(journal.folder)
 
 
-async def _jobs(asked: Asked) -> Jobs:
-    journal = journal_of(asked)
+async def _jobs(request: ApiRequest) -> Jobs:
+    journal = journal_of(request)
     if journal is None:
         return Jobs("", ())
     return Jobs(str(journal), tuple(await asyncio.to_thread(jobs.list_jobs, journal)))
 
 
-async def _report(asked: Asked) -> Report:
-    journal, id = journal_of(asked), asked.query.get("id", "")
-    found = await asyncio.to_thread(jobs.read_report, journal, id) if journal is not None else None
-    if found is None:
-        raise Refused("there is no such report", 404)
-    return Report(id, found)
+async def _report(request: ApiRequest) -> JobReport:
+    journal, id = journal_of(request), request.query.get("id", "")
+    html = await asyncio.to_thread(jobs.read_report, journal, id) if journal is not None else None
+    if html is None:
+        raise ApiError("no such report", 404)
+    return JobReport(id, html)
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/pipeline", "read", "jobs that were run over the journal, and what they wrote", Jobs, _jobs),
-    Endpoint(
+    ApiEndpoint(
+        "GET", "/api/pipeline", "read", "jobs that were run over the journal, and the tables they wrote", Jobs, _jobs
+    ),
+    ApiEndpoint(
         "GET",
         "/api/pipeline/report",
         "content",
         "the report of a job",
-        Report,
+        JobReport,
         _report,
         (Query("id", "that of the job"),),
     ),

@@ -1,4 +1,4 @@
-"""What a node says of itself: nodes, links, clients, subscriptions, policies, journal, trust, tokens; and why."""
+"""The state of nodes: links, clients, subscriptions, policies, journal, trust, tokens; and explanations."""
 
 import asyncio
 import time
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.datastructures import QueryParams
 
-from penstock.broker.http.endpoint import Asked, Endpoint, Query, Refused
-from penstock.broker.http.redaction import with_own_payload, without_others
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
+from penstock.broker.http.redaction import hide_foreign_payloads, redact_foreign_content
 from penstock.broker.store.persisted import Selection, plain
-from penstock.domain.schema.admin import reaches
+from penstock.domain.schema.admin import includes_right
 from penstock.engine.explain.arrival import ExplainError, arrival, hypothetical
 from penstock.engine.explain.report import Account, account
 from penstock.engine.explain.walk import explain
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from penstock.broker.server import Server
 
 FRESH_SECONDS = 0.9
-"""For so long the state of the nodes is told again as it was: many who look cost no more than one."""
-MOST_SUBSCRIPTIONS = 10_000
-MOST_PERSISTED = 1_000
+"""Seconds for which the state of the nodes is cached: many clients cost no more than one."""
+MAX_SUBSCRIPTIONS = 10_000
+MAX_PERSISTED = 1_000
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """Since the node began."""
+    """Counts since the node started."""
 
     received: int
     sent: int
@@ -39,7 +39,7 @@ class Counters(msgspec.Struct, frozen=True):
     bytes_received: int
     bytes_sent: int
     refused: int
-    """Connections."""
+    """Refused connections."""
 
 
 class JournalState(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class JournalState(msgspec.Struct, frozen=True):
     rows: int
     lost: int
     failing: str
-    """Why it cannot be written; empty if it can."""
+    """The reason why it cannot be written; empty if it can."""
 
 
 class NodeState(msgspec.Struct, frozen=True):
@@ -56,15 +56,15 @@ class NodeState(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...]
     started: float
     trouble: str
-    """What keeps it from working as it should; empty if nothing does."""
+    """The reason why it does not work as it should; empty if it does."""
     connected: int
     counters: Counters
     journal: JournalState | None
     portrait: NodePortrait
 
 
-class Nodes(msgspec.Struct, frozen=True):
-    """All nodes of the process, as of one moment."""
+class NodeStates(msgspec.Struct, frozen=True):
+    """All nodes of the process, at one moment."""
 
     at: float
     revision: str
@@ -91,7 +91,7 @@ class KeyState(msgspec.Struct, frozen=True):
 
 
 class TokenState(msgspec.Struct, frozen=True):
-    """Tokens and keys that a node knows of; never a token itself."""
+    """The tokens and keys that a node knows; never a token itself."""
 
     node: str
     standing: Standing
@@ -99,22 +99,22 @@ class TokenState(msgspec.Struct, frozen=True):
     revoked: int
 
 
-class Rated(msgspec.Struct, frozen=True):
+class RatingSnapshot(msgspec.Struct, frozen=True):
     """Ratings at one moment, by node and neighbour."""
 
     at: float
     ratings: dict[str, dict[str, float]]
 
 
-async def _nodes(asked: Asked) -> msgspec.Raw:
-    api, now = asked.api, time.monotonic()
-    key = asked.query.get("clients") != "0", reaches(asked.who.right, "content")
-    told, at = api.told.get(key, (b"", float("-inf")))
+async def _nodes(request: ApiRequest) -> msgspec.Raw:
+    api, now = request.api, time.monotonic()
+    key = request.query.get("clients") != "0", includes_right(request.caller.right, "content")
+    cached, at = api.told.get(key, (b"", float("-inf")))
     if now - at > FRESH_SECONDS:
         states = {name: _state(server, *key) for name, server in api.servers.items()}
-        told = msgspec.json.encode(Nodes(time.time(), api.revision.digest, states))
-        api.told[key] = told, now
-    return msgspec.Raw(told)
+        cached = msgspec.json.encode(NodeStates(time.time(), api.revision.digest, states))
+        api.told[key] = cached, now
+    return msgspec.Raw(cached)
 
 
 def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeState:
@@ -129,63 +129,63 @@ def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeStat
         stats.bytes_sent,
         stats.connections_refused,
     )
-    kept = None
+    journal_state = None
     if journal is not None:
-        kept = JournalState(str(journal.settings.folder), journal.rows, journal.lost, journal.failing)
+        journal_state = JournalState(str(journal.settings.folder), journal.rows, journal.lost, journal.failing)
     return NodeState(
         tuple(server.listeners.addresses),
         server.started,
         server.trouble,
         server.node.connected,
         counters,
-        kept,
+        journal_state,
         portrait(server.node, now, with_clients, with_content),
     )
 
 
-async def _subscriptions(asked: Asked) -> list[SubscriptionPortrait]:
-    most = int(asked.number("limit", 1_000, MOST_SUBSCRIPTIONS))
-    wanted, found = asked.query.get("subject"), list[SubscriptionPortrait]()
-    for server in asked.api.servers.values():
-        for one in subscriptions(server.node, MOST_SUBSCRIPTIONS):
-            if not wanted or wanted in (one.entity, one.client_id):
-                found.append(one)
-    return found[:most]
+async def _subscriptions(request: ApiRequest) -> list[SubscriptionPortrait]:
+    most = int(request.number("limit", 1_000, MAX_SUBSCRIPTIONS))
+    subject, portraits = request.query.get("subject"), list[SubscriptionPortrait]()
+    for server in request.api.servers.values():
+        for subscription in subscriptions(server.node, MAX_SUBSCRIPTIONS):
+            if not subject or subject in (subscription.entity, subscription.client_id):
+                portraits.append(subscription)
+    return portraits[:most]
 
 
-async def _revision(asked: Asked) -> RevisionState:
-    kept = asked.api.revision
-    told = kept
-    if not reaches(asked.who.right, "content"):  # of a large domain it takes long, the first time
-        told = await asyncio.to_thread(lambda: asked.api.revision_without_attributes)
-    files = tuple(RevisionFile(name, data.decode(errors="replace")) for name, data in told.files)
-    return RevisionState(kept.digest, files)
+async def _revision(request: ApiRequest) -> RevisionState:
+    revision = request.api.revision
+    shown = revision
+    if not includes_right(request.caller.right, "content"):  # for a large domain it takes long, the first time
+        shown = await asyncio.to_thread(lambda: request.api.revision_without_attributes)
+    files = tuple(RevisionFile(name, data.decode(errors="replace")) for name, data in shown.files)
+    return RevisionState(revision.digest, files)
 
 
-async def _trust(asked: Asked) -> Standing:
-    return standing(asked.server.node, asked.server.now())
+async def _trust(request: ApiRequest) -> Standing:
+    return standing(request.server.node, request.server.now())
 
 
-async def _all_trust(asked: Asked) -> list[Standing]:
-    paths = int(asked.number("paths", 1e6, 1e6))
-    return [standing(server.node, server.now(), paths) for server in asked.api.servers.values()]
+async def _all_trust(request: ApiRequest) -> list[Standing]:
+    paths = int(request.number("paths", 1e6, 1e6))
+    return [standing(server.node, server.now(), paths) for server in request.api.servers.values()]
 
 
-async def _history(asked: Asked) -> list[Rated]:
-    """One rating, or those that are lowest now; over all the time, at no more moments than are asked for."""
-    history, by, of = asked.api.history, asked.query.get("by"), asked.query.get("of")
-    most, points = int(asked.number("limit", 12, 1_000)), int(asked.number("points", 240, 1_440))
+async def _history(request: ApiRequest) -> list[RatingSnapshot]:
+    """Return one rating, or those that are lowest now; over the whole time, at no more moments than are asked for."""
+    history, by, of = request.api.history, request.query.get("by"), request.query.get("of")
+    most, points = int(request.number("limit", 12, 1_000)), int(request.number("points", 240, 1_440))
     if not history or not points:
         return []
     last = history[-1].ratings
     named = [(node, name, rating) for node, ratings in last.items() for name, rating in ratings.items()]
-    wanted = [one for one in named if by in (None, "", one[0]) and of in (None, "", one[1])]
+    matching = [entry for entry in named if by in (None, "", entry[0]) and of in (None, "", entry[1])]
     chosen = dict[str, list[str]]()
-    for node, name, _ in sorted(wanted, key=lambda one: (one[2], one[0], one[1]))[:most]:
+    for node, name, _ in sorted(matching, key=lambda entry: (entry[2], entry[0], entry[1]))[:most]:
         chosen.setdefault(node, []).append(name)
     step = -(-len(history) // points)
     return [
-        Rated(moment.at, {node: _some(moment.ratings.get(node, {}), names) for node, names in chosen.items()})
+        RatingSnapshot(moment.at, {node: _some(moment.ratings.get(node, {}), names) for node, names in chosen.items()})
         for moment in list(history)[(len(history) - 1) % step :: step]
     ]
 
@@ -194,84 +194,84 @@ def _some(ratings: dict[str, float], names: list[str]) -> dict[str, float]:
     return {name: ratings[name] for name in names if name in ratings}
 
 
-async def _tokens(asked: Asked) -> list[TokenState]:
-    found = []
-    for server in asked.api.servers.values():
+async def _tokens(request: ApiRequest) -> list[TokenState]:
+    states = []
+    for server in request.api.servers.values():
         tokens = server.node.tokens
         if tokens is not None:
             revoked = tokens.keys.revoked
             keys = tuple(
-                KeyState(one.key_id, one.node, one.retired, one.key_id in revoked.keys)
-                for one in tokens.keys.public.keys.values()
+                KeyState(key.key_id, key.node, key.retired, key.key_id in revoked.keys)
+                for key in tokens.keys.public.keys.values()
             )
-            found.append(TokenState(server.name, standing(server.node, server.now(), 0), keys, len(revoked.tokens)))
-    return found
+            states.append(TokenState(server.name, standing(server.node, server.now(), 0), keys, len(revoked.tokens)))
+    return states
 
 
-async def _persisted(asked: Asked) -> list[dict[str, Any]]:
-    """Messages that policies have had persisted: the newest, the oldest of these first."""
-    query, store = asked.query, asked.server.store
+async def _persisted(request: ApiRequest) -> list[dict[str, Any]]:
+    """Return the newest messages that policies have persisted, the oldest of these first."""
+    query, store = request.query, request.server.store
     try:
         since, until = float(query.get("since", "-inf")), float(query.get("until", "inf"))
     except ValueError:
-        raise Refused("`since` and `until` are seconds since 1970") from None
-    most = int(asked.number("limit", MOST_PERSISTED, MOST_PERSISTED))
-    wanted = Selection(query.get("collection"), since, until)
-    return [] if store is None else [dict(plain(row)) for row in store.persisted(wanted, most)]
+        raise ApiError("`since` and `until` are seconds since 1970") from None
+    most = int(request.number("limit", MAX_PERSISTED, MAX_PERSISTED))
+    selection = Selection(query.get("collection"), since, until)
+    return [] if store is None else [dict(plain(row)) for row in store.persisted(selection, most)]
 
 
-async def _explain(asked: Asked) -> Account:
-    """Why an event would be delivered, changed or withheld, as things are now. Nothing is published."""
+async def _explain(request: ApiRequest) -> Account:
+    """Explain why an event would be delivered, changed or withheld at present. Nothing is published."""
     try:
-        told = _account(asked, asked.query)
+        explained = _account(request, request.query)
     except (ExplainError, TopicError) as error:
-        raise Refused(str(error)) from None
-    return told if reaches(asked.who.right, "content") else with_own_payload(told)
+        raise ApiError(str(error)) from None
+    return explained if includes_right(request.caller.right, "content") else hide_foreign_payloads(explained)
 
 
-def _account(asked: Asked, query: QueryParams) -> Account:
-    to, payload = query.getlist("to"), asked.body or query.get("payload", "").encode()
+def _account(request: ApiRequest, query: QueryParams) -> Account:
+    to, payload = query.getlist("to"), request.body or query.get("payload", "").encode()
     for name in ("from", "topic"):
         if not query.get(name):
             raise ExplainError(f"`{name}` is missing")
     if query.get("qos", "0") not in ("0", "1", "2"):
         raise ExplainError(f"`qos` is 0, 1 or 2, found `{query['qos']:.20}`")
-    at = asked.server if not query.get("at") else asked.api.servers.get(query["at"])
+    at = request.server if not query.get("at") else request.api.servers.get(query["at"])
     if at is None:
         raise ExplainError(f"node `{query['at']:.80}` does not run here")
     topic, qos, retain = check_topic(query["topic"]), int(query.get("qos", "0")), query.get("retain") == "1"
     event = hypothetical(topic, payload, qos, retain, query.get("content_type", ""), query.get("policy", ""))
-    nodes = {name: server.node for name, server in asked.api.servers.items()}
+    nodes = {name: server.node for name, server in request.api.servers.items()}
     decisions = explain(nodes, arrival(at.node, query["from"], event), at.now(), to)
-    if not reaches(asked.who.right, "content"):
-        decisions = tuple(without_others(one, event) for one in decisions)
+    if not includes_right(request.caller.right, "content"):
+        decisions = tuple(redact_foreign_content(decision, event) for decision in decisions)
     return account(decisions, at.node.ensemble, (), to)
 
 
 _EXPLAIN = (
     Query("from", "the client, neighbour or foreign broker that publishes"),
     Query("topic", "its topic"),
-    Query("at", "the node that it is published at, if not the one that is asked"),
-    Query("to", "whom to tell of; may be repeated"),
+    Query("at", "the node that it is published at, if not the one at this address"),
+    Query("to", "only this receiver; may be repeated"),
     Query("payload", "its payload, if it is text; any other is the body of a POST"),
     Query("qos", "0, 1 or 2", "integer"),
     Query("retain", "1 if it is to be retained", "integer"),
     Query("content_type", "its content type"),
     Query("policy", "a policy attached to it"),
 )
-_WHY = "why an event would be delivered, changed or withheld, as things are now; nothing is published"
+_WHY = "why an event would be delivered, changed or withheld at present; nothing is published"
 
 ENDPOINTS = (
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/nodes",
         "read",
         "the nodes of this process: links, clients, counters",
-        Nodes,
+        NodeStates,
         _nodes,
         (Query("clients", "0: without clients, of which there may be many", "integer"),),
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/subscriptions",
         "read",
@@ -280,37 +280,39 @@ ENDPOINTS = (
         _subscriptions,
         (Query("subject", "of this client or neighbour"), Query("limit", "at most so many", "integer")),
     ),
-    Endpoint("GET", "/api/revision", "read", "the policies in force, without secrets", RevisionState, _revision),
-    Endpoint("GET", "/api/trust", "read", "what the node that is asked holds of its neighbours", Standing, _trust),
-    Endpoint(
+    ApiEndpoint("GET", "/api/revision", "read", "the policies in force, without secrets", RevisionState, _revision),
+    ApiEndpoint(
+        "GET", "/api/trust", "read", "the ratings that the node at this address has of its neighbours", Standing, _trust
+    ),
+    ApiEndpoint(
         "GET",
         "/api/trust/all",
         "read",
-        "what the nodes of this process hold",
+        "the ratings of the nodes of this process",
         list[Standing],
         _all_trust,
         (Query("paths", "of each node at most so many paths, the least trustworthy", "integer"),),
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/trust/history",
         "read",
-        "ratings of the last hours: those that are lowest now, if none is asked for",
-        list[Rated],
+        "ratings of the last hours; by default those that are lowest now",
+        list[RatingSnapshot],
         _history,
         (
-            Query("by", "what this node holds"),
+            Query("by", "ratings by this node"),
             Query("of", "of this neighbour"),
             Query("limit", "at most so many ratings", "integer"),
             Query("points", "at so many moments", "integer"),
         ),
     ),
-    Endpoint("GET", "/api/tokens", "read", "keys and tokens that nodes know of", list[TokenState], _tokens),
-    Endpoint(
+    ApiEndpoint("GET", "/api/tokens", "read", "keys and tokens that nodes know", list[TokenState], _tokens),
+    ApiEndpoint(
         "GET",
         "/api/persisted",
         "content",
-        "messages that policies have had persisted at the node that is asked",
+        "messages that policies have persisted at the node at this address",
         list[dict[str, Any]],
         _persisted,
         (
@@ -320,6 +322,6 @@ ENDPOINTS = (
             Query("limit", "at most so many", "integer"),
         ),
     ),
-    Endpoint("GET", "/api/explain", "read", _WHY, Account, _explain, _EXPLAIN),
-    Endpoint("POST", "/api/explain", "read", _WHY, Account, _explain, _EXPLAIN),
+    ApiEndpoint("GET", "/api/explain", "read", _WHY, Account, _explain, _EXPLAIN),
+    ApiEndpoint("POST", "/api/explain", "read", _WHY, Account, _explain, _EXPLAIN),
 )

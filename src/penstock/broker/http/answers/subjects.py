@@ -1,4 +1,4 @@
-"""What one subject may read and write, by which rules, and how far its contracts fit."""
+"""The rights of one subject, the rules behind them, and how far its contracts fit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 
 from penstock.analysis.access import find_actor
 from penstock.broker.http.answers.pipeline import journal_of
-from penstock.broker.http.endpoint import Asked, Endpoint, Query, Refused
+from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.domain import ClientEntry, Ensemble
-from penstock.domain.schema.admin import reaches
+from penstock.domain.schema.admin import includes_right
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.journal import jobs
@@ -29,10 +29,10 @@ from penstock.policy.tokens.rights import TokenRights
 if TYPE_CHECKING:
     from penstock.broker.server import Server
 
-MOST_CLAUSES = 500
-MOST_AUDITED = 200
-MOST_PAIRS = 200
-"""Pairs of contracts that are held against each other for one question."""
+MAX_CLAUSES = 500
+MAX_AUDITED = 200
+MAX_PAIRS = 200
+"""Pairs of contracts that are compared for one request."""
 _EVERYTHING = "#"
 
 May = Literal["read", "write", "read and write"]
@@ -40,29 +40,29 @@ Effect = Literal["open", "grants", "limits", "denies"]
 Role = Literal["producer", "consumer"]
 
 
-class Clause(msgspec.Struct, frozen=True):
-    """One thing that is said of what a subject may do at a node."""
+class AccessClause(msgspec.Struct, frozen=True):
+    """One rule about what a subject may do at a node."""
 
     node: str
     kind: str
-    """What says it: `acl`, `token`, `brokering`, `advertisement`, `where`, `access`, `statement`, `monitor`,
+    """The kind of rule: `acl`, `token`, `brokering`, `advertisement`, `where`, `access`, `statement`, `monitor`,
     `contract`, `privacy`."""
     effect: Effect
-    """`open`: it could say something, and does not."""
+    """`open`: there are no rules of this kind."""
     may: May
     topics: str
     why: str
 
 
 class ContractFit(FitReport, frozen=True):
-    """How far a contract of the subject fits another's, for one want and by one rule."""
+    """The fit of a contract of the subject with another's, for one want and by one rule."""
 
     role: Role
-    """What the subject is in it."""
+    """The subject's role in it."""
 
 
 class AuditedTopic(msgspec.Struct, frozen=True):
-    """What a subject was sent on a topic, of all that was recorded."""
+    """The recorded events that a subject was sent on a topic."""
 
     topic: str
     publisher: str
@@ -72,7 +72,7 @@ class AuditedTopic(msgspec.Struct, frozen=True):
 
 
 class AuditedRight(msgspec.Struct, frozen=True):
-    """A right of which it has used nothing, or not all."""
+    """A right that it has not used, or not completely."""
 
     node: str
     rule: str
@@ -84,7 +84,7 @@ class AuditedRight(msgspec.Struct, frozen=True):
 
 
 class LastAudit(msgspec.Struct, frozen=True):
-    """What the last audit of the journal says of a subject."""
+    """The last audit of the journal about a subject."""
 
     id: str
     at: float
@@ -97,18 +97,18 @@ class SubjectAccount(msgspec.Struct, frozen=True):
 
     name: str
     listed: bool
-    """Whether the domain has it among its `clients`."""
+    """True if the domain lists it under `clients`."""
     nodes: tuple[str, ...]
-    """Nodes of this process at which it has a place."""
+    """Nodes of this process where it may connect."""
     groups: tuple[str, ...]
     attributes: dict[str, bool | int | float | str]
-    """Their values take the right `content`."""
-    clauses: tuple[Clause, ...]
+    """Values need the right `content`."""
+    clauses: tuple[AccessClause, ...]
     contracts: tuple[ContractFit, ...]
     left_out: int
-    """Clauses and pairs of contracts that are too many to tell."""
+    """Clauses and pairs of contracts that were too many to show."""
     audit: LastAudit | None = None
-    """None: there was none."""
+    """None: there was no audit."""
 
 
 class _Place:
@@ -118,37 +118,39 @@ class _Place:
         self.node, self.shown, self.entry, self.session = node, shown, entry, session
 
 
-async def _subject(asked: Asked) -> SubjectAccount:
-    name = asked.query.get("name", "")
+async def _subject(request: ApiRequest) -> SubjectAccount:
+    name = request.query.get("name", "")
     if not name:
-        raise Refused("`name` is missing")
-    places = [place for server in asked.api.servers.values() for place in _places(server, name)]
+        raise ApiError("`name` is missing")
+    places = [place for server in request.api.servers.values() for place in _places(server, name)]
     if not places:
-        raise Refused(f"nobody is called `{name:.200}` at the nodes of this process", 404)
-    entry, whole = places[0].entry, places[0].node.ensemble
+        raise ApiError(f"nobody is called `{name:.200}` at the nodes of this process", 404)
+    entry, entities = places[0].entry, places[0].node.ensemble
     clauses = list(dict.fromkeys(clause for place in places for clause in _clauses(place)))
-    clauses += [*_access(whole, name), *_released(whole.contracts, entry.name)]
-    fits = [fit async for fit in _contracts(whole.contracts, entry.name)]
-    left = max(0, len(clauses) - MOST_CLAUSES) + max(0, _pairs(whole.contracts, entry.name) - MOST_PAIRS)
+    clauses += [*_access(entities, name), *_released(entities.contracts, entry.name)]
+    fits = [fit async for fit in _contracts(entities.contracts, entry.name)]
+    left_out = max(0, len(clauses) - MAX_CLAUSES) + max(0, _pairs(entities.contracts, entry.name) - MAX_PAIRS)
     nodes = tuple(dict.fromkeys(place.node.name for place in places))
-    told, journal = tuple(clauses[:MOST_CLAUSES]), journal_of(asked)
+    shown_clauses, journal = tuple(clauses[:MAX_CLAUSES]), journal_of(request)
     audit = None if journal is None else await asyncio.to_thread(_last_audit, journal, entry.name)
     attributes = dict(entry.attributes)
-    if not reaches(asked.who.right, "content"):
+    if not includes_right(request.caller.right, "content"):
         attributes = dict.fromkeys(attributes, HIDDEN)
-    return SubjectAccount(entry.name, entry.listed, nodes, entry.groups, attributes, told, tuple(fits), left, audit)
+    return SubjectAccount(
+        entry.name, entry.listed, nodes, entry.groups, attributes, shown_clauses, tuple(fits), left_out, audit
+    )
 
 
 def _places(server: "Server", name: str) -> Iterator[_Place]:
-    """Where it has a session, and else where the domain lets it have one."""
-    node, found = server.node, False
+    """Return the places where it has a session, or else where the domain lets it connect."""
+    node, has_session = server.node, False
     for session in list(node.sessions.values()):
         if session.neighbour is None and name in (session.entity, session.client_id):
             entry = _entry(node, session.subject)
             if entry is not None:
-                found = True
+                has_session = True
                 yield _Place(node, session.subject, entry, session)
-    shown = None if found else node.ensemble.shown(node.name, name)
+    shown = None if has_session else node.ensemble.shown(node.name, name)
     entry = _entry(node, shown) if shown is not None else None
     if shown is not None and entry is not None:
         yield _Place(node, shown, entry, None)
@@ -158,32 +160,36 @@ def _entry(node: Node, shown: Subject) -> ClientEntry | None:
     return node.ensemble.client(node.name, shown.client_id, shown.user, shown.listener, shown.certificate)
 
 
-# --- what is said of it
+# --- rules about it
 
 
-def _clauses(place: _Place) -> Iterator[Clause]:
+def _clauses(place: _Place) -> Iterator[AccessClause]:
     node, entry = place.node, place.entry
     at = node.name
     yield from _rights(place)
-    for one in entry.advertises:
-        when = f" where `{one.condition.text}`" if one.condition is not None else ""
-        yield Clause(at, "advertisement", "limits", "write", one.filter, f"what is advertised for it{when}")
+    for advertised in entry.advertises:
+        when = f" where `{advertised.condition.text}`" if advertised.condition is not None else ""
+        yield AccessClause(at, "advertisement", "limits", "write", advertised.filter, f"its advertisement{when}")
     for filter, condition in entry.where:
-        yield Clause(at, "where", "limits", "read", filter, f"only where `{condition.text}`")
+        yield AccessClause(at, "where", "limits", "read", filter, f"only where `{condition.text}`")
     yield from _brokering(place)
     for to in (Message.PUBLICATION, Message.SUBSCRIPTION, Message.ADVERTISEMENT):
-        for given in node.ensemble.statements.of(entry.name, to):
+        for applied in node.ensemble.statements.of(entry.name, to):
             may: May = "read" if to is Message.SUBSCRIPTION else "write"
-            why = f"policy `{given.name}` is given to each {to.value}"
-            yield Clause(at, "statement", "limits", may, given.filter, why)
+            why = f"policy `{applied.name}` applies to each {to.value}"
+            yield AccessClause(at, "statement", "limits", may, applied.filter, why)
     publishes, notified = entry.links(at)
     for monitor in node.ensemble.monitors(publishes):
-        yield Clause(at, "monitor", "limits", "write", _EVERYTHING, f"monitor `{monitor.name}` edits what it publishes")
+        yield AccessClause(
+            at, "monitor", "limits", "write", _EVERYTHING, f"monitor `{monitor.name}` edits what it publishes"
+        )
     for monitor in node.ensemble.monitors(notified):
-        yield Clause(at, "monitor", "limits", "read", _EVERYTHING, f"monitor `{monitor.name}` edits what goes to it")
+        yield AccessClause(
+            at, "monitor", "limits", "read", _EVERYTHING, f"monitor `{monitor.name}` edits what goes to it"
+        )
 
 
-def _rights(place: _Place) -> Iterator[Clause]:
+def _rights(place: _Place) -> Iterator[AccessClause]:
     node, session, at = place.node, place.session, place.node.name
     if session is not None:
         rights = session.rights
@@ -193,83 +199,99 @@ def _rights(place: _Place) -> Iterator[Clause]:
         if granted is not None:
             rights = TokenRights(*granted, rights)
         elif node.tokens is not None and node.tokens.settings.required:
-            yield Clause(at, "token", "denies", "read and write", _EVERYTHING, "it has to show a token, and gets none")
+            yield AccessClause(
+                at, "token", "denies", "read and write", _EVERYTHING, "it must show a token, and no grant names it"
+            )
             return
     if isinstance(rights, TokenRights):
         by = "by the token that it has shown" if session is not None else "by the token that nodes give it"
         for filter in sorted(rights.publish):
-            yield Clause(at, "token", "grants", "write", filter, by)
+            yield AccessClause(at, "token", "grants", "write", filter, by)
         for filter in sorted(rights.subscribe):
-            yield Clause(at, "token", "grants", "read", filter, by)
+            yield AccessClause(at, "token", "grants", "read", filter, by)
         rights = rights.base
         if rights is None:
             return
     if rights is None:
-        why = "no access control file: nothing is refused by it"
-        yield Clause(at, "acl", "open", "read and write", _EVERYTHING, why)
+        why = "no ACL file is set, so the ACL denies nothing"
+        yield AccessClause(at, "acl", "open", "read and write", _EVERYTHING, why)
         return
     yield from (_line(at, rule) for rule in (*rights.topics, *rights.patterns))
-    yield Clause(at, "acl", "denies", "read and write", "all else", rights.otherwise)
+    yield AccessClause(at, "acl", "denies", "read and write", "all else", rights.otherwise)
 
 
-def _line(at: str, rule: AclRule) -> Clause:
+def _line(at: str, rule: AclRule) -> AccessClause:
     if rule.access == "deny":
-        return Clause(at, "acl", "denies", "read and write", rule.filter, f"by {rule.source}")
+        return AccessClause(at, "acl", "denies", "read and write", rule.filter, f"by {rule.source}")
     may: May = "read and write" if rule.access == "readwrite" else rule.access
-    return Clause(at, "acl", "grants", may, rule.filter, f"by {rule.source}")
+    return AccessClause(at, "acl", "grants", may, rule.filter, f"by {rule.source}")
 
 
-def _brokering(place: _Place) -> Iterator[Clause]:
-    """What the table keeps from it, and its events from."""
+def _brokering(place: _Place) -> Iterator[AccessClause]:
+    """Return what the table keeps from it, and where its events may not go."""
     entry, table, at = place.entry, place.node.ensemble.table(place.node.name), place.node.name
     for type in sorted(table.types):
         if not table.allows(entry.publish, type):
             why = f"what it publishes does not go on to links of type `{type}`: {table.why(entry.publish, type)}"
-            yield Clause(at, "brokering", "denies", "write", _EVERYTHING, why)
+            yield AccessClause(at, "brokering", "denies", "write", _EVERYTHING, why)
         if not table.allows(type, entry.notify):
             why = f"what came by links of type `{type}` does not go to it: {table.why(type, entry.notify)}"
-            yield Clause(at, "brokering", "denies", "read", _EVERYTHING, why)
+            yield AccessClause(at, "brokering", "denies", "read", _EVERYTHING, why)
 
 
-def _access(whole: Ensemble, name: str) -> Iterator[Clause]:
-    """Policies on Sparkplug messages and metrics."""
-    if whole.access is None:
+def _access(entities: Ensemble, name: str) -> Iterator[AccessClause]:
+    """Return the policies on Sparkplug messages and metrics."""
+    if entities.access is None:
         return
     try:
-        actor = find_actor(whole, name)
+        actor = find_actor(entities, name)
     except PolicyError:
         return
-    for one in whole.access.policies:
-        if one.subject in (*actor.ids, "*"):
-            unless = f", but not {', '.join(f'`{name}`' for name in one.exceptions[:20])}" if one.exceptions else ""
-            when = f", where `{one.condition.text}`" if one.condition is not None else ""
-            may: May = "read" if one.privilege == "read" else "write"
-            yield Clause("", "access", "grants", may, one.filter, f"by access policy {one.id}{unless}{when}")
-    why = "no access policy grants it: on these topics nothing else is let through"
-    yield Clause("", "access", "denies", "read and write", "all else on spBv1.0/#", why)
+    for policy in entities.access.policies:
+        if policy.subject in (*actor.ids, "*"):
+            unless = (
+                f", but not {', '.join(f'`{name}`' for name in policy.exceptions[:20])}" if policy.exceptions else ""
+            )
+            when = f", where `{policy.condition.text}`" if policy.condition is not None else ""
+            may: May = "read" if policy.privilege == "read" else "write"
+            yield AccessClause(
+                "", "access", "grants", may, policy.filter, f"by access policy {policy.id}{unless}{when}"
+            )
+    why = "no access policy grants it: on these topics everything else is denied"
+    yield AccessClause("", "access", "denies", "read and write", "all else on spBv1.0/#", why)
 
 
-def _released(contracts: Contracts | None, client: str) -> Iterator[Clause]:
-    """Which of its topics are released by contracts or policies in XACML, whoever is the other."""
+def _released(contracts: Contracts | None, client: str) -> Iterator[AccessClause]:
+    """Return its topics that contracts or XACML policies release, whoever the other side is."""
     if contracts is None:
         return
-    for one in contracts.producers:
-        if one.rules and client in one.producers:
-            yield Clause(
-                "", "contract", "limits", "write", one.filter, f"goes to whom contract `{one.name}` lets have it"
+    for producer in contracts.producers:
+        if producer.rules and client in producer.producers:
+            yield AccessClause(
+                "",
+                "contract",
+                "limits",
+                "write",
+                producer.filter,
+                f"only to receivers that contract `{producer.name}` releases it to",
             )
-        elif one.rules:
-            yield Clause(
-                "", "contract", "limits", "read", one.filter, f"only what contract `{one.name}` releases to it"
+        elif producer.rules:
+            yield AccessClause(
+                "",
+                "contract",
+                "limits",
+                "read",
+                producer.filter,
+                f"only events that contract `{producer.name}` releases to it",
             )
     for consumer in contracts.consumers:
         for want in consumer.wants if client in consumer.consumers else ():
             if want.needs or want.condition is not None:
                 why = f"only as its own contract `{consumer.name}` wants it (`{want.name}`)"
-                yield Clause("", "contract", "limits", "read", want.filter, why)
+                yield AccessClause("", "contract", "limits", "read", want.filter, why)
     for policy in contracts.privacy:
-        why = f"privacy policy `{policy.name}` is asked about each event"
-        yield Clause("", "privacy", "limits", "read", policy.filter, why)
+        why = f"privacy policy `{policy.name}` decides about each event"
+        yield AccessClause("", "privacy", "limits", "read", policy.filter, why)
 
 
 # --- contracts
@@ -278,23 +300,23 @@ def _released(contracts: Contracts | None, client: str) -> Iterator[Clause]:
 def _pairs(contracts: Contracts | None, client: str) -> int:
     if contracts is None:
         return 0
-    mine = sum(client in one.producers for one in contracts.producers)
-    own = sum(client in one.consumers for one in contracts.consumers)
-    others = sum(len(one.consumers) for one in contracts.consumers)
+    mine = sum(client in producer.producers for producer in contracts.producers)
+    own = sum(client in consumer.consumers for consumer in contracts.consumers)
+    others = sum(len(consumer.consumers) for consumer in contracts.consumers)
     return mine * others + own * len(contracts.producers)
 
 
 async def _contracts(contracts: Contracts | None, client: str) -> AsyncIterator[ContractFit]:
-    """Both ways; other work of the node comes between two pairs."""
+    """Return the fits in both roles; other work of the node can run between two pairs."""
     if contracts is None:
         return
-    left = MOST_PAIRS
+    remaining = MAX_PAIRS
     for producer in contracts.producers:
         for consumer in contracts.consumers:
             for taker in sorted(consumer.consumers):
-                if not left or (client not in producer.producers and taker != client):
+                if not remaining or (client not in producer.producers and taker != client):
                     continue
-                left -= 1
+                remaining -= 1
                 role: Role = "producer" if client in producer.producers else "consumer"
                 await asyncio.sleep(0)
                 fit = match(producer, contracts.of(taker, consumer), contracts.catalogue)
@@ -303,7 +325,7 @@ async def _contracts(contracts: Contracts | None, client: str) -> AsyncIterator[
                         yield ContractFit(role=role, **asdict(way(taker, fit, want, rule)))
 
 
-# --- what it used
+# --- used rights
 
 
 class _Seen(AuditedTopic, frozen=True):
@@ -320,12 +342,12 @@ class _Audit(msgspec.Struct, frozen=True):
 
 
 def _last_audit(journal: Path, name: str) -> LastAudit | None:
-    last = next((one for one in jobs.list_jobs(journal) if one.job == "audit" and one.state == "done"), None)
-    found = _audit(journal, last.id) if last is not None else None
-    if last is None or found is None:
+    last = next((job for job in jobs.list_jobs(journal) if job.job == "audit" and job.state == "done"), None)
+    audited = _audit(journal, last.id) if last is not None else None
+    if last is None or audited is None:
         return None
-    seen = [one for one in found.seen if one.subject.partition("@")[0] == name][:MOST_AUDITED]
-    rights = [one for one in found.rights if one.subject.partition("@")[0] == name][:MOST_AUDITED]
+    seen = [topic for topic in audited.seen if topic.subject.partition("@")[0] == name][:MAX_AUDITED]
+    rights = [right for right in audited.rights if right.subject.partition("@")[0] == name][:MAX_AUDITED]
     return LastAudit(last.id, last.ended or last.began, tuple(seen), tuple(rights))
 
 
@@ -338,7 +360,7 @@ def _audit(journal: Path, id: str) -> _Audit | None:
 
 
 ENDPOINTS = (
-    Endpoint(
+    ApiEndpoint(
         "GET",
         "/api/subject",
         "read",

@@ -1,11 +1,11 @@
-"""Who asks: the local token, people who have logged in, clients with an authorisation token."""
+"""Authentication of admin callers: the local token, logged-in people, clients with an authorisation token."""
 
 import hashlib
 import hmac
 import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.http.endpoint import NOBODY, Who
+from penstock.broker.http.endpoint import NOBODY, Caller
 from penstock.domain.schema.admin import AdminSettings
 from penstock.policy.access.passwords import Passwords
 from penstock.policy.tokens.errors import TokenError
@@ -14,36 +14,36 @@ from penstock.policy.tokens.revocation import CARRIED
 if TYPE_CHECKING:
     from penstock.broker.server import Server
 
-MOST_SESSIONS = 1_000
-"""People that are logged in at a time; who logged in first goes first."""
+MAX_SESSIONS = 1_000
+"""People that are logged in at a time; the oldest log-in ends first."""
 IDLE_SECONDS = 30 * 60.0
-LONGEST_SECONDS = 12 * 3600.0
+MAX_SECONDS = 12 * 3600.0
 
 
 class _Session(NamedTuple):
     user: str
     password: str
-    """Stands for the password that it was begun with: with another it is over."""
+    """A digest of the password it was begun with: a new password ends the session."""
     ends: float
     idle: float
 
 
-class Guard:
-    """Tokens by which people and programs are known."""
+class AdminTokens:
+    """The tokens by which people and programs are authenticated."""
 
     def __init__(self) -> None:
         self.local = secrets.token_urlsafe(32)
-        """For the system's user that runs the node."""
+        """The token for the system user that runs the node."""
         self._sessions: dict[bytes, _Session] = {}
 
-    def who(
+    def caller(
         self, server: "Server", settings: AdminSettings, passwords: Passwords | None, token: str, now: float
-    ) -> Who:
-        """Who has this token; what it may do is as the domain and the password file say now."""
+    ) -> Caller:
+        """Return the caller with this token; its right is that of the present domain and password file."""
         if not token:
             return NOBODY
         if hmac.compare_digest(token.encode(errors="replace"), self.local.encode()):
-            return Who("local", "change", "local")
+            return Caller("local", "change", "local")
         if token.lstrip().startswith("{"):
             return _client(server, settings, token, now)
         key = _digest(token)
@@ -56,15 +56,15 @@ class Guard:
             del self._sessions[key]
             return NOBODY
         self._sessions[key] = session._replace(idle=now + IDLE_SECONDS)
-        return Who(session.user, right, "person")
+        return Caller(session.user, right, "person")
 
     def begin(self, user: str, passwords: Passwords | None, now: float) -> str:
-        """A token for a person who has logged in."""
-        while len(self._sessions) >= MOST_SESSIONS:
+        """Return a token for a person who has logged in."""
+        while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         token = secrets.token_urlsafe(32)
         self._sessions[_digest(token)] = _Session(
-            user, _password(passwords, user), now + LONGEST_SECONDS, now + IDLE_SECONDS
+            user, _password(passwords, user), now + MAX_SECONDS, now + IDLE_SECONDS
         )
         return token
 
@@ -73,17 +73,17 @@ class Guard:
 
 
 def _password(passwords: Passwords | None, user: str) -> str:
-    known = passwords.hashes.get(user) if passwords is not None else None
-    return "" if known is None else _digest(str(known)).hex()
+    hash = passwords.hashes.get(user) if passwords is not None else None
+    return "" if hash is None else _digest(str(hash)).hex()
 
 
 def _digest(token: str) -> bytes:
-    """Of tokens only this is kept."""
+    """Return the digest of a token; only digests are kept."""
     return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
-def _client(server: "Server", settings: AdminSettings, token: str, now: float) -> Who:
-    """A client, by an authorisation token of this very node: others do not say who may look at it."""
+def _client(server: "Server", settings: AdminSettings, token: str, now: float) -> Caller:
+    """Return a client by an authorisation token of this very node: other nodes do not decide who may read it."""
     tokens = server.node.tokens
     if tokens is None or not settings.clients:
         return NOBODY
@@ -94,6 +94,6 @@ def _client(server: "Server", settings: AdminSettings, token: str, now: float) -
     right = settings.clients.get(claims.subject.name)
     if claims.subject.kind != "client" or claims.issuer != server.name or right is None:
         return NOBODY
-    if claims.id.startswith(CARRIED):  # what a node says of a client to its neighbours, who could say it here
+    if claims.id.startswith(CARRIED):  # issued for neighbours, which could present it here
         return NOBODY
-    return Who(claims.subject.name, right, "client")
+    return Caller(claims.subject.name, right, "client")

@@ -1,4 +1,4 @@
-"""What a check finds wrong with a domain, and how it names what would be right."""
+"""Mistakes in a domain, and suggestions for messages about them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _SHOWN_NAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One mistake: where, what was expected there, and what was found if that is not just what stands there."""
+class WrongValue:
+    """A value that is not as expected: its location, what was expected, and what was found if that is not the value
+    itself."""
 
     loc: Loc
     expected: str
@@ -23,42 +24,42 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """The mistake in words, for one who knows what stands there."""
+        """Return the mistake in words, without the value at its location."""
         expected = f"expected {self.expected}"
         return expected if self.found is None else f"found {self.found}, {expected}"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One mistake in the words of the part that found it."""
+class Remark:
+    """A mistake or warning in words of its own."""
 
     loc: Loc
     what: str
 
 
-Mistake = Finding | Said
+Mistake = WrongValue | Remark
 
 
-def listed(names: Iterable[str], last: str = "or") -> str:
-    """Names as a message shows them: `` `a`, `b` or `c` ``; not more than a few."""
+def join_names(names: Iterable[str], last: str = "or") -> str:
+    """Join names for a message: `` `a`, `b` or `c` ``; at most a few."""
     shown = [f"`{name}`" for name in names]
     if len(shown) > _SHOWN_NAMES:
         return ", ".join(shown[:_SHOWN_NAMES]) + f" {last} {len(shown) - _SHOWN_NAMES} more"
     return f" {last} ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
-def meant(name: str, known: Collection[str]) -> str:
-    """The known name that is like this one, as a question; empty if there is none."""
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Return the known name most similar to this one, as a question; empty if there is none."""
     near = nearest(name, known)
     return f"did you mean `{near}`?" if near else ""
 
 
-def hint(name: str, known: Collection[str]) -> str:
-    """What a name that is not known may stand for: one like it, or any there is."""
-    near = meant(name, known)
+def known_names_hint(name: str, known: Collection[str]) -> str:
+    """Return a hint for an unknown name: a similar one, or the known names."""
+    near = suggestion(name, known)
     if near:
         return near
-    return f"there is {listed(known, 'and')}" if known else "there is none"
+    return f"there is {join_names(known, 'and')}" if known else "there is none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,17 @@ class Entities:
     foreign: Collection[str]
     clients: Collection[str]
     brokers: Collection[str]
-    """Nodes and foreign brokers: what a link can join."""
+    """Nodes and foreign brokers: the possible ends of a link."""
     all: Collection[str]
 
     @classmethod
     def of(cls, domain: Domain) -> Entities:
         brokers = {**domain.nodes, **domain.foreign}
-        every = {**brokers, **domain.clients}
-        return cls(domain.nodes.keys(), domain.foreign.keys(), domain.clients.keys(), brokers.keys(), every.keys())
+        entities = {**brokers, **domain.clients}
+        return cls(domain.nodes.keys(), domain.foreign.keys(), domain.clients.keys(), brokers.keys(), entities.keys())
 
     def kind(self, name: str) -> str:
-        """What an entity is, in words; empty if there is none of this name."""
+        """Return the kind of an entity in words; empty if there is none of this name."""
         if name in self.nodes:
             return "a node"
         if name in self.foreign:
@@ -87,10 +88,10 @@ class Entities:
         return "a client" if name in self.clients else ""
 
     def not_a_node(self, name: str) -> str:
-        """Why a name is not that of a node."""
+        """Return the expectation for a name that is not a node's."""
         kind = self.kind(name)
-        return f"a node, and `{name}` is {kind}" if kind else f"a node, {hint(name, self.nodes)}"
+        return f"a node, and `{name}` is {kind}" if kind else f"a node, {known_names_hint(name, self.nodes)}"
 
     def not_an_entity(self, name: str) -> str:
-        """Why a name is not that of any entity."""
-        return f"a node, client or foreign broker, {hint(name, self.all)}"
+        """Return the expectation for a name that is not an entity's."""
+        return f"a node, client or foreign broker, {known_names_hint(name, self.all)}"

@@ -1,32 +1,33 @@
-"""Patience with who is slow: a form must come within seconds, and one address may not send many of them at once."""
+"""Limits for slow senders of forms: a form must arrive within seconds, and one address may not send many at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 FORM_SECONDS = 10.0
-MOST_FORMS = 16
-"""From one address at a time."""
+MAX_FORMS = 16
+"""Forms from one address at a time."""
 
 
-class Patience:
-    """With forms that are being sent."""
+class FormLimit:
+    """Limits the forms that are being sent."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[asyncio.Timeout]] = {}
 
     @asynccontextmanager
-    async def with_one(self, address: str) -> AsyncIterator[None]:
-        """While one comes from this address; raises `TimeoutError`.
+    async def one_form(self, address: str) -> AsyncIterator[None]:
+        """Receive one form from this address; raise `TimeoutError`.
 
-        Of too many the oldest is given up: who sends a whole form at once is never kept out by those who do not.
+        If there are too many, the oldest is given up: a client that sends a whole form at once is never kept out by
+        slow ones.
         """
         waiting = self._waiting.setdefault(address, [])
         try:
             async with asyncio.timeout(FORM_SECONDS) as limit:
                 waiting.append(limit)
                 try:
-                    if len(waiting) > MOST_FORMS:
+                    if len(waiting) > MAX_FORMS:
                         waiting.pop(0).reschedule(asyncio.get_running_loop().time())
                     yield
                 finally:

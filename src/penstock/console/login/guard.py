@@ -1,7 +1,7 @@
-"""Who may come in: a log-in page that needs no script, and a guard before everything else.
+"""The log-in page, which needs no script, and the guard before everything else.
 
-What a browser shows is a cookie that no script can read and no other site can have sent. Without it there is nothing,
-not even the scripts and pictures of the page.
+The browser holds a cookie that no script can read and no other site can have sent. Without it nothing is served, not
+even the scripts and pictures of the page.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.broker.http.host_names import OwnNames, is_same_site
-from penstock.console.admin_client import AskError
+from penstock.console.admin_client import ApiClientError
+from penstock.console.login.form_limit import FormLimit
 from penstock.console.login.plain import plain
-from penstock.console.login.slow_senders import Patience
 from penstock.console.person import People, Person
 from penstock.console.prose import prose
 
 COOKIE = "penstock_console"
-MOST_FORM = 32 * 1024
-MOST_WAY = 4 * 1024
+MAX_FORM = 32 * 1024
+MAX_TARGET = 4 * 1024
 """Characters of the address that a log-in leads to."""
 ASK_SECONDS = 30.0
-"""In which the node must have answered a log-in."""
+"""Time limit for the node's answer to a log-in."""
 _NO_NAME = "This console is not known by that name: `hosts` of `admin` in the domain file lists its names."
 _OPEN = ("/login", "/logout")
 _HEADERS = {
@@ -44,10 +44,10 @@ PAGE_POLICY = (
     " img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; frame-src 'self'; frame-ancestors 'none';"
     " form-action 'self'; base-uri 'self'; object-src 'none'"
 )
-"""The page's framework compiles templates, so that scripts may be evaluated; all of them come from here."""
+"""The page's framework compiles templates, so scripts may be evaluated; all of them come from here."""
 
 
-class Door:
+class LoginGuard:
     """The guard before the page."""
 
     def __init__(self, app: ASGIApp, people: People, is_secure: bool, names: OwnNames, paths: Collection[str]) -> None:
@@ -57,7 +57,7 @@ class Door:
         self._is_secure = is_secure
         self._names = names
         self._paths = paths
-        self._patience = Patience()
+        self._patience = FormLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -84,18 +84,18 @@ class Door:
         await self._app(scope, receive, _with_headers(send))
 
     def _login(self, scope: Scope) -> str:
-        """The log-in page, which leads back to what was asked for."""
-        asked = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
-        way = self._way(asked)
+        """Return the address of the log-in page, which leads back to the requested page."""
+        requested = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+        way = self._way(requested)
         return f"/login?to={quote(way, safe='/')}" if way != "/" else "/login"
 
-    def _way(self, asked: str) -> str:
-        """Where a log-in leads: to a page of the console, whatever was asked for."""
+    def _way(self, requested: str) -> str:
+        """Return where a log-in leads: to a page of the console, whatever was requested."""
         try:
-            parts = urlsplit(asked[:MOST_WAY])
+            parts = urlsplit(requested[:MAX_TARGET])
         except ValueError:
             return "/"
-        is_ours = not parts.scheme and not parts.netloc and parts.path in self._paths and len(asked) <= MOST_WAY
+        is_ours = not parts.scheme and not parts.netloc and parts.path in self._paths and len(requested) <= MAX_TARGET
         query = quote(parts.query, safe="=&%+/,.:")
         return parts.path + (f"?{query}" if query else "") if is_ours else "/"
 
@@ -115,29 +115,29 @@ class Door:
 
     async def _log_in(self, request: Request) -> Response:
         try:
-            async with self._patience.with_one(request.client.host if request.client is not None else ""):
+            async with self._patience.one_form(request.client.host if request.client is not None else ""):
                 body = await _form(request)
         except TimeoutError:
-            return _page("That took too long to come.", 408)
-        if len(body) > MOST_FORM:
-            return _page("That is too long.", 413)
-        said = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
-        user, password, token = said.get("user", ""), said.get("password", ""), said.get("token", "").strip()
-        way = self._way(said.get("to", ""))
+            return _page("The form did not arrive in time.", 408)
+        if len(body) > MAX_FORM:
+            return _page("The form is too long.", 413)
+        fields = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
+        user, password, token = fields.get("user", ""), fields.get("password", ""), fields.get("token", "").strip()
+        way = self._way(fields.get("to", ""))
         if not token and not (user and password):
             return _page("Give your user name and password.", 400, to=way)
         try:
             address = request.client.host if request.client is not None else ""
             if not (token.isascii() and token.isprintable()):
-                raise AskError("no token has such characters", 401)
+                raise ApiClientError("no token has such characters", 401)
             async with asyncio.timeout(ASK_SECONDS):
                 mark = await self._people.log_in(user, password, token, address)
         except TimeoutError:
             return _page("The node does not answer in time.", 504, bool(token), way)
-        except AskError as error:
+        except ApiClientError as error:
             wrong = {
-                401: "Unknown user, wrong password, or a token that does not count.",
-                0: f"The node cannot be asked: {error}",
+                401: "Unknown user, wrong password, or invalid token.",
+                0: f"The node cannot be reached: {error}",
             }
             return _page(wrong.get(error.status, str(error)), error.status or 502, bool(token), way)
         answer = RedirectResponse(way, 303, _HEADERS)
@@ -146,35 +146,35 @@ class Door:
 
 
 async def _form(request: Request) -> bytes:
-    """What was sent, or a little more of it than it may be."""
+    """Return the body of a form, up to a little more than the limit."""
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_FORM:
+        if len(body) > MAX_FORM:
             break
     return body
 
 
 def _page(wrong: str, status: int = 200, with_token: bool = False, to: str = "/") -> Response:
-    told = f'<p class="wrong" role="alert">{prose(wrong)}</p>' if wrong else ""
-    text = plain("log in", "login", wrong=told, opened=" open" if with_token else "", to=escape(to, quote=True))
+    alert = f'<p class="wrong" role="alert">{prose(wrong)}</p>' if wrong else ""
+    text = plain("log in", "login", wrong=alert, opened=" open" if with_token else "", to=escape(to, quote=True))
     headers = {**_HEADERS, "Content-Security-Policy": _LOGIN_POLICY}
-    if status in (408, 413):  # the rest of what was sent is not waited for
+    if status in (408, 413):  # the rest of the form is not waited for
         headers["Connection"] = "close"
     return HTMLResponse(text, status, headers)
 
 
 def mark_of(headers: Headers) -> str:
-    """What the browser shows."""
+    """Return the session cookie of a request."""
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:
         return ""
-    return found.value if found is not None else ""
+    return cookie.value if cookie is not None else ""
 
 
 def person_of(people: People, request: Request) -> Person:
-    """Who looks at a page; raises `LookupError`."""
+    """Return the person who looks at a page; raise `LookupError`."""
     person = people.find(mark_of(request.headers))
     if person is None:
         raise LookupError("logged out")
@@ -192,12 +192,12 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, why: 
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            kept = [(name, value) for name, value in message["headers"] if name.lower() != b"cache-control"]
+            headers = [(name, value) for name, value in message["headers"] if name.lower() != b"cache-control"]
             more = {**_HEADERS, "Content-Security-Policy": PAGE_POLICY}
-            said = Headers(raw=message["headers"])
-            if "immutable" in said.get("cache-control", ""):
+            original = Headers(raw=message["headers"])
+            if "immutable" in original.get("cache-control", ""):
                 more["Cache-Control"] = "private, max-age=86400"
-            message["headers"] = [*kept, *((name.lower().encode(), value.encode()) for name, value in more.items())]
+            message["headers"] = [*headers, *((name.lower().encode(), value.encode()) for name, value in more.items())]
         await send(message)
 
     return sending
