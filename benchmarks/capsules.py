@@ -27,7 +27,7 @@ from benchmarks.govern import AREAS, DEVICES, NOON, SEGMENT_ROWS, Way, processor
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
 from penstock.domain import load
-from penstock.engine.recorder import Note, Rows, Source
+from penstock.engine.journal_rows import Note, Rows, Source
 from penstock.journal.revision import Revision
 from penstock.journal.write.compact import compact
 from penstock.journal.write.segment import Segment

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
 from penstock.domain import load
-from penstock.engine.recorder import Note, Rows, Source
+from penstock.engine.journal_rows import Note, Rows, Source
 from penstock.journal.revision import Revision
 from penstock.journal.write.compact import compact
 from penstock.journal.write.segment import Segment

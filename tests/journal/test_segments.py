@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.recorder import Reached
+from penstock.engine.journal_rows import Reached
 from penstock.journal.format import OPEN
 from penstock.journal.read.events import EVENTS, read_segment
 from penstock.journal.read.tables import parts, read_all

@@ -17,6 +17,7 @@ from penstock.domain import Domain, ensemble
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.trust import group_proofs
+from penstock.engine.trust.state import Claiming
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 
@@ -73,7 +74,7 @@ class _Link:
         for _ in range(publications):
             played.assembly.now += PERIOD
             claiming = neighbour.proving
-            if isinstance(claiming, group_proofs.Claiming) and (is_always or played.now >= claiming.due):
+            if isinstance(claiming, Claiming) and (is_always or played.now >= claiming.due):
                 claiming.due = played.now
                 self.exchanges += 1
                 began = time.process_time()

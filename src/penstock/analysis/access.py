@@ -8,7 +8,8 @@ import msgspec
 
 from penstock.domain import Ensemble
 from penstock.domain.checks.access import is_never_true
-from penstock.engine.sparkplug.messages import Actor, make_actor
+from penstock.engine.sparkplug.messages import make_actor
+from penstock.engine.sparkplug.state import Actor
 from penstock.engine.stages.prune import usurped
 from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, SparkplugSource, message_topic
 from penstock.model.subject import Subject

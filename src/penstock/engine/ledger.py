@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from penstock.engine.sessions.session import Delivery, Kept, Session, Subscribed
+from penstock.engine.sessions.session import Kept, Outgoing, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.policy.monitors.monitor import State
@@ -16,7 +16,7 @@ from penstock.policy.tokens.token import Token
 from penstock.policy.trust.rating import Evidence
 
 if TYPE_CHECKING:
-    from penstock.engine.contracts.delayed import Collected, Held
+    from penstock.engine.contracts.held import Collected, Held
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -78,8 +78,8 @@ class Changes:
         self.retained: dict[str, Event | None] = {}
         self.messages: dict[int, Event] = {}
         self.dropped_messages: list[int] = []
-        self.deliveries: dict[int, Delivery] = {}
-        self.updated: dict[int, Delivery] = {}
+        self.deliveries: dict[int, Outgoing] = {}
+        self.updated: dict[int, Outgoing] = {}
         self.dropped_deliveries: list[int] = []
         self.received: dict[tuple[int, int], bool] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
@@ -147,7 +147,7 @@ class Ledger:
         self._row = row
         self._message = message
 
-    def keep(self, delivery: Delivery, kept: Kept | None) -> Kept:
+    def keep(self, delivery: Outgoing, kept: Kept | None) -> Kept:
         """Record a delivery; deliveries of the same event share one `Kept`."""
         if kept is None or not kept.references:  # a delivery that was settled at once has taken it out again
             self._message += 1
@@ -160,12 +160,12 @@ class Ledger:
         self.changes.deliveries[delivery.row] = delivery
         return kept
 
-    def moved(self, delivery: Delivery) -> None:
+    def moved(self, delivery: Outgoing) -> None:
         """A delivery's state or packet identifier has changed."""
         if delivery.row and delivery.row not in self.changes.deliveries:
             self.changes.updated[delivery.row] = delivery
 
-    def settle(self, delivery: Delivery) -> None:
+    def settle(self, delivery: Outgoing) -> None:
         """A delivery is finished with, whatever the outcome."""
         row, kept = delivery.row, delivery.kept
         if not row or kept is None:

@@ -10,32 +10,35 @@ from weakref import WeakValueDictionary
 
 from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
-from penstock.engine.contracts import client_contracts, registry
+from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.delayed import Later
+from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.events import entrances
 from penstock.engine.events.dedup import Once
-from penstock.engine.events.plan import Group, LinkClass, Plan, Plans
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.plan import Group, Plan, Plans
 from penstock.engine.federation import overlay
 from penstock.engine.federation.offers import OwnOffer
 from penstock.engine.federation.pending import News
+from penstock.engine.federation.state import Exchange
 from penstock.engine.federation.wants import Want
 from penstock.engine.ledger import Ledger
 from penstock.engine.matching.predicates import Predicates
+from penstock.engine.monitors import Watch
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions import outbox, placement, subscribe, window
 from penstock.engine.sessions.placement import alone
 from penstock.engine.sessions.render import to_version_4, to_version_5
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sessions.timers import Timers
-from penstock.engine.sparkplug.messages import Sparkplug, renewed
+from penstock.engine.sparkplug.state import Sparkplug, renewed
 from penstock.engine.stages import runner
-from penstock.engine.stages.edit import Watch, tell_failures
+from penstock.engine.stages.edit import tell_failures
 from penstock.engine.statements import bindings, review
-from penstock.engine.statements.advertised_policies import AdvertisedPolicies
+from penstock.engine.statements.state import AdvertisedPolicies
 from penstock.engine.stats import Stats
-from penstock.engine.trust import client_tokens, feedback, keys, token_exchange
-from penstock.engine.trust.groups import Trust
-from penstock.engine.trust.ratings import Ratings
+from penstock.engine.trust import client_tokens, keys, token_exchange
+from penstock.engine.trust.state import FeedbackLimits, GroupSecrets, Ratings
 from penstock.engine.trust.tokens import BETWEEN_NODES, EVERYTHING, Keys, Passing, Tokens
 from penstock.model.event import Event
 from penstock.model.topic import Filter
@@ -83,13 +86,13 @@ class Node:
         self.make_id = make_id
         self.make_nonce = make_nonce
         """What proofs of membership are about, 32 bytes that never come again; None: there are no such proofs here."""
-        self.trust = Trust()
+        self.trust = GroupSecrets()
         self.keys: Keys | None = None
         """What it signs tokens with; taken by `keys.hold`."""
         self.tokens: Tokens | None = None
         """Its authorisation tokens, if the domain has any; and in `ratings` how far it trusts its neighbours."""
         self.ratings: Ratings | None = None
-        self.feedback = feedback.Limits()
+        self.feedback = FeedbackLimits()
         self.stored_tokens: list[Token] = []
         """Tokens of events from before a restart or a reload, and in `stored_evidence` what was held of neighbours."""
         self.stored_evidence: dict[str, Evidence] = {}
@@ -120,6 +123,10 @@ class Node:
         """Plans by what they are made of, so that topics share them; in `resolved` those that content decided on."""
         self.resolved: dict[tuple[object, ...], Plan] = {}
         self.neighbours: dict[str, Session] = {}
+        self.exchanges: dict[int, Exchange] = {}
+        """By session, what we tell the neighbour that we want and offer, while the link is up."""
+        self.notified: dict[tuple[str, str], list[Session]] = {}
+        """By link with monitors out of this node, the sessions that are notified over it."""
         self.secrets: dict[str, bytes] = {}
         """By neighbour, what it must show to be taken for it."""
         self.news = News(is_all=True)
@@ -129,9 +136,8 @@ class Node:
         """What clients here advertise, by id."""
         self.suppressed_reason = Reason.NOT_AUTHORIZED
         """What the sender of a suppressed message is told."""
-        self.contracts = registry.renewed(None, self.ensemble.contracts)
+        self.contracts = renewed_contracts(None, self.ensemble.contracts)
         """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
-        self.later = Later()
         self.sparkplug = None if self.ensemble.access is None else Sparkplug(self.ensemble.access)
         """What it knows of edge nodes, if there are access policies."""
         self.judged_access = self.ensemble.access_digest
@@ -142,6 +148,7 @@ class Node:
         """Whether persisted messages have been dropped for newer ones."""
         self.timers = Timers()
         self.ledger = Ledger(durable)
+        self.later = Later(self.ledger)
         self.once = Once()
         self.recorder: Recorder | None = None
         """Gathers what the journal keeps, if there is one."""
@@ -281,7 +288,7 @@ class Node:
         self.limits, self.passwords, self.acl = limits, passwords, acl
         self.ensemble = ensemble or self.ensemble
         self.table = self.ensemble.table(self.name)
-        self.contracts = registry.renewed(self.contracts, self.ensemble.contracts)  # what is brought follows below
+        self.contracts = renewed_contracts(self.contracts, self.ensemble.contracts)  # what is brought follows below
         self.sparkplug = renewed(self.sparkplug, self.ensemble.access)
         self.forget_all()
         self.plans.clear()
@@ -293,7 +300,7 @@ class Node:
         placement.look_on(self)
         for session in self.sessions.values():
             session.rights = self.rights_for(session)
-            self.later.begin_anew(self, session, self.clock() if now is None else now)
+            self.later.begin_anew(session, self.clock() if now is None else now)
             placement.settle_in(self, session)
             subscribe.renew(self, session)
         client_contracts.review(self, self.clock() if now is None else now)

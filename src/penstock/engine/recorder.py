@@ -7,11 +7,11 @@ for these too, one for each column: no object is made for a row.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 from struct import pack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock.engine.events.user_properties import as_recorded
+from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source
 from penstock.engine.sessions.render import packet_parts
 from penstock.engine.statements.facts import Facts, Seen, Told
 from penstock.model.event import Event
@@ -30,100 +30,9 @@ _BETWEEN = {(4, False): b"", (4, True): _SOME_ID, (5, False): b"\0", (5, True): 
 _FIRST = tuple(bytes((0x30 | flags,)) for flags in range(8))
 
 
-class Source(NamedTuple):
-    """Where events come from: what holds of all that a session publishes."""
-
-    client_id: str
-    user: str | None
-    entity: str
-    link_type: str
-    neighbour: str | None
-    version: int
-    packets: int
-    """The version that its packets are written in here: its own, unless they say what only MQTT 5 can."""
-
-
-class Reached(NamedTuple):
-    """One session that a plan leads to."""
-
-    entity: str
-    client_id: str
-    user: str | None
-    link_type: str
-    neighbour: str | None
-    qos: int
-
-
-class Note(NamedTuple):
-    """What a plan decides for each of its events."""
-
-    number: int
-    verdict: Verdict
-    is_open: bool
-    """Content or monitors decide; rows that follow say how."""
-    reached: tuple[Reached, ...]
-    groups: tuple[str, ...]
-    statements: tuple[Told, ...] = ()
-    """Policies that clients or neighbours have told of, for these events."""
-
-
 _KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
 """Of retained events, each is decided about by itself."""
 MOST_PUBLISHERS = 10_000
-
-CUT = "i"
-"""How it is said where packets end, in the words of `struct` and of NumPy."""
-
-
-class Rows(NamedTuple):
-    """What was gathered since the last time. Rows from one source that came together are a run."""
-
-    notes: list[Note]
-    """For each row."""
-    ends: list[int]
-    """For each run: up to which row it goes; it begins where the run before ends."""
-    sources: list[Source]
-    """For each run: from whom."""
-    times: list[float]
-    """For each run: when."""
-    packets: list[bytes]
-    """For each run: its packets, joined."""
-    cuts: list[bytes]
-    """For each run of several: where all but the last of its packets end, as integers of the machine (`CUT`)."""
-    outputs: list[int]
-    """Rows that are what a monitor made of the last row that is not one; with an empty packet if it is the same."""
-    verdicts: dict[int, Verdict]
-    """By row, what was decided about this one event."""
-    chosen: dict[int, tuple[Reached, ...]]
-    """By row, whom it was sent to besides those that its note names: members of groups whose turn it was."""
-    missed: dict[int, tuple[Reached, ...]]
-    """By row, whom its note names and it was not sent to, for a reason of this one event."""
-    retained: list[int]
-    """Rows that are retained events, as they were sent to who subscribed later."""
-    facts: dict[int, Facts]
-    """By row, what policies asked of the node."""
-
-    @classmethod
-    def new(cls) -> "Rows":
-        return cls([], [], [], [], [], [], [], {}, {}, {}, [], {})
-
-    @classmethod
-    def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":
-        """Packets that come one after the other."""
-        made = cls.new()
-        if packets:
-            made.notes.extend([note] * len(packets))
-            if len(packets) > 1:
-                made.cuts.append(pack(f"{len(packets) - 1}{CUT}", *accumulate(map(len, packets[:-1]))))
-            made.run(source, time, b"".join(packets))
-        return made
-
-    def run(self, source: Source, time: float, packets: bytes) -> None:
-        """The notes that belong to no run yet are one."""
-        self.ends.append(len(self.notes))
-        self.sources.append(source)
-        self.times.append(time)
-        self.packets.append(packets)
 
 
 class Recorder:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages.edit import Watch
 from penstock.policy.monitors.automaton import Automaton
 
 if TYPE_CHECKING:

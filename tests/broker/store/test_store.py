@@ -11,12 +11,12 @@ import pytest
 
 from penstock.broker.store.schema import VERSION
 from penstock.broker.store.store import Store, StoreError
+from penstock.engine.events.passage import Delivery
 from penstock.engine.events.retained import hold
 from penstock.engine.ledger import Changes
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.outbox import flush
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery
 from penstock.engine.sessions.window import send_or_queue
 from penstock.model.event import Event
 from penstock.wire.packet import Puback, Pubrec, WillMessage

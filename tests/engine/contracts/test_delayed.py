@@ -223,7 +223,7 @@ def test_windows_are_bounded() -> None:
     for number in range(MOST_WINDOWS + 10):
         bob.publish(f"bob/{number}", b'{"lat": 10}')
     assert len(joined.node.later.windows) == MOST_WINDOWS
-    joined.node.later.close(joined.node, next(iter(joined.node.later.windows)))
+    joined.node.later.close(next(iter(joined.node.later.windows)))
     for _ in range(3):
         bob.publish(f"bob/{MOST_WINDOWS}", b'{"lat": 10}')
     joined.wait(60)

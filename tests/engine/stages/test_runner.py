@@ -10,14 +10,13 @@ import pytest
 
 import penstock.engine
 from penstock.domain import ensemble
-from penstock.engine.events.passage import Passage
-from penstock.engine.events.plan import Draft
+from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.policy_test import try_out
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.sessions.session import Delivery
 from penstock.engine.stages import runner
+from penstock.engine.stages.draft import Draft
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.packet import WillMessage
 from tests.support.memory.node import MemoryNode

@@ -1,7 +1,7 @@
 """Copies of one event: those that policies make equal are one, and what comes of a policy comes for each receiver."""
 
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.stages.judge import Judging
+from penstock.engine.statements.event_judging import Judging
 from penstock.model.event import Event
 from tests.engine.statements.test_paper import got, join, play, policy, say
 

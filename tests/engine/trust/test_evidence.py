@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.domain import Domain
 from penstock.domain.schema.trust import TrustSettings
-from penstock.engine.trust.ratings import Ratings
+from penstock.engine.trust.state import Ratings
 from penstock.journal.revision import Revision
 from penstock.pipeline.spark.policies import judged_by
 from penstock.policy.trust.rating import Thresholds

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from penstock.domain import Domain
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.trust import group_proofs, groups
-from penstock.engine.trust.group_proofs import Accepting
 from penstock.engine.trust.groups import is_member
+from penstock.engine.trust.state import Accepting
 from penstock.model.group_proof import (
     MAX_GROUPS,
     METHOD,
@@ -434,7 +434,7 @@ def test_a_shorter_expiry_holds_for_proofs_of_before() -> None:
 
 def test_secrets_are_not_shown() -> None:
     joined = holding()
-    assert repr(joined.node.trust) == "Trust(inner, outer)"
+    assert repr(joined.node.trust) == "GroupSecrets(inner, outer)"
     claimant = Claimant("ann", {"inner": INNER}, MINE)
     assert INNER.decode() not in repr(claimant) + str(vars(groups))
 

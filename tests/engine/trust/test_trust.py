@@ -8,7 +8,7 @@ import pytest
 
 from penstock.domain import Domain
 from penstock.domain.compile.ensemble import ensemble
-from penstock.engine.contracts import registry
+from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.trust import client_tokens, token_exchange
 from penstock.policy.contracts.contract_set import CollectorAssignment
@@ -196,7 +196,7 @@ def air(*said: object) -> Rehearsal:
     catalogue = liar.contracts.contracts.catalogue
     theirs = make_collector(catalogue.key("precision"), "value", {"value": 100}, catalogue)
     praised = (CollectorAssignment("home/#", frozenset(), (theirs,)),)
-    liar.contracts = registry.renewed(None, replace(liar.contracts.contracts, collecting=praised))
+    liar.contracts = renewed_contracts(None, replace(liar.contracts.contracts, collecting=praised))
     return rehearsal
 
 

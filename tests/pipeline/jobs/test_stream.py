@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain.yaml.write import domain_text
+from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
-from penstock.engine.stages.edit import Watch
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.govern import read_view
 from penstock.pipeline.jobs.stream import Stream, StreamBatch, start

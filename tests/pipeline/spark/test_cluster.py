@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from penstock.domain import load
-from penstock.engine.recorder import Source
+from penstock.engine.journal_rows import Source
 from penstock.journal.revision import Revision
 from tests.support.memory.journals import rows, write_segments
 from tests.support.processes.commands import penstock

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from penstock.domain import load
-from penstock.engine.recorder import Source
+from penstock.engine.journal_rows import Source
 from penstock.journal.revision import Revision
 from penstock.journal.write.compact import compact
 from penstock.language.condition import make_condition

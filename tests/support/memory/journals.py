@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.engine.recorder import Note, Reached, Rows, Source
+from penstock.engine.journal_rows import Note, Reached, Rows, Source
 from penstock.journal.read.tables import read_all
 from penstock.journal.write.segment import Segment
 from penstock.model.verdict import Effect, Verdict

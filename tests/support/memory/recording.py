@@ -7,8 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from penstock.domain import Domain
+from penstock.engine.journal_rows import Rows
 from penstock.engine.node import Node
-from penstock.engine.recorder import Recorder, Rows
+from penstock.engine.recorder import Recorder
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.journal.revision import Revision
 from penstock.journal.write.segment import Segment

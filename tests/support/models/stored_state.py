@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from penstock.broker.store.store import Store
 from penstock.domain import LimitSettings
+from penstock.engine.events.passage import Delivery
 from penstock.engine.node import Node
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Outgoing, Session
 from penstock.model.event import Event
 from penstock.wire.session import WAITING
 
@@ -95,7 +96,7 @@ def _deliveries(session: Session) -> list[Delivery]:
     return [*session.inflight.values(), *(session.queue or ())]
 
 
-def _delivery(one: Delivery) -> object:
+def _delivery(one: Outgoing) -> object:
     return one.row, one.state, one.packet_id, one.qos, one.retain, one.ids, _event(one.event)
 
 

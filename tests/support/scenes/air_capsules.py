@@ -17,7 +17,7 @@ import yaml
 
 from penstock.domain import load
 from penstock.domain.compile.capsules import compiled
-from penstock.engine.recorder import Note, Rows, Source
+from penstock.engine.journal_rows import Note, Rows, Source
 from penstock.model.content.content import Content
 from penstock.model.quality import NO_QUALITY, MetricValue, Quality, moment
 from penstock.model.verdict import Effect, Verdict

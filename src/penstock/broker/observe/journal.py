@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from penstock.broker.observe.log import NodeLog
 from penstock.domain.schema.domain import JournalSettings
-from penstock.engine.recorder import Recorder, Rows
+from penstock.engine.journal_rows import Rows
+from penstock.engine.recorder import Recorder
 from penstock.journal.format import DRAFT
 from penstock.journal.private import FOLDER_MODE
 from penstock.journal.revision import Revision

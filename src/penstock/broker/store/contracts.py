@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.contracts import client_contracts
-from penstock.engine.contracts.delayed import Collected, Collecting, Held, read_window, write_window
+from penstock.engine.contracts import client_contracts, release_recheck
+from penstock.engine.contracts.delayed import read_window, write_window
+from penstock.engine.contracts.held import Collected, Collecting, Held
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -55,7 +56,7 @@ class StoredContracts:
         for number, session, at, topic, payload, qos, properties, expires, *source, retain in rows:
             event = event_of(topic, payload, qos, bool(retain), properties, expires, source)
             if session in sessions:
-                node.later.put(node, at, sessions[session], event, number)
+                release_recheck.hold_back(node, at, sessions[session], event, number)
         rows = self._db.execute("SELECT * FROM collected")
         for number, about, topic, qos, properties, origin, user, window, link_type, path in rows:
             if number not in sessions:

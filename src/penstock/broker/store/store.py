@@ -20,6 +20,7 @@ from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store.tokens import StoredTokens
 from penstock.engine.contracts.situations import restore as restore_situations
 from penstock.engine.events.entrances import recheck_queue
+from penstock.engine.events.passage import Delivery
 from penstock.engine.events.retained import hold
 from penstock.engine.federation.overlay import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
@@ -27,7 +28,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.advertise import changed as advertised
 from penstock.engine.sessions.lifecycle import schedule
 from penstock.engine.sessions.placement import settle_in
-from penstock.engine.sessions.session import NEVER, Delivery, Kept, Session, Subscribed, Will
+from penstock.engine.sessions.session import NEVER, Kept, Outgoing, Session, Subscribed, Will
 from penstock.engine.sessions.subscribe import add, condition_of
 from penstock.engine.sparkplug.births import restore
 from penstock.engine.statements.review import restore_advertised, restore_subscription, review
@@ -373,7 +374,7 @@ def _message_row(number: int, event: Event) -> tuple[object, ...]:
     return (number, *_retained_row(event))
 
 
-def _delivery_row(row: int, delivery: Delivery) -> tuple[object, ...]:
+def _delivery_row(row: int, delivery: Outgoing) -> tuple[object, ...]:
     """Return the row; `delivery.row` differs from `row` if the delivery was settled while an earlier commit was
     tried again."""
     assert delivery.kept is not None

@@ -19,7 +19,8 @@ from penstock.cli.parsers import command_parser
 from penstock.cli.policy.births import add_options, sample_of
 from penstock.cli.table import print_table
 from penstock.domain import Domain, Ensemble, check, ensemble, read
-from penstock.engine.sparkplug.messages import Actor, moment
+from penstock.engine.sparkplug.messages import moment
+from penstock.engine.sparkplug.state import Actor
 from penstock.engine.stages.prune import usurped
 from penstock.model.errors import ContentError, PolicyError, TopicError
 from penstock.model.sparkplug.message import parse

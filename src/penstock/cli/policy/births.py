@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.analysis.access import PlantSample
-from penstock.engine.sparkplug.messages import CERTIFICATES, governed
+from penstock.engine.sparkplug.state import CERTIFICATES, governed
 from penstock.model.errors import ContentError, PenstockError
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.plain import write_plain

@@ -10,6 +10,7 @@ from penstock.engine.sessions import lifecycle
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import Door
 from penstock.engine.trust import group_proofs
+from penstock.engine.trust.state import Claiming
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import protocol_error
 from penstock.wire.packet import DISCONNECT, PINGRESP, SUBACK, Auth, Connack, Disconnect, Pingreq, Suback
@@ -30,14 +31,14 @@ class Outbound(NodeConnection):
         self.greeting = greeting
         self.unsaid = 0
         """Seconds since it last sent a PINGREQ."""
-        self.claiming: group_proofs.Claiming | None = None
+        self.claiming: Claiming | None = None
         """The exchange of proofs, if the neighbour is in a trust group that this node is in."""
 
     def made(self, transport: Transport) -> None:
         """Send the CONNECT."""
         super().made(transport)
         claimant = group_proofs.make_claimant(self.host.node, self.neighbour)
-        self.claiming = group_proofs.Claiming(claimant) if claimant is not None else None
+        self.claiming = Claiming(claimant) if claimant is not None else None
         claim = claimant.claim if claimant is not None else None
         self.transport.write(encode(self.greeting.packet(claim), self.greeting.version))
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from penstock.domain.problems import suggestion
-from penstock.engine.contracts import registry
-from penstock.engine.contracts.registry import BROUGHT, CONSUMER, State
+from penstock.engine.contracts.registry import BROUGHT
+from penstock.engine.contracts.state import CONSUMER, State, shown_by
 from penstock.engine.sessions import advertise
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session, Subscribed
@@ -203,7 +203,7 @@ def put_consumer(
         session.consumes[name] = contract
     if before == contract:
         return
-    node.later.begin_anew(node, session, node.clock() if now is None else now)
+    node.later.begin_anew(session, node.clock() if now is None else now)
     state = node.contracts
     for one in (before, contract):
         if state is not None and one is not None:
@@ -231,7 +231,7 @@ def _tell(node: "Node", session: Session, contract: ConsumerContract, is_there: 
         return
     payload = b""
     if is_there:
-        known = node.contracts.contracts.of(session.entity, contract, registry.shown(session, now))
+        known = node.contracts.contracts.of(session.entity, contract, shown_by(session, now))
         payload = msgspec.json.encode(Heard(session.entity, contract.name, plain_consumer(replace(known, wants=wants))))
     node.say(CONSUMER + contract.name.rpartition(":")[2], payload, now)
 

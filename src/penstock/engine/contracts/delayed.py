@@ -5,57 +5,21 @@ that what was acknowledged is not lost. When their time has come, they are held 
 """
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from penstock.domain import LimitSettings
+from penstock.engine.contracts.held import Collected, Collecting, Held
+from penstock.engine.ledger import Ledger
 from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import moment
 from penstock.policy.contracts.aggregate import MeanWindow
-from penstock.policy.contracts.degrade import Aggregate
 from penstock.policy.quality.carriage import read_properties, write_properties
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 MOST_WINDOWS = 256
 """Times that are being collected for one session: one for each topic and rule."""
-
-
-class Held(NamedTuple):
-    """An event that waits until it may go out."""
-
-    at: float
-    session: Session
-    event: Event
-
-
-class Collecting(msgspec.Struct, frozen=True):
-    """Whose events are collected for whom, by which rule."""
-
-    topic: str
-    producer: str
-    """The producer's contract as events name it; empty: a policy in XACML aggregates."""
-    consumer: str
-    want: str
-    rule: str
-    aggregate: Aggregate
-    marks: str = ""
-    """By what it is released."""
-    delay: float = 0.0
-    retention: float | None = None
-
-
-class Collected(NamedTuple):
-    """What has come of it in one time."""
-
-    session: Session
-    about: Collecting
-    event: Event
-    """The last of them: what means are made of it."""
-    window: MeanWindow
 
 
 class StoredWindow(msgspec.Struct, frozen=True):
@@ -71,9 +35,10 @@ class StoredWindow(msgspec.Struct, frozen=True):
 class Later:
     """All that a node holds back."""
 
-    __slots__ = ("_count", "_heap", "_of", "_sizes", "held", "windows")
+    __slots__ = ("_count", "_heap", "_ledger", "_of", "_sizes", "held", "windows")
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._heap: list[tuple[float, int]] = []
         self._count = 0
         self._of: dict[int, set[int]] = {}
@@ -84,14 +49,11 @@ class Later:
     def __len__(self) -> int:
         return len(self.held)
 
-    def put(self, node: "Node", at: float, session: Session, event: Event, number: int = 0) -> bool:
+    def put(self, limits: LimitSettings, at: float, session: Session, event: Event, number: int = 0) -> bool:
         """Hold an event back; whether there is room. `number`: as the store has it."""
         mine = self._of.setdefault(session.id, set())
         size = self._sizes.get(session.id, 0)
-        most = session.queue_limit or node.limits.queued_messages
-        if len(mine) >= most or size >= node.limits.queued_bytes:
-            node.stats.dropped += 1
-            node.notice("full", session, event.topic, "too much is held back for the session, new messages are dropped")
+        if len(mine) >= (session.queue_limit or limits.queued_messages) or size >= limits.queued_bytes:
             return False
         self._count = max(self._count + 1, number)
         number = number or self._count
@@ -100,10 +62,10 @@ class Later:
         self._sizes[session.id] = size + event.size()
         heappush(self._heap, (at, number))
         if event.qos:
-            node.ledger.held(session, number, held)
+            self._ledger.held(session, number, held)
         return True
 
-    def take(self, node: "Node", now: float) -> list[Held]:
+    def take(self, now: float) -> list[Held]:
         """What may go out by now."""
         found = []
         while self._heap and self._heap[0][0] <= now:
@@ -111,43 +73,43 @@ class Later:
             held = self.held.get(number)
             if held is not None:
                 found.append(held)
-                self._drop(node, number, held)
+                self._drop(number, held)
         return found
 
-    def _drop(self, node: "Node", number: int, held: Held) -> None:
+    def _drop(self, number: int, held: Held) -> None:
         del self.held[number]
         self._of[held.session.id].discard(number)
         self._sizes[held.session.id] -= held.event.size()
-        node.ledger.held(held.session, number, None)
+        self._ledger.held(held.session, number, None)
 
-    def forget(self, node: "Node", session: Session) -> None:
+    def forget(self, session: Session) -> None:
         """The session ends."""
         for number in list(self._of.get(session.id, ())):
-            self._drop(node, number, self.held[number])
+            self._drop(number, self.held[number])
         self._of.pop(session.id, None)
         self._sizes.pop(session.id, None)
         for key in [key for key in self.windows if key[0] == session.id]:
-            self.close(node, key)
+            self.close(key)
 
-    def begin_anew(self, node: "Node", session: Session, now: float) -> None:
+    def begin_anew(self, session: Session, now: float) -> None:
         """What the session may get is decided in another way from now on: what is collected is not of whole times."""
         session.since = max(session.since, now)
         for key in [key for key in self.windows if key[0] == session.id]:
-            self.close(node, key)
+            self.close(key)
 
     def has_room(self, session: Session, about: Collecting) -> bool:
         """Whether one more window can be collected for a session."""
         key = (session.id, about)
         return key in self.windows or sum(one == session.id for one, _ in self.windows) < MOST_WINDOWS
 
-    def collect(self, node: "Node", one: Collected) -> None:
+    def collect(self, one: Collected) -> None:
         self.windows[one.session.id, one.about] = one
-        node.ledger.collected(one.session, one)
+        self._ledger.collected(one.session, one)
 
-    def close(self, node: "Node", key: tuple[int, Collecting]) -> None:
+    def close(self, key: tuple[int, Collecting]) -> None:
         gone = self.windows.pop(key, None)
         if gone is not None:
-            node.ledger.collected(gone.session, gone._replace(window=MeanWindow(gone.window.number)))
+            self._ledger.collected(gone.session, gone._replace(window=MeanWindow(gone.window.number)))
 
 
 def write_window(window: MeanWindow) -> bytes:

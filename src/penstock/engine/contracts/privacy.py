@@ -5,14 +5,14 @@ to other nodes as contracts do, each with the topic that it is about: `privacy:N
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from penstock.engine.contracts.state import Private
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.policy.contracts.contract_set import Contracts
-from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.contracts.release import PRIVACY, RELEASED, RETAIN_UNTIL
 from penstock.policy.contracts.release_place import ACE
 
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from penstock.engine.node import Node
 
 _INHERITED = (CONTRACT, ACE, RELEASED, AT, RETAIN_UNTIL)
-
-
-class Private(NamedTuple):
-    """A policy, and the topic of the event that it is asked about."""
-
-    policy: PrivacyPolicy
-    topic: str
 
 
 def is_private(node: "Node", event: Event) -> bool:

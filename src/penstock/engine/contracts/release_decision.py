@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from penstock.engine.contracts import registry
-from penstock.engine.contracts.delayed import Collecting
+from penstock.engine.contracts.held import Collecting
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.registry import Asking, Governed, State
+from penstock.engine.contracts.state import Asking, Governed, State, shown_by
 from penstock.engine.events import user_properties
+from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import Quality
+from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts.aggregate import end_of
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract
 from penstock.policy.contracts.contract_set import subscription_id
@@ -158,7 +160,7 @@ def asked_of(
     state: State, session: "Session", consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
 ) -> ReleaseRequest:
     """What policies in XACML are asked."""
-    given = dict((*registry.shown(session, now), *state.contracts.known.get(session.entity, ())))
+    given = dict((*shown_by(session, now), *state.contracts.known.get(session.entity, ())))
     values = state.contracts.values.get(session.entity, ())
     return ReleaseRequest(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
 
@@ -287,3 +289,22 @@ def shown(
     return user_properties.having(
         user_properties.for_clients(event._replace(payload=payload)), None, told, without=CLAIMED
     )
+
+
+_CANNOT_ASK = "it is released later, or in a mean: what policies of its subscription would ask is not known yet"
+
+
+def at_once(node: "Node", session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
+    """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
+    nothing that could be shown now. And why.
+    """
+    at = registry.recorded(now)
+    found = registry.governed(node, event, at) or needed(node, session, event, at)
+    if found is None:
+        return event, Verdict("release", Effect.PASS, "", "not private")
+    decided = decide(node, session, event, found, at)
+    if decided.event is not None and decided.not_before <= at:
+        effect = Effect.PASS if decided.event.payload == event.payload else Effect.REPLACE
+        return decided.event, Verdict("release", effect, decided.rule, "before the subscriber's own policies are asked")
+    reasons = decided.reasons if not decided.is_released else (_CANNOT_ASK,)
+    return None, Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy, registry
-from penstock.engine.contracts.delayed import Collected, Collecting
+from penstock.engine.contracts.held import Collected, Collecting
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.registry import Governed, State
 from penstock.engine.contracts.release_decision import Decided, asked_of, decide, shown
+from penstock.engine.contracts.state import Governed, State
 from penstock.engine.events import user_properties
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError
@@ -131,7 +131,7 @@ def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided
         _close_over(node, key, now)
     known = node.later.windows.get(key)
     if not is_whole(session, event.topic, begin, known is not None):
-        node.later.close(node, key)
+        node.later.close(key)
         return
     if event.retain and not _is_since(event, begin):
         return  # it is told again, and was counted in its own time
@@ -145,7 +145,7 @@ def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided
         window, _ = absorb(about.aggregate, known and known.window, content, quality, catalogue, now, event.expires)
     except ContentError:
         return  # nothing of it can be released
-    node.later.collect(node, Collected(session, about, event, window))
+    node.later.collect(Collected(session, about, event, window))
 
 
 def is_whole(session: "Session", topic: str, begin: float, is_known: bool) -> bool:
@@ -179,7 +179,7 @@ def _close_over(node: "Node", key: tuple[int, Collecting], now: float) -> None:
     assert state is not None
     left, mean = due(one.about.aggregate, one.window, state.contracts.catalogue, now)
     if left is None:
-        node.later.close(node, key)
+        node.later.close(key)
     if mean is not None:
         _release(node, one, mean, now)
 
@@ -188,7 +188,7 @@ def _release(node: "Node", one: Collected, mean: Mean, now: float) -> None:
     made = of_mean(node, one, mean, now)
     if made is not None:
         at, event = made
-        node.later.put(node, at, one.session, event)
+        hold_back(node, at, one.session, event)
 
 
 def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
@@ -226,3 +226,10 @@ def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float
         read_marks(about.marks),
     )
     return at, made._replace(retain=False, expires=mean.expires)
+
+
+def hold_back(node: "Node", at: float, session: "Session", event: Event, number: int = 0) -> None:
+    """Hold an event back until then, if there is room. `number`: as the store has it."""
+    if not node.later.put(node.limits, at, session, event, number):
+        node.stats.dropped += 1
+        node.notice("full", session, event.topic, "too much is held back for the session, new messages are dropped")

@@ -26,9 +26,6 @@ MOST_CLIENTS = 1_000
 _OTHERS = "others"
 _KINDS = {SituationChange.OPENED: OPENED, SituationChange.CLOSED: ENDED, SituationChange.EXPIRED: ENDED}
 
-Counted = dict[str, Counter[str]]
-"""By situation and client, how many events a rule has released that is for that situation."""
-
 
 class Kept(msgspec.Struct, frozen=True):
     """What is kept of an opening or an end."""

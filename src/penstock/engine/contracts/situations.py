@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.engine.contracts import client_contracts, situation_audit
-from penstock.engine.contracts.registry import CONSUMER, SITUATION, State, recorded
+from penstock.engine.contracts.registry import recorded
+from penstock.engine.contracts.state import CONSUMER, SITUATION, State
 from penstock.engine.events.passage import Passage
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event

@@ -8,12 +8,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.engine.events import dedup, publishers, retained
-from penstock.engine.events.passage import Packet, Passage
-from penstock.engine.events.plan import Draft, Plan, Target, Waits
+from penstock.engine.events.passage import Delivery, Packet, Passage
+from penstock.engine.events.plan import Plan, Target, Waits
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session, Subscribed
+from penstock.engine.sessions.session import Outgoing, Session, Subscribed
 from penstock.engine.sessions.window import STEP_BYTES
 from penstock.engine.stages import release, runner
+from penstock.engine.stages.draft import Draft
 from penstock.engine.statements import side_effects
 from penstock.engine.trust import token_exchange
 from penstock.model.event import Event
@@ -129,7 +130,7 @@ def send_delayed(node: "Node", now: float) -> None:
     """Send what was held back until now by contracts, as far as they still release it; it is already what its receivers
     may see.
     """
-    for _, session, event in node.later.take(node, now):
+    for _, session, event in node.later.take(now):
         if event.expires is not None and event.expires <= now:  # [MQTT-3.3.2-5]
             node.stats.expired += 1
             continue
@@ -139,19 +140,17 @@ def send_delayed(node: "Node", now: float) -> None:
         runner.deliver(delivery, _steps(node, event.topic, Waits.DELAYED).delivery_steps)
 
 
-def recheck_sent(delivery: Delivery, node: "Node", now: float) -> bool:
+def recheck_sent(node: "Node", sent: Outgoing, now: float) -> Event | None:
     """Ask the stages about what was sent and not acknowledged."""
-    return recheck(delivery, node, now, Waits.RESENT)
+    return recheck(node, sent, now, Waits.RESENT)
 
 
-def recheck(delivery: Delivery, node: "Node", now: float, waits: Waits = Waits.QUEUED) -> bool:
-    """Ask the stages about what waits; return whether its receiver may have it, or what is left of it in
-    `delivery.event`.
-    """
-    delivery.passage = _passage(node, delivery.event, now)
-    is_left = runner.deliver(delivery, _steps(node, delivery.event.topic, waits).delivery_steps)
-    delivery.wait()
-    return is_left
+def recheck(node: "Node", waiting: Outgoing, now: float, waits: Waits = Waits.QUEUED) -> Event | None:
+    """Ask the stages about what waits; return what its receiver may have of it."""
+    delivery = Delivery(waiting.session, waiting.event, waiting.qos, waiting.retain, waiting.ids)
+    delivery.passage = _passage(node, waiting.event, now)
+    is_left = runner.deliver(delivery, _steps(node, waiting.event.topic, waits).delivery_steps)
+    return delivery.event if is_left else None
 
 
 def recheck_queue(node: "Node", session: Session, now: float | None) -> None:
@@ -162,17 +161,14 @@ def recheck_queue(node: "Node", session: Session, now: float | None) -> None:
     at = node.clock() if now is None else now
     session.queue = deque()
     session.queued_bytes = 0
-    for delivery in queue:
-        before = delivery.event
-        if not recheck(delivery, node, at):
-            node.ledger.settle(delivery)
-            continue
-        if delivery.event is not before:
-            left = delivery.event
-            delivery.event = before
-            node.ledger.settle(delivery)
-            delivery = Delivery(session, left, delivery.qos, delivery.retain, delivery.ids)
+    for waiting in queue:
+        left = recheck(node, waiting, at)
+        if left is not waiting.event:
+            node.ledger.settle(waiting)
+            if left is None:
+                continue
+            waiting = Delivery(session, left, waiting.qos, waiting.retain, waiting.ids)
             if session.durable:
-                node.ledger.keep(delivery, None)
-        session.queue.append(delivery)
-        session.queued_bytes += delivery.event.size()
+                node.ledger.keep(waiting, None)
+        session.queue.append(waiting)
+        session.queued_bytes += waiting.event.size()

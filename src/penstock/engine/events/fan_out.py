@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.engine.events.passage import Passage
+from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Group, Plan, Target
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session, Subscribed
-from penstock.engine.stages import judge, match, route
-from penstock.engine.stages.edit import Watch
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.stages import match, route
+from penstock.engine.statements.event_judging import Judging
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 
@@ -88,7 +89,7 @@ def _behind(passage: Passage, watch: Watch, targets: tuple[Target, ...]) -> Iter
 def _to_member(passage: Passage, group: Group) -> Iterator[Delivery]:
     """Return the delivery to the member of a group whose turn it is."""
     if passage.judging is None and any(one.policy is not None or one.session.policies for one in group.members):
-        passage.judging = judge.Judging(passage.node, passage.event, passage.sender, passage.now)
+        passage.judging = Judging(passage.node, passage.event, passage.sender, passage.now)
         passage.judging.plain = passage.forms
     chosen = group.choose(partial(_may_take, passage))
     if chosen is not None:

@@ -1,17 +1,20 @@
 """An event on its way through one node: what the steps of the stages are given, and what they answer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.engine.events.plan import Plan, Plans
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.events.plan import Plan, Plans, Target
+from penstock.engine.monitors import Watch
+from penstock.engine.sessions.render import Forms
+from penstock.engine.sessions.session import Outgoing, Session
 from penstock.model.event import Event
 from penstock.model.verdict import Verdict
+from penstock.wire.session import WAITING
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
     from penstock.engine.sessions.render import Forms
-    from penstock.engine.stages.judge import Judging
+    from penstock.engine.statements.event_judging import Judging
 
 
 class Packet(NamedTuple):
@@ -84,6 +87,62 @@ class Passage:
         if self.first is None:
             self.first = []
         self.first.append((plans, event))
+
+
+class Delivery(Outgoing):
+    """An event on its way to one session: through the stages, then, at QoS 1 and 2, until it is acknowledged."""
+
+    __slots__ = (
+        "forms",
+        "is_echo",
+        "is_planned",
+        "passage",
+        "receiver",
+        "target",
+        "watch",
+    )
+
+    def __init__(self, session: Session, event: Event, qos: int, retain: bool, ids: tuple[int, ...]) -> None:
+        self.session = session
+        self.event = event
+        self.qos = qos
+        self.retain = retain
+        self.ids = ids
+        self.state = WAITING
+        self.packet_id = 0
+        self.row = 0
+        self.kept = None
+        self.passage: Passage | None = None
+        """The event's way through this node, while the stages are asked; None once it waits or is sent."""
+        self.target: Target | None = None
+        """The subscriptions by which the session gets it."""
+        self.forms: Forms | None = None
+        """The event as the stages so far have left it, with its packets."""
+        self.watch: Watch | None = None
+        """The monitors on the link to the session, which are still to be asked."""
+        self.receiver: Hashable = None
+        """Who is to have the event once, by whichever way it comes; None: a neighbour, which sees to that itself."""
+        self.is_planned = False
+        """The plan of the event names the session."""
+        self.is_echo = False
+        """Only the monitors see it: the session has published it and does not want its own events."""
+
+    def show(self, forms: Forms) -> None:
+        """Go on with another form of the event."""
+        self.forms, self.event = forms, forms.event
+
+    def retarget(self, target: Target, forms: Forms) -> None:
+        """Go on with another form of the event, for these subscriptions of the session."""
+        self.target = target
+        self.forms, self.event = forms, forms.event
+        self.qos = min(self.event.qos, target.qos)  # [MQTT-3.8.4-8]
+        if self.passage is None or not self.passage.is_replay:  # [MQTT-3.3.1-8]
+            self.retain = self.event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
+        self.ids = target.ids
+
+    def wait(self) -> None:
+        """Let go of all that only the stages need."""
+        self.passage = self.target = self.forms = self.watch = None
 
 
 class Observer(Protocol):

@@ -9,47 +9,24 @@ are no steps: then the plan is a list of sessions that take the packet's own byt
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
+from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.statements.applicability import Courses
-from penstock.engine.trust.tokens import Passing
+from penstock.engine.statements.course import Courses
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.access.acl import Rights
-from penstock.policy.access.brokering import DEFAULT_TYPE
-from penstock.policy.monitors.monitor import Monitor
-from penstock.policy.statements.advertisement import AdvertisementSet
 from penstock.policy.statements.judging import Bound
-from penstock.policy.tokens.rights import TokenRights
 
 if TYPE_CHECKING:
-    from penstock.engine.events.passage import DeliveryStep, EventStep
-    from penstock.engine.node import Node
-    from penstock.engine.recorder import Note
-    from penstock.engine.stages.edit import Watch
+    from penstock.engine.journal_rows import Note
+    from penstock.engine.monitors import Watch
 
 
-class LinkClass(NamedTuple):
-    """All that a plan depends on besides the topic. Links that are equal in this share their plans."""
-
-    rights: Rights | TokenRights | None = None
-    link_type: str = DEFAULT_TYPE
-    neighbour: str | None = None
-    """The node or foreign broker it comes from: to where it came from, an event does not go back."""
-    monitors: tuple[Monitor, ...] = ()
-    states: tuple[str | None, ...] = ()
-    """The monitors' states, where what they do can depend on it."""
-    is_admitted: bool = False
-    """Admission and monitors are behind it: an event of the node itself, or what a monitor made."""
-    is_own: bool = False
-    """An event of the node itself, which is told to everybody who may read it."""
-    claims: tuple[AdvertisementSet, ...] = ()
-    """What binds its producer: each must be kept."""
-    statements: tuple[Bound, ...] = ()
-    """The policies of its advertisements, and those that the domain gives it."""
-    token: Passing | None = None
-    """The authorisation token that its events have; None: none that neighbours must be told."""
+Step = Callable[[Any], Any]
+"""What is left to do for an event or a delivery: an `EventStep` or a `DeliveryStep` of `passage.py`. A passage has the
+node, and the node has plans, so plans do not name it.
+"""
 
 
 class Target:
@@ -153,11 +130,11 @@ class Plan:
         self.valid = True
         self.note: Note | None = None
         """What the journal says of all its events, if there is one."""
-        self.steps: tuple[EventStep, ...] = ()
+        self.steps: tuple[Step, ...] = ()
         """What is to be done for each event, in the order of the stages."""
         self.rest: Plan | None = None
         """The plan to go on with after these steps; None: they are the last, or edit yields events with own plans."""
-        self.delivery_steps: tuple[DeliveryStep, ...] = ()
+        self.delivery_steps: tuple[Step, ...] = ()
         """What is to be done for each delivery, in the order of the stages."""
         self.edited = False
         """The only step is to ask the link's monitors."""
@@ -200,16 +177,8 @@ class Plan:
 PASS = Verdict("admit", Effect.PASS)
 
 
-class Plans:
-    """The plans of one class of links: those whose events are treated alike."""
-
-    __slots__ = ("__weakref__", "key", "known", "routes")
-
-    def __init__(self, key: LinkClass, routes: dict[str, Plan]) -> None:
-        self.key = key
-        self.routes = routes
-        """By topic, what matching and routing found; shared by all classes that these cannot tell apart."""
-        self.known: dict[bytes, Plan] = {}
+Plans = LinkPlans[Plan]
+"""The plans of one class of links."""
 
 
 class Waits(Enum):
@@ -227,100 +196,6 @@ class Waits(Enum):
         return self in (Waits.QUEUED, Waits.RESENT)
 
 
-class Stage(Protocol):
-    """One step of an event's way: a module in `stages/`."""
-
-    __name__: str
-    """Its last part is the name of the stage."""
-
-    def plan(self, draft: "Draft") -> None:
-        """Decide all that topic and link can decide; leave the rest as steps for each event or each delivery."""
-
-
-class Draft:
-    """A plan in the making: each stage adds its part."""
-
-    __slots__ = (
-        "closed",
-        "delivery_steps",
-        "groups",
-        "is_edited",
-        "is_open",
-        "link",
-        "link_steps",
-        "matched",
-        "node",
-        "onlookers",
-        "passes_bytes",
-        "plan",
-        "plans",
-        "predicates",
-        "statements",
-        "steps",
-        "topic",
-        "waits",
-    )
-
-    def __init__(self, node: "Node", topic: str, plans: Plans, waits: "Waits | None" = None) -> None:
-        self.node = node
-        self.waits = waits
-        """Where the event has waited; None: it has just come."""
-        self.topic = topic
-        self.plans = plans
-        self.link = plans.key
-        self.link_steps: tuple[EventStep, ...] | None = None
-        """The steps of the stages before match, once match has begun."""
-        self.steps: list[EventStep] = []
-        self.delivery_steps: list[DeliveryStep] = []
-        self.is_open = self.is_edited = False
-        self.passes_bytes = True
-        """A packet's own bytes may be passed on: no step must be done for it."""
-        self.matched: list[Subscribed] = []
-        self.closed: tuple[Session, ...] = ()
-        self.groups: list[Group] = []
-        self.onlookers: list[Watch] = []
-        self.predicates: list[Predicates[Subscribed]] = []
-        self.statements: tuple[Bound, ...] = ()
-        self.plan: Plan | None = None
-        """What the draft has come to. The stages after the one that sets it are not asked."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """What the stages so far say of every event."""
-        return PASS if self.plan is None else self.plan.verdict
-
-    def ask(self, stage: "Stage") -> None:
-        """Let a stage plan its part."""
-        stage.plan(self)
-
-    def for_each_event(self, step: "EventStep", is_for_plain: bool = True) -> None:
-        """Leave something to be done for each event.
-
-        `is_for_plain`: also for a packet that is nothing but topic and payload, towards sessions that take its bytes.
-        """
-        self.steps.append(step)
-        self.passes_bytes = self.passes_bytes and not is_for_plain
-
-    def for_each_delivery(self, step: "DeliveryStep", is_for_plain: bool = True) -> None:
-        """Leave something to be done for each delivery."""
-        self.delivery_steps.append(step)
-        self.passes_bytes = self.passes_bytes and not is_for_plain
-
-    def suppress(self, verdict: Verdict) -> None:
-        """Let no event of this topic pass."""
-        self.plan = Plan(verdict)
-
-    def end_with(self, step: "EventStep") -> None:
-        """Leave the event to monitors: what they yield goes on by plans of its own."""
-        self.steps.append(step)
-        self.is_open = self.is_edited = True
-
-    def end_link_part(self) -> None:
-        """Begin the part of the plan that depends on the topic only."""
-        self.link_steps, self.steps = tuple(self.steps), []
-        self.passes_bytes = not self.delivery_steps
-
-
 # --- plans that topics share
 
 
@@ -329,8 +204,8 @@ def interned_plan(
     matched: list[Subscribed],
     groups: tuple[Group, ...],
     onlookers: "tuple[Watch, ...]",
-    steps: "tuple[EventStep, ...]",
-    delivery_steps: "tuple[DeliveryStep, ...]",
+    steps: tuple[Step, ...],
+    delivery_steps: tuple[Step, ...],
     statements: tuple[Bound, ...],
     closed: tuple[Session, ...],
     telling: tuple[Session, ...] = (),
@@ -374,9 +249,10 @@ def _target(subscriptions: list[Subscribed]) -> Target:
     if len(subscriptions) > 1:
         return Target(subscriptions)
     subscribed = subscriptions[0]
-    if subscribed.target is None:
-        subscribed.target = Target(subscriptions)
-    return subscribed.target
+    target = subscribed.target
+    if not isinstance(target, Target):
+        target = subscribed.target = Target(subscriptions)
+    return target
 
 
 def _watched(onlookers: "tuple[Watch, ...]", targets: list[Target]) -> "tuple[tuple[Watch, tuple[Target, ...]], ...]":

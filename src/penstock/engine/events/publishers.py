@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.domain.compile.entries import ClientEntry
-from penstock.engine.recorder import Source
+from penstock.engine.journal_rows import Source
 from penstock.model.event import Event
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ What nodes know of edge nodes, and what readers have had, are copied before a qu
 
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.sparkplug.messages import Actor, Read, actor_of, governed, moment
+from penstock.engine.sparkplug.messages import actor_of, moment
+from penstock.engine.sparkplug.state import Actor, Read, governed
 from penstock.engine.stages import prune
 from penstock.model.errors import ContentError
 from penstock.model.event import Event

@@ -7,7 +7,8 @@ from penstock.engine.explain.judging import with_policy
 from penstock.engine.explain.tokens import rights_of
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.sparkplug.messages import Actor, actor_of, make_actor
+from penstock.engine.sparkplug.messages import actor_of, make_actor
+from penstock.engine.sparkplug.state import Actor
 from penstock.language.errors import StatementError
 from penstock.model.errors import PenstockError
 from penstock.model.event import Event

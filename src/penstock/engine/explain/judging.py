@@ -8,8 +8,8 @@ from penstock.engine.events import user_properties
 from penstock.engine.events.plan import Target
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import judge
 from penstock.engine.statements import bindings
+from penstock.engine.statements.event_judging import Judging
 from penstock.language.printer import show
 from penstock.language.statements.parser import parse_statement
 from penstock.language.statements.printer import show_compact, show_use
@@ -38,7 +38,7 @@ def with_policy(text: str) -> bytes:
     return encode_properties(Properties(user_properties=((user_properties.POLICY, attached),)))
 
 
-class Asked(judge.Judging):
+class Asked(Judging):
     """An event that is only asked about: nothing that policies want done besides is done."""
 
     def __init__(self, node: Node, event: Event, sender: Session | None, now: float) -> None:

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from penstock.engine.events.passage import Outputs, Passage
-from penstock.engine.events.plan import Draft, LinkClass, Plans, Stage, Target
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.passage import Delivery, Outputs, Passage
+from penstock.engine.events.plan import Plans, Target
 from penstock.engine.explain.arrival import Arrival
 from penstock.engine.explain.judging import Asked
 from penstock.engine.explain.matching import Candidate
 from penstock.engine.explain.tokens import Weighed
 from penstock.engine.node import Node
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.draft import Draft, Stage
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.link import Link

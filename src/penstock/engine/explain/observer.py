@@ -7,8 +7,9 @@ from functools import partial
 from penstock.engine.events import dedup
 from penstock.engine.events.dedup import Once
 from penstock.engine.events.fan_out import may_take
-from penstock.engine.events.passage import Outputs, Passage
-from penstock.engine.events.plan import PASS, Draft, Group, LinkClass, Plan, Stage, Target
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.passage import Delivery, Outputs, Passage
+from penstock.engine.events.plan import PASS, Group, Plan, Target
 from penstock.engine.explain import releasing, verdicts
 from penstock.engine.explain.access import Views
 from penstock.engine.explain.arrival import Arrival
@@ -24,9 +25,10 @@ from penstock.engine.explain.matching import (
 from penstock.engine.explain.observed import Observed, ObservedDraft, Towards
 from penstock.engine.explain.tokens import Carried, Weighed
 from penstock.engine.matching.predicates import Predicates
+from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
-from penstock.engine.sessions.session import Delivery, Session, Subscribed
+from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.stages import (
     admit,
     conform,
@@ -41,7 +43,7 @@ from penstock.engine.stages import (
     runner,
     shape,
 )
-from penstock.engine.stages.edit import Watch
+from penstock.engine.stages.draft import Draft, Stage
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.link import Link

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from penstock.engine.contracts import registry
 from penstock.engine.contracts.quality import attach
-from penstock.engine.contracts.registry import Governed, State
 from penstock.engine.contracts.release_decision import Decided, Step, decide, needed
+from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed, State
 from penstock.engine.events import user_properties
 from penstock.engine.explain.arrival import Arrival
 from penstock.engine.node import Node
@@ -84,7 +84,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     if state is None:
         return event, ()
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
-    if event.topic.startswith((registry.SITUATION, registry.CONSUMER)) and not is_node:
+    if event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
         return None, (Verdict("release", Effect.SUPPRESS, "", "it is for nodes only"),)
     found = registry.governed(node, event, now)
     if is_node:

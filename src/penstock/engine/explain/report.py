@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.domain import Ensemble
-from penstock.engine.sparkplug.messages import governed
+from penstock.engine.sparkplug.state import governed
 from penstock.model.decision import Decision
 from penstock.model.errors import ContentError
 from penstock.model.event import Event

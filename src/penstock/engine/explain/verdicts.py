@@ -1,10 +1,12 @@
 """What the stages say about an event when they are asked to explain it: verdicts with the rule and the reason."""
 
-from penstock.engine.events.plan import Draft, LinkClass, Plans
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.plan import Plans
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import admit
+from penstock.engine.stages.draft import Draft
 from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import feedback
 from penstock.model.event import Event

@@ -19,15 +19,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.schema.federation import Forward
-from penstock.engine.contracts.registry import CONSUMER, SITUATION
+from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.federation.messages import Room
 from penstock.engine.federation.neighbour_wants import Demands, Wanted
 from penstock.engine.federation.offer_matches import Matter, Meetings
 from penstock.engine.federation.offers import best_offer, known_ids, told_classes, way_to
 from penstock.engine.federation.pending import News, Source
+from penstock.engine.federation.state import Change
 from penstock.engine.federation.wants import Offer, Path, Want
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.sparkplug.messages import CERTIFICATES
+from penstock.engine.sparkplug.state import CERTIFICATES
 from penstock.engine.statements import filter_policies, side_effects
 from penstock.engine.statements.filter_policies import Filtered
 from penstock.language.condition import Condition, make_condition
@@ -38,18 +39,6 @@ from penstock.policy.access.covering import is_covered
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-
-
-class Change(NamedTuple):
-    """What a neighbour is to be told: wants and offers that are new or other, and those that are gone."""
-
-    add: frozenset[Want] = frozenset()
-    remove: frozenset[Want] = frozenset()
-    offer: tuple[Offer, ...] = ()
-    withdraw: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return any(self)
 
 
 class _Class(NamedTuple):
@@ -67,7 +56,7 @@ class _Class(NamedTuple):
                 yield both
 
 
-class Exchange:
+class NeighbourExchange:
     """What a node has told a neighbour since their link is up, and what it is worked out from."""
 
     def __init__(self, node: "Node", neighbour: Session) -> None:

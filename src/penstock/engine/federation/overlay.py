@@ -14,7 +14,7 @@ import msgspec
 from penstock.domain.schema.federation import LinkSettings
 from penstock.engine.events import entrances
 from penstock.engine.federation import messages, offers
-from penstock.engine.federation.interest import Exchange
+from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
 from penstock.engine.federation.pending import News
 from penstock.engine.federation.wants import Offer, Offered, Want
@@ -103,8 +103,8 @@ def refresh(node: "Node", now: float) -> None:
         node.own_offers = offers.own_offers(node)
     for name, connection in connections(node):
         session = node.neighbours[name]
-        if session.exchange is not None:
-            change = session.exchange.update(news, connection.forward, now + GRACE_SECONDS)
+        if session.id in node.exchanges:
+            change = node.exchanges[session.id].update(news, connection.forward, now + GRACE_SECONDS)
             if change:
                 _tell(node, session, messages.packets(session, *change))
 
@@ -115,16 +115,17 @@ def announce(node: "Node", session: Session) -> None:
     """
     if node.news.is_all:
         node.own_offers = offers.own_offers(node)
-    session.exchange = Exchange(node, session)
-    _tell(node, session, messages.packets(session, offer=session.exchange.offer_all(), of_all="offers"))
+    exchange = node.exchanges[session.id] = NeighbourExchange(node, session)
+    _tell(node, session, messages.packets(session, offer=exchange.offer_all(), of_all="offers"))
     node.news.offer(*session.offers)  # there is a way to them again
 
 
 def _ask(node: "Node", session: Session) -> None:
     """Say all that we want."""
-    if session.exchange is not None and not session.exchange.has_asked:
+    exchange = node.exchanges.get(session.id)
+    if exchange is not None and not exchange.has_asked:
         forward = dict(connections(node))[session.neighbour or ""].forward
-        _tell(node, session, messages.packets(session, session.exchange.ask_all(forward), of_all="wants"))
+        _tell(node, session, messages.packets(session, exchange.ask_all(forward), of_all="wants"))
 
 
 def _tell(node: "Node", session: Session, packets: Iterator[bytes]) -> None:
@@ -172,7 +173,8 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
 def expire(node: "Node", now: float) -> None:
     """Forget what neighbours told before they came back, and have not told again for a while."""
     for session in node.neighbours.values():
-        gone = session.exchange.take_back(now) if session.exchange is not None else frozenset()
+        exchange = node.exchanges.get(session.id)
+        gone = exchange.take_back(now) if exchange is not None else frozenset()
         if gone:
             _tell(node, session, messages.packets(session, remove=gone))
         for key in [key for key, due in session.doubted.items() if due <= now]:

@@ -16,13 +16,13 @@ arrives first.
 from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
+from penstock.engine.monitors import Watch
 from penstock.engine.node import Node, Notice
 from penstock.engine.rehearsal.assembly import Assembly, RehearsalError, made_up_secret
 from penstock.engine.rehearsal.peer import Delivered, Peer
 from penstock.engine.rehearsal.turns import Storage
 from penstock.engine.rehearsal.wires import Choose, earliest
 from penstock.engine.sessions import lifecycle, placement
-from penstock.engine.stages.edit import Watch
 from penstock.engine.trust import group_proofs, token_exchange
 from penstock.language.statements.statement import Statement
 from penstock.model.subject import Subject

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from penstock.engine.events.plan import Draft, LinkClass, Plans
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.plan import Plans
 from penstock.engine.federation import offers
 from penstock.engine.sessions.refusal import Outcome, problem_of_name
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import edit
+from penstock.engine.stages.draft import Draft
 from penstock.engine.statements import advertised_policies, bindings, filter_policies, set_policy
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError

@@ -16,6 +16,7 @@ from penstock.engine.sessions.session import NEVER, Outlet, Session
 from penstock.engine.stages.admit import Door, authenticate, is_known
 from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import client_tokens, group_proofs, groups, token_exchange
+from penstock.engine.trust.state import Showing
 from penstock.model.subject import Subject
 from penstock.policy.tokens.verification import Verified
 from penstock.wire.codec import encode
@@ -48,7 +49,7 @@ def connect(
         return refusal
     method = packet.properties.auth_method
     if method is None or method == client_tokens.METHOD:
-        proof = None if method is None else group_proofs.Proof(client_tokens.Showing(), {}, told=client_tokens.TOLD)
+        proof = None if method is None else group_proofs.Proof(Showing(), {}, told=client_tokens.TOLD)
         return _open(node, packet, door, outlet, now, proof)
     who = _who(node, packet, door, now)
     if isinstance(who, Refusal):
@@ -131,7 +132,7 @@ def _open(
     _attach(node, session, packet, outlet)
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.forget_all()
-        node.later.begin_anew(node, session, now)
+        node.later.begin_anew(session, now)
         entrances.recheck_queue(node, session, now)
     group_proofs.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
@@ -278,7 +279,7 @@ def end(node: Node, session: Session, now: float) -> None:
     if session.advertisements:
         advertise.forget(node, session)
     client_contracts.forget(node, session, now)
-    node.later.forget(node, session)
+    node.later.forget(session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
         placement.leave(node, session)
@@ -386,7 +387,7 @@ def _detach(node: Node, session: Session, now: float) -> None:
     session.resend = session.proving = None
     if session.neighbour is not None:
         token_exchange.end(node, session)
-        session.exchange = None
+        node.exchanges.pop(session.id, None)
         node.news.offer(*session.offers)  # there may be another way to what it offers
     session.ended = now
     node.connected -= 1

@@ -6,9 +6,10 @@ from penstock.domain import Domain, Listener, NodeSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.domain.compile.entries import ClientEntry
 from penstock.domain.units import Address
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug import messages
-from penstock.engine.stages.edit import Watch, tell_failures
+from penstock.engine.stages.edit import tell_failures
 from penstock.language.statements.statement import Message
 from penstock.model.link import Link
 from penstock.model.subject import Subject
@@ -63,10 +64,10 @@ def settle_in(node: "Node", session: Session) -> bool:
     inwards, outwards = entry.links(node.name)
     session.watch_in = watch(node, inwards)
     # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.
-    _part(session)
+    _part(node, session)
     session.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
     if session.watch_out is not None:
-        session.watch_out.sessions.append(session)
+        node.notified.setdefault(session.watch_out.ends, []).append(session)
     session.plans = session.edited_plans = session.source = None
     return True
 
@@ -77,9 +78,12 @@ def _stir(node: "Node", session: Session) -> None:
         node.news.everything()
 
 
-def _part(session: Session) -> None:
-    if session.watch_out is not None and session in session.watch_out.sessions:
-        session.watch_out.sessions.remove(session)
+def _part(node: "Node", session: Session) -> None:
+    behind = node.notified.get(session.watch_out.ends, []) if session.watch_out is not None else []
+    if session.watch_out is not None and session in behind:
+        behind.remove(session)
+        if not behind:
+            del node.notified[session.watch_out.ends]
 
 
 def look_on(node: "Node") -> None:
@@ -139,7 +143,7 @@ def new_watch(node: "Node", link: Link) -> Watch | None:
 
 def leave(node: "Node", session: Session) -> None:
     """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
-    _part(session)
+    _part(node, session)
     if session.neighbour is not None:
         return
     if session.entity in node.ensemble.devices:
@@ -148,7 +152,7 @@ def leave(node: "Node", session: Session) -> None:
         return
     for watched in (session.watch_in, session.watch_out):
         if watched is not None:
-            node.watches.pop((watched.link.source, watched.link.target), None)
+            node.watches.pop(watched.ends, None)
             for monitor, state in zip(watched.monitors, watched.states, strict=True):
                 node.ledger.monitor(watched.link, monitor.name, None)
                 watched.close(monitor, state)

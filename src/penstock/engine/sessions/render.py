@@ -9,9 +9,9 @@ from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
 
 if TYPE_CHECKING:
-    from penstock.engine.contracts.registry import Governed
+    from penstock.engine.contracts.state import Governed
     from penstock.engine.sessions.session import Kept
-    from penstock.engine.stages.project import Asked
+    from penstock.engine.sparkplug.state import Asked
 
 _EXPIRY = b"\x02"
 _SUBSCRIPTION_ID = b"\x0b"

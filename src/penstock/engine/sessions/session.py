@@ -1,8 +1,7 @@
 """What a node keeps of one client: subscriptions, windows, queues. State only; the rules are in the other modules."""
 
 from collections import deque
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.language.condition import Condition
 from penstock.model.event import Event
@@ -16,21 +15,15 @@ from penstock.policy.statements.statement import Policy
 from penstock.policy.tokens.rights import TokenRights
 from penstock.policy.tokens.verification import Verified
 from penstock.wire.reason import Reason
-from penstock.wire.session import WAITING
 
 if TYPE_CHECKING:
     from penstock.domain.compile.entries import ClientEntry
-    from penstock.engine.events.passage import Passage
-    from penstock.engine.events.plan import Plans, Target
-    from penstock.engine.federation.interest import Exchange
+    from penstock.engine.events.link_class import LinkPlans
     from penstock.engine.federation.wants import Offered
-    from penstock.engine.recorder import Source
-    from penstock.engine.sessions.render import Forms
-    from penstock.engine.sparkplug.messages import Actor
-    from penstock.engine.stages.edit import Watch
-    from penstock.engine.trust.client_tokens import Showing
-    from penstock.engine.trust.group_proofs import Accepting, Claiming
-    from penstock.engine.trust.tokens import TokenLink
+    from penstock.engine.journal_rows import Source
+    from penstock.engine.monitors import Watch
+    from penstock.engine.sparkplug.state import Actor
+    from penstock.engine.trust.state import Accepting, Claiming, Showing, TokenLink
 
 NEVER = float("inf")
 
@@ -56,69 +49,20 @@ class Kept:
         self.references = 0
 
 
-class Delivery:
-    """An event on its way to one session: through the stages, then, at QoS 1 and 2, until it is acknowledged."""
+class Outgoing:
+    """A message to one session, from being sent or queued to being acknowledged; `passage.Delivery` makes them."""
 
-    __slots__ = (
-        "event",
-        "forms",
-        "ids",
-        "is_echo",
-        "is_planned",
-        "kept",
-        "packet_id",
-        "passage",
-        "qos",
-        "receiver",
-        "retain",
-        "row",
-        "session",
-        "state",
-        "target",
-        "watch",
-    )
+    __slots__ = ("event", "ids", "kept", "packet_id", "qos", "retain", "row", "session", "state")
 
-    def __init__(self, session: "Session", event: Event, qos: int, retain: bool, ids: tuple[int, ...]) -> None:
-        self.session = session
-        self.event = event
-        self.qos = qos
-        self.retain = retain
-        self.ids = ids
-        self.state = WAITING
-        self.packet_id = 0
-        self.row = 0
-        self.kept: Kept | None = None
-        self.passage: Passage | None = None
-        """The event's way through this node, while the stages are asked; None once it waits or is sent."""
-        self.target: Target | None = None
-        """The subscriptions by which the session gets it."""
-        self.forms: Forms | None = None
-        """The event as the stages so far have left it, with its packets."""
-        self.watch: Watch | None = None
-        """The monitors on the link to the session, which are still to be asked."""
-        self.receiver: Hashable = None
-        """Who is to have the event once, by whichever way it comes; None: a neighbour, which sees to that itself."""
-        self.is_planned = False
-        """The plan of the event names the session."""
-        self.is_echo = False
-        """Only the monitors see it: the session has published it and does not want its own events."""
-
-    def show(self, forms: "Forms") -> None:
-        """Go on with another form of the event."""
-        self.forms, self.event = forms, forms.event
-
-    def retarget(self, target: "Target", forms: "Forms") -> None:
-        """Go on with another form of the event, for these subscriptions of the session."""
-        self.target = target
-        self.forms, self.event = forms, forms.event
-        self.qos = min(self.event.qos, target.qos)  # [MQTT-3.8.4-8]
-        if self.passage is None or not self.passage.is_replay:  # [MQTT-3.3.1-8]
-            self.retain = self.event.retain and target.retain_as_published  # [MQTT-3.3.1-12], [MQTT-3.3.1-13]
-        self.ids = target.ids
-
-    def wait(self) -> None:
-        """Let go of all that only the stages need."""
-        self.passage = self.target = self.forms = self.watch = None
+    session: "Session"
+    event: Event
+    qos: int
+    retain: bool
+    ids: tuple[int, ...]
+    state: int
+    packet_id: int
+    row: int
+    kept: Kept | None
 
 
 class Subscribed:
@@ -177,7 +121,7 @@ class Subscribed:
         """When it was made, or became another."""
         self.ways: tuple[tuple[str, ...], ...] = ()
         """Of a neighbour's: the nodes through which each of those who want it has come to be known here."""
-        self.target: Target | None = None
+        self.target: object | None = None
         """What plans hold of it where it is the session's only one that matches."""
 
     @property
@@ -239,7 +183,6 @@ class Session:
         "ended",
         "entity",
         "entry",
-        "exchange",
         "expiry",
         "gave",
         "given",
@@ -301,8 +244,6 @@ class Session:
         """As a subject of access policies; None until it is asked for."""
         self.neighbour: str | None = None
         """The name of the node or foreign broker behind it; None for a client."""
-        self.exchange: Exchange | None = None
-        """What we tell the neighbour that we want and offer; None while the link is down."""
         self.offers: dict[str, Offered] = {}
         """The advertisements that the neighbour has told us of."""
         self.doubted: dict[str, float] = {}
@@ -322,8 +263,8 @@ class Session:
         self.notify_type = DEFAULT_TYPE
         self.watch_in: Watch | None = None
         self.watch_out: Watch | None = None
-        self.plans: Plans | None = None
-        self.edited_plans: Plans | None = None
+        self.plans: LinkPlans[Any] | None = None
+        self.edited_plans: LinkPlans[Any] | None = None
         """For what the monitors on its link make."""
         self.policies: tuple[AssignedPolicy, ...] = ()
         """What the domain has done with all that goes to it."""
@@ -362,10 +303,10 @@ class Session:
         `quota` is less than 0 while more are left of an earlier connection than the window of this one holds.
         """
         self.quota = 0
-        self.resend: deque[Delivery] | None = None
+        self.resend: deque[Outgoing] | None = None
         """Of `inflight`, what was sent on an earlier connection and waits for the window."""
-        self.inflight: dict[int, Delivery] = {}
-        self.queue: deque[Delivery] | None = None
+        self.inflight: dict[int, Outgoing] = {}
+        self.queue: deque[Outgoing] | None = None
         self.queue_limit = 0
         """Messages that may wait for it, if not as many as the node's limit says."""
         self.queued_bytes = 0

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
+from penstock.engine.events.passage import Delivery
 from penstock.engine.sessions.outbox import push, push_durable, push_lossy
 from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
-from penstock.engine.sessions.session import Delivery, Session
-from penstock.engine.trust import token_exchange
+from penstock.engine.sessions.session import Outgoing, Session
+from penstock.engine.trust import outgoing_tokens
 from penstock.model.event import Event
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
@@ -33,8 +34,8 @@ def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
     if qos == 0:
         if session.outlet is None or not _is_ready(session):
             return False
-        if session.tokens is not None and not token_exchange.tell_token(node, session, forms.event):
-            forms = Forms(token_exchange.with_token(node, forms.event), forms.now)
+        if session.tokens is not None and not outgoing_tokens.tell_token(node, session, forms.event):
+            forms = Forms(outgoing_tokens.with_token(node, forms.event), forms.now)
         if _too_large(session, forms, qos, delivery.retain, delivery.ids):
             return False
         head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
@@ -61,7 +62,7 @@ def _is_ready(session: Session) -> bool:
     return session.tokens is None or session.tokens.is_registered
 
 
-def _has_room(node: "Node", delivery: Delivery) -> bool:
+def _has_room(node: "Node", delivery: Outgoing) -> bool:
     session, limits = delivery.session, node.limits
     most = session.queue_limit or limits.queued_messages
     if session.waiting() < most and session.queued_bytes < limits.queued_bytes:
@@ -107,7 +108,9 @@ def pump(node: "Node", session: Session, now: float) -> None:
         node.go_on(session)
 
 
-def resume(node: "Node", session: Session, now: float, recheck: "Callable[[Delivery, Node, float], bool]") -> None:
+def resume(
+    node: "Node", session: Session, now: float, recheck: "Callable[[Node, Outgoing, float], Event | None]"
+) -> None:
     """Repeat what a client that is back has not acknowledged, in order, as far as it may still have it."""
     # [MQTT-4.4.0-1] [MQTT-4.6.0-1]
     session.resend = deque()
@@ -115,11 +118,14 @@ def resume(node: "Node", session: Session, now: float, recheck: "Callable[[Deliv
         if delivery.state == RELEASED:
             session.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
             push(node, session, encode(Pubrel(delivery.packet_id), session.version))
-        elif recheck(delivery, node, now):
-            session.resend.append(delivery)
-        else:
+            continue
+        left = recheck(node, delivery, now)
+        if left is None:
             del session.inflight[packet_id]
             node.ledger.settle(delivery)
+        else:
+            delivery.event = left
+            session.resend.append(delivery)
     pump(node, session, now)
 
 
@@ -155,13 +161,13 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
             push(node, session, packet)
 
 
-def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None) -> bool:
+def _transmit(node: "Node", delivery: Outgoing, now: float, forms: Forms | None) -> bool:
     """Give the message a packet identifier and send it; return whether the client takes a packet of that size."""
     session = delivery.session
     if session.maximum_packet_size:
         largest = forms = forms or Forms(delivery.event, now)
         if session.tokens is not None:
-            largest = Forms(token_exchange.with_token(node, delivery.event), now)
+            largest = Forms(outgoing_tokens.with_token(node, delivery.event), now)
         if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
             return False
@@ -177,12 +183,12 @@ def _transmit(node: "Node", delivery: Delivery, now: float, forms: Forms | None)
     return True
 
 
-def _send(node: "Node", delivery: Delivery, now: float, forms: Forms | None, duplicate: bool) -> None:
+def _send(node: "Node", delivery: Outgoing, now: float, forms: Forms | None, duplicate: bool) -> None:
     session, event = delivery.session, delivery.event
     if release_recheck.MARKED in event.properties:
         event = user_properties.for_clients(event)
-    if session.tokens is not None and not token_exchange.tell_token(node, session, event):
-        event, forms = token_exchange.with_token(node, event), None
+    if session.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
+        event, forms = outgoing_tokens.with_token(node, event), None
     head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)
     packet = head + delivery.packet_id.to_bytes(2, "big") + tail
     if duplicate:

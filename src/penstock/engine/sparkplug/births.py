@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.ledger import Withheld
-from penstock.engine.sparkplug.messages import CERTIFICATES, Read, Sparkplug, actor_of, governed
+from penstock.engine.sparkplug.messages import actor_of
+from penstock.engine.sparkplug.state import CERTIFICATES, Read, Sparkplug, governed
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.topic import BIRTHS, SparkplugSource, is_birth, message_topic

@@ -1,101 +1,16 @@
 """Sparkplug at a node: what messages say, who asks for them, and what is known of edge nodes and devices."""
 
-from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from penstock.domain import ClientEntry
-from penstock.model.content.json_members import check_members
-from penstock.model.errors import AmbiguityError, ContentError
-from penstock.model.sparkplug.message import SparkplugMessage, parse
+from penstock.engine.sparkplug.state import Actor
 from penstock.model.sparkplug.metric import Record
-from penstock.model.sparkplug.topic import STATE, MessageTopic, in_namespace, message_topic
 from penstock.model.subject import Subject
 from penstock.model.values import Timestamp
-from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
-from penstock.policy.sparkplug.policies import Access, Grants, Privilege
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
     from penstock.engine.sessions.session import Session
-
-CERTIFICATES = "$sparkplug/certificates/"
-"""Before the topics of births that are kept for those who come later (norm, section 10)."""
-
-MOST_GRANTS = 10_000
-"""Topics that a subject's grants are kept for."""
-
-
-def governed(topic: str) -> str:
-    """The Sparkplug topic that a topic is about: itself, or what a certificate is of; empty if none."""
-    inner = topic.removeprefix(CERTIFICATES)
-    return inner if in_namespace(inner) else ""
-
-
-class Read(NamedTuple):
-    """An event as a Sparkplug message."""
-
-    topic: MessageTopic
-    message: SparkplugMessage
-    state: Record
-    """What a STATE message says."""
-
-
-class Actor:
-    """A session as a subject of access policies, and what it has had as a reader."""
-
-    __slots__ = ("_grants", "edge", "ids", "reader", "record")
-
-    def __init__(self, ids: tuple[str, ...], record: Record, edge: str) -> None:
-        self.ids = ids
-        """What policies may call it."""
-        self.record = record
-        """What conditions may ask of it."""
-        self.edge = edge
-        self.reader = PlantReader()
-        self._grants: dict[tuple[str, Privilege], Grants] = {}
-
-    def grants(self, access: Access, topic: str, privilege: Privilege) -> Grants:
-        """The policies that may grant it access."""
-        key = topic, privilege
-        found = self._grants.get(key)
-        if found is None:
-            if len(self._grants) >= MOST_GRANTS:
-                self._grants.clear()
-            found = self._grants[key] = access.grants(self.ids, topic, privilege)
-        return found
-
-
-class Sparkplug:
-    """The Sparkplug side of a node whose domain has access policies."""
-
-    def __init__(self, access: Access) -> None:
-        self.access = access
-        self.plant = Plant()
-        self._last: tuple[str, bytes, Read] | None = None
-
-    def read(self, topic: str, payload: bytes) -> Read:
-        """What a message says, by its Sparkplug topic; raises `ContentError`. The last one is remembered."""
-        last = self._last
-        if last is not None and last[0] == topic and last[1] is payload:
-            return last[2]
-        place = message_topic(topic)
-        if place.type == STATE:  # an empty one takes a retained one back
-            made = Read(place, SparkplugMessage(payload, (), None, None), _state(payload) if payload else {})
-        else:
-            made = Read(place, parse(payload), {})
-        self._last = topic, payload, made
-        return made
-
-
-def renewed(sparkplug: Sparkplug | None, access: Access | None) -> Sparkplug | None:
-    """With the policies that hold now; what is known of edge nodes stays."""
-    if access is None:
-        return None
-    made = Sparkplug(access)
-    if sparkplug is not None:
-        made.plant = sparkplug.plant
-    return made
 
 
 def actor_of(node: "Node", session: "Session") -> Actor | None:
@@ -149,24 +64,3 @@ def make_actor(subject: Subject, entry: ClientEntry | None, name: str, is_own_id
 def moment(now: float) -> Timestamp:
     """A time of the node's clock, as conditions see it."""
     return Timestamp(int(now * 1000) * 1_000_000)
-
-
-class _State(msgspec.Struct, forbid_unknown_fields=False):
-    online: bool
-    timestamp: int
-
-
-_decode_state = msgspec.json.Decoder(_State).decode
-
-
-def _state(payload: bytes) -> Record:
-    """norm, section 6.4.25: `{"online": true, "timestamp": 1668114759262}`"""
-    try:
-        payload.decode()
-        said = _decode_state(payload)
-        check_members(payload, msgspec.json.decode(payload))
-    except (msgspec.DecodeError, UnicodeDecodeError, AmbiguityError) as error:
-        raise ContentError(f"not a STATE message: {error}") from None
-    except RecursionError:
-        raise ContentError("not a STATE message: too many values inside each other") from None
-    return {"online": said.online, "timestamp": Timestamp(said.timestamp * 1_000_000)}

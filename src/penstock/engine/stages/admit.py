@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from penstock.engine.events import publishers
-from penstock.engine.events.plan import Draft
-from penstock.engine.sessions.session import Delivery
+from penstock.engine.events.passage import Delivery
+from penstock.engine.stages.draft import Draft
 from penstock.model.subject import Subject
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.contracts import quality, registry
 from penstock.engine.events import publishers
-from penstock.engine.events.passage import Passage
-from penstock.engine.events.plan import Draft
-from penstock.engine.sessions.session import Delivery
+from penstock.engine.events.passage import Delivery, Passage
+from penstock.engine.stages.draft import Draft
 from penstock.language.condition import Condition
 from penstock.model.content.content import Content
 from penstock.model.event import Event

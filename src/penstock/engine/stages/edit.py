@@ -1,87 +1,17 @@
 """Stage 4, edit: what does the link's execution monitor make of the event? (brokering §4.2)"""
 
-from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy
 from penstock.engine.events.passage import Outputs, Passage
-from penstock.engine.events.plan import Draft
+from penstock.engine.monitors import Watch
+from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
-from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.monitors.monitor import MAX_OUTPUTS, Monitor, MonitorError, State
+from penstock.policy.monitors.monitor import MAX_OUTPUTS, MonitorError
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
-
-
-class Watch:
-    """The monitors of one link, in order, with the state of each."""
-
-    __slots__ = ("failures", "key", "link", "monitors", "said", "sessions", "states")
-
-    def __init__(self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State]) -> None:
-        self.link = link
-        self.monitors = monitors
-        self.failures: list[str] = []
-        """Monitors that could not go on in a state or be closed, until `tell_failures` says it."""
-        self.states: list[State] = [self._begin(monitor, stored) for monitor in monitors]
-        self.said = ""
-        """What conditions had to do with the event that was suppressed last."""
-        self.sessions: list[Session] = []
-        """Those that are notified over the link, if it is one to a client or a foreign broker."""
-        self.key = self._key()
-        """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
-
-    def take(self, monitors: tuple[Monitor, ...]) -> None:
-        """Other monitors from now on; one of the same name goes on in the state that the earlier one was in."""
-        states = {monitor.name: state for monitor, state in zip(self.monitors, self.states, strict=True)}
-        for monitor in self.monitors:
-            if monitor.name not in {other.name for other in monitors}:
-                self.close(monitor, states[monitor.name])
-        self.monitors = monitors
-        self.states = [self._begin(monitor, states) for monitor in monitors]
-        self.key = self._key()
-
-    def close(self, monitor: Monitor, state: State) -> None:
-        """The monitor is not on this link any more, whatever it says to that."""
-        try:
-            monitor.close(state)
-        except MonitorError as error:
-            self.failures.append(str(error))
-
-    def move(self, place: int, state: State) -> None:
-        """The monitor at this place is in another state now."""
-        self.states[place] = state
-        self.key = self._key()
-
-    def copy(self) -> "Watch":
-        """The same in the same states, to be moved on without consequences."""
-        twin = Watch(self.link, (), {})
-        twin.monitors, twin.states, twin.key = self.monitors, deepcopy(self.states), self.key
-        twin.sessions = self.sessions
-        return twin
-
-    def alphabet(self) -> tuple[str, ...]:
-        """Filters of what its monitors must see, whether or not anybody subscribes to it."""
-        return tuple(dict.fromkeys(filter for monitor in self.monitors for filter in monitor.alphabet()))
-
-    def _key(self) -> tuple[str | None, ...]:
-        return tuple(state if isinstance(state, str) else None for state in self.states)
-
-    def _begin(self, monitor: Monitor, states: dict[str, State]) -> State:
-        """The state it goes on in; one that fails at that begins anew, so that no reload ends half-way."""
-        if monitor.name in states:
-            try:
-                return monitor.resume(states[monitor.name])
-            except MonitorError as error:
-                self.failures.append(f"{error}; it begins anew")
-        try:
-            return monitor.start()
-        except MonitorError as error:
-            self.failures.append(str(error))
-            return None
 
 
 def tell_failures(node: "Node", watch: Watch) -> None:

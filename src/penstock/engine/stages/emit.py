@@ -2,11 +2,13 @@
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
-from penstock.engine.events.plan import PASS, Draft, Plan, interned_plan
+from penstock.engine.events.passage import Delivery
+from penstock.engine.events.plan import PASS, Plan, interned_plan
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.window import send_or_queue
-from penstock.engine.trust import token_exchange
+from penstock.engine.stages.draft import Draft
+from penstock.engine.trust import outgoing_tokens
 from penstock.model.verdict import Effect, Verdict
 
 
@@ -38,9 +40,9 @@ def _telling(draft: Draft) -> tuple[Session, ...]:
     node = draft.node
     if node.tokens is None:
         return ()
-    digest = token_exchange.outgoing(node, draft.link)
+    digest = outgoing_tokens.outgoing(node, draft.link)
     sessions = dict.fromkeys(one.session for one in draft.matched if one.session.tokens is not None)
-    return tuple(session for session in sessions if not token_exchange.bind(node, session, draft.topic, digest))
+    return tuple(session for session in sessions if not outgoing_tokens.bind(node, session, draft.topic, digest))
 
 
 NOT_TAKEN = Verdict("emit", Effect.SUPPRESS)

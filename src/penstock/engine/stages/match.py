@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy, situations
 from penstock.engine.events import retained
-from penstock.engine.events.passage import Passage
-from penstock.engine.events.plan import Draft, Group, LinkClass, Plan, Target, Waits, interned_plan
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.passage import Delivery, Passage
+from penstock.engine.events.plan import Group, Plan, Target, Waits, interned_plan
 from penstock.engine.matching.predicates import Predicates
-from penstock.engine.sessions.session import Delivery, Session, Subscribed
+from penstock.engine.monitors import Watch
+from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sparkplug import births
-from penstock.engine.sparkplug.messages import governed
+from penstock.engine.sparkplug.state import governed
 from penstock.engine.stages import judge, project, release, route
-from penstock.engine.stages.edit import Watch
+from penstock.engine.stages.draft import Draft
 from penstock.engine.stages.release import Preview
 from penstock.language.condition import Condition, all_of
 from penstock.model.event import Event

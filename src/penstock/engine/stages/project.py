@@ -4,13 +4,15 @@ It is asked for each session when an event is delivered, so that there is no way
 said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py`).
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from penstock.engine.events.plan import Draft
+from penstock.engine.events.passage import Delivery
 from penstock.engine.ledger import Withheld
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session
-from penstock.engine.sparkplug.messages import Actor, Sparkplug, actor_of, governed, moment
+from penstock.engine.sessions.session import Session
+from penstock.engine.sparkplug.messages import actor_of, moment
+from penstock.engine.sparkplug.state import Actor, Asked, Sparkplug, governed
+from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.topic import SparkplugSource
@@ -58,21 +60,6 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
 def concerns(node: "Node", topic: str) -> bool:
     """Whether events on this topic are projected."""
     return node.sparkplug is not None and bool(governed(topic))
-
-
-class Asked(NamedTuple):
-    """An event as all its readers ask for it."""
-
-    topic: str
-    """The Sparkplug topic; empty: this is no Sparkplug, and goes out as it is."""
-    request: ViewRequest | None = None
-    edge: SparkplugSource | None = None
-    """None also for a certificate: it tells of the past, and is no part of what readers are told in order."""
-
-    @property
-    def is_of_the_past(self) -> bool:
-        """Whether it is a certificate."""
-        return self.edge is None and self.request is not None and self.request.topic.source is not None
 
 
 _AS_IT_IS = Asked("")

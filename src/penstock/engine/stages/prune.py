@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.events.passage import Passage
-from penstock.engine.events.plan import Draft
-from penstock.engine.sparkplug.messages import Actor, Read, Sparkplug, actor_of, governed, moment
+from penstock.engine.sparkplug.messages import actor_of, moment
+from penstock.engine.sparkplug.state import Actor, Read, Sparkplug, governed
+from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.topic import BIRTHS, STATE, MessageTopic

@@ -10,12 +10,14 @@ when the rule no longer releases it.
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.contracts import registry, release_recheck, situation_audit
-from penstock.engine.contracts.registry import Governed
 from penstock.engine.contracts.release_decision import decide, needed
+from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
 from penstock.engine.events import user_properties
-from penstock.engine.events.plan import Draft, Waits
+from penstock.engine.events.passage import Delivery
+from penstock.engine.events.plan import Waits
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts.contract_set import subscription_id
@@ -23,8 +25,6 @@ from penstock.policy.contracts.release_place import ACE, LATE, ace_digest, write
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-
-_CANNOT_ASK = "it is released later, or in a mean: what policies of its subscription would ask is not known yet"
 
 
 def plan(draft: Draft) -> None:
@@ -63,7 +63,7 @@ def run(delivery: Delivery) -> Verdict | None:
     assert forms is not None
     node = passage.node
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
-    if forms.event.topic.startswith((registry.SITUATION, registry.CONSUMER)) and not is_node:
+    if forms.event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
         return FOR_NODES_ONLY  # what situation somebody is in is not for everybody
     found, now = _governed(node, forms), registry.recorded(forms.now)
     if is_node:
@@ -83,7 +83,7 @@ def run(delivery: Delivery) -> Verdict | None:
         return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons))
     if decided.not_before > now:
         event = decided.event._replace(qos=delivery.qos, retain=delivery.retain)
-        node.later.put(node, decided.not_before, session, event)
+        release_recheck.hold_back(node, decided.not_before, session, event)
         return HELD
     situation_audit.count(node, session, decided.event)
     delivery.show(forms.view_of(decided.event))
@@ -131,22 +131,6 @@ def preview(node: "Node", session: Session, event: Event, now: float | None) -> 
         return Preview(event)
     decided = decide(node, session, event, found, at)
     return Preview(decided.event, decided.aggregate is not None)
-
-
-def at_once(node: "Node", session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
-    """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
-    nothing that could be shown now. And why.
-    """
-    at = registry.recorded(now)
-    found = registry.governed(node, event, at) or needed(node, session, event, at)
-    if found is None:
-        return event, Verdict("release", Effect.PASS, "", "not private")
-    decided = decide(node, session, event, found, at)
-    if decided.event is not None and decided.not_before <= at:
-        effect = Effect.PASS if decided.event.payload == event.payload else Effect.REPLACE
-        return decided.event, Verdict("release", effect, decided.rule, "before the subscriber's own policies are asked")
-    reasons = decided.reasons if not decided.is_released else (_CANNOT_ASK,)
-    return None, Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(reasons))
 
 
 def late(node: "Node", session: Session, event: Event) -> Event:

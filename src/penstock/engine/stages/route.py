@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.events.plan import Draft, LinkClass
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.passage import Delivery
+from penstock.engine.sessions.session import Session
+from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 

@@ -9,10 +9,10 @@ stages into a sequence. What waited somewhere is asked about again by `recheck`,
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.events import dedup, fan_out
-from penstock.engine.events.passage import Outputs, Passage
-from penstock.engine.events.plan import PASS, Draft, Plan, Plans, Stage
+from penstock.engine.events.passage import Delivery, Outputs, Passage
+from penstock.engine.events.plan import PASS, Plan, Plans
 from penstock.engine.sessions.refusal import Outcome
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Session
 from penstock.engine.stages import (
     admit,
     conform,
@@ -26,6 +26,7 @@ from penstock.engine.stages import (
     route,
     shape,
 )
+from penstock.engine.stages.draft import Draft, Stage
 from penstock.engine.trust import evidence
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
@@ -122,7 +123,7 @@ def run(passage: Passage) -> Outcome:
     while True:
         passage.plan = plan
         for step in plan.steps:
-            answer = step(passage)
+            answer: Verdict | Outputs | None = step(passage)
             if passage.first:
                 _publish_first(passage)
             if answer is None:

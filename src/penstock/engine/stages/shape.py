@@ -8,11 +8,13 @@ for each form that policy statements have given the event.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.engine.events.plan import Draft, Target, Waits
+from penstock.engine.events.passage import Delivery
+from penstock.engine.events.plan import Target, Waits
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Delivery, Session
+from penstock.engine.sessions.session import Session
 from penstock.engine.stages import edit, match, route
-from penstock.engine.stages.edit import Watch
+from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.topic import matches
 
@@ -98,7 +100,7 @@ def subscribers(
     node: "Node", watch: Watch, event: Event, sender: Session | None, now: float | None = None
 ) -> Iterator[Target]:
     """Return who behind a link subscribes to an event."""
-    for session in watch.sessions:
+    for session in node.notified.get(watch.ends, ()):
         subscribed = [
             subscription
             for subscription in session.subscriptions.values()

@@ -1,16 +1,15 @@
 """What policies of subscriptions are for what goes one way: found once for a target, applied to each event."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.language.statements.statement import Attach, Matching, Message, Point, Verb
+from penstock.engine.statements.course import Course, Courses
+from penstock.language.statements.statement import Message, Point
 from penstock.model.content.content import Content
 from penstock.model.topic import matches
 from penstock.policy.statements.assignments import AssignedPolicy
-from penstock.policy.statements.copies import Path, paths_read
-from penstock.policy.statements.judging import Bound, applicable
+from penstock.policy.statements.judging import Bound
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -44,51 +43,6 @@ def points(node: "Node", sender: Session | None, receiver: Session) -> frozenset
 def _goes_to(node: "Node", receiver: Session) -> frozenset[Point]:
     found = _EGRESS if is_outside(node, receiver) else _NOWHERE
     return found | _ROUTING if is_node(node, receiver) else found
-
-
-class Course:
-    """The policies for what goes to a session by some of its subscriptions."""
-
-    __slots__ = ("asked", "attaches", "ensemble", "given", "key", "mine", "own", "where")
-
-    def __init__(
-        self, ensemble: Ensemble, own: tuple[Bound, ...], where: frozenset[Point], subscribed: Sequence[Subscribed]
-    ) -> None:
-        self.ensemble = ensemble
-        """What it was found for: of another, nodes may be in other overlays."""
-        self.own = own
-        self.where = where
-        given = [one for one in own if one.is_given]
-        self.given = applicable(Message.PUBLICATION, Verb.FORWARD, where, given, Matching.AFTER)
-        """The rules of the domain; and in `mine`, those of who subscribes."""
-        mine = [one for one in own if not one.is_given]
-        self.mine = applicable(Message.PUBLICATION, Verb.FORWARD, where, mine, Matching.AFTER)
-        self.asked = _asked(subscribed, is_all=bool(given))
-        """What the subscriptions ask for: the copy is trimmed to what all of them want."""
-        self.attaches = any(rule.attach is not Attach.NEVER for one in own for rule in one.policy.rules)
-        """Whether rules of theirs may be attached to what goes this way."""
-        self.key: tuple[object, ...] | None = None
-        """Copies of one event by courses of the same key are equal. None: it depends on who gets it."""
-        if all(one.policy.is_shared for one in own):
-            self.key = (where, *(each for one in own for each in _told_by(one)))
-            if given or any(one.policy.needs_filter for one in own):
-                self.key = (*self.key, *asked_by(subscribed))
-
-
-def asked_by(subscribed: Sequence[Subscribed]) -> Iterator[object]:
-    """What tells what subscriptions ask for from what others ask for."""
-    return (id(one.condition) for one in subscribed)
-
-
-Courses = dict[frozenset[Point], Course]
-"""Of one target, by where the event has come from."""
-
-
-def _told_by(bound: Bound) -> tuple[object, ...]:
-    """What a policy that is the same for all depends on. Identities will do: all of it lives as long as the event."""
-    if not bound.policy.needs_filter:
-        return (id(bound.policy),)
-    return (id(bound.policy), id(bound.condition), bound.filter)
 
 
 def make_course(
@@ -134,12 +88,6 @@ def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], c
         if one.policy is not None and one.policy.concerns(Message.PUBLICATION)
     ]
     return (*found, *sorted(own, key=_order))
-
-
-def _asked(subscribed: Sequence[Subscribed], is_all: bool) -> frozenset[Path]:
-    """The attributes that subscriptions ask for, of which the copy is trimmed to what all of them want."""
-    asking = (one for one in subscribed if is_all or one.policy is not None)
-    return frozenset(path for one in asking if one.condition is not None for path in paths_read(one.condition.tree))
 
 
 def _order(bound: Bound) -> tuple[str, str, str]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import side_effects
-from penstock.engine.statements.advertised_policies import Advertised, meeting
+from penstock.engine.statements.advertised_policies import meeting
 from penstock.engine.statements.applicability import is_outside, points
 from penstock.engine.statements.context import Known, here
+from penstock.engine.statements.state import Advertised
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Matching, Message, Point, Statement, Verb
 from penstock.model.topic import overlaps, parse_filter

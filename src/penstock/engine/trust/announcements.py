@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import Session
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.verification import Verified
+from penstock.wire.codec import encode
+from penstock.wire.packet import Publish
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
@@ -51,3 +54,10 @@ def deny(node: "Node", session: Session, why: str) -> None:
     """Of a token that a neighbour tells, shows or gives: refuse it."""
     node.stats.tokens_refused += 1
     node.deny("token refused", session, "", why)
+
+
+def tell(node: "Node", session: Session, said: Said) -> None:
+    """Tell a neighbour something of tokens or ratings."""
+    data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
+    if not session.maximum_packet_size or len(data) <= session.maximum_packet_size:
+        outbox.push(node, session, data)

@@ -23,12 +23,6 @@ TOLD = Properties(auth_method=METHOD)
 """What the client is told when its token is taken."""
 
 
-class Showing:
-    """On a connection with that method, a client may show another token at any time."""
-
-    __slots__ = ()
-
-
 class Shown(NamedTuple):
     """A token that a client has shown, and who it is by it."""
 
@@ -89,7 +83,7 @@ def attach(node: "Node", session: Session, token: Verified | None) -> None:
     """The session is opened with this token, or without."""
     session.token = token
     if token is not None and node.tokens is not None:
-        node.tokens.ends(session)
+        node.tokens.ends(session.id, token)
         carry(node, session)
     session.rights = node.rights_for(session)
 
@@ -113,7 +107,7 @@ def renew(node: "Node", session: Session, text: bytes, now: float) -> str:
     if entry is None or not is_holder(verified, session.subject, entry):
         return "token: wrong holder" if entry is None else not_holder(verified, entry)
     attach(node, session, verified)
-    node.later.begin_anew(node, session, now)
+    node.later.begin_anew(session, now)
     session.plans = session.edited_plans = None
     if session.durable:
         node.ledger.session(session)
@@ -140,7 +134,7 @@ def check_again(node: "Node", session: Session, now: float) -> None:
     found = verify(node, session.token.token.text, now)
     if isinstance(found, Verified):
         session.token = found
-        node.tokens.ends(session)
+        node.tokens.ends(session.id, found)
     else:
         _end(node, session, found)
 

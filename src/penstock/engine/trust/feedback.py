@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 FEEDBACK = "$penstock/feedback"
 EVIDENCE = "$penstock/evidence"
 TOPICS = frozenset({FEEDBACK, EVIDENCE})
-MOST_RATED = 100_000
-"""Ratings that are remembered, so that nobody rates one message twice."""
 MOST_EVIDENCE = 1e9
-MOST_SAID = 10_000
-"""Raters and neighbours whose ratings are counted."""
 
 
 class Rated(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,55 +51,6 @@ class Held(msgspec.Struct, forbid_unknown_fields=True):
     good: float
     bad: float
     at: float
-
-
-class Limits:
-    """Who has rated what, and how often lately."""
-
-    def __init__(self) -> None:
-        self._rated: dict[tuple[str, str, str], None] = {}
-        self._came: dict[tuple[str, str, bytes], None] = {}
-        self._said: dict[tuple[str, str], list[float]] = {}
-        self._bad: dict[str, dict[str, float]] = {}
-        """By neighbour, who has called something of it bad, and when last."""
-
-    def is_first(self, event: Event) -> bool:
-        """Whether an event that is told apart by an id has not come by another way; without an id there is one way."""
-        if not event.id:
-            return True
-        key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
-        if key in self._came:
-            return False
-        while len(self._came) >= MOST_RATED:
-            del self._came[next(iter(self._came))]
-        self._came[key] = None
-        return True
-
-    def is_alone(self, rater: str, neighbour: str, least: int, period: float, now: float) -> bool:
-        """Whether too few clients have called something of a neighbour bad lately, this one included."""
-        raters = self._bad.setdefault(neighbour, {})
-        raters.pop(rater, None)
-        raters[rater] = now
-        while len(raters) > MOST_SAID:
-            del raters[next(iter(raters))]
-        return sum(at > now - period for at in raters.values()) < least
-
-    def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
-        """Why a rating does not count; empty if it does, and it is counted."""
-        key = (rater, *message)
-        if key in self._rated:
-            return f"it has been rated by {'this' if rater else 'such a'} client already"
-        said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
-        if len(said) >= most:
-            return f"more than {most} ratings of one client about one neighbour in {period:g} s"
-        while len(self._rated) >= MOST_RATED:
-            del self._rated[next(iter(self._rated))]
-        self._rated[key] = None
-        self._said.pop((rater, neighbour), None)
-        while len(self._said) >= MOST_SAID:
-            del self._said[next(iter(self._said))]
-        self._said[rater, neighbour] = [*said, now]
-        return ""
 
 
 def receive(node: "Node", session: Session, event: Event, now: float) -> tuple[Outcome, Verdict]:
@@ -226,6 +173,7 @@ def _sender(node: "Node", rater: Session, told: Rated) -> str | None:
             if isinstance(one, Subscribed):
                 mine.pop(id(one), None)
                 continue
+            assert isinstance(one, Event | bytes)
             event = one if isinstance(one, Event) else Event(*read_plain(one))
             if event.topic == told.topic and user_properties.digest_of(event.payload) == told.payload:
                 return name if any(match.satisfies(node, event, each) for each in mine.values()) else None

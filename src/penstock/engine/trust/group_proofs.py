@@ -12,7 +12,7 @@ from penstock.engine.federation import overlay
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import client_tokens, groups
-from penstock.engine.trust.client_tokens import Showing
+from penstock.engine.trust.state import Accepting, Claiming, Showing
 from penstock.model.group_proof import (
     MAX_GROUPS,
     METHOD,
@@ -40,30 +40,6 @@ T = TypeVar("T")
 
 NOT_PROVEN = "group not proven"
 """The kind of a notice."""
-
-
-class Accepting:
-    """The side that is connected to: asks, and judges the answer."""
-
-    __slots__ = ("client_id", "exchange")
-
-    def __init__(self, client_id: str) -> None:
-        """`client_id` as the CONNECT has it."""
-        self.client_id = client_id
-        self.exchange: ProofExchange | None = None
-        """The one that is under way."""
-
-
-class Claiming:
-    """The side that connects, a node that has dialled."""
-
-    __slots__ = ("claimant", "due")
-
-    def __init__(self, claimant: Claimant) -> None:
-        self.claimant: Claimant | None = claimant
-        """Of the exchange that is under way."""
-        self.due = NEVER
-        """When to prove again."""
 
 
 _WRONG: dict[type, str] = {

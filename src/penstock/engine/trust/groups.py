@@ -1,4 +1,4 @@
-"""Trust groups: who is a member, and for how long that counts.
+"""GroupSecrets groups: who is a member, and for how long that counts.
 
 A session has proven groups (`session.proven`) by an exchange with the node (`engine/trust/group_proofs.py`); for some
 clients the domain vouches. No I/O, no clock, no randomness: time and nonces come in.
@@ -8,21 +8,10 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.sessions.session import Session
+from penstock.engine.trust.state import GroupSecrets
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-
-
-class Trust:
-    """The secrets of the groups that a node is in, by group. Only their names are ever shown."""
-
-    __slots__ = ("secrets",)
-
-    def __init__(self, secrets: Mapping[str, bytes] | None = None) -> None:
-        self.secrets = dict(secrets or {})
-
-    def __repr__(self) -> str:
-        return f"Trust({', '.join(self.secrets)})"
 
 
 def is_member(node: "Node", session: Session, group: str, now: float) -> bool:
@@ -79,7 +68,7 @@ def may_resume(session: Session, proven: Collection[str]) -> bool:
 
 def hold(node: "Node", secrets: Mapping[str, bytes], now: float) -> list[Session]:
     """Hold these secrets and no others; proofs of others no longer count. The sessions that lose something by it."""
-    before, node.trust = node.trust.secrets, Trust(secrets)
+    before, node.trust = node.trust.secrets, GroupSecrets(secrets)
     same = {group for group, secret in secrets.items() if before.get(group) == secret}
     found = list[Session]()
     for session in node.sessions.values():

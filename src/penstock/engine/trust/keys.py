@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import announcements, client_tokens, ratings, token_exchange
-from penstock.engine.trust.tokens import Keys, TokenLink, Tokens
+from penstock.engine.trust.state import TokenLink
+from penstock.engine.trust.tokens import Keys, Tokens
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node

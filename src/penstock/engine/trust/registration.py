@@ -2,29 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from penstock.engine.sessions import outbox, window
+from penstock.engine.sessions import window
 from penstock.engine.sessions.session import Session
-from penstock.engine.trust.announcements import TOPIC, Said, deny, verify
-from penstock.engine.trust.tokens import TokenLink
+from penstock.engine.trust.announcements import Said, deny, tell, verify
+from penstock.engine.trust.state import TokenLink
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Party
-from penstock.wire.codec import encode
-from penstock.wire.packet import Publish
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
 REGISTER_SECONDS = 10.0
 """How long a neighbour may take to show the token that it was given."""
-
-
-def tell(node: "Node", session: Session, said: Said) -> None:
-    """Tell a neighbour something of tokens or ratings."""
-    data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
-    if not session.maximum_packet_size or len(data) <= session.maximum_packet_size:
-        outbox.push(node, session, data)
 
 
 def register(node: "Node", session: Session, now: float) -> None:

@@ -12,11 +12,12 @@ import msgspec
 from penstock.engine.events import user_properties
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.statements.facts import Seen
-from penstock.engine.trust import ratings, registration
+from penstock.engine.trust import announcements, ratings, registration
 from penstock.engine.trust.announcements import Said, Told, deny, verify
-from penstock.engine.trust.tokens import Passing, TokenLink
+from penstock.engine.trust.outgoing_tokens import MOST_BOUND
+from penstock.engine.trust.state import TokenLink
+from penstock.engine.trust.tokens import Passing
 from penstock.model.errors import PolicyError, TopicError
-from penstock.model.event import Event
 from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.tokens.errors import TokenError
@@ -29,11 +30,9 @@ from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
 if TYPE_CHECKING:
-    from penstock.engine.events.plan import LinkClass, Plans
+    from penstock.engine.events.plan import Plans
     from penstock.engine.node import Node
 
-MOST_BOUND = 10_000
-"""Topics of one link whose events are bound to a token; of others each event says its own."""
 MOST_HEARD = 20_000
 """Tokens that a neighbour may tell on a connection."""
 DIGEST_LETTERS = 64
@@ -137,65 +136,10 @@ def turn(node: "Node", now: float) -> None:
                 update = found.table.update_for(name)
                 if update is not None:
                     sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
-                    registration.tell(node, session, Said(vector=Told(update.number, update.is_whole, sums)))
+                    announcements.tell(node, session, Said(vector=Told(update.number, update.is_whole, sums)))
 
 
 # --- what goes out
-
-
-def outgoing(node: "Node", link: "LinkClass") -> str:
-    """The digest of the token with which events of a class of links go on."""
-    assert node.tokens is not None
-    return link.token.goes if link.token is not None else node.tokens.own
-
-
-def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
-    """Whether events on a topic may go to a neighbour as they are, because it knows which token they have."""
-    link = session.tokens
-    if link is None:
-        return True
-    bound = link.bound_out.get(topic)
-    if bound == digest:
-        return True
-    assert node.tokens is not None
-    if (
-        session.outlet is None
-        or not link.is_registered
-        or (bound is not None and bound in node.tokens.known)
-        or len(link.bound_out) >= MOST_BOUND
-    ):
-        return False
-    introduce(node, session, digest)
-    link.bound_out[topic] = digest
-    registration.tell(node, session, Said(bind=(topic, digest)))
-    return True
-
-
-def tell_token(node: "Node", session: Session, event: Event) -> bool:
-    """Before an event goes to a neighbour: see to it that its token is known there. False: it must name it itself."""
-    assert node.tokens is not None
-    digest = node.tokens.named(event.token)
-    if session.tokens is not None and session.tokens.bound_out.get(event.topic) == digest:
-        return True
-    introduce(node, session, digest)
-    return bind(node, session, event.topic, digest)
-
-
-def introduce(node: "Node", session: Session, digest: str) -> None:
-    """See to it that a neighbour has been told a token before it is named."""
-    link = session.tokens
-    if link is None or not digest or digest in link.sent or node.tokens is None:
-        return
-    token = node.tokens.known.get(digest)
-    if token is not None:
-        link.sent.add(digest)
-        registration.tell(node, session, Said(token=token.text.decode()))
-
-
-def with_token(node: "Node", event: Event) -> Event:
-    """The event as it goes to a neighbour, with the digest of its token."""
-    assert node.tokens is not None
-    return user_properties.with_token(event, node.tokens.named(event.token))
 
 
 # --- what comes in
@@ -351,7 +295,7 @@ def _hear_vector(node: "Node", session: Session, told: Told) -> None:
     except PolicyError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
     if not taken:
-        registration.tell(node, session, Said(again=True))
+        announcements.tell(node, session, Said(again=True))
 
 
 def came_with(session: Session, topic: str, properties: Properties) -> str:

@@ -4,15 +4,13 @@ A client shows its token when it connects (`showing.py`). What it publishes goes
 node says itself, or lets in without a token, with one of the node's own (`carrying.py`).
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from math import inf
+from typing import NamedTuple
 
 from penstock.domain.schema.tokens import TokenSettings
-from penstock.engine.sessions.session import NEVER, Session, Subscribed
-from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.keys import KeySet, SigningKey
@@ -20,9 +18,6 @@ from penstock.policy.tokens.revocation import NOTHING, Revoked, carried_id, why_
 from penstock.policy.tokens.rights import Filters
 from penstock.policy.tokens.token import Claims, Party, Token, issue, sign
 from penstock.policy.tokens.verification import Verified, Verifier
-
-if TYPE_CHECKING:
-    from penstock.engine.events.plan import Plans
 
 OWN = "$node/"
 """Before the name of a node, as the holder of the token that it issues for what it says itself."""
@@ -58,7 +53,7 @@ class Passing(NamedTuple):
     refusal: Verdict | None = None
     reason: str = ""
     """Why it is accepted."""
-    until: float = NEVER
+    until: float = inf
 
     def judge(self, topic: str) -> Verdict | None:
         """What admission says of an event on a topic, if it refuses it."""
@@ -68,54 +63,6 @@ class Passing(NamedTuple):
             reason = f"the token that came with it has no filter to publish that matches `{topic}`"
             return Verdict("admit", Effect.SUPPRESS, "token", reason)
         return None
-
-
-class TokenLink:
-    """What two nodes have told each other of tokens, on the connection between them."""
-
-    __slots__ = (
-        "bound_in",
-        "bound_out",
-        "heard",
-        "history",
-        "is_registered",
-        "passings",
-        "plans",
-        "refused",
-        "registered",
-        "sent",
-        "until",
-    )
-
-    def __init__(self) -> None:
-        self.history: deque[bytes | Event | Subscribed] | None = None
-        """The latest events that came by it, to be rated: as packets of MQTT 5 without properties, or as events. And
-        subscriptions, where they began: what came before them was not for them.
-        """
-        self.begin(NEVER)
-
-    def begin(self, registered: float) -> None:
-        """A connection begins, or is gone: nothing has been told."""
-        self.sent: set[str] = set()
-        """Tokens that the neighbour has been told, by digest."""
-        self.heard: dict[str, Verified | TokenError] = {}
-        """Tokens that it has told, or why one of them does not count."""
-        self.refused: dict[str, bytes] = {}
-        """Of those that do not, some that may count later: when it is time, or by other keys."""
-        self.bound_out: dict[str, str] = {}
-        """By topic, the token that events have unless they say another: as we told; in `bound_in` as we were."""
-        self.bound_in: dict[str, str] = {}
-        self.registered = registered
-        """Until when the neighbour has shown a token of ours, or has time to; before it has, nothing goes to it."""
-        self.is_registered = False
-        self.forget()
-
-    def forget(self) -> None:
-        """What was found of tokens may no longer hold."""
-        self.passings: dict[str, Passing] = {}
-        self.plans: dict[str, tuple[Plans, Plans]] = {}
-        self.until = NEVER
-        """When the first of what was found ends."""
 
 
 class Tokens:
@@ -249,10 +196,9 @@ class Tokens:
             self._signed[token.digest] = known.digest
         return known
 
-    def ends(self, session: Session) -> None:
-        """See to it when the session's token ends."""
-        if session.token is not None:
-            heappush(self._due, (session.token.end, session.id, session.token.token.digest))
+    def ends(self, session: int, token: Verified) -> None:
+        """See to it when the token of the session with this number ends."""
+        heappush(self._due, (token.end, session, token.token.digest))
 
     def over(self, now: float) -> dict[int, str]:
         """Of sessions whose tokens have ended: the numbers, and which token it was."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.engine.sessions.session import Session
-from penstock.engine.trust.ratings import Ratings
+from penstock.engine.trust.state import Ratings
 from penstock.policy.trust.rating import may_sign
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.engine.recorder import CUT, Note, Reached, Rows, Source
+from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source
 from penstock.journal.format import OPEN, SCHEMA, RowKind, partition, schema_of, segment_name
 from penstock.journal.private import FILE_MODE, make_folder
 from penstock.model.verdict import Verdict

@@ -12,7 +12,8 @@ import msgspec
 
 from penstock.engine.contracts import registry
 from penstock.engine.contracts.quality import attach
-from penstock.engine.contracts.registry import State, contract_of
+from penstock.engine.contracts.registry import contract_of
+from penstock.engine.contracts.state import State
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import CONTRACT
 from penstock.engine.node import Node

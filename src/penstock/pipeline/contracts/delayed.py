@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.engine.contracts.delayed import Collecting, read_window, write_window
+from penstock.engine.contracts.delayed import read_window, write_window
+from penstock.engine.contracts.held import Collecting
 from penstock.pipeline.contracts.means import MeanCollector, OpenWindow
 from penstock.pipeline.contracts.release_decision import ReleaseSteps
 from penstock.pipeline.state.buckets import StateVariable

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.engine.contracts import release_recheck
-from penstock.engine.contracts.delayed import MOST_WINDOWS, Collected, Collecting
+from penstock.engine.contracts.delayed import MOST_WINDOWS
+from penstock.engine.contracts.held import Collected, Collecting
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
 from penstock.model.quality import Quality

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from penstock.engine.contracts import registry, release_recheck
-from penstock.engine.contracts.delayed import Collecting
-from penstock.engine.contracts.registry import CONSUMER, SITUATION
+from penstock.engine.contracts.held import Collecting
 from penstock.engine.contracts.release_decision import decide, needed
+from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.events import user_properties
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session

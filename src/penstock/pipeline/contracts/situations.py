@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.contracts import situations
-from penstock.engine.contracts.registry import SITUATION
+from penstock.engine.contracts.state import SITUATION
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import CompiledDomain, Policies
 from penstock.pipeline.state.actors import Actors

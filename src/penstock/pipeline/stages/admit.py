@@ -8,8 +8,9 @@ would have to decide by tokens or trust what they never decided so, jobs raise a
 from pyspark.sql import Column, DataFrame
 
 from penstock.domain.schema.tokens import TokenSettings
-from penstock.engine.events.plan import Draft, Plans
+from penstock.engine.events.plan import Plans
 from penstock.engine.stages import admit
+from penstock.engine.stages.draft import Draft
 from penstock.journal.read.events import OUTPUT
 from penstock.model.verdict import Effect, Verdict
 from penstock.pipeline.errors import PipelineError

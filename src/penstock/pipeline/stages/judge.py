@@ -19,8 +19,8 @@ from penstock.engine.events import user_properties
 from penstock.engine.federation.wants import is_of_client
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import judge
 from penstock.engine.statements import applicability, bindings
+from penstock.engine.statements.event_judging import Judging
 from penstock.engine.statements.facts import Facts, Remembered, Told
 from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
@@ -141,7 +141,7 @@ class JudgeSteps:
         self._actors = Actors(scope.policies, scope.askers)
         self._at: tuple[object, ...] = ()
         self._facts: Remembered = NOTHING
-        self._judging: judge.Judging | None = None
+        self._judging: Judging | None = None
 
     def step(self, row: Fields) -> Iterator[Fields]:
         """Yield what changes in a row, if it goes on."""
@@ -164,7 +164,7 @@ class JudgeSteps:
         node.notices.clear()
         return judged
 
-    def _begin(self, policy: CompiledDomain, node: Node, row: Fields) -> judge.Judging | None:
+    def _begin(self, policy: CompiledDomain, node: Node, row: Fields) -> Judging | None:
         """Return the event as policies leave it before receivers are known; None if they stop it."""
         sender = self._sender(policy, node, row)
         if sender is None:
@@ -178,7 +178,7 @@ class JudgeSteps:
         self._prove(node, sender, self._facts.sender)
         here = Then.of(node, policy, self._facts, self._scope.at_rest)
         about = [bound for bound in statements if matches(bound.filter, event.topic)]
-        made = judge.Judging(node, event, sender, row["time"], about, here)
+        made = Judging(node, event, sender, row["time"], about, here)
         return made if made.verdict is None else None
 
     def _statements(self, policy: CompiledDomain, node: Node, sender: Session) -> list[Bound] | None:
@@ -199,7 +199,7 @@ class JudgeSteps:
             bounds.append(bound)
         return bounds
 
-    def _towards(self, policy: CompiledDomain, node: Node, judging: judge.Judging, row: Fields) -> Judged | None:
+    def _towards(self, policy: CompiledDomain, node: Node, judging: Judging, row: Fields) -> Judged | None:
         session = self._actors.receiver(policy, node, row["subject"])
         if not row["reads"] or not _holds(row["asks"], judging):
             return Judged(judging.event, False, judging.event.payload) if row["looks_on"] else None
@@ -286,7 +286,7 @@ def _may_attach(node: Node, sender: Session, event: Event) -> bool:
     return all(not isinstance(bindings.settable(node, sender, text, Message.PUBLICATION), str) for text in texts)
 
 
-def _holds(where: str | None, judging: judge.Judging) -> bool:
+def _holds(where: str | None, judging: Judging) -> bool:
     return where is None or condition(where).holds(judging.content) is True
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from penstock.engine.contracts.registry import CONSUMER, SITUATION
+from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.sessions.session import Session
 from penstock.language.condition import Condition
 from penstock.model.topic import matches

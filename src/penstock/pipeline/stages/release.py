@@ -9,7 +9,7 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame
 
-from penstock.engine.contracts.registry import CONSUMER, SITUATION
+from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.events.user_properties import CONTRACT
 from penstock.pipeline.contracts import delayed, means
 from penstock.pipeline.contracts.delayed import WAITING, Delayed

@@ -7,7 +7,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 
 from penstock.engine.node import Node
-from penstock.engine.sparkplug.messages import CERTIFICATES
+from penstock.engine.sparkplug.state import CERTIFICATES
 from penstock.model.sparkplug.topic import NAMESPACE, SparkplugSource
 from penstock.pipeline.spark.policies import Asker, CompiledDomain, Policies
 from penstock.pipeline.state.actors import Actors

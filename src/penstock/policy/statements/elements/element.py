@@ -3,15 +3,12 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.language.statements.statement import Argument, Message, Verb
 from penstock.language.types import Type
 from penstock.model.errors import PenstockError, PolicyError
 from penstock.model.values import Value
-
-if TYPE_CHECKING:
-    pass
 
 ANY_MESSAGE = frozenset(Message)
 FILTERS = frozenset({Message.ADVERTISEMENT, Message.SUBSCRIPTION})

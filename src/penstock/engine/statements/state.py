@@ -1,0 +1,49 @@
+"""The policies of advertisements that a node knows of, indexed."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.domain.compile.ensemble import Ensemble
+from penstock.engine.federation.offer_matches import Matter, Matters
+from penstock.engine.sessions.session import Session
+from penstock.language.condition import Condition
+from penstock.language.ranges.ranges import intersects
+from penstock.model.topic import overlaps
+from penstock.policy.statements.judging import Bound
+
+
+class Advertised(NamedTuple):
+    """The policy of an advertisement that is known at a node, and whom it came from (None: the node, or the domain)."""
+
+    bound: Bound
+    source: Session | None
+
+
+class AdvertisedPolicies:
+    """All of them, as long as neither advertisements nor the domain change."""
+
+    def __init__(self, ensemble: Ensemble, all: list[Advertised]) -> None:
+        self.ensemble = ensemble
+        self._all = all
+        self._index: Matters[int] = Matters()
+        self._empty: list[int] = []
+        """Those of which no content can be: in no index, but without a condition one may meet them."""
+        for number, one in enumerate(all):
+            matter = Matter(one.bound.filter, one.bound.condition)
+            self._index.add(number, matter)
+            if matter.is_empty:
+                self._empty.append(number)
+
+    def meeting(self, filter: str, condition: Condition | None) -> Iterator[Advertised]:
+        """Those that a subscription meets, in their order."""
+        matter = Matter(filter, condition)
+        near = range(len(self._all)) if matter.is_empty else sorted((*self._index.meeting(matter), *self._empty))
+        return (self._all[number] for number in near if _meet(self._all[number].bound, filter, condition))
+
+
+def _meet(bound: Bound, filter: str, condition: Condition | None) -> bool:
+    if not overlaps(bound.filter, filter):
+        return False
+    if bound.condition is None or condition is None:
+        return True
+    return intersects(bound.condition.ranges, condition.ranges) is not False

@@ -1,0 +1,266 @@
+"""What a node keeps of trust: secrets of groups, ratings of neighbours, limits of feedback, proofs under way."""
+
+from collections import deque
+from collections.abc import Mapping
+from math import inf
+from typing import Any, NamedTuple
+
+from penstock.domain.schema.trust import TrustSettings
+from penstock.engine.events.link_class import LinkPlans
+from penstock.engine.trust.tokens import Passing
+from penstock.model.event import Event
+from penstock.model.group_proof import (
+    Claimant,
+    ProofExchange,
+)
+from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.verification import Verified
+from penstock.policy.trust.rating import (
+    RULES,
+    Average,
+    Evidence,
+    ReceivedToken,
+    Thresholds,
+    TokenRuling,
+    in_millionths,
+    may_sign,
+)
+from penstock.policy.trust.vectors import TrustTable, Update
+
+MOST_RATED = 100_000
+"""Ratings that are remembered, so that nobody rates one message twice."""
+MOST_SAID = 10_000
+"""Raters and neighbours whose ratings are counted."""
+MOST_RULINGS = 10_000
+
+
+class GroupSecrets:
+    """The secrets of the groups that a node is in, by group. Only their names are ever shown."""
+
+    __slots__ = ("secrets",)
+
+    def __init__(self, secrets: Mapping[str, bytes] | None = None) -> None:
+        self.secrets = dict(secrets or {})
+
+    def __repr__(self) -> str:
+        return f"GroupSecrets({', '.join(self.secrets)})"
+
+
+class FeedbackLimits:
+    """Who has rated what, and how often lately."""
+
+    def __init__(self) -> None:
+        self._rated: dict[tuple[str, str, str], None] = {}
+        self._came: dict[tuple[str, str, bytes], None] = {}
+        self._said: dict[tuple[str, str], list[float]] = {}
+        self._bad: dict[str, dict[str, float]] = {}
+        """By neighbour, who has called something of it bad, and when last."""
+
+    def is_first(self, event: Event) -> bool:
+        """Whether an event that is told apart by an id has not come by another way; without an id there is one way."""
+        if not event.id:
+            return True
+        key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
+        if key in self._came:
+            return False
+        while len(self._came) >= MOST_RATED:
+            del self._came[next(iter(self._came))]
+        self._came[key] = None
+        return True
+
+    def is_alone(self, rater: str, neighbour: str, least: int, period: float, now: float) -> bool:
+        """Whether too few clients have called something of a neighbour bad lately, this one included."""
+        raters = self._bad.setdefault(neighbour, {})
+        raters.pop(rater, None)
+        raters[rater] = now
+        while len(raters) > MOST_SAID:
+            del raters[next(iter(raters))]
+        return sum(at > now - period for at in raters.values()) < least
+
+    def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
+        """Why a rating does not count; empty if it does, and it is counted."""
+        key = (rater, *message)
+        if key in self._rated:
+            return f"it has been rated by {'this' if rater else 'such a'} client already"
+        said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
+        if len(said) >= most:
+            return f"more than {most} ratings of one client about one neighbour in {period:g} s"
+        while len(self._rated) >= MOST_RATED:
+            del self._rated[next(iter(self._rated))]
+        self._rated[key] = None
+        self._said.pop((rater, neighbour), None)
+        while len(self._said) >= MOST_SAID:
+            del self._said[next(iter(self._said))]
+        self._said[rater, neighbour] = [*said, now]
+        return ""
+
+
+class Ruled(NamedTuple):
+    """What is decided about tokens with some signers, from one neighbour."""
+
+    ruling: TokenRuling
+    signs: bool
+    """Whether this node introduces the neighbour to others."""
+
+
+class Ratings:
+    """What one node holds of its neighbours."""
+
+    def __init__(self, node: str, nodes: int, settings: TrustSettings, thresholds: Thresholds) -> None:
+        self.node = node
+        self.settings = settings
+        self.thresholds = thresholds
+        self.evidence: dict[str, Evidence] = {}
+        self.counts: dict[tuple[str, str, bool], int] = {}
+        """By neighbour, where it came from and whether it was good: how much evidence there was since the start."""
+        self.table = TrustTable(node, nodes, settings.longest)
+        self.least: dict[str, Average] = {}
+        """The least-trustworthy paths to this node, from each other."""
+        self.is_stale = True
+        """There is something new since all was worked out; and in `is_changed` something to tell neighbours, who may be
+        told again when it is `due`.
+        """
+        self.is_changed = True
+        self.due = 0.0
+        self._ratings: dict[str, float] = {}
+        self._rulings: dict[tuple[str, frozenset[str]], Ruled] = {}
+
+    def rating(self, neighbour: str, now: float) -> float:
+        return self.of(neighbour, now).rating(self.settings.weights, now)
+
+    def held(self, neighbour: str) -> float | None:
+        """The rating by which things are decided now; None of who is no neighbour."""
+        return self._ratings.get(neighbour)
+
+    def of(self, neighbour: str, now: float) -> Evidence:
+        """The evidence about a neighbour; before there is any, what the domain gives, which is as of now: it begins to
+        age with the first that is seen.
+        """
+        return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
+
+    def rule(self, sender: str, signers: frozenset[str]) -> Ruled:
+        """Whether tokens that these have signed are accepted from a neighbour."""
+        key = (sender, signers)
+        found = self._rulings.get(key)
+        if found is None:
+            if len(self._rulings) >= MOST_RULINGS:
+                self._rulings.clear()
+            found = self._rulings[key] = self._rule(*key)
+        return found
+
+    def _rule(self, sender: str, signers: frozenset[str]) -> Ruled:
+        came = ReceivedToken(signers, sender, self.table.through(sender))
+        ruling = RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
+        return Ruled(ruling, may_sign(sender, self._ratings, self.thresholds))
+
+    def refresh(self, neighbours: list[str], connected: set[str], now: float) -> bool:
+        """Work out ratings and paths anew; whether a decision is another by them."""
+        ratings = {name: self.rating(name, now) for name in neighbours}
+        for name in connected:
+            before = self._ratings.get(name)
+            if (
+                before is None
+                or in_millionths(before) != in_millionths(ratings[name])
+                or not self.table.has_neighbour(name)
+            ):
+                self.table.set_rating(name, ratings[name])
+                self.is_changed = True
+        self._ratings = ratings
+        self.is_stale = False
+        self.least = self.table.least()
+        rulings, self._rulings = self._rulings, {}
+        is_other = False
+        for key, ruled in rulings.items():
+            found = self.rule(*key)
+            is_other |= (found.ruling.accepts, found.signs) != (ruled.ruling.accepts, ruled.signs)
+        return is_other
+
+    def lost(self, neighbour: str) -> None:
+        """The link is down: paths over it are gone."""
+        self.table.forget(neighbour)
+        self.is_stale = self.is_changed = True
+
+    def heard(self, neighbour: str, update: Update) -> bool:
+        """A neighbour tells of paths; False if it must begin anew. Raises `PolicyError`."""
+        taken = self.table.receive(neighbour, update)
+        if taken:
+            self.is_stale = self.is_changed = True
+        return taken
+
+
+class Showing:
+    """On a connection with that method, a client may show another token at any time."""
+
+    __slots__ = ()
+
+
+class Accepting:
+    """The side that is connected to: asks, and judges the answer."""
+
+    __slots__ = ("client_id", "exchange")
+
+    def __init__(self, client_id: str) -> None:
+        """`client_id` as the CONNECT has it."""
+        self.client_id = client_id
+        self.exchange: ProofExchange | None = None
+        """The one that is under way."""
+
+
+class Claiming:
+    """The side that connects, a node that has dialled."""
+
+    __slots__ = ("claimant", "due")
+
+    def __init__(self, claimant: Claimant) -> None:
+        self.claimant: Claimant | None = claimant
+        """Of the exchange that is under way."""
+        self.due = inf
+        """When to prove again."""
+
+
+class TokenLink:
+    """What two nodes have told each other of tokens, on the connection between them."""
+
+    __slots__ = (
+        "bound_in",
+        "bound_out",
+        "heard",
+        "history",
+        "is_registered",
+        "passings",
+        "plans",
+        "refused",
+        "registered",
+        "sent",
+        "until",
+    )
+
+    def __init__(self) -> None:
+        self.history: deque[object] | None = None
+        """The latest events that came by it, to be rated: as packets of MQTT 5 without properties, or as events. And
+        subscriptions, where they began: what came before them was not for them.
+        """
+        self.begin(inf)
+
+    def begin(self, registered: float) -> None:
+        """A connection begins, or is gone: nothing has been told."""
+        self.sent: set[str] = set()
+        """Tokens that the neighbour has been told, by digest."""
+        self.heard: dict[str, Verified | TokenError] = {}
+        """Tokens that it has told, or why one of them does not count."""
+        self.refused: dict[str, bytes] = {}
+        """Of those that do not, some that may count later: when it is time, or by other keys."""
+        self.bound_out: dict[str, str] = {}
+        """By topic, the token that events have unless they say another: as we told; in `bound_in` as we were."""
+        self.bound_in: dict[str, str] = {}
+        self.registered = registered
+        """Until when the neighbour has shown a token of ours, or has time to; before it has, nothing goes to it."""
+        self.is_registered = False
+        self.forget()
+
+    def forget(self) -> None:
+        """What was found of tokens may no longer hold."""
+        self.passings: dict[str, Passing] = {}
+        self.plans: dict[str, tuple[LinkPlans[Any], LinkPlans[Any]]] = {}
+        self.until = inf
+        """When the first of what was found ends."""
