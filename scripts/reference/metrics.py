@@ -68,5 +68,5 @@ def _collected() -> Iterator[Metric]:
         server = Server("here", domain.nodes["here"], ensemble(domain, folder))
         assert domain.journal is not None
         server.keep_journal(domain.journal, domain.domain)
-        hold(server.node, server.node.keys, now=0.0)
+        hold(server.node, server.node.trust.keys, now=0.0)
         yield from NodeCollector(server).collect()

@@ -31,7 +31,7 @@ def test_packet_identifiers_go_round_and_skip_those_in_use() -> None:
     bob = joined.connect("bob")
     assert ann.session is not None
     bob.publish("a", b"first", qos=1)
-    ann.session.last_id = 65533
+    ann.session.outbox.last_id = 65533
     for payload in (b"1", b"2", b"3"):
         bob.publish("a", payload, qos=1)
     assert [one.packet_id for one in ann.messages()] == [1, 65534, 65535, 2]
@@ -49,7 +49,7 @@ def test_identifiers_do_not_run_out_for_a_client_that_never_completes() -> None:
         ann.sends(*(Pubrec(one.packet_id) for one in ann.messages()))
         ann = reader(joined, qos=2)
     assert ann.session is not None
-    assert len(ann.session.inflight) == 10
+    assert len(ann.session.outbox.inflight) == 10
     check_node(joined.node)
 
 
@@ -71,8 +71,8 @@ def test_a_long_replay_is_sent_in_steps_in_which_others_have_their_turn() -> Non
     ann.subscribe("#")
     bob.publish("b", b"meanwhile")
     assert bob.payloads() == ["meanwhile"]
-    assert joined.node.replaying
-    while joined.node.replaying:
+    assert joined.node.sessions.replaying
+    while joined.node.sessions.replaying:
         joined.turn()
     topics = [one.topic for one in ann.messages()]
     assert topics.index("b") < len(topics) - 1, "a message that came meanwhile did not wait for the end"
@@ -87,7 +87,7 @@ def test_a_replay_longer_than_the_window_comes_whole_and_rests_between_acknowled
     topics = []
     while messages := ann.messages():
         assert len(messages) <= 5
-        assert not joined.node.replaying, "nothing to do before the client acknowledges"
+        assert not joined.node.sessions.replaying, "nothing to do before the client acknowledges"
         topics += [one.topic for one in messages]
         ann.sends(*(Puback(one.packet_id) for one in messages))
     assert topics == [f"retained/{each:05}" for each in range(250)]
@@ -98,10 +98,10 @@ def test_a_replay_rests_while_its_client_is_away() -> None:
     retain(joined, 3 * MAX_REPLAYED)
     ann = joined.connect("ann", session_expiry=100)
     ann.subscribe("#")
-    assert joined.node.replaying
+    assert joined.node.sessions.replaying
     ann.lose()
     joined.turn()
-    assert not joined.node.replaying
+    assert not joined.node.sessions.replaying
 
 
 def test_a_replay_rests_while_its_client_does_not_read() -> None:
@@ -110,9 +110,9 @@ def test_a_replay_rests_while_its_client_does_not_read() -> None:
     ann = joined.connect("ann").subscribe("#")
     ann.goes_deaf()
     joined.turn()
-    assert not joined.node.replaying
+    assert not joined.node.sessions.replaying
     ann.reads_on()
-    while joined.node.replaying:
+    while joined.node.sessions.replaying:
         joined.turn()
     assert len(ann.messages()) == 3 * MAX_REPLAYED
 
@@ -144,7 +144,7 @@ def test_a_client_that_does_not_read_costs_no_more_than_its_outbox_and_its_queue
         if number % 10 == 0:
             ann.publish("b", b"it talks all the same", qos=1)
     assert sum(map(len, ann.session.buffer)) < 2 * limits.outbox_bytes
-    assert ann.session.waiting() == 10
+    assert ann.session.outbox.waiting() == 10
     assert joined.node.stats.dropped > 1000
     check_node(joined.node)
 
@@ -185,11 +185,11 @@ def test_a_client_that_comes_and_goes_leaves_one_timer() -> None:
     joined = MemoryNode()
     for _ in range(500):
         joined.connect("ann", session_expiry=1_000_000).lose()
-    assert len(joined.node.timers) == 1
-    assert len(joined.node.timers._heap) < 100
+    assert len(joined.node.sessions.timers) == 1
+    assert len(joined.node.sessions.timers._heap) < 100
     joined.wait(1_000_000)
     assert joined.node.sessions == {}
-    assert len(joined.node.timers) == 0
+    assert len(joined.node.sessions.timers) == 0
 
 
 def test_plans_of_clients_that_are_gone_are_gone(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_plans_of_clients_that_are_gone_are_gone(tmp_path: Path) -> None:
         client.leave()
         del client
     gc.collect()
-    assert len(joined.node.plans) < 10
+    assert len(joined.node.plans.by_class) < 10
 
 
 def test_plans_are_made_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,8 +214,8 @@ def test_plans_are_made_anew_when_there_are_too_many(monkeypatch: pytest.MonkeyP
         bob.publish(f"{number}/x", b"1")
         bob.publish(f"{number}/x", b"2")
     assert len(ann.messages()) == 200
-    assert sum(len(plans.known) for plans in joined.node.plans.values()) <= 20
-    assert len(joined.node.interned) <= 20
+    assert sum(len(plans.known) for plans in joined.node.plans.by_class.values()) <= 20
+    assert len(joined.node.plans.interned) <= 20
 
 
 def test_what_is_held_is_let_go_with_the_session() -> None:
@@ -231,6 +231,6 @@ def test_what_is_held_is_let_go_with_the_session() -> None:
     changes = joined.node.ledger.changes
     joined.wait(10)
     assert joined.node.sessions == {}
-    assert len(joined.node.index) == 0
+    assert len(joined.node.subscriptions.index) == 0
     assert not joined.node.ledger.deferred
     assert not changes.deliveries

@@ -263,7 +263,7 @@ class Histories(RuleBasedStateMachine):
         assert set(sessions) == set(self.model.sessions)
         for name, session in self.model.sessions.items():
             assert set(sessions[name].subscriptions) == set(session.subs)
-            assert len(sessions[name].inflight) + sessions[name].waiting() == len(session.owed)
+            assert len(sessions[name].outbox.inflight) + sessions[name].outbox.waiting() == len(session.owed)
             if len(session.owed) > MOST_OWED:
                 self.acknowledge(name)
 
@@ -307,7 +307,7 @@ class Histories(RuleBasedStateMachine):
         chosen = []
         for name, message in members.items():
             session = self.joined.node.sessions[name]
-            if len(session.inflight) + session.waiting() > len(self.model.sessions[name].owed):
+            if len(session.outbox.inflight) + session.outbox.waiting() > len(self.model.sessions[name].owed):
                 self.model.sessions[name].take(message)
                 chosen.append(name)
         assert len(chosen) <= 1

@@ -46,7 +46,7 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
     rehearsal = Rehearsal(domain, ensemble(domain))
     record(rehearsal)
     node = rehearsal.nodes["n"]
-    node.load, node.host, node.clock = 0.25, "machine", lambda: rehearsal.now + 0.5
+    node.runtime.load, node.runtime.host, node.runtime.clock = 0.25, "machine", lambda: rehearsal.now + 0.5
     for name in "pqst":
         rehearsal.connect(name)
     for name in "st":

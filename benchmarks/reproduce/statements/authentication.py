@@ -69,11 +69,11 @@ class _Link:
         """Seconds for one publication. Proofs are renewed before each, or when they are due."""
         played = self.played
         node = played.nodes["n0"]
-        neighbour = node.neighbours["n1"]
+        neighbour = node.federation.neighbours["n1"]
         seconds = 0.0
         for _ in range(publications):
             played.assembly.now += PERIOD
-            claiming = neighbour.proving
+            claiming = neighbour.trust.proving
             if isinstance(claiming, Claiming) and (is_always or played.now >= claiming.due):
                 claiming.due = played.now
                 self.exchanges += 1

@@ -124,7 +124,7 @@ class _Hub:
     def judge(self) -> float:
         """Judge the subscriptions that there are, as it is done when they are inserted and told to each neighbour."""
         subscriptions_ = list(self.node.sessions["reader"].subscriptions.values())
-        neighbours = list(self.node.neighbours.values())
+        neighbours = list(self.node.federation.neighbours.values())
         began = time.process_time()
         for subscribed in subscriptions_:
             filter_policies.insert_subscription(self.node, subscribed, TOPIC, self.played.now)

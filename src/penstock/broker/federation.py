@@ -78,7 +78,7 @@ class Federation:
             await server.stop()
 
     def _share_secrets(self, server: Server) -> None:
-        server.node.secrets = {
+        server.node.federation.secrets = {
             name: self._secret(connection)
             for name, connection in overlay.connections(server.node)
             if name in self.domain.nodes
@@ -103,7 +103,7 @@ class Federation:
         return _dialled(connection), self.domain.foreign.get(name), bool(groups.shared(server.node, name))
 
     def _dial(self, server: Server, name: str, connection: LinkSettings) -> None:
-        neighbour = server.node.neighbours[name]
+        neighbour = server.node.federation.neighbours[name]
         foreign = self.domain.foreign.get(name)
         if foreign is not None:
             overlay.subscribe_foreign(server.node, neighbour, foreign.out, foreign.qos)
@@ -116,7 +116,7 @@ class Federation:
         dialler.start()
 
     def _greet_node(self, server: Server, name: str) -> Greeting:
-        return Greeting.of_node(server.name, server.node.secrets[name], server.node.limits.max_packet_size)
+        return Greeting.of_node(server.name, server.node.federation.secrets[name], server.node.limits.max_packet_size)
 
     def _greet_foreign(self, server: Server, foreign: ForeignSettings) -> Greeting:
         password = None

@@ -24,13 +24,14 @@ from penstock.broker.store.store import Store
 from penstock.domain import NodeSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.schema.domain import JournalSettings
+from penstock.engine import governing
 from penstock.engine.connections.connection import CLOSE_SECONDS, NodeConnection
 from penstock.engine.connections.host import Host
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder
-from penstock.engine.sessions import lifecycle, outbox, placement
+from penstock.engine.sessions import lifecycle, outbox, placement, session_flow
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import Door, is_known
 from penstock.engine.trust import keys
@@ -78,9 +79,9 @@ class Server(Host):
         passwords, acl, contexts, own_keys = self.read_files(settings, ensemble)
         node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
         super().__init__(node, time.time)
-        self.node.keys, self.node.unchecked = own_keys, self._unchecked(acl, ensemble)
-        self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
-        self.node.host, self.node.clock = socket.gethostname(), time.time
+        self.node.trust.keys, self.node.admission.unchecked = own_keys, self._unchecked(acl, ensemble)
+        self.node.admission.suppressed_reason = _SUPPRESSED[settings.suppressed]
+        self.node.runtime.host, self.node.runtime.clock = socket.gethostname(), time.time
         self._load = ProcessorLoad()
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
         self.journal: Journal | None = None
@@ -120,7 +121,7 @@ class Server(Host):
         self._loop = asyncio.get_running_loop()
         if self.journal is not None:
             self.journal.start(self._wake_from_thread)
-        keys.hold(self.node, self.node.keys, self.now())
+        keys.hold(self.node, self.node.trust.keys, self.now())
         if self.store is not None:
             self.store.load(self.node, self.now())
         self._forget_neighbours(overlay.prepare(self.node))
@@ -192,7 +193,7 @@ class Server(Host):
     def _unchecked(self, acl: Acl | None, ensemble: Ensemble | None) -> str:
         """Return the first setting that depends on user names, if this node cannot check them; empty if there is
         none."""
-        if acl is not None and acl.counts_on_users and self.node.passwords is None:
+        if acl is not None and acl.counts_on_users and self.node.admission.passwords is None:
             self.log.warning("the ACL file depends on user names, and this node does not check them: set `passwords`")
         if ensemble is None:
             return ""
@@ -203,12 +204,12 @@ class Server(Host):
 
     def reload(self, settings: NodeSettings, files: Files, ensemble: Ensemble | None = None) -> None:
         """Apply new settings; connections stay, unless their client may no longer connect here."""
-        passwords, acl, contexts, self.node.keys = files
+        passwords, acl, contexts, self.node.trust.keys = files
         self.listeners.renew(named(self.name, settings), contexts)
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
-        self.node.govern(settings.limits, passwords, acl, ensemble, time.time())
-        self.node.unchecked = self._unchecked(acl, ensemble)
-        self.node.suppressed_reason = _SUPPRESSED[settings.suppressed]
+        governing.govern(self.node, settings.limits, passwords, acl, ensemble, time.time())
+        self.node.admission.unchecked = self._unchecked(acl, ensemble)
+        self.node.admission.suppressed_reason = _SUPPRESSED[settings.suppressed]
         self._forget_neighbours(overlay.prepare(self.node))
         keys.join(self.node, self.now())
         for connection in list(self.connections):
@@ -216,7 +217,7 @@ class Server(Host):
             if session is None or session.neighbour is not None:
                 continue
             # A client that has shown a token is known by it, and need not have a password here.
-            if session.token is None and not is_known(session.subject, connection.door, passwords, self.node.unchecked):
+            if session.trust.token is None and not is_known(session.subject, connection.door, passwords, self.node.admission.unchecked):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
             elif placement.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")
@@ -263,7 +264,11 @@ class Server(Host):
         if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MOST_DEFERRED_BYTES:
             connection.transport.pause_reading()
             self._paused.append(connection)
-        elif session is not None and session.blocked and session.backlog > 2 * self.settings.limits.outbox_bytes:
+        elif (
+            session is not None
+            and session.connection.blocked
+            and session.connection.backlog > 2 * self.settings.limits.outbox_bytes
+        ):
             connection.transport.pause_reading()  # until the client reads
         self._taken += packets
         if self._taken > MAX_TAKEN:
@@ -284,7 +289,7 @@ class Server(Host):
         self.awake = False
         self._taken = 0
         node = self.node
-        node.turn(self.now())
+        session_flow.take_turn(node, self.now())
         if self.store is not None and self.commits.is_idle:
             if node.ledger.changes:
                 self.commits.write(self.store, *node.ledger.take())
@@ -296,9 +301,9 @@ class Server(Host):
         if node.notices:
             notices, node.notices = node.notices, []
             self.reporting.report(notices)
-        if node.replaying or (node.lagging and self.commits.is_idle):
+        if node.sessions.replaying or (node.sessions.lagging and self.commits.is_idle):
             self.wake()
-        if node.news and node.neighbours:
+        if node.federation.news and node.federation.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
 
     def _stored(self, deferred: Deferred) -> None:
@@ -336,7 +341,7 @@ class Server(Host):
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK, self._tick)
-        self.node.load = self._load.tick()
+        self.node.runtime.load = self._load.tick()
         lifecycle.tick(self.node, self.now())
         self._sys.tick(self.now())
         self.reporting.tick(self._loop.time())

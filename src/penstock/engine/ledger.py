@@ -138,7 +138,7 @@ class Ledger:
 
     def defer(self, session: Session, packet: bytes) -> None:
         """Hold a packet back until all changes so far are written."""
-        session.held += 1
+        session.connection.held += 1
         self.deferred.append((session, session.outlet, packet))
         self.deferred_bytes += len(packet)
 

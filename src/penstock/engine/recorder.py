@@ -196,21 +196,26 @@ def _encoded(event: Event, source: Source, now: float) -> bytes:
 
 def source_of(session: "Session") -> Source:
     """The session as a source of events, made once."""
-    if session.source is None or session.source.version != session.version:
-        session.source = Source(
+    if session.place.source is None or session.place.source.version != session.version:
+        session.place.source = Source(
             session.client_id,
             session.subject.user,
-            session.entity,
-            session.publish_type,
+            session.place.entity,
+            session.place.publish_type,
             session.neighbour,
             session.version,
             session.version,
         )
-    return session.source
+    return session.place.source
 
 
 def _reached(target: "Target") -> Reached:
     session = target.session
     return Reached(
-        session.entity, session.client_id, session.subject.user, session.notify_type, session.neighbour, target.qos
+        session.place.entity,
+        session.client_id,
+        session.subject.user,
+        session.place.notify_type,
+        session.neighbour,
+        target.qos,
     )

@@ -100,12 +100,12 @@ def portrait(node: "Node", now: float, with_clients: bool = True, with_content: 
     """The node as it is now; there may be many clients, and in the states of Python monitors what messages said."""
     return NodePortrait(
         node.name,
-        tuple(_link(node, name, session) for name, session in node.neighbours.items()),
+        tuple(_link(node, name, session) for name, session in node.federation.neighbours.items()),
         tuple(_client(one) for one in node.sessions.values() if one.neighbour is None) if with_clients else (),
-        tuple(one for watch in node.watches.values() for one in _monitors(watch, with_content)),
+        tuple(one for watch in node.monitors.watches.values() for one in _monitors(watch, with_content)),
         len(node.retained),
         tuple(sorted(node.contracts.open_at(now))) if node.contracts is not None else (),
-        tuple(PastPortrait(name, *counts) for name, counts in node.past.items()) if with_clients else (),
+        tuple(PastPortrait(name, *counts) for name, counts in node.sessions.past.items()) if with_clients else (),
     )
 
 
@@ -116,7 +116,7 @@ def subscriptions(node: "Node", most: int) -> Iterator[SubscriptionPortrait]:
             if most <= 0:
                 return
             most -= 1
-            name = session.neighbour or session.entity
+            name = session.neighbour or session.place.entity
             yield SubscriptionPortrait(node.name, name, session.client_id, one.filter, one.qos, one.asked)
 
 
@@ -125,29 +125,29 @@ def _link(node: "Node", name: str, session: Session) -> LinkPortrait:
         name,
         name in node.ensemble.foreign,
         session.outlet is not None,
-        session.publish_type,
-        session.notify_type,
+        session.place.publish_type,
+        session.place.notify_type,
         session.took,
         session.gave,
         session.denied,
-        session.waiting() + len(session.inflight),
+        session.outbox.waiting() + len(session.outbox.inflight),
     )
 
 
 def _client(session: Session) -> ClientPortrait:
     return ClientPortrait(
-        session.entity,
+        session.place.entity,
         session.client_id,
         session.subject.user,
         session.outlet is not None,
-        session.publish_type,
-        session.notify_type,
+        session.place.publish_type,
+        session.place.notify_type,
         session.took,
         session.gave,
         session.denied,
-        session.waiting() + len(session.inflight),
+        session.outbox.waiting() + len(session.outbox.inflight),
         len(session.subscriptions),
-        session.token is not None,
+        session.trust.token is not None,
     )
 
 

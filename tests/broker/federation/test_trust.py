@@ -32,13 +32,13 @@ def trust(*begins: tuple[str, str, float], **more: Any) -> dict[str, Any]:
 
 
 def rating(at: Live, node: str, of: str) -> float:
-    ratings = at.node(node).ratings
+    ratings = at.node(node).trust.ratings
     assert ratings is not None
     return round(ratings.rating(of, at.now()), 6)
 
 
 def least(at: Live, node: str) -> dict[str, float]:
-    ratings = at.node(node).ratings
+    ratings = at.node(node).trust.ratings
     assert ratings is not None
     return {origin: round(path.rating, 6) for origin, path in sorted(ratings.least.items())}
 
@@ -108,7 +108,7 @@ async def test_there_is_no_counting_to_infinity(tmp_path: Path) -> None:
         bad = await Neighbour.join(at, "b2")
         for edges in (1, 2, 3, 50, 10**6):
             await bad.says(vector=[edges, True, [["b1", 0, 0], ["b3", edges, 0]]])
-        ratings = at.node("b2").ratings
+        ratings = at.node("b2").trust.ratings
         assert ratings is not None
         await until(lambda: not ratings.is_stale, "worked out")
         assert least(at, "b2") == {"b1": 0.5, "b3": 0.5}

@@ -77,9 +77,9 @@ async def test_a_link_is_cut_and_comes_back(tmp_path: Path) -> None:
         await bob.subscribe("home/#", qos=1)
         await at.settled(bob, ann)
         await until(lambda: least(at, "b3") == {"b1": 0.8, "b2": 0.8}, "vectors have come")
-        outlet: Any = at.node("b1").neighbours["b2"].outlet
+        outlet: Any = at.node("b1").federation.neighbours["b2"].outlet
         outlet.transport.abort()
-        await until(lambda: at.node("b1").neighbours["b2"].outlet is None, "the link is cut")
+        await until(lambda: at.node("b1").federation.neighbours["b2"].outlet is None, "the link is cut")
         assert await ann.publish("home/a", b"waits", 1) == 0
         await at.linked(*LINE)
         assert (await bob.receive("home/a")).payload == b"waits"
@@ -134,7 +134,7 @@ async def test_evidence_changes_what_goes_on_at_once_and_outlives_a_reload(tmp_p
         await ann.publish("home/a", b"bad", 1)
         assert await op.publish("$penstock/evidence", payload.replace(b'"good": 0', b'"good": 9000'), 1) == 0
         await at.reload(switched(plain, False, False))
-        assert at.node("b2").ratings is None
+        assert at.node("b2").trust.ratings is None
         await at.reload(plain)
         assert rating(at, "b2", "b1") > 0.9, "it has not been forgotten"
         await ann.expect(Disconnect, reason=NOT_AUTHORIZED)  # without tokens, what it had shown was forgotten

@@ -97,7 +97,7 @@ async def until(holds: Callable[[], object], what: str) -> None:
 
 def between(first: Federation, second: Federation) -> tuple[Session, Session]:
     """Return the sessions of `a` with `b`, and of `b` with `a`."""
-    return first.servers["a"].node.neighbours["b"], second.servers["b"].node.neighbours["a"]
+    return first.servers["a"].node.federation.neighbours["b"], second.servers["b"].node.federation.neighbours["a"]
 
 
 def port(federation: Federation, name: str) -> int:
@@ -112,7 +112,7 @@ async def test_nodes_prove_to_each_other_what_both_are_in(tmp_path: Path, said: 
     async with running(federation):
         to_b, to_a = between(federation, federation)
         await until(lambda: to_b.outlet is not None, "the link is up")
-        assert to_b.proven.keys() == to_a.proven.keys() == {"inner"}
+        assert to_b.trust.proven.keys() == to_a.trust.proven.keys() == {"inner"}
     assert [vars(record)["groups"] for record in said.records if record.msg == "linked"] == ["inner"]
 
 
@@ -128,13 +128,13 @@ async def test_a_node_with_another_secret_is_linked_and_proves_nothing(
     async with running(b, a):
         to_b, to_a = between(a, b)
         await until(lambda: to_b.outlet is not None, "the link is up")
-        assert to_b.proven == to_a.proven == {}
+        assert to_b.trust.proven == to_a.trust.proven == {}
         await until(lambda: "group not proven" in said.messages, "a warning")
         # The other gets the right secret: both reload, and prove it without a new connection.
         outlet = to_b.outlet
         await b.reload(domain(tmp_path, nodes=place, links=links))
         await a.reload(domain(tmp_path, nodes=place, links=links))
-        await until(lambda: to_b.proven and to_a.proven, "the new secret is proven")
+        await until(lambda: to_b.trust.proven and to_a.trust.proven, "the new secret is proven")
         assert to_b.outlet is outlet
 
 
@@ -144,22 +144,22 @@ async def test_a_group_that_comes_with_a_reload_is_proven_and_one_that_goes_is_f
     async with running(federation):
         to_b, to_a = between(federation, federation)
         await until(lambda: to_b.outlet is not None, "the link is up")
-        assert to_b.proven == to_a.proven == {}
+        assert to_b.trust.proven == to_a.trust.proven == {}
         await federation.reload(domain(tmp_path))
-        await until(lambda: to_b.proven.keys() == to_a.proven.keys() == {"inner"}, "the group is proven")
+        await until(lambda: to_b.trust.proven.keys() == to_a.trust.proven.keys() == {"inner"}, "the group is proven")
         await federation.reload(without)
-        assert to_b.proven == to_a.proven == {}
+        assert to_b.trust.proven == to_a.trust.proven == {}
 
 
 async def test_a_reload_with_a_secret_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     federation = Federation(domain(tmp_path), ("a", "b"), None)
     async with running(federation):
         to_b, _ = between(federation, federation)
-        await until(lambda: to_b.proven, "the group is proven")
+        await until(lambda: to_b.trust.proven, "the group is proven")
         (tmp_path / "inner").unlink()
         with pytest.raises(SecretError, match=r"trust group `inner`: file `.*inner` cannot be read: No such file"):
             await federation.reload(domain(tmp_path))
-        assert to_b.proven
+        assert to_b.trust.proven
 
 
 def test_a_node_does_not_start_without_its_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_a_foreign_broker_is_not_asked(tmp_path: Path) -> None:
     plain = domain(tmp_path, foreign={"c": {"address": f"{HOST}:1"}}, links=[{"between": ["b", "c"]}])
     node = Federation(plain, ("b",), None).servers["b"].node
     overlay.prepare(node)
-    assert make_claimant(node, node.neighbours["c"]) is None
+    assert make_claimant(node, node.federation.neighbours["c"]) is None
 
 
 # --- clients
@@ -201,13 +201,13 @@ async def test_a_client_proves_its_groups_to_a_node_that_is_in_them(
     async with running(federation):
         async with client(port(federation, "b"), "ann", groups=groups) as ann:
             assert ann.groups == {"inner", "outer"}
-            assert federation.servers["b"].node.sessions["ann"].proven.keys() == {"inner", "outer"}
+            assert federation.servers["b"].node.sessions["ann"].trust.proven.keys() == {"inner", "outer"}
             await ann.publish("t", 1)
         async with client(port(federation, "a"), "bob", groups=groups) as bob:
             assert bob.groups == {"inner"}
         async with client(port(federation, "b"), "eve", groups={"inner": OTHER.encode()}) as eve:
             assert eve.groups == frozenset()
-            assert federation.servers["b"].node.sessions["eve"].proven == {}
+            assert federation.servers["b"].node.sessions["eve"].trust.proven == {}
             await eve.publish("t", 1)
         async with client(port(federation, "b")) as somebody:
             assert somebody.groups == frozenset()
@@ -227,7 +227,7 @@ async def test_a_message_for_members_comes_to_members_on_any_node(tmp_path: Path
             client(port(federation, "a"), "writer") as writer,
         ):
             subscriptions = [await client.subscribe("t") for client in (member, stranger)]
-            await until(lambda: "t" in federation.servers["a"].node.neighbours["b"].subscriptions, "`a` is told")
+            await until(lambda: "t" in federation.servers["a"].node.federation.neighbours["b"].subscriptions, "`a` is told")
             await writer.publish("t", "for members")
             assert await payloads(subscriptions[0]) == [b"for members"]
             # What the policy lets through to nobody but members has passed the other by: it gets its next own one.
@@ -243,7 +243,7 @@ async def test_proofs_are_renewed_before_they_expire(tmp_path: Path) -> None:
         client(port(federation, "b"), "ann", groups={"inner": INNER.encode()}) as ann,
     ):
         to_b, to_a = between(federation, federation)
-        await until(lambda: to_b.proven, "the nodes have proven it")
+        await until(lambda: to_b.trust.proven, "the nodes have proven it")
         session = federation.servers["b"].node.sessions["ann"]
         sessions = (to_b, to_a, session)
         first = [proving.proven["inner"] for proving in sessions]
@@ -283,9 +283,9 @@ async def test_a_client_proves_on_each_of_its_connections(tmp_path: Path) -> Non
     federation = Federation(domain(tmp_path), ("b",), None)
     async with running(federation), client(port(federation, "b"), "ann", groups={"inner": INNER.encode()}) as ann:
         session = federation.servers["b"].node.sessions["ann"]
-        before = session.proven["inner"]
+        before = session.trust.proven["inner"]
         session.outlet.transport.abort()  # type: ignore[union-attr]
-        await until(lambda: session.proven["inner"] > before, "it has proven it again")
+        await until(lambda: session.trust.proven["inner"] > before, "it has proven it again")
         await until(lambda: ann.groups == {"inner"}, "it knows")
 
 
@@ -296,7 +296,7 @@ async def test_another_secret_ends_what_clients_have_proven(tmp_path: Path) -> N
         client(port(federation, "b"), "ann", groups={"inner": INNER.encode(), "outer": OUTER.encode()}),
     ):
         await federation.reload(domain(tmp_path, file="other"))
-        assert federation.servers["b"].node.sessions["ann"].proven.keys() == {"outer"}
+        assert federation.servers["b"].node.sessions["ann"].trust.proven.keys() == {"outer"}
 
 
 async def test_a_server_that_answers_nonsense_is_given_no_proof() -> None:

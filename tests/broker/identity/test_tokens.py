@@ -477,11 +477,14 @@ async def test_refused_tokens_do_not_flood_the_log(folder: Path) -> None:
 async def test_made_up_digests_do_not_fill_the_memory(folder: Path) -> None:
     async with live(secured(folder, PAIR), "b2") as at:
         bad = await Neighbour.join(at, "b2")
-        link = at.node("b2").neighbours["b1"].tokens
+        link = at.node("b2").federation.neighbours["b1"].trust.tokens
         assert link is not None
         for number in range(300):
             await bad.passes_on("home/a", b"", f"{number:064x}")
-        assert max(len(link.passings), len(link.plans), len(at.node("b2").plans), len(at.node("b2").routes)) < 20
+        assert (
+            max(len(link.passings), len(link.plans), len(at.node("b2").plans.by_class), len(at.node("b2").plans.routes))
+            < 20
+        )
 
 
 async def test_for_what_is_kept_longer_than_its_token_the_node_vouches_unless_it_is_revoked(folder: Path) -> None:
@@ -500,6 +503,6 @@ async def test_for_what_is_kept_longer_than_its_token_the_node_vouches_unless_it
         assert (await bob.receive()).topic == "home/ann"
         await bob.expect_nothing()
         at.later(1800)  # tokens that nothing has any more are forgotten, those of what is retained are not
-        tokens = at.node("b1").tokens
+        tokens = at.node("b1").trust.tokens
         assert tokens is not None
         assert {token.claims.subject.name for token in tokens.known.values()} == {"ann", "eve", "$node/b1"}

@@ -52,7 +52,7 @@ class Live:
         """Let a node be as busy as this."""
         server = self._federation.servers[name]
         monkeypatch.setattr(server._load, "tick", lambda: load)
-        server.node.load = load
+        server.node.runtime.load = load
 
     def client(self, at: str, client_id: str, **settings: Any) -> Client:
         return client(self._federation.servers[at].listeners.bound[0].port, client_id, **settings)
@@ -94,7 +94,7 @@ async def line(
     try:
         live = Live(federation)
         for first, second in pairwise(names):
-            ends = (live.node(first).neighbours[second], live.node(second).neighbours[first])
+            ends = (live.node(first).federation.neighbours[second], live.node(second).federation.neighbours[first])
             await until(partial(_are_up, ends), "links are up")
         yield live
     finally:
@@ -241,7 +241,7 @@ async def test_section_5_2_the_firewall_blocks_a_subscription_that_matches_stric
     blocking = policy("§5.2, firewall for subscriptions")
     async with line(2) as live, live.client("n0", "guard") as guard, live.client("n1", "s") as s:
         wall = await guard.advertise("t", "a < 10", policy=blocking)
-        await until(lambda: live.node("n1").neighbours["n0"].offers, "the firewall is known")
+        await until(lambda: live.node("n1").federation.neighbours["n0"].federation.offers, "the firewall is known")
         await s.subscribe("t", "a < 10")
         await s.subscribe("t", "a < 9")
         await until(lambda: live.wants("n0", "n1", "t") == {"a < 9"}, "just one is told")

@@ -15,6 +15,7 @@ from penstock.broker.store.store import Store
 from penstock.cli.main import main
 from penstock.domain import Domain, LimitSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.engine import governing
 from penstock.engine.ledger import Persisted
 from penstock.engine.node import Node
 from penstock.engine.rehearsal.rehearsal import Rehearsal
@@ -91,7 +92,7 @@ def policies(node: Node, client: str) -> dict[str, str]:
     policies = {
         subscription.name or subscription.filter: subscription.policy for subscription in session.subscriptions.values()
     }
-    policies |= {name: advertisement.policy for name, advertisement in session.advertisements.items()}
+    policies |= {name: advertisement.policy for name, advertisement in session.declared.advertisements.items()}
     return {name: "" if policy is None else policy.text for name, policy in policies.items()}
 
 
@@ -103,7 +104,7 @@ def test_policies_of_subscriptions_and_advertisements_are_loaded(store: Store) -
     assert policies(loaded, "ann") == policies(joined.node, "ann")
     assert policies(loaded, "p") == policies(joined.node, "p")
     assert "RemoveAttributes" in policies(loaded, "ann")["trimmed"]
-    assert loaded.with_policies, "the advertisement's policy is known to the tables"
+    assert loaded.statements.with_policies, "the advertisement's policy is known to the tables"
 
 
 def test_a_policy_that_is_restored_is_applied(store: Store) -> None:
@@ -177,7 +178,7 @@ def test_a_subscription_whose_policy_cannot_be_read_is_not_restored_and_the_oper
 def test_under_an_advertisement_whose_policy_cannot_be_read_nothing_is_published(without_package: Store) -> None:
     joined = resumed(without_package)
     assert ("policy dropped", "p") in [(notice.kind, notice.client_id) for notice in joined.node.notices]
-    joined.node.govern(
+    governing.govern(joined.node, 
         LimitSettings(), None, None, made(), START
     )  # nor does a reload take it for a policy of the client
     bob = joined.connect("bob").subscribe("#")

@@ -247,7 +247,7 @@ def test_conditions_names_and_advertisements_are_loaded(store: Store) -> None:
     save(joined, store)
     loaded = load(store, START)
     assert durable_state(loaded) == durable_state(joined.node)
-    assert loaded.sessions["ann"].claims == joined.node.sessions["ann"].claims
+    assert loaded.sessions["ann"].declared.claims == joined.node.sessions["ann"].declared.claims
     ann.unsubscribe("a", user_properties=(("name", "big"),))
     ann.publish("$penstock/unadvertise", b'{"name": "one"}', qos=1)
     save(joined, store)
@@ -329,7 +329,7 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     joined.connect("bob").publish("here", b"1", qos=1, retain=True)
     bob = joined.node.sessions["bob"]
     for topic, origin, way in (("there", "$node/b", ("b",)), ("here", bob.client_id, ())):
-        event = Event(topic, b"2", 1, True, b"", None, origin, None, bob.publish_type, way)
+        event = Event(topic, b"2", 1, True, b"", None, origin, None, bob.place.publish_type, way)
         hold(joined.node, event)
         joined.node.ledger.retained(topic, event)
         forms = Forms(event, START)
@@ -343,7 +343,7 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     again = Store(path, "full")
     node = load(again, START)
     assert {topic: event.path for topic, event in node.retained.match("#")} == {"there": ("b",), "here": ()}
-    assert [delivery.event.path for delivery in node.sessions["ann"].queue or ()][-2:] == [("b",), ()]
+    assert [delivery.event.path for delivery in node.sessions["ann"].outbox.queue or ()][-2:] == [("b",), ()]
     again.close()
 
 

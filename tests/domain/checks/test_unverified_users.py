@@ -43,7 +43,7 @@ def test_it_is_told_what_counts_on_user_names(
 def test_who_gives_a_name_is_refused_where_it_counts() -> None:
     compiled = ensemble(domain({}, clients=ALICE, brokering=ANYBODY))
     joined = MemoryNode(whole=compiled)
-    joined.node.unchecked = compiled.unchecked["test"]
+    joined.node.admission.unchecked = compiled.unchecked["test"]
     for user, is_refused in (("alice", True), ("eve", True), (None, False)):
         client = joined.connect("some", user=user)
         assert (client.refused is not None) is is_refused, user

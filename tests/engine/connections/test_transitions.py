@@ -97,12 +97,12 @@ def test_an_acknowledgement_moves_a_message_as_the_table_says(state: int, kind: 
     step = SENDER.get((state, kind))
     if step is None:
         assert client.closed is Reason.PROTOCOL_ERROR
-        assert client.session.inflight[1].state == state
+        assert client.session.outbox.inflight[1].state == state
         return
     following, reply = step
     assert client.closed is None
     assert client.take() == ([p.Pubrel(1)] if reply == kinds.PUBREL else [])
-    assert [one.state for one in client.session.inflight.values()] == ([] if following == DONE else [following])
+    assert [one.state for one in client.session.outbox.inflight.values()] == ([] if following == DONE else [following])
     check_node(joined.node)
 
 
@@ -115,7 +115,7 @@ def test_a_refusal_ends_a_message_in_every_state(state: int, packet: Packet) -> 
     joined, client = reach(state)
     client.sends(packet)
     assert client.session is not None
-    assert not client.session.inflight
+    assert not client.session.outbox.inflight
     assert client.take() == []
     check_node(joined.node)
 

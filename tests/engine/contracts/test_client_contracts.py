@@ -223,13 +223,13 @@ def test_what_one_session_brings_is_bounded() -> None:
     rehearsal = stage()
     for number in range(client_contracts.MOST_CONTRACTS + 5):
         rehearsal.bring("near", f"c{number}", {"consumes": {"purpose": "health", "wants": {"a": {"filter": "x"}}}})
-    (session,) = [one for one in rehearsal.nodes["b1"].sessions.values() if one.entity == "near"]
-    assert len(session.consumes) == client_contracts.MOST_CONTRACTS
+    (session,) = [one for one in rehearsal.nodes["b1"].sessions.values() if one.place.entity == "near"]
+    assert len(session.declared.consumes) == client_contracts.MOST_CONTRACTS
     big = {"filter": "x", "rules": {f"r{n}": {"purpose": [f"{n}-{m}" for m in range(200)]} for n in range(8)}}
     for number in range(20):
         rehearsal.bring("bob", f"c{number}", {"produces": big})
-    (bob,) = [one for one in rehearsal.nodes["b1"].sessions.values() if one.entity == "bob"]
-    assert 0 < len(bob.produces) < 20
+    (bob,) = [one for one in rehearsal.nodes["b1"].sessions.values() if one.place.entity == "bob"]
+    assert 0 < len(bob.declared.produces) < 20
 
 
 def test_what_is_brought_survives_a_restart_and_ends_with_its_session(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ def test_what_is_brought_survives_a_restart_and_ends_with_its_session(tmp_path: 
         assert heard(rehearsal) == {"far": {"lat": 45.0}}, node
     for node in ("b1", "b3"):
         for session in list(rehearsal.nodes[node].sessions.values()):
-            if session.entity in ("bob", "far"):
-                assert session.produces or session.consumes
-    (far,) = [one for one in rehearsal.nodes["b3"].sessions.values() if one.entity == "far"]
+            if session.place.entity in ("bob", "far"):
+                assert session.declared.produces or session.declared.consumes
+    (far,) = [one for one in rehearsal.nodes["b3"].sessions.values() if one.place.entity == "far"]
     rehearsal.disconnect("far")
     lifecycle.end(rehearsal.nodes["b3"], far, rehearsal.now)
     rehearsal.run()

@@ -275,7 +275,7 @@ def test_no_mean_is_made_of_a_part_of_its_time(change: str) -> None:
         told = {"name": "more", "consumes": {"purpose": "health", "wants": {"all": {"filter": "bob/#"}}}}
         doctor.publish("$penstock/contract", json.dumps(told).encode(), 1)
     elif change == "reload":
-        joined.node.clock = lambda: joined.now
+        joined.node.runtime.clock = lambda: joined.now
         joined.govern(None, whole({"mean": {**MEAN, "purpose": ["health", "law"]}}))
     else:
         bob.publish(TOPIC, b'{"lat": 15}', 1, retain=True)

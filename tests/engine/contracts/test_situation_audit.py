@@ -7,6 +7,7 @@ import pytest
 
 from penstock.domain import Domain
 from penstock.domain.compile.ensemble import ensemble
+from penstock.engine import governing
 from penstock.engine.contracts.situation_audit import COLLECTION, ENDED, OPENED, REFUSED
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from tests.support.memory.node import MemoryNode
@@ -118,7 +119,7 @@ def test_the_word_of_another_node_counts_as_far_as_the_own_domain_goes(
     there = Domain.model_validate({**SAID, "clients": clients, "contracts": said})
     rehearsal = Rehearsal(here, ensemble(here))
     node = rehearsal.nodes["a"]
-    node.govern(node.limits, None, None, ensemble(there), rehearsal.now)
+    governing.govern(node, node.limits, None, None, ensemble(there), rehearsal.now)
     for client in (who, "bob", "rescue"):
         rehearsal.connect(client)
     rehearsal.subscribe("rescue", "place")

@@ -50,9 +50,12 @@ def everything(rehearsal: Rehearsal) -> object:
     """What an explanation must leave as it is."""
     return [
         (
-            {ends: list(watch.states) for ends, watch in node.watches.items()},
-            {name: (len(session.buffer), session.quota, session.waiting()) for name, session in node.sessions.items()},
-            [group.turn for group in node.groups.values()],
+            {ends: list(watch.states) for ends, watch in node.monitors.watches.items()},
+            {
+                name: (len(session.buffer), session.outbox.quota, session.outbox.waiting())
+                for name, session in node.sessions.items()
+            },
+            [group.turn for group in node.subscriptions.groups.values()],
             len(node.notices),
             vars(node.ledger),
             {name: getattr(node.stats, name) for name in node.stats.__slots__},

@@ -92,7 +92,7 @@ def test_what_is_told_is_what_happens_and_nothing_comes_of_asking(policies: dict
     before = len(rehearsal.notices)
     found = asked(rehearsal, content)
     assert (got(rehearsal, "s"), got(rehearsal, "m"), len(rehearsal.notices)) == ([], [], before)
-    assert not any(node.made for node in rehearsal.nodes.values())
+    assert not any(node.statements.made for node in rehearsal.nodes.values())
     rehearsal.publish("p", "t", json.dumps(content).encode())
     rehearsal.run()
     for who in ("s", "m"):

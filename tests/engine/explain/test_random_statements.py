@@ -150,11 +150,11 @@ def check(scene: Scene, names_ways: bool = True) -> None:
         event = Event(topic, payload, 1)
         if policy:
             event = user_properties.having(event, None, [(user_properties.POLICY, policy)])
-        before, made = everything(rehearsal), [list(node.made) for node in rehearsal.nodes.values()]
+        before, made = everything(rehearsal), [list(node.statements.made) for node in rehearsal.nodes.values()]
         came = arrival(rehearsal.nodes[f"n{at}"], f"p{at}", event)
         found = explain(rehearsal.nodes, came, rehearsal.now, rehearsal.ensemble.devices)
         assert everything(rehearsal) == before
-        assert [list(node.made) for node in rehearsal.nodes.values()] == made
+        assert [list(node.statements.made) for node in rehearsal.nodes.values()] == made
         known = got(rehearsal)
         rehearsal.publish(f"p{at}", topic, payload, qos=1, policy=policy)
         rehearsal.run()

@@ -89,10 +89,10 @@ def told(rehearsal: Rehearsal) -> Counter[str]:
     """What nodes know of each other's wants and offers."""
     return Counter(
         {
-            f"{node.name} {neighbour}": len(session.subscriptions) + len(session.offers)
+            f"{node.name} {neighbour}": len(session.subscriptions) + len(session.federation.offers)
             for node in rehearsal.nodes.values()
-            for neighbour, session in node.neighbours.items()
-            if session.subscriptions or session.offers
+            for neighbour, session in node.federation.neighbours.items()
+            if session.subscriptions or session.federation.offers
         }
     )
 
@@ -132,10 +132,10 @@ def _knowledge(rehearsal: Rehearsal) -> dict[str, object]:
     return {
         f"{node.name} of {neighbour}": (
             {key: sorted(one.ways) for key, one in sorted(session.subscriptions.items())},
-            sorted(offered.offer for offered in session.offers.values()),
+            sorted(offered.offer for offered in session.federation.offers.values()),
         )
         for node in rehearsal.nodes.values()
-        for neighbour, session in node.neighbours.items()
+        for neighbour, session in node.federation.neighbours.items()
     }
 
 
@@ -171,7 +171,7 @@ def _ends(link: LinkSettings) -> set[int]:
 
 def wants(rehearsal: Rehearsal, node: str, neighbour: str) -> list[str]:
     """What a neighbour wants of a node: filter and condition."""
-    session = rehearsal.nodes[node].neighbours[neighbour]
+    session = rehearsal.nodes[node].federation.neighbours[neighbour]
     return sorted(f"{one.filter} {one.asked}".strip() for one in session.subscriptions.values())
 
 
@@ -317,7 +317,9 @@ def shared() -> Rehearsal:
 
 
 def offered(rehearsal: Rehearsal) -> list[str]:
-    return sorted(one.offer.filter for one in rehearsal.nodes["n1"].neighbours["n0"].offers.values())
+    return sorted(
+        one.offer.filter for one in rehearsal.nodes["n1"].federation.neighbours["n0"].federation.offers.values()
+    )
 
 
 def test_two_sessions_of_one_entity_advertise_each_for_itself() -> None:
@@ -377,7 +379,7 @@ def test_a_list_that_breaks_off_takes_nothing_away() -> None:
     for number in range(20):
         rehearsal.subscribe("s1", f"t/{number}")
     node = rehearsal.nodes["n0"]
-    session = node.neighbours["n1"]
+    session = node.federation.neighbours["n1"]
     begun = Interest(add=(Want("t/0"),), begins="wants")
     overlay.take_interest(node, session, msgspec.json.encode(begun), rehearsal.now)
     rehearsal.wait(10 * GRACE_SECONDS)
@@ -410,7 +412,9 @@ def test_what_does_not_fit_alone_is_widened_and_said(filter: str, where: str, to
     for name in ("s1", "p1"):
         rehearsal.connect(name)
     rehearsal.advertise("p1", "it", filter, where)
-    assert [one.offer.filter for one in rehearsal.nodes["n0"].neighbours["n1"].offers.values()] == told
+    assert [
+        one.offer.filter for one in rehearsal.nodes["n0"].federation.neighbours["n1"].federation.offers.values()
+    ] == told
     rehearsal.connect("p0")
     rehearsal.advertise("p0", "all", "#")
     rehearsal.advertise("p0", "also", "$t/#")

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.broker.store.store import Store
 from penstock.domain import ensemble
+from penstock.engine import governing
 from penstock.engine.rehearsal.assembly import RehearsalError
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.rehearsal.wires import Wire
@@ -100,7 +101,7 @@ clients:
 
 def test_clients_show_what_the_domain_knows_them_by() -> None:
     here = stage(LISTED)
-    entities = {session.entity: session.subject for session in here.nodes["n"].sessions.values()}
+    entities = {session.place.entity: session.subject for session in here.nodes["n"].sessions.values()}
     assert {name: (one.client_id, one.user, one.certificate) for name, one in entities.items()} == {
         "ann": ("ann", "bob", None),
         "cert": ("cert", "device-7", "device-7"),
@@ -197,7 +198,7 @@ def test_a_monitor_that_fails_at_a_reload_does_not_stop_it_half_way(tmp_path: Pa
     assert play(here, "p", "x") == {"c": ["x"]}
     node = here.nodes["n"]
     for text, said in ((watched, "RuntimeError: at resuming; it begins anew"), (plain, "RuntimeError: at closing")):
-        node.govern(node.limits, None, None, ensemble(domain(text), tmp_path))
+        governing.govern(node, node.limits, None, None, ensemble(domain(text), tmp_path))
         here.run()
         assert [one.reason for one in here.notices[-2:]] == [
             f"link {at}: monitor `m`: {said}" for at in ("n -> c", "p -> n")

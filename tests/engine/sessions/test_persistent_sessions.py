@@ -110,7 +110,7 @@ def test_a_right_that_a_reload_takes_away_ends_repetition(moment: str, qos: int,
     again = joined.connect("tab", clean_start=False, session_expiry=600)
     assert again.payloads() == ["2"]
     assert again.session is not None
-    assert len(again.session.inflight) == 1
+    assert len(again.session.outbox.inflight) == 1
 
 
 def test_what_no_node_may_release_is_not_released_after_a_restart(tmp_path: Path) -> None:

@@ -381,7 +381,7 @@ def test_a_foreign_broker_sees_what_it_may() -> None:
     from penstock.engine.stages import project
 
     overlay.prepare(joined.node)
-    session = joined.node.neighbours["plantwide"]
+    session = joined.node.federation.neighbours["plantwide"]
     event = Event(NBIRTH, payload(*BORN, seq=0))
     assert births.take_in(joined.node, event) == ""
     shown = project.show(joined.node, session, Forms(event, joined.now))
@@ -428,6 +428,6 @@ def test_what_waits_for_a_reader_outlives_the_node_as_it_was_seen() -> None:
         again = MemoryNode(durable=True, whole=whole(policy))
         store.load(again.node, again.now)
         (session,) = (one for one in again.node.sessions.values() if one.client_id == "reader")
-        waiting = [one.event.payload for one in (*session.inflight.values(), *(session.queue or ()))]
+        waiting = [one.event.payload for one in (*session.outbox.inflight.values(), *(session.outbox.queue or ()))]
         assert [read_sparkplug(one)["aliases"] for one in waiting if one] == expected
     store.close()

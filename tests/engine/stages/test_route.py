@@ -38,7 +38,7 @@ def home() -> Rehearsal:
 def denied(play: Rehearsal) -> dict[str, int]:
     """By the other end of each link of the gateway."""
     sessions = play.nodes["gateway"].sessions.values()
-    return {one.neighbour or one.entity: one.denied for one in sessions if one.denied}
+    return {one.neighbour or one.place.entity: one.denied for one in sessions if one.denied}
 
 
 @pytest.mark.parametrize("qos", [0, 1])

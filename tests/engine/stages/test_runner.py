@@ -10,6 +10,7 @@ import pytest
 
 import penstock.engine
 from penstock.domain import ensemble
+from penstock.engine.events import own_events
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
@@ -178,7 +179,7 @@ def _own(probes: Probes) -> None:
     joined = MemoryNode()
     joined.connect("bob").subscribe("$SYS/#")
     probes.forget()
-    joined.node.publish("$SYS/x", b"1", joined.now)
+    own_events.publish(joined.node, "$SYS/x", b"1", joined.now)
 
 
 def _retained(probes: Probes) -> None:

@@ -136,7 +136,7 @@ def test_section_5_1_trimmed_and_then_written_as_xml() -> None:
 def test_figure_6_every_node_on_the_way_tells_of_itself() -> None:
     rehearsal = play(3)
     for number, node in enumerate(rehearsal.nodes.values()):
-        node.host, node.load = f"host{number}", number / 10
+        node.runtime.host, node.runtime.load = f"host{number}", number / 10
     join(rehearsal, p="n0", s="n2")
     rehearsal.subscribe("s", "t")
     say(rehearsal, "p", {"a": 1}, policy=policy("Fig. 6"))
@@ -178,7 +178,7 @@ def test_figure_7_large_subscriptions_are_dropped_by_a_busy_node_and_that_is_tol
     rehearsal.subscribe("watcher", "$penstock/meta/DropMessage")
     about = ("t", "class == 'CustomerOrder' && priority < 5")
     rehearsal.advertise("p", "A", *about, policy=policy("Fig. 7"))
-    rehearsal.nodes["n0"].load = load
+    rehearsal.nodes["n0"].runtime.load = load
     rehearsal.subscribe("s", "t", where=LARGE, name="large")
     rehearsal.subscribe("s", "t", where=f"{LARGE} && priority > 7", name="urgent")
     rehearsal.subscribe("s", "t", where="x == 'b'", name="small")
@@ -195,7 +195,9 @@ def test_figure_7_large_subscriptions_are_dropped_by_a_busy_node_and_that_is_tol
 
 def wants(rehearsal: Rehearsal, at: str, of: str) -> set[str]:
     """The conditions that a node has been told of by another."""
-    return {one.asked for one in rehearsal.nodes[at].neighbours[of].subscriptions.values() if one.filter == "t"}
+    return {
+        one.asked for one in rehearsal.nodes[at].federation.neighbours[of].subscriptions.values() if one.filter == "t"
+    }
 
 
 def test_figure_8_subscriptions_are_flooded_in_place_of_advertisements() -> None:
@@ -209,11 +211,13 @@ def test_figure_8_subscriptions_are_flooded_in_place_of_advertisements() -> None
     join(rehearsal, p="n0", s="n2")
     rehearsal.subscribe("s", "moving/#")
     rehearsal.subscribe("s", "other/#")
-    told = rehearsal.nodes["n0"].neighbours["n1"].subscriptions.values()
+    told = rehearsal.nodes["n0"].federation.neighbours["n1"].subscriptions.values()
     assert [one.filter for one in told] == ["moving/#"]
     rehearsal.advertise("p", "A", "moving/#", policy=policy("Fig. 8"))
     rehearsal.advertise("p", "B", "other/#")
-    assert [one.offer.filter for one in rehearsal.nodes["n1"].neighbours["n0"].offers.values()] == ["other/#"]
+    assert [
+        one.offer.filter for one in rehearsal.nodes["n1"].federation.neighbours["n0"].federation.offers.values()
+    ] == ["other/#"]
     say(rehearsal, "p", {"a": 1}, "moving/1")
     say(rehearsal, "p", {"a": 2}, "other/1")
     assert got(rehearsal, "s") == [{"a": 1}, {"a": 2}]
@@ -257,7 +261,11 @@ def groups(**members: list[str]) -> dict[str, Any]:
 def offered(rehearsal: Rehearsal, at: str) -> set[str]:
     """The advertisements that a node has been told of."""
     node = rehearsal.nodes[at]
-    return {one.offer.filter for session in node.neighbours.values() for one in session.offers.values()}
+    return {
+        one.offer.filter
+        for session in node.federation.neighbours.values()
+        for one in session.federation.offers.values()
+    }
 
 
 @pytest.mark.parametrize(
@@ -293,7 +301,7 @@ def test_figure_16_attributes_and_events_stay_in_their_zones() -> None:
     rehearsal.subscribe("officer", "$penstock/meta/UnauthorizedSubscribe")
     rehearsal.advertise("p", "A", "t", "a > 0 && c > 0", policy=policy("Fig. 16"))
     told = {
-        name: [one.offer.where for one in rehearsal.nodes[name].neighbours[of].offers.values()]
+        name: [one.offer.where for one in rehearsal.nodes[name].federation.neighbours[of].federation.offers.values()]
         for name, of in (("n1", "n0"), ("n2", "n1"), ("n3", "n2"))
     }
     assert told == {"n1": ["a > 0 && c > 0"], "n2": ["c > 0"], "n3": []}

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.domain import Domain
 from penstock.domain.compile.ensemble import ensemble
+from penstock.engine import governing
 from penstock.engine.federation import overlay
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 
@@ -41,7 +42,7 @@ class Reloading(Rehearsal):
     def reload(self, new: Domain) -> None:
         self.ensemble = ensemble(new)
         for name, node in self.nodes.items():
-            node.govern(new.nodes[name].limits, None, None, self.ensemble, self.now)
+            governing.govern(node, new.nodes[name].limits, None, None, self.ensemble, self.now)
             overlay.prepare(node)
         self.wait(1)
 
@@ -179,7 +180,7 @@ def test_the_neighbour_is_told_of_a_subscription_without_the_policy_that_was_dro
 
 
 def _wants(rehearsal: Rehearsal) -> list[Any]:
-    return list(rehearsal.nodes["n0"].neighbours["n1"].subscriptions.values())
+    return list(rehearsal.nodes["n0"].federation.neighbours["n1"].subscriptions.values())
 
 
 # --- filters in the tables

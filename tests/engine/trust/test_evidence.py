@@ -34,7 +34,7 @@ def test_a_repetition_of_what_is_retained_is_no_new_evidence() -> None:
         rehearsal.run()
         rehearsal.subscribe("bob", "home/#")
         rehearsal.run()
-    ratings, recorder = rehearsal.nodes["b2"].ratings, rehearsal.nodes["b2"].recorder
+    ratings, recorder = rehearsal.nodes["b2"].trust.ratings, rehearsal.nodes["b2"].recorder
     assert ratings is not None
     assert recorder is not None
     assert ratings.counts == {("b1", "evaluate", True): 1}
@@ -80,7 +80,7 @@ def test_evidence_that_cannot_be_is_refused_and_nothing_else_happens() -> None:
     ):
         rehearsal.publish("op", "$penstock/evidence", said, qos=1)
         rehearsal.run()
-    ratings = rehearsal.nodes["b2"].ratings
+    ratings = rehearsal.nodes["b2"].trust.ratings
     assert ratings is not None
     assert not ratings.evidence
     assert [one.kind for one in rehearsal.notices].count("feedback denied") == 4

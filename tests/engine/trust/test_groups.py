@@ -59,7 +59,7 @@ def holding(secrets: dict[str, bytes] | None = None, whole: Ensemble | None = No
     """The node `test`, which holds these secrets."""
     joined = MemoryNode(whole=whole or domain())
     made = nonces()
-    joined.node.make_nonce = lambda: next(made)
+    joined.node.runtime.make_nonce = lambda: next(made)
     group_proofs.hold(joined.node, {"inner": INNER, "outer": OUTER} if secrets is None else secrets, joined.now)
     return joined
 
@@ -102,7 +102,7 @@ def told(client: Client, claimant: Claimant) -> dict[str, int]:
 
 def proven(client: Client) -> dict[str, float]:
     assert client.session is not None
-    return client.session.proven
+    return client.session.trust.proven
 
 
 # --- the messages
@@ -434,7 +434,7 @@ def test_a_shorter_expiry_holds_for_proofs_of_before() -> None:
 
 def test_secrets_are_not_shown() -> None:
     joined = holding()
-    assert repr(joined.node.trust) == "GroupSecrets(inner, outer)"
+    assert repr(joined.node.trust.groups) == "GroupSecrets(inner, outer)"
     claimant = Claimant("ann", {"inner": INNER}, MINE)
     assert INNER.decode() not in repr(claimant) + str(vars(groups))
 
@@ -491,7 +491,7 @@ def test_what_waits_for_a_member_is_for(seconds: float, secrets: dict[str, bytes
     member = away(joined)
     joined.connect("bob").publish("t", b"1", qos=1)
     assert member.session is not None
-    assert member.session.waiting() == 1
+    assert member.session.outbox.waiting() == 1
     joined.wait(seconds)
     again = joined.connect("ann", **LASTING) if secrets is None else proves(joined, secrets, **LASTING)[0]
     (connack,) = (packet for packet in again.inbox if isinstance(packet, Connack))
@@ -619,7 +619,7 @@ def test_whatever_happens_only_a_right_answer_to_the_last_question_proves(
     client.lose()
     question, asked_by, old, until = None, INNER, GroupAnswer({}).encode(), 0.0
     for deed in deeds:
-        secret = joined.node.trust.secrets["inner"]
+        secret = joined.node.trust.groups.secrets["inner"]
         if deed == "reload":
             changed = data.draw(st.sampled_from([INNER, OUTER]))
             until = until if changed == secret else 0.0

@@ -32,7 +32,7 @@ def rehearsal(**more: Any) -> Rehearsal:
 
 def known(play: Rehearsal, node: str, other: str) -> set[str]:
     """The groups that a node knows a neighbour to be in."""
-    session = play.nodes[node].neighbours[other]
+    session = play.nodes[node].federation.neighbours[other]
     return {group for group in ("inner", "wide") if is_member(play.nodes[node], session, group, play.now)}
 
 
@@ -69,26 +69,26 @@ def test_a_link_that_is_down_is_trusted_until_the_proof_expires_and_proven_again
 
 def test_what_a_neighbour_has_proven_is_news_when_it_changes() -> None:
     play = rehearsal()
-    node, neighbour = play.nodes["a"], play.nodes["a"].neighbours["b"]
-    assert not node.news.is_all
-    proven = dict(neighbour.proven)
+    node, neighbour = play.nodes["a"], play.nodes["a"].federation.neighbours["b"]
+    assert not node.federation.news.is_all
+    proven = dict(neighbour.trust.proven)
     groups.set_proven(node, neighbour, {group: until + 1 for group, until in proven.items()})
-    assert not node.news.is_all, "only the time is another"
+    assert not node.federation.news.is_all, "only the time is another"
     groups.set_proven(node, neighbour, {"inner": proven["inner"]})
-    assert node.news.is_all
+    assert node.federation.news.is_all
     play.run()
-    assert not node.news.is_all
+    assert not node.federation.news.is_all
     groups.expire(node, proven["inner"] + 1)
-    assert node.news.is_all
-    assert neighbour.proven == {}
+    assert node.federation.news.is_all
+    assert neighbour.trust.proven == {}
 
 
 def test_what_a_client_has_proven_is_no_news_to_neighbours() -> None:
     play = rehearsal()
     play.connect("ann")
     play.prove("ann", ["inner"])
-    assert session(play, "a", "ann").proven.keys() == {"inner"}
-    assert not play.nodes["a"].news.is_all
+    assert session(play, "a", "ann").trust.proven.keys() == {"inner"}
+    assert not play.nodes["a"].federation.news.is_all
 
 
 def test_a_node_with_another_secret_proves_nothing_until_it_has_the_right_one() -> None:
@@ -111,12 +111,12 @@ def test_a_client_proves_what_it_is_told_to_prove() -> None:
         play.connect(name)
     play.prove("ann", ["inner", "wide"])
     play.prove("bob", ["inner"])
-    assert session(play, "a", "ann").proven.keys() == {"inner", "wide"}
+    assert session(play, "a", "ann").trust.proven.keys() == {"inner", "wide"}
     assert is_member(play.nodes["b"], session(play, "b", "bob"), "wide", play.now), "the domain vouches for it"
     play.restart("a")
-    assert session(play, "a", "ann").proven.keys() == {"inner", "wide"}, "it has proven them again"
+    assert session(play, "a", "ann").trust.proven.keys() == {"inner", "wide"}, "it has proven them again"
     play.prove("ann", [])
-    assert session(play, "a", "ann").proven == {}
+    assert session(play, "a", "ann").trust.proven == {}
 
 
 def test_a_policy_test_can_have_a_client_prove_groups() -> None:

@@ -73,7 +73,7 @@ def test_for_what_is_retained_longer_than_its_token_counts_the_node_vouches() ->
 
 def holders(rehearsal: Rehearsal) -> set[str]:
     """Whose tokens b1 has told b2."""
-    link = rehearsal.nodes["b2"].neighbours["b1"].tokens
+    link = rehearsal.nodes["b2"].federation.neighbours["b1"].trust.tokens
     assert link is not None
     return {one.token.claims.subject.name for one in link.heard.values() if isinstance(one, Verified)}
 
@@ -96,13 +96,13 @@ def test_what_is_retained_of_a_revoked_token_goes_to_nobody_new(
         rehearsal.publish(client, f"home/{client}", b"open", qos=1, retain=True)
     rehearsal.run()
     node = rehearsal.nodes["b1"]
-    shown = node.sessions["ann"].token
+    shown = node.sessions["ann"].trust.token
     assert shown is not None
-    assert node.keys is not None
-    ids = frozenset({shown.token.claims.id if what == "token" else node.keys.signing.key_id})
+    assert node.trust.keys is not None
+    ids = frozenset({shown.token.claims.id if what == "token" else node.trust.keys.signing.key_id})
     for one in rehearsal.nodes.values():
-        assert one.keys is not None
-        keys.hold(one, one.keys._replace(revoked=Revoked(**{f"{what}s": ids})), rehearsal.now)
+        assert one.trust.keys is not None
+        keys.hold(one, one.trust.keys._replace(revoked=Revoked(**{f"{what}s": ids})), rehearsal.now)
     rehearsal.run()
     rehearsal.connect("cam", at)
     rehearsal.subscribe("cam", "home/#")

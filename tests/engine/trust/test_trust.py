@@ -96,7 +96,7 @@ def test_a_token_goes_with_an_event_and_is_signed_on_its_way() -> None:
         rehearsal.publish("ann", "home/door", payload)
         rehearsal.run()
     assert [one.payload for one in rehearsal.deliveries("bob")] == [b"1", b"2"]
-    tokens = rehearsal.nodes["b3"].tokens
+    tokens = rehearsal.nodes["b3"].trust.tokens
     assert tokens is not None
     signers = {token.nodes for token in tokens.known.values() if token.claims.subject.name == "ann"}
     assert signers == {("b1", "b2", "b3")}
@@ -107,7 +107,7 @@ def test_fig_4_accepted_at_one_half() -> None:
     rehearsal.connect("ann", "b1")
     rehearsal.connect("bob", "b6")
     rehearsal.subscribe("bob", "home/#")
-    ratings = rehearsal.nodes["b6"].ratings
+    ratings = rehearsal.nodes["b6"].trust.ratings
     assert ratings is not None
     least = ratings.least
     assert {name: round(least[name].rating, 9) for name in ("b1", "b2", "b3")} == {"b1": 0.5, "b2": 0.45, "b3": 0.4}
@@ -173,7 +173,7 @@ def test_events_below_what_a_contract_guarantees_are_evidence_against_the_neighb
     rehearsal.connect("ben", "b1")
     rehearsal.connect("bob", "b2")
     rehearsal.subscribe("bob", "home/#")
-    ratings = rehearsal.nodes["b2"].ratings
+    ratings = rehearsal.nodes["b2"].trust.ratings
     assert ratings is not None
     rehearsal.publish("ann", "home/air", b'{"q": 95}')
     rehearsal.run()
@@ -222,7 +222,7 @@ def test_what_a_neighbour_says_of_quality_is_no_merit(
     rehearsal.publish("ann", "home/air", b'{"q": %d}' % quality)
     rehearsal.run()
     assert len(rehearsal.deliveries("bob")) == 1
-    ratings = rehearsal.nodes["b2"].ratings
+    ratings = rehearsal.nodes["b2"].trust.ratings
     assert ratings is not None
     found = ratings.of("b1", rehearsal.now)
     assert (found.good, found.bad) == evidence
@@ -233,7 +233,7 @@ def test_what_is_out_of_date_on_its_way_is_no_blame() -> None:
     rehearsal = air(dated)
     rehearsal.publish("ann", "home/air", b'{"at": 0}')
     rehearsal.run()
-    ratings = rehearsal.nodes["b2"].ratings
+    ratings = rehearsal.nodes["b2"].trust.ratings
     assert ratings is not None
     assert (ratings.of("b1", rehearsal.now).good, ratings.of("b1", rehearsal.now).bad) == (0, 0)
 
@@ -256,7 +256,7 @@ def test_one_client_alone_does_not_bring_a_neighbour_down() -> None:
     rehearsal.connect("ann", "b1")
     rehearsal.publish("ann", "home/door", b"1")
     rehearsal.run()
-    ratings = rehearsal.nodes["b2"].ratings
+    ratings = rehearsal.nodes["b2"].trust.ratings
     assert ratings is not None
     rate(rehearsal, "bob")
     assert ratings.rating("b1", rehearsal.now) == 0.5
@@ -282,7 +282,7 @@ def test_a_client_id_gives_nobody_an_operator_s_right() -> None:
     rehearsal.connect("op", "b2", user="ann")
     rehearsal.publish("op", "$penstock/evidence", b'{"neighbour":"b1","good":1000,"bad":0,"at":0}')
     rehearsal.run()
-    ratings = rehearsal.nodes["b2"].ratings
+    ratings = rehearsal.nodes["b2"].trust.ratings
     assert ratings is not None
     assert ratings.rating("b1", rehearsal.now) == 0.5
 
@@ -295,8 +295,8 @@ def test_the_token_that_goes_with_events_lets_nobody_in() -> None:
     rehearsal.publish("ann", "home/door", b"1")
     rehearsal.run()
     first, second = rehearsal.nodes["b1"], rehearsal.nodes["b2"]
-    assert second.tokens is not None
-    for token in second.tokens.known.values():
+    assert second.trust.tokens is not None
+    for token in second.trust.tokens.known.values():
         if token.claims.issuer == "b1":
             assert client_tokens.verify(first, token.text, rehearsal.now) == (
                 "token: it is one that goes with events, and lets nobody in"
@@ -314,7 +314,7 @@ def test_a_token_that_comes_back_is_refused() -> None:
     rehearsal.publish("ann", "home/door", b"1")
     rehearsal.run()
     node = rehearsal.nodes["b2"]
-    heard = next(iter(one for one in node.neighbours["b3"].tokens.heard.values()))  # type: ignore[union-attr]
+    heard = next(iter(one for one in node.federation.neighbours["b3"].trust.tokens.heard.values()))  # type: ignore[union-attr]
     assert isinstance(heard, Verified)
     found, _ = token_exchange.weigh(node, "b1", heard)
     assert found.refusal is not None
@@ -367,6 +367,6 @@ def test_feedback_counts_once_for_who_has_shown_who_it_is(
     rehearsal.run()
     for who in MANY:
         rate(rehearsal, who)
-    ratings = rehearsal.nodes["b2"].ratings
+    ratings = rehearsal.nodes["b2"].trust.ratings
     assert ratings is not None
     assert ratings.rating("b1", rehearsal.now) == rating

@@ -44,7 +44,7 @@ def rated(rehearsal: Rehearsal, graph: Graph, cut: frozenset[Edge]) -> dict[Edge
     found: dict[Edge, float] = {}
     for first, second in links_of(graph):
         for of, by in ((first, second), (second, first)):
-            ratings = rehearsal.nodes[by].ratings
+            ratings = rehearsal.nodes[by].trust.ratings
             assert ratings is not None
             if (first, second) not in cut:
                 found[of, by] = ratings.rating(of, rehearsal.now)
@@ -87,7 +87,7 @@ def _walks(
 
 
 def least(rehearsal: Rehearsal, node: str) -> dict[str, Average]:
-    ratings = rehearsal.nodes[node].ratings
+    ratings = rehearsal.nodes[node].trust.ratings
     assert ratings is not None
     return dict(ratings.least)
 

@@ -96,9 +96,9 @@ class Play:
         """What the nodes hold."""
         found = {}
         for name, node in self.rehearsal.nodes.items():
-            assert node.ratings is not None
-            for neighbour in node.neighbours:
-                found[name, neighbour] = node.ratings.of(neighbour, 0.0)
+            assert node.trust.ratings is not None
+            for neighbour in node.federation.neighbours:
+                found[name, neighbour] = node.trust.ratings.of(neighbour, 0.0)
         return found
 
 

@@ -258,7 +258,7 @@ class Player:
         self.joined.govern(self._acl(text))
 
     def _rule(self, what: dict[str, Any]) -> None:
-        self.joined.govern(self.joined.node.acl, _ensemble(what))
+        self.joined.govern(self.joined.node.admission.acl, _ensemble(what))
 
     def _closed(self, what: dict[str, str]) -> None:
         for name, reason in what.items():

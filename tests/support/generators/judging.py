@@ -205,7 +205,7 @@ class StatementPlays:
         record(rehearsal)
         ticks = itertools.count(1)
         for name, node in rehearsal.nodes.items():
-            node.host, node.clock = f"host-of-{name}", lambda: rehearsal.now + next(ticks) / 8192
+            node.runtime.host, node.runtime.clock = f"host-of-{name}", lambda: rehearsal.now + next(ticks) / 8192
         for name in self.domain.clients:
             rehearsal.connect(name)
         for name in self.subjects:
@@ -234,7 +234,7 @@ def _renamed(at: int, said: Any) -> Any:
 def _do(rehearsal: Rehearsal, do: str, **step: Any) -> None:
     match do:
         case "load":
-            rehearsal.nodes[step["node"]].load = step["value"]
+            rehearsal.nodes[step["node"]].runtime.load = step["value"]
         case "prove":
             rehearsal.prove(step["client"], step["groups"])
         case "advertise":

@@ -20,7 +20,7 @@ from penstock.engine.connections.inbound import Inbound
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
 from penstock.engine.rehearsal.turns import commit
-from penstock.engine.sessions import lifecycle, outbox
+from penstock.engine.sessions import lifecycle, outbox, session_flow
 from penstock.engine.sessions.lifecycle import Refusal
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import Door
@@ -216,7 +216,7 @@ class MemoryNode:
 
     def turn(self) -> None:
         """What the server does between two rounds of input, until nothing is left to do."""
-        self.node.turn(self.now)
+        session_flow.take_turn(self.node, self.now)
         if self.commits:
             self.commit()
         outbox.flush(self.node)
@@ -233,7 +233,7 @@ class MemoryNode:
 
     def govern(self, acl: Acl | None, whole: Ensemble | None = None) -> None:
         """Change the access rights, or the domain, as a reload does."""
-        self.node.govern(self.node.limits, None, acl, whole)
+        governing.govern(self.node, self.node.limits, None, acl, whole)
         self.turn()
 
     def session_present(self, client: Client) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from penstock.engine.events import link_plans
 from penstock.engine.events.plan import Plan
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import NEVER, Session, Subscribed
@@ -13,7 +14,7 @@ from penstock.wire.session import OFFERED, PUBLISHED, RELEASED, WAITING
 def check_node(node: Node, are_plans_plain: bool = True) -> None:
     """Raise AssertionError if the node contradicts itself; plans only where topic, rights and conditions decide."""
     sessions = list(node.sessions.values())
-    assert node.connected == sum(session.outlet is not None for session in sessions)
+    assert node.sessions.connected == sum(session.outlet is not None for session in sessions)
     for session in sessions:
         _check_sending(session)
         _check_queue(session)
@@ -28,35 +29,39 @@ def check_node(node: Node, are_plans_plain: bool = True) -> None:
 def _check_sending(session: Session) -> None:
     if session.outlet is None:
         return
-    waiting = list(session.resend or ())
-    assert session.quota == session.window - (len(session.inflight) - len(waiting))
-    assert all(session.inflight[one.packet_id] is one for one in waiting)
-    assert session.open is (not session.blocked and not session.held)
-    if session.queue or waiting:
-        assert session.quota <= 0 or session.blocked, "nothing waits that could be sent"
+    waiting = list(session.outbox.resend or ())
+    assert session.outbox.quota == session.outbox.window - (len(session.outbox.inflight) - len(waiting))
+    assert all(session.outbox.inflight[one.packet_id] is one for one in waiting)
+    assert session.open is (not session.connection.blocked and not session.connection.held)
+    if session.outbox.queue or waiting:
+        assert session.outbox.quota <= 0 or session.connection.blocked, "nothing waits that could be sent"
 
 
 def _check_queue(session: Session) -> None:
-    queue = session.queue or ()
-    assert session.queued_bytes == sum(one.event.size() for one in queue)
-    assert all(one.session is session for one in (*queue, *session.inflight.values()))
+    queue = session.outbox.queue or ()
+    assert session.outbox.queued_bytes == sum(one.event.size() for one in queue)
+    assert all(one.session is session for one in (*queue, *session.outbox.inflight.values()))
     assert all(one.state == WAITING and one.packet_id == 0 for one in queue)
-    for packet_id, one in session.inflight.items():
+    for packet_id, one in session.outbox.inflight.items():
         assert one.packet_id == packet_id
         assert one.state in ((PUBLISHED,) if one.qos == 1 else (OFFERED, RELEASED))
 
 
 def _check_presence(node: Node, session: Session) -> None:
     held = sum(1 for one, outlet, _ in node.ledger.deferred if one is session and outlet is session.outlet)
-    assert session.durable is (node.ledger.durable and session.expiry > 0)
+    assert session.durable is (node.ledger.durable and session.connection.expiry > 0)
     if session.outlet is None:
-        assert session.expiry > 0, "a session without expiry outlives its connection"
+        assert session.connection.expiry > 0, "a session without expiry outlives its connection"
         assert not session.buffer
-        assert session.open is session.blocked is False
-        assert session.held == session.backlog == 0
-        assert (session.aliases_in, session.aliases_out, session.resend) == (None, None, None)
+        assert session.open is session.connection.blocked is False
+        assert session.connection.held == session.connection.backlog == 0
+        assert (session.connection.aliases_in, session.connection.aliases_out, session.outbox.resend) == (
+            None,
+            None,
+            None,
+        )
     else:
-        assert session.held >= held, "packets that wait for a commit under way are counted too"
+        assert session.connection.held >= held, "packets that wait for a commit under way are counted too"
 
 
 def _check_subscriptions(node: Node, sessions: list[Session]) -> None:
@@ -67,27 +72,31 @@ def _check_subscriptions(node: Node, sessions: list[Session]) -> None:
             assert (subscribed.key, subscribed.session) == (key, session)
             if filter.group is not None:
                 shared[filter.group, filter.filter] += 1
-                assert subscribed in node.groups[filter.group, filter.filter].members
+                assert subscribed in node.subscriptions.groups[filter.group, filter.filter].members
             elif subscribed.condition is not None:
                 conditional[filter.filter] += 1
             else:
                 plain += 1
-    assert {key: len(group.members) for key, group in node.groups.items()} == shared
-    assert {filter: len(several) for filter, several in node.predicates.items()} == conditional
-    watching = sum(map(len, node.onlookers.values()))
-    assert len(node.index) == plain + len(shared) + len(conditional) + watching
+    assert {key: len(group.members) for key, group in node.subscriptions.groups.items()} == shared
+    assert {filter: len(several) for filter, several in node.subscriptions.predicates.items()} == conditional
+    watching = sum(map(len, node.monitors.onlookers.values()))
+    assert len(node.subscriptions.index) == plain + len(shared) + len(conditional) + watching
 
 
 def _check_timers(node: Node, sessions: list[Session]) -> None:
-    timed = [one for one in sessions if one.outlet is None and (one.expiry != NEVER or one.will is not None)]
-    assert len(node.timers) == len(timed)
+    timed = [
+        one
+        for one in sessions
+        if one.outlet is None and (one.connection.expiry != NEVER or one.connection.will is not None)
+    ]
+    assert len(node.sessions.timers) == len(timed)
 
 
 def _check_kept(sessions: list[Session]) -> None:
     references = Counter[int]()
     keepers = {}
     for session in sessions:
-        for one in (*session.inflight.values(), *(session.queue or ())):
+        for one in (*session.outbox.inflight.values(), *(session.outbox.queue or ())):
             assert (one.kept is not None) or not session.durable
             if one.kept is not None and one.row:
                 references[one.kept.id] += 1
@@ -97,7 +106,7 @@ def _check_kept(sessions: list[Session]) -> None:
 
 def _check_plans(node: Node) -> None:
     """Every plan that is still used is what looking at each subscription would give."""
-    for plans in (node.own_plans, *node.plans.values()):
+    for plans in (link_plans.own_plans(node), *node.plans.by_class.values()):
         for raw, plan in plans.known.items():
             routed = plan.rest or plan
             if routed.valid and routed.verdict.effect is not Effect.SUPPRESS and routed.delivery_steps:
@@ -124,7 +133,7 @@ def _check_plan(node: Node, topic: str, plan: Plan) -> None:
                 matched.setdefault(session.id, []).append(subscribed)
     assert {(group.name, group.filter) for group in plan.groups} == groups
     if conditional or narrowed:
-        shared = {id(node.predicates[filter]) for filter in conditional}
+        shared = {id(node.subscriptions.predicates[filter]) for filter in conditional}
         assert {id(one) for one in plan.predicates} >= shared
         alone = {value for one in plan.predicates if id(one) not in shared for value in one}
         assert alone == narrowed
@@ -138,11 +147,11 @@ def _check_plan(node: Node, topic: str, plan: Plan) -> None:
         assert sorted(target.ids) == sorted(ids)
     direct = [(4, session) for session in plan.direct4] + [(5, session) for session in plan.direct5]
     for version, session in direct:
-        assert session.plain
+        assert session.connection.plain
         assert session.version == version
         assert not any(one.identifier or one.no_local for one in matched[session.id])
     rest = set(matched) - {session.id for _, session in direct}
     for number in rest:
         found = matched[number]
-        assert not found[0].session.plain or any(one.identifier or one.no_local for one in found)
+        assert not found[0].session.connection.plain or any(one.identifier or one.no_local for one in found)
     assert plan.simple is (not rest and not groups)

@@ -70,12 +70,12 @@ def durable_state(node: Node) -> object:
 
 
 def _session(session: Session) -> object:
-    will = session.will
+    will = session.connection.will
     return {
         "id": session.id,
         "user": session.subject.user,
         "version": session.version,
-        "expiry": session.expiry,
+        "expiry": session.connection.expiry,
         "will": None if will is None else (_event(will.event), will.event.retain, will.delay, will.lifetime),
         "subscriptions": {
             key: (
@@ -84,15 +84,15 @@ def _session(session: Session) -> object:
             )
             for key, one in session.subscriptions.items()
         },
-        "advertisements": dict(session.advertisements),
-        "inflight": [(packet_id, _delivery(one)) for packet_id, one in session.inflight.items()],
-        "queue": [_delivery(one) for one in session.queue or ()],
+        "advertisements": dict(session.declared.advertisements),
+        "inflight": [(packet_id, _delivery(one)) for packet_id, one in session.outbox.inflight.items()],
+        "queue": [_delivery(one) for one in session.outbox.queue or ()],
         "received": set(session.received or ()),
     }
 
 
 def _deliveries(session: Session) -> list[Outgoing]:
-    return [*session.inflight.values(), *(session.queue or ())]
+    return [*session.outbox.inflight.values(), *(session.outbox.queue or ())]
 
 
 def _delivery(one: Outgoing) -> object:

@@ -131,7 +131,7 @@ class Live:
 
     async def linked(self, *pairs: tuple[str, str]) -> None:
         for first, second in pairs:
-            ends = self.node(first).neighbours[second], self.node(second).neighbours[first]
+            ends = self.node(first).federation.neighbours[second], self.node(second).federation.neighbours[first]
             await until(partial(_are_up, ends), f"{first} - {second} is up")
 
     async def client(self, at: str, name: str, token: Token | None = None, version: int = 5, **fields: Any) -> Peer:

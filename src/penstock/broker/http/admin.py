@@ -134,7 +134,7 @@ class AdminServer:
         server, trouble = self.server, self.server.trouble
         body: dict[str, object] = {"status": "trouble" if trouble else "ok"}
         if self._api.refusal(server, request, "read") is None:
-            body = {"status": trouble or "ok", "node": server.name, "connected": server.node.connected}
+            body = {"status": trouble or "ok", "node": server.name, "connected": server.node.sessions.connected}
         return JSONResponse(body, 503 if trouble else 200, HEADERS)
 
 

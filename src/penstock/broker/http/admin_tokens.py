@@ -84,7 +84,7 @@ def _digest(token: str) -> bytes:
 
 def _client(server: "Server", settings: AdminSettings, token: str, now: float) -> Caller:
     """Return a client by an authorisation token of this very node: other nodes do not decide who may read it."""
-    tokens = server.node.tokens
+    tokens = server.node.trust.tokens
     if tokens is None or not settings.clients:
         return NOBODY
     try:

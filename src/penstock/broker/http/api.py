@@ -215,9 +215,9 @@ class Api:
         """Record ratings periodically, where there are any."""
         while True:
             rated = {
-                name: {neighbour: ratings.rating(neighbour, server.now()) for neighbour in server.node.rated}
+                name: {neighbour: ratings.rating(neighbour, server.now()) for neighbour in server.node.federation.rated}
                 for name, server in self.servers.items()
-                if (ratings := server.node.ratings) is not None
+                if (ratings := server.node.trust.ratings) is not None
             }
             if rated:
                 self.history.append(RatingSnapshot(time.time(), rated))

@@ -87,7 +87,7 @@ class Authorisation:
         self._logins.stop()
 
     async def _token(self, request: Request) -> Response:
-        if self._server.node.tokens is None:
+        if self._server.node.trust.tokens is None:
             return _nothing()
         address = request.client.host if request.client is not None else "unknown"
         user = ""
@@ -123,7 +123,7 @@ class Authorisation:
 
     async def _log_in(self, address: str, token_request: TokenRequest) -> None:
         try:
-            await self._logins.check(self._server.node.passwords, address, token_request.user, token_request.password)
+            await self._logins.check(self._server.node.admission.passwords, address, token_request.user, token_request.password)
         except LoginRefused as refused:
             if refused.status == 401:
                 raise TokenRefusal("invalid_client", str(refused), 401, _BASIC) from None
@@ -152,13 +152,13 @@ class Authorisation:
             raise TokenRefusal("invalid_scope", f"no token for this: {error}") from None
 
     def _tokens(self) -> Tokens:
-        tokens = self._server.node.tokens
+        tokens = self._server.node.trust.tokens
         if tokens is None:  # a reload has come in between
             raise TokenRefusal("invalid_request", "this node no longer issues tokens", 404)
         return tokens
 
     async def _keys(self, _request: Request) -> Response:
-        tokens = self._server.node.tokens
+        tokens = self._server.node.trust.tokens
         if tokens is None:
             return _nothing()
         now, revoked = self._server.now(), tokens.keys.revoked.keys
@@ -167,7 +167,7 @@ class Authorisation:
         return JSONResponse({"keys": usable}, media_type="application/jwk-set+json")
 
     async def _metadata(self, request: Request) -> Response:
-        if self._server.node.tokens is None:
+        if self._server.node.trust.tokens is None:
             return _nothing()
         base = str(request.base_url).rstrip("/")
         body = {

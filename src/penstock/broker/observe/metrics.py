@@ -44,13 +44,13 @@ class NodeCollector(Collector):
             yield counter
         sessions = node.sessions.values()
         gauges = {
-            "connections": (node.connected, "clients connected"),
+            "connections": (node.sessions.connected, "clients connected"),
             "sessions": (len(node.sessions), "sessions, connected or not"),
-            "subscriptions": (len(node.index), "filters subscribed to"),
+            "subscriptions": (len(node.subscriptions.index), "filters subscribed to"),
             "retained_messages": (len(node.retained), "retained messages"),
-            "queued_messages": (sum(s.waiting() for s in sessions), "messages waiting for a session"),
-            "inflight_messages": (sum(len(s.inflight) for s in sessions), "messages sent and not acknowledged"),
-            "plans": (len(node.routes), "topics with a compiled plan"),
+            "queued_messages": (sum(s.outbox.waiting() for s in sessions), "messages waiting for a session"),
+            "inflight_messages": (sum(len(s.outbox.inflight) for s in sessions), "messages sent and not acknowledged"),
+            "plans": (len(node.plans.routes), "topics with a compiled plan"),
             "store_healthy": (int(self._server.commits.healthy), "1 while the store can be written"),
         }
         if journal is not None:
@@ -59,30 +59,30 @@ class NodeCollector(Collector):
             gauge = GaugeMetricFamily(f"penstock_{name}", text, labels=["node"])
             gauge.add_metric([node.name], number)
             yield gauge
-        if node.tokens is not None:
+        if node.trust.tokens is not None:
             yield from self._tokens()
 
     def _tokens(self) -> Iterator[Metric]:
         """Yield the metrics of a domain with tokens, and with trust those of neighbours."""
         node = self._server.node
-        assert node.tokens is not None
+        assert node.trust.tokens is not None
         tokens_known = GaugeMetricFamily("penstock_tokens_known", "tokens at hand for neighbours", labels=["node"])
-        tokens_known.add_metric([node.name], len(node.tokens.known))
+        tokens_known.add_metric([node.name], len(node.trust.tokens.known))
         yield tokens_known
         refused = CounterMetricFamily("penstock_tokens_refused", "tokens refused", labels=["node"])
         refused.add_metric([node.name], node.stats.tokens_refused)
         yield refused
-        if node.ratings is None:
+        if node.trust.ratings is None:
             return
         about, now = ["node", "neighbour"], self._server.now()
         rating = GaugeMetricFamily("penstock_trust_rating", "how far a neighbour is trusted, 0 to 1", labels=about)
-        for name in node.rated:
-            rating.add_metric([node.name, name], node.ratings.rating(name, now))
+        for name in node.federation.rated:
+            rating.add_metric([node.name, name], node.trust.ratings.rating(name, now))
         yield rating
         evidence = CounterMetricFamily(
             "penstock_trust_evidence", "evidence about a neighbour", labels=[*about, "source", "good"]
         )
-        for (name, source, is_good), count in node.ratings.counts.items():
+        for (name, source, is_good), count in node.trust.ratings.counts.items():
             evidence.add_metric([node.name, name, source, str(is_good).lower()], count)
         yield evidence
 

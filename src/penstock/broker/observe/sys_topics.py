@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock import __version__
+from penstock.engine.events import own_events
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
@@ -42,7 +43,7 @@ class SysTopics:
 
     def tick(self, now: float) -> None:
         interval = self._server.settings.sys_interval
-        self._most_connected = max(self._most_connected, self._server.node.connected)
+        self._most_connected = max(self._most_connected, self._server.node.sessions.connected)
         if not interval or now < self._due:
             return
         self._due = now + interval
@@ -64,7 +65,7 @@ class SysTopics:
         payload = str(value).encode()
         if self._said.get(name) != payload:
             self._said[name] = payload
-            self._server.node.publish(f"$SYS/broker/{name}", payload, now, retain=True)
+            own_events.publish(self._server.node, f"$SYS/broker/{name}", payload, now, retain=True)
 
     def _counts(self) -> dict[str, int]:
         stats = self._server.node.stats
@@ -81,7 +82,7 @@ class SysTopics:
 
     def _values(self, now: float) -> Iterator[tuple[str, object]]:
         node = self._server.node
-        sessions, connected = len(node.sessions), node.connected
+        sessions, connected = len(node.sessions), node.sessions.connected
         stats = node.stats
         yield "version", f"penstock version {__version__}"
         if self._server.journal is not None:
@@ -94,11 +95,14 @@ class SysTopics:
         yield "clients/active", connected
         yield "clients/inactive", sessions - connected
         yield "subscriptions/count", sum(len(session.subscriptions) for session in node.sessions.values())
-        yield "shared_subscriptions/count", len(node.groups)
+        yield "shared_subscriptions/count", len(node.subscriptions.groups)
         yield "retained messages/count", len(node.retained)
-        yield "messages/stored", sum(s.waiting() + len(s.inflight) for s in node.sessions.values()) + len(node.retained)
-        yield "store/messages/count", sum(s.waiting() + len(s.inflight) for s in node.sessions.values())
-        yield "store/messages/bytes", sum(s.queued_bytes for s in node.sessions.values())
+        yield (
+            "messages/stored",
+            sum(s.outbox.waiting() + len(s.outbox.inflight) for s in node.sessions.values()) + len(node.retained),
+        )
+        yield "store/messages/count", sum(s.outbox.waiting() + len(s.outbox.inflight) for s in node.sessions.values())
+        yield "store/messages/bytes", sum(s.outbox.queued_bytes for s in node.sessions.values())
         yield "messages/received", stats.packets_received
         yield "messages/sent", stats.packets_sent
         yield "publish/messages/received", stats.received
@@ -111,13 +115,13 @@ class SysTopics:
     def _trust(self, now: float) -> Iterator[tuple[str, object]]:
         """Yield tokens and the ratings of neighbours, if the domain has any."""
         node = self._server.node
-        if node.tokens is not None:
-            yield f"{_TOKENS}/known", len(node.tokens.known)
+        if node.trust.tokens is not None:
+            yield f"{_TOKENS}/known", len(node.trust.tokens.known)
             yield f"{_TOKENS}/refused", node.stats.tokens_refused
-        if node.ratings is not None:
-            for name in node.rated:
-                held = node.ratings.of(name, now).aged(node.ratings.settings.weights, now)
-                yield f"{_TRUST}/{name}/rating", f"{node.ratings.rating(name, now):.6g}"
+        if node.trust.ratings is not None:
+            for name in node.federation.rated:
+                held = node.trust.ratings.of(name, now).aged(node.trust.ratings.settings.weights, now)
+                yield f"{_TRUST}/{name}/rating", f"{node.trust.ratings.rating(name, now):.6g}"
                 yield f"{_TRUST}/{name}/good", f"{held.good:.6g}"
                 yield f"{_TRUST}/{name}/bad", f"{held.bad:.6g}"
 

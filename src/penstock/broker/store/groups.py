@@ -14,7 +14,7 @@ class BoundGroups:
         self._known = {number for (number,) in db.execute("SELECT session FROM bound")}
 
     def write(self, sessions: Iterable[Session]) -> None:
-        rows = {session.id: " ".join(sorted(session.bound)) for session in sessions}
+        rows = {session.id: " ".join(sorted(session.trust.bound)) for session in sessions}
         self.drop(number for number, groups in rows.items() if not groups)
         bound = [(number, groups) for number, groups in rows.items() if groups]
         if bound:
@@ -29,4 +29,4 @@ class BoundGroups:
     def load(self, sessions: Mapping[int, Session]) -> None:
         for number, groups in self._db.execute("SELECT * FROM bound"):
             if number in sessions:
-                sessions[number].bound = frozenset(groups.split())
+                sessions[number].trust.bound = frozenset(groups.split())

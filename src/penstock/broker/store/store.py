@@ -18,6 +18,7 @@ from penstock.broker.store.groups import BoundGroups
 from penstock.broker.store.persisted import Selection
 from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store.tokens import StoredTokens
+from penstock.engine import governing
 from penstock.engine.contracts.situations import restore as restore_situations
 from penstock.engine.events.entrances import recheck_queue
 from penstock.engine.events.passage import Delivery
@@ -25,6 +26,7 @@ from penstock.engine.events.retained import hold
 from penstock.engine.federation.overlay import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
 from penstock.engine.node import Node
+from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.advertise import changed as advertised
 from penstock.engine.sessions.lifecycle import schedule
 from penstock.engine.sessions.placement import settle_in
@@ -213,14 +215,14 @@ class Store:
         """Fill a new node with what was stored, and continue the numbering."""
         try:
             for *key, state in self._db.execute("SELECT * FROM monitor"):
-                node.stored_states[tuple(key)] = msgspec.json.decode(
+                node.monitors.stored[tuple(key)] = msgspec.json.decode(
                     state
                 )  # before the sessions that continue with them
             self._tokens.load(node)
             sessions = self._load_sessions(node, now)
             self._tokens.load_shown(sessions)
             for session_ in sessions.values():
-                session_.rights = node.rights_for(session_)
+                session_.rights = session_rights.rights_for(node, session_)
             self._bound.load(sessions)
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
@@ -229,15 +231,15 @@ class Store:
             restore_situations(node, now)
             restore(node, self._standings(sessions))
             self._load_deliveries(node, sessions)
-            (node.judged_access,) = self._db.execute("SELECT digest FROM access").fetchone() or ("",)
-            (node.judged_statements,) = self._db.execute("SELECT digest FROM statements").fetchone() or ("",)
+            (node.judged.access,) = self._db.execute("SELECT digest FROM access").fetchone() or ("",)
+            (node.judged.statements,) = self._db.execute("SELECT digest FROM statements").fetchone() or ("",)
             last, count = self._db.execute("SELECT max(id), count(*) FROM persisted").fetchone()
             node.ledger.persisted_before(last or 0, count)
             self._contracts.load_held(node, sessions, now)
             review(node, now)
             for restored in sessions.values():
                 recheck_queue(node, restored, now)
-            node.judged()
+            governing.note_judged(node)
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)
                 if session is not None:
@@ -255,14 +257,14 @@ class Store:
         sessions: dict[int, Session] = {}
         for row in self._db.execute("SELECT * FROM session ORDER BY id"):
             number, client_id, user, listener, certificate, version, expiry, ended = row[:8]
-            node.last_session = max(node.last_session, number)
+            node.sessions.last_id = max(node.sessions.last_id, number)
             session = Session(number, Subject(client_id, user, "", listener, certificate), version)
             session.neighbour = neighbour_in(client_id)
-            session.expiry = NEVER if expiry < 0 else expiry
+            session.connection.expiry = NEVER if expiry < 0 else expiry
             session.durable = True
             session.since = now
-            session.ended = now if ended is None else ended  # None: connected when the process ended
-            session.will = _read_will(client_id, user, row[8:])
+            session.connection.ended = now if ended is None else ended  # None: connected when the process ended
+            session.connection.will = _read_will(client_id, user, row[8:])
             settle_in(node, session)
             node.sessions[client_id] = sessions[number] = session
             schedule(node, session)
@@ -286,7 +288,7 @@ class Store:
             if session is not None:
                 condition = make_condition(condition_text) if condition_text else None
                 advertisement = restore_advertised(node, session, filter, policy)
-                session.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, advertisement)
+                session.declared.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, advertisement)
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
@@ -317,12 +319,12 @@ class Store:
 
 
 def _session_row(session: Session) -> tuple[object, ...]:
-    expiry = -1 if session.expiry == NEVER else session.expiry
-    ended = None if session.outlet is not None else session.ended
+    expiry = -1 if session.connection.expiry == NEVER else session.connection.expiry
+    ended = None if session.outlet is not None else session.connection.ended
     subject = session.subject
     who = (session.id, session.client_id, subject.user, subject.listener, subject.certificate)
     head = (*who, session.version, expiry, ended)
-    will = session.will
+    will = session.connection.will
     if will is None:
         return (*head, *(None,) * 7)
     event = will.event
@@ -388,10 +390,10 @@ def _restore_delivery(session: Session, kept: Kept, row: tuple[int, int, int, in
     delivery.row, delivery.kept, delivery.state, delivery.packet_id = number, kept, state, packet_id
     kept.references += 1
     if packet_id:
-        session.inflight[packet_id] = delivery
-        session.last_id = max(session.last_id, packet_id)
+        session.outbox.inflight[packet_id] = delivery
+        session.outbox.last_id = max(session.outbox.last_id, packet_id)
     else:
-        if session.queue is None:
-            session.queue = deque()
-        session.queue.append(delivery)
-        session.queued_bytes += kept.event.size()
+        if session.outbox.queue is None:
+            session.outbox.queue = deque()
+        session.outbox.queue.append(delivery)
+        session.outbox.queued_bytes += kept.event.size()

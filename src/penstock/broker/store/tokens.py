@@ -38,7 +38,7 @@ class StoredTokens:
             self._db.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?,?)", evidence_rows)
 
     def _write_shown(self, sessions: Iterable[Session]) -> None:
-        shown = {session.id: session.token for session in sessions}
+        shown = {session.id: session.trust.token for session in sessions}
         self.drop(number for number, token in shown.items() if token is None)
         rows = [(number, token.token.text) for number, token in shown.items() if token is not None]
         if rows:
@@ -57,16 +57,16 @@ class StoredTokens:
         for number, text in self._db.execute("SELECT * FROM shown"):
             token = _read(text)
             if number in sessions and token is not None:
-                sessions[number].token = Verified(token, (), 0.0, NEVER)
+                sessions[number].trust.token = Verified(token, (), 0.0, NEVER)
 
     def load(self, node: Node) -> None:
         """Load the tokens of events, and the evidence about neighbours."""
         for digest, text in self._db.execute("SELECT * FROM token"):
             token = _read(text)
             if token is not None and token.digest == digest:
-                node.stored_tokens.append(token)
+                node.trust.stored_tokens.append(token)
         for name, good, bad, at in self._db.execute("SELECT * FROM evidence"):
-            node.stored_evidence[name] = Evidence(good, bad, at)
+            node.trust.stored_evidence[name] = Evidence(good, bad, at)
 
 
 def _read(text: bytes) -> Token | None:

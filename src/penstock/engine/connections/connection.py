@@ -14,9 +14,9 @@ import math
 from typing import ClassVar
 
 from penstock.engine.connections.host import DISCARD, Host, Transport
-from penstock.engine.events import entrances
+from penstock.engine.events import entrances, link_plans
 from penstock.engine.events.plan import Plan
-from penstock.engine.sessions import lifecycle, outbox, receive
+from penstock.engine.sessions import lifecycle, outbox, receive, session_flow
 from penstock.engine.sessions.refusal import encode_told
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import Door
@@ -151,8 +151,8 @@ class NodeConnection:
         session = self.session
         if host.sampler is not None and session is not None:
             host.sampler(session, buffer, frames)
-        known, version = node.plans_of(session).known if session is not None else _NO_PLANS, self.version
-        link = session.tokens if session is not None else None
+        known, version = link_plans.plans_of(node, session).known if session is not None else _NO_PLANS, self.version
+        link = session.trust.tokens if session is not None else None
         history = link.history if link is not None else None
         recorder = node.recorder
         if recorder is not None:
@@ -173,7 +173,7 @@ class NodeConnection:
                         if plan is None:
                             pass
                         elif plan.simple:
-                            node.relay(plan, buffer[position:end], version, after - position)
+                            outbox.relay(node, plan, buffer[position:end], version, after - position)
                             if recorder is not None:
                                 note = plan.note
                                 notes.append(note if note is not None else recorder.note(plan))
@@ -188,7 +188,7 @@ class NodeConnection:
                             if recorder is not None:
                                 recorder.relayed(session, now, buffer, begin, frames, unrecorded)
                             entrances.relay_edited(node, session, packet, start + 2 - position, after - position, now)
-                            known = node.plans_of(session).known
+                            known = link_plans.plans_of(node, session).known
                             relayed += 1
                             position = begin = end
                             unrecorded = relayed + handled
@@ -204,7 +204,7 @@ class NodeConnection:
                     break
                 session = self.session
                 if session is not None:  # a monitor may have changed its state, and the plans with it
-                    known, version = node.plans_of(session).known, self.version
+                    known, version = link_plans.plans_of(node, session).known, self.version
             if self.framer.error is not None and self._held is None:
                 raise self.framer.error
         except WireError as error:
@@ -273,20 +273,20 @@ class NodeConnection:
     def pause(self) -> None:
         """The transport takes no more bytes for now."""
         if self.session is not None and self.session.outlet is self:
-            self.host.node.block(self.session)
+            self.session.block()
 
     def resume(self) -> None:
         """The transport takes bytes again."""
         if self.session is not None and self.session.outlet is self:
-            self.host.node.unblock(self.session, self.host.now())
+            session_flow.unblock(self.host.node, self.session, self.host.now())
             self.host.wake()
         self.transport.resume_reading()
 
     def send(self, packets: list[bytes]) -> None:
         """Write the packets and empty the list; see `Outlet`."""
-        if self.session is None or self.session.blocked or self.phase == CLOSED:
+        if self.session is None or self.session.connection.blocked or self.phase == CLOSED:
             return
-        most = self.session.maximum_packet_size
+        most = self.session.connection.maximum_packet_size
         if most and max(map(len, packets)) > most:  # [MQTT-3.1.2-24] an answer that it cannot take
             packets.clear()
             self.close()
@@ -316,10 +316,14 @@ class NodeConnection:
         session = self.session
         words = b""
         if self.version == 5:
-            asked, most = (session.problem_info, session.maximum_packet_size) if session is not None else (False, 0)
+            asked, most = (
+                (session.connection.problem_info, session.connection.maximum_packet_size)
+                if session is not None
+                else (False, 0)
+            )
             words = encode_told(Disconnect(reason), text, 5, asked, most)  # [MQTT-3.14.2-2]
         attached = session is not None and session.outlet is self and reason is not Reason.SESSION_TAKEN_OVER
-        if session is not None and attached and session.held:
+        if session is not None and attached and session.connection.held:
             # Acknowledgements that were earned wait for the store. They go first, so that a client which breaks a
             # rule again each time it connects still gets on.
             self.phase = LEAVING

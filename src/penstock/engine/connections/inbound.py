@@ -83,7 +83,7 @@ class Inbound(NodeConnection):
             return
         self.session = session = opened.session
         self._opened(packet.version, math.ceil(opened.keepalive * 1.5))  # [MQTT-3.1.2-22]
-        groups = " ".join(session.proven) or None
+        groups = " ".join(session.trust.proven) or None
         user, address = session.subject.user, self.door.address
         self.host.tell("connected", client=session.client_id, user=user, address=address, groups=groups)
 

@@ -78,10 +78,10 @@ class Outbound(NodeConnection):
         neighbour.version = self.greeting.version
         self._opened(neighbour.version, KEEPALIVE * 2)
         lifecycle.joined(node, neighbour, packet, self, now, proof)
-        wish = self.greeting.wish(is_new=neighbour.ended == 0)
+        wish = self.greeting.wish(is_new=neighbour.connection.ended == 0)
         if wish is not None:
             self.transport.write(encode(wish, self.version))
-        self.host.tell("linked", neighbour=neighbour.neighbour, groups=" ".join(neighbour.proven) or None)
+        self.host.tell("linked", neighbour=neighbour.neighbour, groups=" ".join(neighbour.trust.proven) or None)
 
     def _handle(self, first: int, body: bytes, raw: bytes) -> None:
         kind = first >> 4

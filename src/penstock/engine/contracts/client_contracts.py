@@ -15,6 +15,7 @@ import msgspec
 from penstock.domain.problems import suggestion
 from penstock.engine.contracts.registry import BROUGHT
 from penstock.engine.contracts.state import CONSUMER, State, shown_by
+from penstock.engine.events import own_events
 from penstock.engine.sessions import advertise
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session, Subscribed
@@ -75,8 +76,8 @@ class Made(NamedTuple):
 
 def why_not(node: "Node", session: Session) -> str:
     """Why a client may not bring contracts; empty if it may."""
-    if node.contracts is None or not node.contracts.contracts.may_bring(session.entity):
-        return f"contract: the domain does not let `{session.entity}` bring contracts"
+    if node.contracts is None or not node.contracts.contracts.may_bring(session.place.entity):
+        return f"contract: the domain does not let `{session.place.entity}` bring contracts"
     return ""
 
 
@@ -126,12 +127,15 @@ def _produces(node: "Node", session: Session, name: str, text: bytes, now: float
         raise PolicyError(f"filter has more than {node.limits.topic_levels} levels")
     offered = advertisement(contract)
     key = _advertised(name)
-    if len(session.advertisements) >= advertise.MOST_ADVERTISEMENTS and key not in session.advertisements:
+    if (
+        len(session.declared.advertisements) >= advertise.MOST_ADVERTISEMENTS
+        and key not in session.declared.advertisements
+    ):
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {advertise.MOST_ADVERTISEMENTS} advertisements already")
     problem = filter_policies.insert_advertisement(node, session, offered.filter, offered.condition, None, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, f"contract `{name}`: {problem}")
-    session.advertisements[key] = offered = replace(offered, name=key)
+    session.declared.advertisements[key] = offered = replace(offered, name=key)
     node.ledger.advertisement(session, key, offered)
     put_producer(node, session, name, contract)
     advertise.changed(node, session, key)
@@ -139,11 +143,11 @@ def _produces(node: "Node", session: Session, name: str, text: bytes, now: float
 
 
 def _take_back(node: "Node", session: Session, name: str, now: float) -> Outcome:
-    if name not in session.produces and name not in session.consumes:
+    if name not in session.declared.produces and name not in session.declared.consumes:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no contract `{name:.80}`")
-    if name in session.produces:
+    if name in session.declared.produces:
         put_producer(node, session, name, None)
-        if session.advertisements.pop(_advertised(name), None) is not None:
+        if session.declared.advertisements.pop(_advertised(name), None) is not None:
             node.ledger.advertisement(session, _advertised(name), None)
             advertise.changed(node, session, _advertised(name))
     put_consumer(node, session, name, None, now)
@@ -158,10 +162,10 @@ def with_subscription(node: "Node", session: Session, filter: Filter, key: str, 
     state = node.contracts
     assert state is not None  # who may bring was asked before
     scope: Scope = "local" if is_local else "global"
-    made = bring_wanting("new", session.entity, filter.filter, scope, said, state.contracts.catalogue)
+    made = bring_wanting("new", session.place.entity, filter.filter, scope, said, state.contracts.catalogue)
     _check_situations(state, made)
     plain = msgspec.json.encode(plain_consumer(made))
-    found = Made(replace(made, name=_name("", session.entity, key.encode() + plain)), len(plain))
+    found = Made(replace(made, name=_name("", session.place.entity, key.encode() + plain)), len(plain))
     _check_room(session, _OF_SUBSCRIPTION + key, found)
     return found
 
@@ -175,7 +179,7 @@ def subscribed(node: "Node", one: Subscribed, made: Made | None, now: float) -> 
 
 def unsubscribed(node: "Node", session: Session, key: str) -> None:
     """A subscription has gone, and the contract with it."""
-    if session.consumes:
+    if session.declared.consumes:
         put_consumer(node, session, _OF_SUBSCRIPTION + key, None, None)
 
 
@@ -185,12 +189,12 @@ def unsubscribed(node: "Node", session: Session, key: str) -> None:
 def put_producer(node: "Node", session: Session, name: str, contract: ProducerContract | None) -> None:
     """A session has this contract of a name now, or none: what it publishes is looked at by it."""
     state = node.contracts
-    for one in (session.produces.pop(name, None), contract):
+    for one in (session.declared.produces.pop(name, None), contract):
         if one is not None and state is not None:
             state.brought(one.filter, 1 if one is contract else -1)
     if contract is not None:
-        session.produces[name] = contract
-    node.forget_all()
+        session.declared.produces[name] = contract
+    node.plans.forget_all()
     node.ledger.brought(session, name, _stored(contract))
 
 
@@ -198,22 +202,22 @@ def put_consumer(
     node: "Node", session: Session, name: str, contract: ConsumerContract | None, now: float | None
 ) -> None:
     """A session has this contract of a name now, or none; other nodes are told."""
-    before = session.consumes.pop(name, None)
+    before = session.declared.consumes.pop(name, None)
     if contract is not None:
-        session.consumes[name] = contract
+        session.declared.consumes[name] = contract
     if before == contract:
         return
-    node.later.begin_anew(session, node.clock() if now is None else now)
+    node.later.begin_anew(session, node.runtime.clock() if now is None else now)
     state = node.contracts
     for one in (before, contract):
         if state is not None and one is not None:
             _needing(state, one, 1 if one is contract else -1)
     if any(want.asks for one in (before, contract) if one is not None for want in one.wants):
-        node.forget_all()
+        node.plans.forget_all()
     node.ledger.brought(session, name, _stored(contract))
     for one in (before, contract):
         if one is not None and (one is contract or session.neighbour is None):
-            _tell(node, session, one, one is contract, node.clock() if now is None else now)
+            _tell(node, session, one, one is contract, node.runtime.clock() if now is None else now)
 
 
 def _needing(state: State, contract: ConsumerContract, count: int) -> None:
@@ -231,16 +235,18 @@ def _tell(node: "Node", session: Session, contract: ConsumerContract, is_there: 
         return
     payload = b""
     if is_there:
-        known = node.contracts.contracts.of(session.entity, contract, shown_by(session, now))
-        payload = msgspec.json.encode(Heard(session.entity, contract.name, plain_consumer(replace(known, wants=wants))))
-    node.say(CONSUMER + contract.name.rpartition(":")[2], payload, now)
+        known = node.contracts.contracts.of(session.place.entity, contract, shown_by(session, now))
+        payload = msgspec.json.encode(
+            Heard(session.place.entity, contract.name, plain_consumer(replace(known, wants=wants)))
+        )
+    own_events.say(node, CONSUMER + contract.name.rpartition(":")[2], payload, now)
 
 
 def forget(node: "Node", session: Session, now: float) -> None:
     """The session ends, and its contracts with it."""
-    for name in list(session.consumes):
+    for name in list(session.declared.consumes):
         put_consumer(node, session, name, None, now)
-    for name in list(session.produces):
+    for name in list(session.declared.produces):
         put_producer(node, session, name, None)
 
 
@@ -249,12 +255,12 @@ def review(node: "Node", now: float) -> None:
     for stays until it takes it back, as more would be released without it.
     """
     for session in list(node.sessions.values()):
-        for one in session.produces.values():
+        for one in session.declared.produces.values():
             _need_state(node).brought(one.filter, 1)
-        for mine in session.consumes.values():
+        for mine in session.declared.consumes.values():
             _needing(_need_state(node), mine, 1)
-        if session.consumes and why_not(node, session):
-            for name in list(session.consumes):
+        if session.declared.consumes and why_not(node, session):
+            for name in list(session.declared.consumes):
                 put_consumer(node, session, name, None, now)
             node.notice("contract dropped", session, "", why_not(node, session))
 
@@ -265,7 +271,7 @@ def restore(node: "Node", session: Session, name: str, stored: Stored, now: floa
     catalogue = state.contracts.catalogue
     try:
         if stored.is_consumer:
-            session.consumes[name] = mine = read_consumer(stored.name, stored.contract, catalogue)
+            session.declared.consumes[name] = mine = read_consumer(stored.name, stored.contract, catalogue)
             _needing(state, mine, 1)
             return
         contract = read_producer(stored.name, stored.contract, catalogue)
@@ -276,8 +282,8 @@ def restore(node: "Node", session: Session, name: str, stored: Stored, now: floa
             return
         nobody = PrivacyRule("unreadable", visibility=(("nobody", frozenset({"nobody"})),))
         filter = str(stored.contract.get("filter", "#"))
-        contract = ProducerContract(stored.name, frozenset({session.entity}), filter, rules=(nobody,))
-    session.produces[name] = contract
+        contract = ProducerContract(stored.name, frozenset({session.place.entity}), filter, rules=(nobody,))
+    session.declared.produces[name] = contract
     state.brought(contract.filter, 1)
 
 
@@ -298,13 +304,13 @@ def _made(node: "Node", session: Session, name: str, text: str, is_consumer: boo
     catalogue = node.contracts.contracts.catalogue
     contract: ConsumerContract | ProducerContract
     if is_consumer:
-        contract = bring_consumer(name, session.entity, text, catalogue)
+        contract = bring_consumer(name, session.place.entity, text, catalogue)
         plain = msgspec.json.encode(plain_consumer(contract))
     else:
-        contract = bring_producer(name, session.entity, text, catalogue)
+        contract = bring_producer(name, session.place.entity, text, catalogue)
         plain = msgspec.json.encode(plain_producer(contract))
     _check_situations(node.contracts, contract)
-    return Made(replace(contract, name=_name(name, session.entity, plain)), len(plain))
+    return Made(replace(contract, name=_name(name, session.place.entity, plain)), len(plain))
 
 
 def _check_situations(state: State, contract: ConsumerContract | ProducerContract) -> None:
@@ -331,8 +337,8 @@ def _advertised(name: str) -> str:
 
 def _check_room(session: Session, name: str, made: Made) -> None:
     others: dict[tuple[bool, str], ConsumerContract | ProducerContract] = {
-        **{(True, key): one for key, one in session.consumes.items()},
-        **{(False, key): one for key, one in session.produces.items()},
+        **{(True, key): one for key, one in session.declared.consumes.items()},
+        **{(False, key): one for key, one in session.declared.produces.items()},
     }
     others.pop((isinstance(made.contract, ConsumerContract), name), None)
     if len(others) >= MOST_CONTRACTS:

@@ -53,7 +53,7 @@ class Later:
         """Hold an event back; whether there is room. `number`: as the store has it."""
         mine = self._of.setdefault(session.id, set())
         size = self._sizes.get(session.id, 0)
-        if len(mine) >= (session.queue_limit or limits.queued_messages) or size >= limits.queued_bytes:
+        if len(mine) >= (session.outbox.queue_limit or limits.queued_messages) or size >= limits.queued_bytes:
             return False
         self._count = max(self._count + 1, number)
         number = number or self._count

@@ -26,7 +26,7 @@ def attach(node: "Node", session: Session, event: Event, now: float) -> Event | 
     state = node.contracts
     assert state is not None
     bound = producing(node, session, event.topic)
-    _, collectors = state.binding(session.entity, event.topic)
+    _, collectors = state.binding(session.place.entity, event.topic)
     is_private = any(one.is_private for one in bound) or bool(state.contracts.private(event.topic))
     at = [(AT, f"{recorded(now):.6f}")] if is_private and not user_properties.told(event, AT) else []
     if not bound and not collectors:

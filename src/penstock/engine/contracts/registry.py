@@ -40,10 +40,10 @@ def recorded(now: float) -> float:
 def producing(node: "Node", session: Session, topic: str) -> tuple[ProducerContract, ...]:
     """The contracts that bind what a client publishes on a topic: the domain's, and those that it has brought."""
     assert node.contracts is not None
-    given, _ = node.contracts.binding(session.entity, topic)
-    if not session.produces:
+    given, _ = node.contracts.binding(session.place.entity, topic)
+    if not session.declared.produces:
         return given
-    return (*given, *(one for one in session.produces.values() if matches(one.filter, topic)))
+    return (*given, *(one for one in session.declared.produces.values() if matches(one.filter, topic)))
 
 
 def is_bound(node: "Node", sender: Session | None, event: Event, is_admitted: bool) -> bool:

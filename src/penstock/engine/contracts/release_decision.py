@@ -160,9 +160,11 @@ def asked_of(
     state: State, session: "Session", consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
 ) -> ReleaseRequest:
     """What policies in XACML are asked."""
-    given = dict((*shown_by(session, now), *state.contracts.known.get(session.entity, ())))
-    values = state.contracts.values.get(session.entity, ())
-    return ReleaseRequest(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
+    given = dict((*shown_by(session, now), *state.contracts.known.get(session.place.entity, ())))
+    values = state.contracts.values.get(session.place.entity, ())
+    return ReleaseRequest(
+        session.place.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values
+    )
 
 
 def _by_policies(

@@ -95,5 +95,5 @@ def count(node: "Node", session: "Session", event: Event) -> None:
         return  # it is not released by that
     for name in situations:
         counted = state.counted.setdefault(name, Counter())
-        is_known = session.entity in counted or len(counted) < MOST_CLIENTS
-        counted[session.entity if is_known else _OTHERS] += 1
+        is_known = session.place.entity in counted or len(counted) < MOST_CLIENTS
+        counted[session.place.entity if is_known else _OTHERS] += 1

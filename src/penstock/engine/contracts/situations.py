@@ -10,6 +10,7 @@ import msgspec
 from penstock.engine.contracts import client_contracts, situation_audit
 from penstock.engine.contracts.registry import recorded
 from penstock.engine.contracts.state import CONSUMER, SITUATION, State
+from penstock.engine.events import link_plans
 from penstock.engine.events.passage import Passage
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event
@@ -42,7 +43,7 @@ def run(passage: Passage) -> None:
     """Let an event that goes on open and close situations, and tell other nodes first."""
     node = passage.node
     for told in look(node, passage.event, passage.sender, passage.now):
-        passage.publish_first(node.own_plans, told)
+        passage.publish_first(link_plans.own_plans(node), told)
 
 
 def look(node: "Node", event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
@@ -65,7 +66,7 @@ def look(node: "Node", event: Event, sender: Session | None, now: float) -> tupl
     if sender is None or sender.neighbour is not None:
         return ()
     content, now = node.ensemble.reader.read(event), recorded(now)
-    stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
+    stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.place.entity, content, now)
     state.open = stepped.open
     situation_audit.tell(node, sender, event.topic, stepped.notices, now)
     changed = dict.fromkeys(

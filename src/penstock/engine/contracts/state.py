@@ -102,10 +102,10 @@ class State:
         found = self._asking.get(key)
         if found is not None and found[0] == known:
             return found[1]
-        client, contracts = session.entity, self.contracts
+        client, contracts = session.place.entity, self.contracts
         given = contracts.consuming(client, known)
         made = [Asking(client, one, want) for one in given for want in wants_of(one, topic)]
-        for one in session.consumes.values():
+        for one in session.declared.consumes.values():
             made += [
                 Asking(client, contracts.of(client, one, known), want)
                 for want in one.wants
@@ -167,8 +167,8 @@ class State:
 def shown_by(session: Session, now: float) -> Subject:
     """What is known of a client because it has shown_by it here: its user, its certificate, who issued its token."""
     found = [("user", session.subject.user), ("certificate", session.subject.certificate)]
-    if session.token is not None and session.token.counts(now):
-        found.append(("token-issuer", session.token.token.claims.issuer))
+    if session.trust.token is not None and session.trust.token.counts(now):
+        found.append(("token-issuer", session.trust.token.token.claims.issuer))
     return tuple((name, frozenset({value})) for name, value in found if value is not None)
 
 

@@ -7,7 +7,7 @@ access policies as they are then.
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.engine.events import dedup, publishers, retained
+from penstock.engine.events import dedup, link_plans, publishers, retained
 from penstock.engine.events.passage import Delivery, Packet, Passage
 from penstock.engine.events.plan import Plan, Target, Waits
 from penstock.engine.sessions.render import Forms
@@ -35,7 +35,7 @@ def plan_at_once(node: "Node", session: Session, raw: bytes) -> Plan | None:
     if session.neighbour is not None:
         return None
     try:
-        return runner.find_plan(node, node.plans_of(session), raw)
+        return runner.find_plan(node, link_plans.plans_of(node, session), raw)
     except WireError:  # it is told where the packet is read
         return None
 
@@ -46,13 +46,13 @@ def relay_edited(node: "Node", session: Session, packet: bytes, start: int, afte
     """
     payload = packet[after_topic + (session.version == 5) :]
     path = (session.neighbour,) if session.neighbour is not None else ()
-    source = (session.client_id, session.subject.user, session.publish_type, path)
+    source = (session.client_id, session.subject.user, session.place.publish_type, path)
     event = Event(packet[start:after_topic].decode(), payload, 0, False, b"", None, *source)
-    plans = node.plans_of(session)
-    if session.tokens is not None:
-        plans = token_exchange.plans_for(node, session, session.tokens.bound_in.get(event.topic, ""), now)
-        if session.tokens.history is not None:
-            session.tokens.history.append(event)
+    plans = link_plans.plans_of(node, session)
+    if session.trust.tokens is not None:
+        plans = token_exchange.plans_for(node, session, session.trust.tokens.bound_in.get(event.topic, ""), now)
+        if session.trust.tokens.history is not None:
+            session.trust.tokens.history.append(event)
     if plans.key.token is not None:
         event = event._replace(token=plans.key.token.goes)
     if node.ensemble.is_cyclic:
@@ -65,10 +65,10 @@ def publish_made(node: "Node", now: float) -> None:
 
     def publish(sender: Session | None, event: Event) -> None:
         if sender is None:
-            runner.publish_own(node, node.own_plans, event, None, now)
+            runner.publish_own(node, link_plans.own_plans(node), event, None, now)
         else:
-            event = event._replace(link_type=sender.publish_type)
-            runner.publish_own(node, node.plans_of_made(sender.publish_type), event, None, now)
+            event = event._replace(link_type=sender.place.publish_type)
+            runner.publish_own(node, link_plans.plans_of_made(node, sender.place.publish_type), event, None, now)
 
     side_effects.drain(node, publish)
 
@@ -77,22 +77,24 @@ def publish_made(node: "Node", now: float) -> None:
 
 
 def _steps(node: "Node", topic: str, waits: Waits) -> Plan:
-    return runner.compile_plan(Draft(node, topic, node.own_plans, waits))
+    return runner.compile_plan(Draft(node, topic, link_plans.own_plans(node), waits))
 
 
 def replay(node: "Node", session: Session, now: float) -> None:
     """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
-    if session.tokens is not None and not session.tokens.is_registered:
+    if session.trust.tokens is not None and not session.trust.tokens.is_registered:
         return
     budget, room = MAX_REPLAYED, STEP_BYTES
-    while session.replays and budget and room > 0 and not session.blocked and session.outlet is not None:
+    while session.replays and budget and room > 0 and not session.connection.blocked and session.outlet is not None:
         replaying = session.replays[0]
         if not replaying.left:
             session.replays = session.replays[1:]
             continue
         topic, event = replaying.left[0]
         subscribed = replaying.subscribed
-        if min(event.qos, subscribed.qos) and (session.queue or session.resend or session.quota <= 0):
+        if min(event.qos, subscribed.qos) and (
+            session.outbox.queue or session.outbox.resend or session.outbox.quota <= 0
+        ):
             return  # goes on with the next acknowledgement
         replaying.left.popleft()
         budget -= 1
@@ -105,8 +107,8 @@ def replay(node: "Node", session: Session, now: float) -> None:
         if _send_retained(node, session, subscribed, event, now) and node.recorder is not None and event.origin:
             source = publishers.source_of(node, event)
             node.recorder.kept(source, event, Target([subscribed]), subscribed.filter, now)
-    if session.replays and not session.blocked and session.outlet is not None:
-        node.go_on(session)
+    if session.replays and not session.connection.blocked and session.outlet is not None:
+        node.sessions.go_on(session)
 
 
 def _send_retained(node: "Node", session: Session, subscribed: Subscribed, event: Event, now: float) -> bool:
@@ -116,12 +118,12 @@ def _send_retained(node: "Node", session: Session, subscribed: Subscribed, event
     passage.is_replay = True
     delivery = Delivery(session, late, min(late.qos, subscribed.qos), True, target.ids)  # [MQTT-3.3.1-8]
     delivery.passage, delivery.target, delivery.forms = passage, target, passage.forms
-    delivery.watch = session.watch_out
+    delivery.watch = session.place.watch_out
     return runner.deliver(delivery, _steps(node, event.topic, Waits.RETAINED).delivery_steps)
 
 
 def _passage(node: "Node", event: Event, now: float) -> Passage:
-    passage = Passage(node, node.own_plans, event, None, now)
+    passage = Passage(node, link_plans.own_plans(node), event, None, now)
     passage.forms = Forms(event, now)
     return passage
 
@@ -155,12 +157,12 @@ def recheck(node: "Node", waiting: Outgoing, now: float, waits: Waits = Waits.QU
 
 def recheck_queue(node: "Node", session: Session, now: float | None) -> None:
     """Ask the stages about all that waits for a session, because policies may have changed."""
-    queue = session.queue
+    queue = session.outbox.queue
     if not queue:
         return
-    at = node.clock() if now is None else now
-    session.queue = deque()
-    session.queued_bytes = 0
+    at = node.runtime.clock() if now is None else now
+    session.outbox.queue = deque()
+    session.outbox.queued_bytes = 0
     for waiting in queue:
         left = recheck(node, waiting, at)
         if left is not waiting.event:
@@ -170,5 +172,5 @@ def recheck_queue(node: "Node", session: Session, now: float | None) -> None:
             waiting = Delivery(session, left, waiting.qos, waiting.retain, waiting.ids)
             if session.durable:
                 node.ledger.keep(waiting, None)
-        session.queue.append(waiting)
-        session.queued_bytes += waiting.event.size()
+        session.outbox.queue.append(waiting)
+        session.outbox.queued_bytes += waiting.event.size()

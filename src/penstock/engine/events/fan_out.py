@@ -88,12 +88,12 @@ def _behind(passage: Passage, watch: Watch, targets: tuple[Target, ...]) -> Iter
 
 def _to_member(passage: Passage, group: Group) -> Iterator[Delivery]:
     """Return the delivery to the member of a group whose turn it is."""
-    if passage.judging is None and any(one.policy is not None or one.session.policies for one in group.members):
+    if passage.judging is None and any(one.policy is not None or one.session.place.policies for one in group.members):
         passage.judging = Judging(passage.node, passage.event, passage.sender, passage.now)
         passage.judging.plain = passage.forms
     chosen = group.choose(partial(_may_take, passage))
     if chosen is not None:
-        delivery = to_target(passage, chosen, chosen.session.watch_out)  # [MQTT-4.8.2-3]
+        delivery = to_target(passage, chosen, chosen.session.place.watch_out)  # [MQTT-4.8.2-3]
         delivery.receiver = group.name, group.filter
         yield delivery
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import client_contracts
-from penstock.engine.events import dedup, entrances, user_properties
+from penstock.engine.events import dedup, entrances, link_plans, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Plans
 from penstock.engine.federation import overlay
@@ -62,16 +62,16 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
     if session.neighbour is not None and topic in _FROM_NODES:
         refusal = _FROM_NODES[topic](node, session, packet.payload, now)
         if refusal is not None:
-            plans = node.plans_of(session)
+            plans = link_plans.plans_of(node, session)
             event = _event(node, session, topic, packet, now, plans)
             runner.record_refused(Passage(node, plans, event, session, now), refusal)
         return
-    plans = node.plans_of(session)
-    if session.tokens is not None:
+    plans = link_plans.plans_of(node, session)
+    if session.trust.tokens is not None:
         digest = token_exchange.came_with(session, topic, packet.properties)
         plans = token_exchange.plans_for(node, session, digest, now)
     event = _event(node, session, topic, packet, now, plans)
-    if session.tokens is not None:
+    if session.trust.tokens is not None:
         _look(node, session, event, packet, plans, now)
     if node.recorder is not None and raw and packet.properties is NO_PROPERTIES:
         node.recorder.came = event, raw
@@ -90,7 +90,7 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
         outcome = runner.run(Passage(node, plans, event, session, now))
     if packet.qos:
         _answer(node, session, packet, outcome)
-    if node.made:
+    if node.statements.made:
         entrances.publish_made(node, now)
 
 
@@ -113,7 +113,7 @@ def policy_refused(node: "Node", session: Session, properties: Properties) -> st
 
 def _control(node: "Node", session: Session, event: Event, now: float) -> Outcome:
     """What a client tells the node itself; that it may not is recorded as of any topic."""
-    plans = node.plans_of(session)
+    plans = link_plans.plans_of(node, session)
     verdict = advertise.judge(node, plans.key, event.topic)
     if verdict.effect is not Effect.SUPPRESS and event.topic in feedback.TOPICS:
         outcome, told = feedback.receive(node, session, event, now)
@@ -141,7 +141,7 @@ def _event(node: "Node", session: Session, topic: str, packet: Publish, now: flo
         _expiry(packet.properties, now),
         session.client_id,
         session.subject.user,
-        session.publish_type,
+        session.place.publish_type,
         user_properties.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
         "",
         plans.key.token.goes if plans.key.token is not None else "",
@@ -152,7 +152,7 @@ def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: 
     """Look at an event from a neighbour as evidence, if it is accepted; if there is nothing to look for, the next ones
     on its topic are passed on without a look at their token, until what was found of this one ends.
     """
-    link, raw = session.tokens, event.topic.encode()
+    link, raw = session.trust.tokens, event.topic.encode()
     assert link is not None
     plan = runner.find_plan(node, plans, raw)
     is_accepted = plan.verdict.effect is not Effect.SUPPRESS or plan.verdict.stage != "admit"
@@ -160,11 +160,11 @@ def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: 
         if is_accepted and not _is_known_replay(node, session, packet, event):
             evidence.look(node, session, event, now)
     elif packet.properties is NO_PROPERTIES:
-        node.plans_of(session).known[raw] = plan
+        link_plans.plans_of(node, session).known[raw] = plan
     if link.history is not None and is_accepted:
         # Of several ways, the first that is accepted is the one by which clients have it.
         id = user_properties.id_of(packet.properties) if node.ensemble.is_cyclic else ""
-        if node.feedback.is_first(event._replace(id=id)):
+        if node.trust.feedback.is_first(event._replace(id=id)):
             link.history.append(event)
 
 
@@ -215,13 +215,13 @@ def _resolve_alias(node: "Node", session: Session, packet: Publish) -> str:
         return packet.topic
     if alias > node.limits.topic_alias_maximum:  # [MQTT-3.2.2-17], [MQTT-3.3.2-9]
         raise WireError(Reason.TOPIC_ALIAS_INVALID, f"topic alias {alias} is over the maximum")
-    if session.aliases_in is None:
-        session.aliases_in = {}
+    if session.connection.aliases_in is None:
+        session.connection.aliases_in = {}
     # [MQTT-3.3.2-12]
     if packet.topic:
-        session.aliases_in[alias] = packet.topic
+        session.connection.aliases_in[alias] = packet.topic
         return packet.topic
-    topic = session.aliases_in.get(alias)
+    topic = session.connection.aliases_in.get(alias)
     if topic is None:
         raise WireError(Reason.PROTOCOL_ERROR, f"topic alias {alias} is not known")
     return topic
@@ -270,5 +270,7 @@ def _answer(node: "Node", session: Session, packet: Publish, outcome: Outcome) -
             session.received.add(packet.packet_id)
             node.ledger.received(session, packet.packet_id, True)
         answer = Pubrec(packet.packet_id, reason)
-    data = encode_told(answer, text, session.version, session.problem_info, session.maximum_packet_size)
+    data = encode_told(
+        answer, text, session.version, session.connection.problem_info, session.connection.maximum_packet_size
+    )
     outbox.push_durable(node, session, data)

@@ -47,7 +47,7 @@ class Target:
     def __init__(self, subscriptions: list[Subscribed]) -> None:
         self.session = subscriptions[0].session
         self.subscriptions = tuple(subscriptions)
-        self.is_judged = bool(self.session.policies) or any(one.policy is not None for one in subscriptions)
+        self.is_judged = bool(self.session.place.policies) or any(one.policy is not None for one in subscriptions)
         """What goes to it by these has policies."""
         self.courses: Courses = {}
         """How they apply, as far as it is known."""
@@ -61,7 +61,7 @@ class Target:
 
     def is_direct(self) -> bool:
         """A QoS 0 packet can be passed on to it as it is."""
-        return self.session.plain and not self.ids and not self.no_local and not self.is_judged
+        return self.session.connection.plain and not self.ids and not self.no_local and not self.is_judged
 
 
 class Group:
@@ -92,7 +92,7 @@ class Group:
             session = member.session
             if not may_have(member):
                 continue
-            if session.open and not session.waiting() and session.quota > 0:
+            if session.open and not session.outbox.waiting() and session.outbox.quota > 0:
                 return member, (self.turn + step + 1) % count
             if second is None or (second.session.outlet is None and session.outlet is not None):
                 second = member
@@ -236,7 +236,7 @@ def _make_plan(
     plan.groups = groups
     plan.watched = _watched(onlookers, targets)
     if plan.watched:
-        targets = [target for target in targets if target.session.watch_out is None]
+        targets = [target for target in targets if target.session.place.watch_out is None]
     plan.targets = tuple(targets)
     direct = [target.session for target in targets if target.is_direct() and target.session not in telling]
     plan.direct4 = tuple(session for session in direct if session.version == 4)
@@ -258,6 +258,6 @@ def _target(subscriptions: list[Subscribed]) -> Target:
 def _watched(onlookers: "tuple[Watch, ...]", targets: list[Target]) -> "tuple[tuple[Watch, tuple[Target, ...]], ...]":
     behind: dict[Watch, list[Target]] = {watch: [] for watch in onlookers}
     for target in targets:
-        if target.session.watch_out is not None:
-            behind.setdefault(target.session.watch_out, []).append(target)
+        if target.session.place.watch_out is not None:
+            behind.setdefault(target.session.place.watch_out, []).append(target)
     return tuple((watch, tuple(found)) for watch, found in behind.items())

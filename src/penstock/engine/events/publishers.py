@@ -35,6 +35,6 @@ def source_of(node: "Node", event: Event) -> Source:
     """Return where an event came from, for the journal."""
     session = node.sessions.get(event.origin)
     entry = entry_of(node, event) if session is None or session.neighbour is None else None
-    entity = entry.name if entry is not None else session.entity if session is not None else event.origin
+    entity = entry.name if entry is not None else session.place.entity if session is not None else event.origin
     neighbour = session.neighbour if session is not None else None
     return Source(event.origin, event.user, entity, event.link_type, neighbour, 5, 5)

@@ -31,7 +31,7 @@ def _with_token(node: "Node", event: Event, sender: Session | None) -> Event:
     """The event with the token that its publisher has shown: if that is revoked, nobody gets it any more. Where there
     are no neighbours to send it to, events have none.
     """
-    if event.token or node.neighbours or sender is None:
+    if event.token or node.federation.neighbours or sender is None:
         return event
     carried = client_tokens.carry(node, sender)
     return event if carried is None or not may_publish(carried, event.topic) else event._replace(token=carried.digest)
@@ -41,7 +41,7 @@ def hold(node: "Node", event: Event) -> None:
     """Have the event as its topic's retained one."""
     node.retained.set(event.topic, event)
     if event.expires is not None:
-        heappush(node.retained_due, (event.expires, event.topic))
+        heappush(node.retained.due, (event.expires, event.topic))
 
 
 def forget(node: "Node", topic: str) -> None:
@@ -52,8 +52,8 @@ def forget(node: "Node", topic: str) -> None:
 
 def expire(node: "Node", now: float) -> None:
     """Forget retained messages whose time is over."""  # [MQTT-3.3.2-5]
-    while node.retained_due and node.retained_due[0][0] <= now:
-        _, topic = heappop(node.retained_due)
+    while node.retained.due and node.retained.due[0][0] <= now:
+        _, topic = heappop(node.retained.due)
         event = node.retained.get(topic)
         if event is not None and event.expires is not None and event.expires <= now:
             forget(node, topic)

@@ -1,8 +1,9 @@
 """Wills of sessions: left with a CONNECT, published when the connection is gone."""
 
+from penstock.engine.events import link_plans
 from penstock.engine.events.ingress import policy_refused, travelling
 from penstock.engine.node import Node
-from penstock.engine.sessions import placement
+from penstock.engine.sessions import placement, session_rights
 from penstock.engine.sessions.session import Session, Will
 from penstock.engine.stages import runner
 from penstock.engine.trust import client_tokens
@@ -37,18 +38,20 @@ def refused(node: Node, packet: Connect, who: Subject) -> str:
     if packet.will is None or entry is None or not packet.will.properties.user_properties:
         return ""
     probe = Session(0, who, packet.version)
-    probe.entity, probe.rights = entry.name, node.rights_of(who.client_id, who.user)
+    probe.place.entity, probe.rights = entry.name, session_rights.rights_of(node, who.client_id, who.user)
     why = policy_refused(node, probe, packet.will.properties)
     return f"will: {why}" if why else ""
 
 
 def publish(node: Node, session: Session, now: float) -> None:
     """Publish the will, once."""  # [MQTT-3.1.2-8], [MQTT-3.1.2-10]
-    will, session.will = session.will, None
+    will, session.connection.will = session.connection.will, None
     if will is None:
         return
     expires = None if will.lifetime is None else now + will.lifetime
     carried = client_tokens.carry(node, session)
     token = carried.digest if carried is not None else ""
-    event = will.event._replace(expires=expires, link_type=session.publish_type, token=token)  # as now, as for its plan
-    runner.publish_own(node, node.plans_of(session), event, session, now)
+    event = will.event._replace(
+        expires=expires, link_type=session.place.publish_type, token=token
+    )  # as now, as for its plan
+    runner.publish_own(node, link_plans.plans_of(node, session), event, session, now)

@@ -73,7 +73,7 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
     is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
     actor = make_actor(subject, entry, link.source, is_own_id)
     stand_in = Session(-1, subject, 5)
-    stand_in.entity, stand_in.entry = entry.name, entry
+    stand_in.place.entity, stand_in.place.entry = entry.name, entry
     rights, bound = rights_of(node, stand_in), claims((), entry.advertises)
     stand_in.rights = rights
     return Arrival(node, link, _told(node, subject, link, event, ()), None, rights, bound, actor, stand_in)
@@ -81,12 +81,14 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
 
 def arrived(node: Node, session: Session, event: Event) -> Arrival:
     """The event as it comes from a session."""
-    link = Link(session.entity, node.name, session.publish_type)
+    link = Link(session.place.entity, node.name, session.place.publish_type)
     if session.neighbour in node.ensemble.foreign:
         event = user_properties.for_clients(event)  # a foreign broker attaches no policies
     path = (session.neighbour,) if session.neighbour is not None else ()
     told = _told(node, session.subject, link, event, path)
-    return Arrival(node, link, told, session, rights_of(node, session), session.claims, actor_of(node, session))
+    return Arrival(
+        node, link, told, session, rights_of(node, session), session.declared.claims, actor_of(node, session)
+    )
 
 
 def _told(node: Node, subject: Subject, link: Link, event: Event, path: tuple[str, ...]) -> Event:
@@ -96,7 +98,7 @@ def _told(node: Node, subject: Subject, link: Link, event: Event, path: tuple[st
 
 def _session(node: Node, entity: str) -> Session | None:
     """The session of an entity, or of a client that is known only by its client id."""
-    if entity in node.neighbours:
-        return node.neighbours[entity]
-    by_name = (session for session in node.sessions.values() if session.entity == entity)
+    if entity in node.federation.neighbours:
+        return node.federation.neighbours[entity]
+    by_name = (session for session in node.sessions.values() if session.place.entity == entity)
     return next(by_name, node.sessions.get(entity))

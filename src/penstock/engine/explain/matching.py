@@ -72,7 +72,7 @@ def match_verdict(
         return unsatisfied(node, event, candidate.unmet, now)
     if not candidate.sessions:
         without = no_token(node, name)
-        if without and name not in node.neighbours:
+        if without and name not in node.federation.neighbours:
             return Verdict("match", Effect.SUPPRESS, "token", without)
         return Verdict("match", Effect.SUPPRESS, "", f"`{name}` has no session here")
     if candidate.sessions[0].neighbour is not None:
@@ -123,7 +123,7 @@ def _why_not(node: Node, event: Event, subscribed: Subscribed, now: float) -> st
 
 def _titled(one: Subscribed) -> str:
     name = f" named `{one.name}`" if one.name and one.session.neighbour is None else ""
-    return f"subscription of `{one.session.entity}` to `{one.filter}`{name}"
+    return f"subscription of `{one.session.place.entity}` to `{one.filter}`{name}"
 
 
 def local_part(target: Target, sender: Session | None) -> Target | None:

@@ -136,7 +136,7 @@ class Explainer:
         """
         assert isinstance(passage, Observed)
         node, topic = passage.node, passage.event.topic
-        found = node.index.match(topic)
+        found = node.subscriptions.index.match(topic)
         plain = [one for one in found if not isinstance(one, Group | Predicates)]
         plain += [one for several in found if isinstance(several, Predicates) for one in several]
         decisions, by_group = list[Decision](), list[Decision]()
@@ -217,7 +217,7 @@ class Explainer:
     def _watch(self, node: Node, link: Link) -> Watch | None:
         key = (node.name, link.source, link.target)
         if key not in self._watches:
-            known = node.watches.get(key[1:])
+            known = node.monitors.watches.get(key[1:])
             self._watches[key] = known.copy() if known is not None else placement.new_watch(node, link)
         return self._watches[key]
 
@@ -246,8 +246,8 @@ class Explainer:
         """
         node, event, came = passage.node, passage.event, passage.arrival
         assert passage.asked is not None
-        links = {name: _outwards(session, node) for name, session in node.neighbours.items()}
-        candidates = {name: Candidate(link, [node.neighbours[name]]) for name, link in links.items()}
+        links = {name: _outwards(session, node) for name, session in node.federation.neighbours.items()}
+        candidates = {name: Candidate(link, [node.federation.neighbours[name]]) for name, link in links.items()}
         about = {name: node.ensemble.links.get((node.name, name)) for name in sorted(self._about)}
         candidates |= {name: Candidate(link) for name, link in about.items() if link and name not in candidates}
         for one in found:
@@ -258,11 +258,11 @@ class Explainer:
             else:
                 (candidate.matched if match.satisfies(node, event, one, self._now) else candidate.unmet).append(one)
         for one in passage.asked.asked_for():
-            candidate = candidates[one.session.entity]
+            candidate = candidates[one.session.place.entity]
             candidate.matched = candidate.matched or [one]
         for session in node.sessions.values():
-            if session.neighbour is None and session.entity in candidates:
-                candidates[session.entity].sessions.append(session)
+            if session.neighbour is None and session.place.entity in candidates:
+                candidates[session.place.entity].sessions.append(session)
         candidates.pop(came.neighbour or "", None)
         return list(candidates.values())
 
@@ -354,7 +354,7 @@ class Explainer:
         delivery.say(routed)
         if routed.effect is Effect.SUPPRESS:
             return routed
-        if not event.id or delivery.candidate is None or link.target in node.neighbours:
+        if not event.id or delivery.candidate is None or link.target in node.federation.neighbours:
             return None
         receiver = delivery.session.id if delivery.watch is None else link
         if self._had[node.name].is_first(event, receiver):
@@ -448,14 +448,14 @@ class Explainer:
         beyond = self._nodes.get(session.neighbour or "")
         if beyond is None or session.outlet is None:
             return
-        back = beyond.neighbours[node.name]
+        back = beyond.federation.neighbours[node.name]
         path = (*event.path, node.name) if node.ensemble.is_cyclic else (node.name,)
         token = self._carried.named(node, event)
         came = event._replace(
-            origin=back.client_id, user=back.subject.user, link_type=back.publish_type, path=path, token=token
+            origin=back.client_id, user=back.subject.user, link_type=back.place.publish_type, path=path, token=token
         )
         self._forwarded.append(
-            Arrival(beyond, Link(node.name, beyond.name, back.publish_type), came, back, back.rights)
+            Arrival(beyond, Link(node.name, beyond.name, back.place.publish_type), came, back, back.rights)
         )
 
 
@@ -470,7 +470,7 @@ def _may_read(session: Session, topic: str) -> bool:
 
 
 def _outwards(session: Session, node: Node) -> Link:
-    return Link(node.name, session.entity, session.notify_type)
+    return Link(node.name, session.place.entity, session.place.notify_type)
 
 
 def _targets(subscriptions: list[Subscribed]) -> tuple[Target, ...]:
@@ -482,4 +482,4 @@ def _targets(subscriptions: list[Subscribed]) -> tuple[Target, ...]:
 
 def _scratch(node: Node) -> Node:
     """Return a node to report failures of monitors to, in place of the real one."""
-    return Node(node.name, node.limits, node.make_id, ensemble=node.ensemble)
+    return Node(node.name, node.limits, node.runtime.make_id, ensemble=node.ensemble)

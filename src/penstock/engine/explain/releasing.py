@@ -53,7 +53,7 @@ class Supposed:
         if not state.contracts.situations or not state.concerns(event.topic):
             return
         content = came.node.ensemble.reader.read(event)
-        stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.entity, content, now)
+        stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.place.entity, content, now)
         if stepped.notices:
             for node, _ in self._before:
                 assert node.contracts is not None

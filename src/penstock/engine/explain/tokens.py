@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.node import Node
+from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements, token_exchange
 from penstock.engine.trust.tokens import OWN, Passing
@@ -26,24 +27,24 @@ def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
     """What a client may do: by the token that it has shown, or, if it is not here, by what it would be granted."""
     granted = _granted(node, session)
     if granted is None:
-        return session.rights if session.rights is not None else node.rights_for(session)
-    return TokenRights(*granted, node.rights_of(session.client_id, session.subject.user))
+        return session.rights if session.rights is not None else session_rights.rights_for(node, session)
+    return TokenRights(*granted, session_rights.rights_of(node, session.client_id, session.subject.user))
 
 
 def _granted(node: Node, session: Session) -> tuple[frozenset[str], frozenset[str]] | None:
     """What a client would get a token for that is not here and has none; None if that is not the question."""
-    is_here = session.outlet is not None or session.token is not None or session.neighbour is not None
-    return None if node.tokens is None or is_here else node.tokens.settings.granted(_holder(session))
+    is_here = session.outlet is not None or session.trust.token is not None or session.neighbour is not None
+    return None if node.trust.tokens is None or is_here else node.trust.tokens.settings.granted(_holder(session))
 
 
 def _holder(session: Session) -> str:
-    entry = session.entry
+    entry = session.place.entry
     return entry.name if entry is not None and entry.listed else session.subject.user or session.client_id
 
 
 def no_token(node: Node, name: str) -> str:
     """That a client cannot be here, for it has no token and needs one; empty if that is not so."""
-    settings = node.tokens.settings if node.tokens is not None else None
+    settings = node.trust.tokens.settings if node.trust.tokens is not None else None
     if settings is None or not settings.required or settings.granted(name) is not None:
         return ""
     return f"`{name}` has no token, and `tokens.grants` gives it none"
@@ -85,17 +86,17 @@ class Carried:
         """The event with the token that it has as it comes to its first node."""
         node, session = start.node, start.session or start.stand_in
         token = None
-        if node.tokens is not None and session is not None:
+        if node.trust.tokens is not None and session is not None:
             token = _told(session, start.event.topic) if session.neighbour is not None else self._shown(node, session)
         return replace(start, event=start.event._replace(token=self._keep(token)))
 
     def _shown(self, node: Node, session: Session) -> Token | None:
-        assert node.tokens is not None
-        if session.token is not None:
-            return node.tokens.carried(session.token.token)
+        assert node.trust.tokens is not None
+        if session.trust.token is not None:
+            return node.trust.tokens.carried(session.trust.token.token)
         granted = _granted(node, session)
         try:
-            return granted and node.tokens.issue(Party("client", _holder(session)), *granted, self._now)
+            return granted and node.trust.tokens.issue(Party("client", _holder(session)), *granted, self._now)
         except TokenError:  # more than a token can say
             return None
 
@@ -108,11 +109,11 @@ class Carried:
     def weigh(self, came: "Arrival") -> Weighed:
         """What the node makes of the token; without tokens, nothing."""
         node, session, token = came.node, came.session, self._tokens.get(came.event.token)
-        if node.tokens is None:
+        if node.trust.tokens is None:
             return _NOTHING
         if session is None or session.neighbour is None:
             return self._of_client(came, token)
-        if session.tokens is None:  # a foreign broker's: the node vouches
+        if session.trust.tokens is None:  # a foreign broker's: the node vouches
             return _NOTHING
         name = session.neighbour
         if token is None:
@@ -131,21 +132,21 @@ class Carried:
             return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
         if token is None:
             return Weighed(said="it has shown no token, and the node vouches for it")
-        is_shown = came.session is not None and came.session.token is not None
+        is_shown = came.session is not None and came.session.trust.token is not None
         how = f"it has shown one of `{token.claims.issuer}`" if is_shown else "as `tokens.grants` says"
         return Weighed(goes=token.digest, said=how)
 
     def named(self, node: Node, event: Event) -> str:
         """The digest of the token with which an event leaves a node for another."""
-        if node.tokens is None:
+        if node.trust.tokens is None:
             return event.token
-        digest = node.tokens.named(event.token)
-        return digest if digest in self._tokens else self._keep(node.tokens.known.get(digest))
+        digest = node.trust.tokens.named(event.token)
+        return digest if digest in self._tokens else self._keep(node.trust.tokens.known.get(digest))
 
 
 def _told(session: Session, topic: str) -> Token | None:
     """The token that an event of a neighbour on a topic would have: the one that its events have now, or might."""
-    link = session.tokens
+    link = session.trust.tokens
     if link is None:
         return None
     bound = link.heard.get(link.bound_in.get(topic, ""))
@@ -160,7 +161,7 @@ def _signed(node: Node, name: str, found: Verified, goes: Token | None) -> str:
     holder = found.token.claims.subject.name
     whose = f"`{holder.removeprefix(OWN)}`'s own" if holder.startswith(OWN) else f"`{holder}`'s"
     said = [f"the token is {whose}, signed by {', '.join(f'`{one}`' for one in sorted(found.signers))}"]
-    rating = node.ratings.held(name) if node.ratings is not None else None
+    rating = node.trust.ratings.held(name) if node.trust.ratings is not None else None
     if rating is not None:
         said.append(f"`{name}` is rated {rating:.3g}")
     if goes is not None and rating is not None:

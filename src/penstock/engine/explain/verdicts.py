@@ -84,7 +84,7 @@ def leaves(session: Session, qos: int) -> Verdict:
     if session.outlet is not None:
         reason = f"goes on to `{session.neighbour}`" if session.neighbour else f"delivered with QoS {qos}"
         return Verdict("emit", Effect.PASS, "", reason)
-    who = f"the link to `{session.neighbour}` is down" if session.neighbour else f"`{session.entity}` is away"
+    who = f"the link to `{session.neighbour}` is down" if session.neighbour else f"`{session.place.entity}` is away"
     if qos:
         return Verdict("emit", Effect.PASS, "", f"waits, as {who}")
     return Verdict("emit", Effect.SUPPRESS, "", f"QoS 0 does not wait, and {who}")

@@ -146,7 +146,7 @@ class NeighbourExchange:
         self._classes = list(_classes(forward))
         wanted = self._wanted = Wanted()
         wanted.put(None, dict(self._own_wants()))
-        for id in neighbour.offers:
+        for id in neighbour.federation.offers:
             self._take_offer(wanted, id)
         for session in node.sessions.values():
             for key in session.subscriptions:
@@ -162,9 +162,9 @@ class NeighbourExchange:
             if one.mode == "all":
                 for filter in one.cut(one.filter):
                     yield self._want(filter, None, self._here())[0], None
-        watched = list(neighbour.watch_in.alphabet()) if neighbour.watch_in is not None else []
-        for ends, filters in node.onlookers.items():
-            if node.table.allows(neighbour.publish_type, node.watches[ends].link.type):
+        watched = list(neighbour.place.watch_in.alphabet()) if neighbour.place.watch_in is not None else []
+        for ends, filters in node.monitors.onlookers.items():
+            if node.table.allows(neighbour.place.publish_type, node.monitors.watches[ends].link.type):
                 watched += filters
         if node.sparkplug is not None and neighbour.neighbour in node.ensemble.nodes:
             watched.append(f"{CERTIFICATES}#")  # they tell which aliases metrics have
@@ -176,7 +176,7 @@ class NeighbourExchange:
 
     def _take_offer(self, wanted: Wanted, id: str) -> list[Source]:
         """What an offer is now, if this neighbour is the way to it; returns the subscriptions that it may concern."""
-        offered = self._neighbour.offers[id] if way_to(self._node, id) is self._neighbour else None
+        offered = self._neighbour.federation.offers[id] if way_to(self._node, id) is self._neighbour else None
         matter = Matter(offered.offer.filter, offered.condition) if offered is not None else None
         wanted.put(id, self._advertised(matter) if matter is not None else {})
         return self._meetings.offer(id, matter) if any(one.mode == "routed" for one in self._classes) else []
@@ -214,7 +214,7 @@ class NeighbourExchange:
         return (
             not one.is_local
             and session is not neighbour
-            and self._node.table.allows(neighbour.publish_type, session.notify_type)
+            and self._node.table.allows(neighbour.place.publish_type, session.place.notify_type)
         )
 
     def _subscribed(self, source: Source, one: Subscribed, matter: Matter, judged: Filtered) -> Demands:

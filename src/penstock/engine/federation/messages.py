@@ -103,7 +103,7 @@ class Room:
         return made
 
     def _tell(self, what: str, meant: Want | Offer, made: Want | Offer) -> None:
-        most = f"the neighbour takes packets of at most {self._neighbour.maximum_packet_size or MOST_BYTES} bytes"
+        most = f"the neighbour takes packets of at most {self._neighbour.connection.maximum_packet_size or MOST_BYTES} bytes"
         told = f"`{_short(made.filter)}` is told" if _size(made) <= self._most else "nothing can be told"
         reason = f"what is {what} takes {_size(meant)} bytes, {most}: {told}"
         self._node.notice("too long to tell", self._neighbour, _short(meant.filter), reason)
@@ -122,7 +122,7 @@ def _wider(filter: str) -> Iterator[str]:
 
 
 def _room(session: Session) -> int:
-    most = session.maximum_packet_size or MOST_BYTES
+    most = session.connection.maximum_packet_size or MOST_BYTES
     return min(most, MOST_BYTES) - _AROUND
 
 

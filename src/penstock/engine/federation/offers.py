@@ -35,13 +35,13 @@ class OwnOffer(NamedTuple):
 def changed(node: "Node", session: Session, name: str) -> None:
     """A client has advertised something under this name, or has taken it back."""
     id = _client_offer_id(node, session, name)
-    node.acted.pop(("offer", id), None)  # it is another message
-    one = session.advertisements.get(name)
+    node.statements.acted.pop(("offer", id), None)  # it is another message
+    one = session.declared.advertisements.get(name)
     if one is not None and one.scope == "global":
-        node.own_offers[id] = _own(node, id, one, session.publish_type, session)
+        node.federation.own_offers[id] = _own(node, id, one, session.place.publish_type, session)
     else:
-        node.own_offers.pop(id, None)
-    node.news.offer(id)
+        node.federation.own_offers.pop(id, None)
+    node.federation.news.offer(id)
 
 
 def own_offers(node: "Node") -> dict[str, OwnOffer]:
@@ -55,10 +55,10 @@ def own_offers(node: "Node") -> dict[str, OwnOffer]:
         for given in node.ensemble.statements.of(entry.name, Message.ADVERTISEMENT):
             made.update(_given(node, given, entry.name, entry.publish))
     for session in node.sessions.values():
-        for one in session.advertisements.values():
+        for one in session.declared.advertisements.values():
             if one.scope == "global":
                 id = _client_offer_id(node, session, one.name)
-                made[id] = _own(node, id, one, session.publish_type, session)
+                made[id] = _own(node, id, one, session.place.publish_type, session)
     return made
 
 
@@ -76,9 +76,9 @@ def _given(node: "Node", given: AssignedPolicy, client: str, source: str) -> dic
 
 def known_ids(node: "Node") -> Iterator[str]:
     """The ids of all offers that are known here; some may come twice."""
-    yield from node.own_offers
-    for session in node.neighbours.values():
-        yield from session.offers
+    yield from node.federation.own_offers
+    for session in node.federation.neighbours.values():
+        yield from session.federation.offers
 
 
 def told_classes(node: "Node") -> frozenset[str]:
@@ -96,7 +96,7 @@ def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str
     found = [
         one
         for one in _known(node, id)
-        if node.table.allows(one.source, neighbour.notify_type) and neighbour.neighbour not in one.offer.path
+        if node.table.allows(one.source, neighbour.place.notify_type) and neighbour.neighbour not in one.offer.path
     ]
     best = min(found, key=lambda one: (len(one.offer.path), one.offer.path), default=None)
     if best is None:
@@ -115,24 +115,24 @@ def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str
 
 def way_to(node: "Node", id: str) -> Session | None:
     """The neighbour by which to go for an offer: links that are up first, then the shortest way."""
-    knowing = (session for session in node.neighbours.values() if id in session.offers)
+    knowing = (session for session in node.federation.neighbours.values() if id in session.federation.offers)
     return min(
         knowing,
-        key=lambda session: (session.outlet is None, len(session.offers[id].offer.path), session.client_id),
+        key=lambda session: (session.outlet is None, len(session.federation.offers[id].offer.path), session.client_id),
         default=None,
     )
 
 
 def _known(node: "Node", id: str) -> Iterator[OwnOffer]:
-    own = node.own_offers.get(id)
+    own = node.federation.own_offers.get(id)
     if own is not None:
         yield own
-    for session in node.neighbours.values():
-        if id in session.offers:
-            offer, condition, policy = session.offers[id]
+    for session in node.federation.neighbours.values():
+        if id in session.federation.offers:
+            offer, condition, policy = session.federation.offers[id]
             if node.name not in offer.path:
                 told = Offer(id, offer.filter, offer.where, (*offer.path, node.name))
-                yield OwnOffer(told, session.publish_type, condition, policy, session)
+                yield OwnOffer(told, session.place.publish_type, condition, policy, session)
 
 
 def _offer(node: "Node", id: str, one: ProducerAdvertisement) -> Offer:

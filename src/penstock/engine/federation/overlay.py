@@ -61,22 +61,24 @@ def connections(node: "Node") -> Iterator[tuple[str, LinkSettings]]:
 
 def prepare(node: "Node") -> list[Session]:
     """Make a session for each neighbour; returns those of neighbours that are no longer there."""
-    node.neighbours = {name: _session(node, name, connection) for name, connection in connections(node)}
+    node.federation.neighbours = {name: _session(node, name, connection) for name, connection in connections(node)}
     placement.look_on(node)
-    return [s for s in node.sessions.values() if s.neighbour is not None and s.neighbour not in node.neighbours]
+    return [
+        s for s in node.sessions.values() if s.neighbour is not None and s.neighbour not in node.federation.neighbours
+    ]
 
 
 def _session(node: "Node", name: str, connection: LinkSettings) -> Session:
     client_id = NODE_PREFIX + name
     session = node.sessions.get(client_id)
     if session is None:
-        node.last_session += 1
-        session = node.sessions[client_id] = Session(node.last_session, Subject(client_id), 5)
-        session.expiry = NEVER
+        node.sessions.last_id += 1
+        session = node.sessions[client_id] = Session(node.sessions.last_id, Subject(client_id), 5)
+        session.connection.expiry = NEVER
         session.durable = node.ledger.durable
         node.ledger.session(session)
     session.neighbour = name
-    session.queue_limit = connection.queue
+    session.outbox.queue_limit = connection.queue
     placement.settle_in(node, session)
     return session
 
@@ -95,16 +97,16 @@ def subscribe_foreign(node: "Node", session: Session, filters: tuple[str, ...], 
 
 def refresh(node: "Node", now: float) -> None:
     """Tell every connected neighbour what has changed in what we want of it, and in what we can offer."""
-    if now < node.interest_due:
+    if now < node.federation.interest_due:
         return
-    node.interest_due = now + REFRESH_SECONDS
-    news, node.news = node.news, News(is_all=False)
+    node.federation.interest_due = now + REFRESH_SECONDS
+    news, node.federation.news = node.federation.news, News(is_all=False)
     if news.is_all:
-        node.own_offers = offers.own_offers(node)
+        node.federation.own_offers = offers.own_offers(node)
     for name, connection in connections(node):
-        session = node.neighbours[name]
-        if session.id in node.exchanges:
-            change = node.exchanges[session.id].update(news, connection.forward, now + GRACE_SECONDS)
+        session = node.federation.neighbours[name]
+        if session.id in node.federation.exchanges:
+            change = node.federation.exchanges[session.id].update(news, connection.forward, now + GRACE_SECONDS)
             if change:
                 _tell(node, session, messages.packets(session, *change))
 
@@ -113,16 +115,16 @@ def announce(node: "Node", session: Session) -> None:
     """The link is up: say all that we can offer. What we want may depend on what the other has to offer, which it says
     now too; until we have it, what we wanted before counts there.
     """
-    if node.news.is_all:
-        node.own_offers = offers.own_offers(node)
-    exchange = node.exchanges[session.id] = NeighbourExchange(node, session)
+    if node.federation.news.is_all:
+        node.federation.own_offers = offers.own_offers(node)
+    exchange = node.federation.exchanges[session.id] = NeighbourExchange(node, session)
     _tell(node, session, messages.packets(session, offer=exchange.offer_all(), of_all="offers"))
-    node.news.offer(*session.offers)  # there is a way to them again
+    node.federation.news.offer(*session.federation.offers)  # there is a way to them again
 
 
 def _ask(node: "Node", session: Session) -> None:
     """Say all that we want."""
-    exchange = node.exchanges.get(session.id)
+    exchange = node.federation.exchanges.get(session.id)
     if exchange is not None and not exchange.has_asked:
         forward = dict(connections(node))[session.neighbour or ""].forward
         _tell(node, session, messages.packets(session, exchange.ask_all(forward), of_all="wants"))
@@ -146,11 +148,11 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
     except (msgspec.MsgspecError, TopicError, ConditionError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
     if change.begins == "offers":
-        session.doubted_offers = dict.fromkeys(session.offers, NEVER)
+        session.federation.doubted_offers = dict.fromkeys(session.federation.offers, NEVER)
     if change.begins == "wants":
         # A neighbour that has just started does not know yet what those beyond it want.
-        session.doubted = dict.fromkeys(session.subscriptions, NEVER)
-        node.refused.pop(session.id, None)
+        session.federation.doubted = dict.fromkeys(session.subscriptions, NEVER)
+        node.federation.refused.pop(session.id, None)
     offered = {
         id: one._replace(policy=policies.get(one.offer.policy))
         for id, one in offered.items()
@@ -163,28 +165,28 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
     for want in change.remove:
         _drop_want(node, session, want, now)
     if change.ends == "offers":
-        session.doubted_offers = dict.fromkeys(session.doubted_offers, now + GRACE_SECONDS)
+        session.federation.doubted_offers = dict.fromkeys(session.federation.doubted_offers, now + GRACE_SECONDS)
         _ask(node, session)
     if change.ends == "wants":
-        session.doubted = dict.fromkeys(session.doubted, now + GRACE_SECONDS)
+        session.federation.doubted = dict.fromkeys(session.federation.doubted, now + GRACE_SECONDS)
     entrances.replay(node, session, now)
 
 
 def expire(node: "Node", now: float) -> None:
     """Forget what neighbours told before they came back, and have not told again for a while."""
-    for session in node.neighbours.values():
-        exchange = node.exchanges.get(session.id)
+    for session in node.federation.neighbours.values():
+        exchange = node.federation.exchanges.get(session.id)
         gone = exchange.take_back(now) if exchange is not None else frozenset()
         if gone:
             _tell(node, session, messages.packets(session, remove=gone))
-        for key in [key for key, due in session.doubted.items() if due <= now]:
-            del session.doubted[key]
+        for key in [key for key, due in session.federation.doubted.items() if due <= now]:
+            del session.federation.doubted[key]
             subscribe.remove(node, session, key)
-        for id in [id for id, due in session.doubted_offers.items() if due <= now]:
-            del session.doubted_offers[id]
-            session.offers.pop(id, None)
+        for id in [id for id, due in session.federation.doubted_offers.items() if due <= now]:
+            del session.federation.doubted_offers[id]
+            session.federation.offers.pop(id, None)
             advertised_policies.note(node, session)
-            node.news.offer(id)
+            node.federation.news.offer(id)
 
 
 def _condition(where: str) -> Condition | None:
@@ -207,20 +209,20 @@ def _take_offers(node: "Node", session: Session, change: Interest, offered: dict
     for id, one in offered.items():
         about = (one.offer.filter, one.condition, one.policy)
         if filter_policies.insert_advertisement(node, session, *about, now):
-            session.offers.pop(id, None)
+            session.federation.offers.pop(id, None)
             continue
-        session.offers[id] = one
-        session.doubted_offers.pop(id, None)
+        session.federation.offers[id] = one
+        session.federation.doubted_offers.pop(id, None)
     for id in change.withdraw:
-        gone = session.offers.pop(id, None)
-        session.doubted_offers.pop(id, None)
+        gone = session.federation.offers.pop(id, None)
+        session.federation.doubted_offers.pop(id, None)
         if gone is not None and gone.policy is not None:
-            node.acted.pop(("offer", id), None)
+            node.statements.acted.pop(("offer", id), None)
             bound = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
             what = (Message.UNADVERTISEMENT, gone.offer.filter, gone.condition)
             filter_policies.taken_back(node, session, *what, [bound], now)
     advertised_policies.note(node, session)
-    node.news.offer(*offered, *change.withdraw)
+    node.federation.news.offer(*offered, *change.withdraw)
 
 
 def _take_want(
@@ -236,15 +238,15 @@ def _take_want(
     key = key_of(want.filter, name)
     known = session.subscriptions.get(key)
     if known is not None:
-        node.news.subscription(session, key)
-        known.ways = (want.path,) if session.doubted.pop(key, None) else (*known.ways, want.path)
+        node.federation.news.subscription(session, key)
+        known.ways = (want.path,) if session.federation.doubted.pop(key, None) else (*known.ways, want.path)
         return
     subscribed = Subscribed(
         session, want.filter, 2, retain_as_published=True, name=name, asked=want.where, policy=policy
     )
     subscribed.condition, subscribed.ways = condition, (want.path,)
     if filter_policies.insert_subscription(node, subscribed, filter.filter, now):
-        node.refused.setdefault(session.id, set()).add(want)
+        node.federation.refused.setdefault(session.id, set()).add(want)
         return
     subscribe.add(node, subscribed, filter)
     node.ledger.subscription(session, subscribed.key, subscribed)
@@ -254,7 +256,7 @@ def _take_want(
 
 def take_refused(node: "Node", session: Session, now: float) -> None:
     """Policies have changed: what they did not let in of the neighbour's wants, they may now."""
-    for want in sorted(node.refused.pop(session.id, ())):
+    for want in sorted(node.federation.refused.pop(session.id, ())):
         policy = bindings.readable(want.policy) if want.policy else None
         _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
 
@@ -263,19 +265,19 @@ def refuse(node: "Node", session: Session, subscribed: Subscribed) -> None:
     """Policies have changed, and no longer let a want in that they let in before."""
     text = "" if subscribed.policy is None else subscribed.policy.text
     wants = {Want(subscribed.filter, subscribed.asked, way, text) for way in subscribed.ways}
-    node.refused.setdefault(session.id, set()).update(wants)
+    node.federation.refused.setdefault(session.id, set()).update(wants)
 
 
 def _drop_want(node: "Node", session: Session, want: Want, now: float) -> None:
     name = filter_policies.name_with_policy(want.where, want.policy)
     known = session.subscriptions.get(key_of(want.filter, name))
     if known is None:
-        node.refused.get(session.id, set()).discard(want)
+        node.federation.refused.get(session.id, set()).discard(want)
         return
-    node.news.subscription(session, known.key)
+    node.federation.news.subscription(session, known.key)
     known.ways = tuple(way for way in known.ways if way != want.path)
     if not known.ways:
-        session.doubted.pop(known.key, None)
+        session.federation.doubted.pop(known.key, None)
         bounds = filter_policies.of_subscription(session, known)
         filter_policies.taken_back(node, session, Message.UNSUBSCRIPTION, known.filter, known.condition, bounds, now)
         subscribe.remove(node, session, known.key)

@@ -107,12 +107,12 @@ class Assembly:
         acl = self._acls.get(name)
         node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self.make_nonce)
         if self.ensemble.tokens is not None:
-            node.keys = Keys(self._keys[name], self._public)
-        keys.hold(node, node.keys, self.now)
+            node.trust.keys = Keys(self._keys[name], self._public)
+        keys.hold(node, node.trust.keys, self.now)
         if store is not None:
             store.load(node, self.now)
         for neighbour, _ in overlay.connections(node):
-            node.secrets[neighbour] = _SECRET
+            node.federation.secrets[neighbour] = _SECRET
         for session in overlay.prepare(node):
             lifecycle.end(node, session, self.now)
         keys.join(node, self.now)
@@ -134,7 +134,7 @@ class Assembly:
         if frozenset(link.between) in self.cut or (first, second) in self.connections:
             return
         node = self.nodes[first]
-        neighbour = node.neighbours[second]
+        neighbour = node.federation.neighbours[second]
         foreign = self.domain.foreign.get(second)
         if foreign is None:
             greeting = Greeting.of_node(first, _SECRET, node.limits.max_packet_size)
@@ -167,7 +167,7 @@ class Assembly:
 
     def token_of(self, client: str, node: str) -> bytes | None:
         """Return the token that a node's authorisation endpoint would give a client, if any."""
-        tokens, granted = self.nodes[node].tokens, self.granted(client)
+        tokens, granted = self.nodes[node].trust.tokens, self.granted(client)
         if tokens is None or granted is None:
             return None
         return tokens.issue(Party("client", client), *granted, self.now).text
@@ -226,8 +226,8 @@ class Assembly:
 
 def _has_more(node: Node) -> bool:
     """Return whether a node has something to send once a little time has passed."""
-    rates = node.ratings is not None and (node.ratings.is_stale or node.ratings.is_changed)
-    return bool(node.replaying or (node.news and node.neighbours) or rates)
+    rates = node.trust.ratings is not None and (node.trust.ratings.is_stale or node.trust.ratings.is_changed)
+    return bool(node.sessions.replaying or (node.federation.news and node.federation.neighbours) or rates)
 
 
 def made_up_secret(group: str) -> bytes:

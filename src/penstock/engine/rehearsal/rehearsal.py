@@ -251,7 +251,7 @@ class Rehearsal:
         """Let time pass."""
         self.assembly.now += seconds
         for node in self.nodes.values():
-            for neighbour in node.neighbours.values():
+            for neighbour in node.federation.neighbours.values():
                 group_proofs.renew(node, neighbour, self.now)
             token_exchange.renew(node, self.now)
             self.assembly.turn(node)
@@ -265,8 +265,8 @@ class Rehearsal:
     def _show_again(self) -> None:
         """Connect clients again whose tokens have expired, with new ones; good clients do so before."""
         for name, at in [ends for ends, peer in self.assembly.peers.items() if peer.is_open]:
-            sessions = [session for session in self.nodes[at].sessions.values() if session.entity == name]
-            tokens = [session.token for session in sessions if session.outlet is not None]
+            sessions = [session for session in self.nodes[at].sessions.values() if session.place.entity == name]
+            tokens = [session.trust.token for session in sessions if session.outlet is not None]
             if any(token is not None and token.end <= self.now for token in tokens):
                 self.connect(name, at)
 
@@ -281,8 +281,8 @@ class Rehearsal:
 
     def rating(self, of: str, by: str) -> float:
         """Return how far the node `by` trusts its neighbour `of`."""
-        ratings = self.nodes[by].ratings
-        if ratings is None or of not in self.nodes[by].neighbours:
+        ratings = self.nodes[by].trust.ratings
+        if ratings is None or of not in self.nodes[by].federation.neighbours:
             raise RehearsalError(f"`{by}` does not rate `{of}`")
         return ratings.rating(of, self.now)
 

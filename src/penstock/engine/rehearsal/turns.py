@@ -4,7 +4,7 @@ from typing import Protocol
 
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
-from penstock.engine.sessions import outbox
+from penstock.engine.sessions import outbox, session_flow
 
 
 class Storage(Protocol):
@@ -22,7 +22,7 @@ class Storage(Protocol):
 
 def turn(node: Node, now: float, store: Storage | None = None) -> None:
     """Go on with what waits, store what has changed, and send what there is to send."""
-    node.turn(now)
+    session_flow.take_turn(node, now)
     commit(node, store)
     outbox.flush(node)
 

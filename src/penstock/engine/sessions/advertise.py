@@ -99,12 +99,12 @@ def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Ou
         problem = filter_policies.nothing_to_trim(policy, made.condition)
         if problem:
             return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {problem}")
-    if len(session.advertisements) >= MOST_ADVERTISEMENTS and told.name not in session.advertisements:
+    if len(session.declared.advertisements) >= MOST_ADVERTISEMENTS and told.name not in session.declared.advertisements:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MOST_ADVERTISEMENTS} advertisements already")
     problem = filter_policies.insert_advertisement(node, session, made.filter, made.condition, made.policy, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {problem}")
-    session.advertisements[made.name] = made
+    session.declared.advertisements[made.name] = made
     node.ledger.advertisement(session, made.name, made)
     changed(node, session, made.name)
     return Outcome(Reason.SUCCESS)
@@ -115,7 +115,7 @@ def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> 
         told = msgspec.json.decode(payload, type=_Unadvertised)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which advertisement: {error}")
-    known = session.advertisements.get(told.name)
+    known = session.declared.advertisements.get(told.name)
     if known is None:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{told.name}`")
     bounds = []
@@ -128,7 +128,7 @@ def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> 
         bounds.append(Bound(policy, ATTACHED))
     what = (Message.UNADVERTISEMENT, known.filter, known.condition)
     filter_policies.taken_back(node, session, *what, bounds, now)
-    del session.advertisements[told.name]
+    del session.declared.advertisements[told.name]
     node.ledger.advertisement(session, told.name, None)
     changed(node, session, told.name)
     return Outcome(Reason.SUCCESS)
@@ -157,8 +157,8 @@ def changed(node: "Node", session: Session, name: str) -> None:
 
 def forget(node: "Node", session: Session) -> None:
     """The session ends, and its advertisements with it."""
-    names = list(session.advertisements)
-    session.advertisements.clear()
+    names = list(session.declared.advertisements)
+    session.declared.advertisements.clear()
     advertised_policies.note(node, session)
     for name in names:
         offers.changed(node, session, name)

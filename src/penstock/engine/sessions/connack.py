@@ -38,7 +38,7 @@ def say(
         limits = node.limits
         proven = proof.told if proof is not None and proof.told is not None else NO_PROPERTIES
         wished = packet.properties.session_expiry or 0
-        expiry = NO_EXPIRY if session.expiry == NEVER else int(session.expiry)
+        expiry = NO_EXPIRY if session.connection.expiry == NEVER else int(session.connection.expiry)
         properties = Properties(
             session_expiry=expiry if expiry != wished else None,
             receive_maximum=_receive_maximum(node, session),

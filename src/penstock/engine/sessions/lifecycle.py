@@ -8,7 +8,7 @@ from penstock.engine.contracts import client_contracts, release_recheck, situati
 from penstock.engine.events import entrances, retained, wills
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
-from penstock.engine.sessions import advertise, placement, subscribe, window
+from penstock.engine.sessions import advertise, placement, session_rights, subscribe, window
 from penstock.engine.sessions import connack as hello
 from penstock.engine.sessions.connack import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.sessions.refusal import encode_told, wants_reasons
@@ -90,18 +90,18 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session |
             node.stats.tokens_refused += 1
             return Refusal(Reason.NOT_AUTHORIZED, shown)
         subject, token = shown
-    elif node.tokens is not None and node.tokens.settings.required:
+    elif node.trust.tokens is not None and node.trust.tokens.settings.required:
         # No password is looked at: whoever guesses here would not be counted, and be told when it is right.
         return Refusal(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")
     else:
-        authenticated = authenticate(packet, door, node.passwords)
+        authenticated = authenticate(packet, door, node.admission.passwords)
         if isinstance(authenticated, str):
             return Refusal(Reason.NOT_AUTHORIZED, authenticated)
-        if not is_known(authenticated, door, node.passwords, node.unchecked):
-            return Refusal(Reason.NOT_AUTHORIZED, f"a user name cannot be checked here, and {node.unchecked}")
+        if not is_known(authenticated, door, node.admission.passwords, node.admission.unchecked):
+            return Refusal(Reason.NOT_AUTHORIZED, f"a user name cannot be checked here, and {node.admission.unchecked}")
         subject = authenticated
     if not packet.client_id:  # [MQTT-3.1.3-6]
-        subject = subject._replace(client_id=node.make_id())
+        subject = subject._replace(client_id=node.runtime.make_id())
     entry = placement.entry_of(node, subject)
     if entry is None:
         return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
@@ -131,7 +131,7 @@ def _open(
     placement.settle_in(node, session)
     _attach(node, session, packet, outlet)
     if present and session.rights != before:  # what waits may be more than its token lets it have now
-        node.forget_all()
+        node.plans.forget_all()
         node.later.begin_anew(session, now)
         entrances.recheck_queue(node, session, now)
     group_proofs.attach(node, session, proof, now)
@@ -155,8 +155,8 @@ def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
 def _neighbour(node: Node, packet: Connect, door: Door) -> Session | Refusal:
     """A node dials: it must be a neighbour, and show that it is."""
     name = overlay.neighbour_in(packet.client_id)
-    session = node.neighbours.get(name or "")
-    secret = node.secrets.get(name or "")
+    session = node.federation.neighbours.get(name or "")
+    secret = node.federation.secrets.get(name or "")
     shown = packet.password is not None and secret is not None and compare_digest(packet.password, secret)
     if session is None or packet.version != 5 or not (shown or door.certificate_user == name):
         return Refusal(Reason.NOT_AUTHORIZED, f"`{name}` is not a neighbour of this node, or cannot show that it is")
@@ -203,20 +203,22 @@ def _join(
         lost(node, session, before, now)
     _attach(node, session, packet, outlet)
     group_proofs.attach(node, session, proof, now)
-    session.window = session.quota = min(packet.properties.receive_maximum or overlay.WINDOW, overlay.WINDOW)
+    session.outbox.window = session.outbox.quota = min(
+        packet.properties.receive_maximum or overlay.WINDOW, overlay.WINDOW
+    )
     if node.ensemble.is_cyclic:
-        session.plain = False  # the path travels with each event
+        session.connection.plain = False  # the path travels with each event
 
 
 def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:
     """The client says goodbye; the connection is closed by the caller, who then calls `lost`."""
     expiry = packet.properties.session_expiry
     if expiry is not None:
-        if expiry and not session.expiry:  # [MQTT-3.14.2-1]
+        if expiry and not session.connection.expiry:  # [MQTT-3.14.2-1]
             raise WireError(Reason.PROTOCOL_ERROR, "session expiry cannot be set at the end of a session without one")
-        session.expiry = _expiry(node, expiry)
+        session.connection.expiry = _expiry(node, expiry)
     if packet.reason == Reason.SUCCESS:
-        session.will = None  # [MQTT-3.14.4-3]
+        session.connection.will = None  # [MQTT-3.14.4-3]
 
 
 def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
@@ -225,10 +227,10 @@ def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
     if session.outlet is not outlet:
         return  # taken over
     _detach(node, session, now)
-    if not session.expiry:
+    if not session.connection.expiry:
         end(node, session, now)
         return
-    if session.will is not None and not session.will.delay:
+    if session.connection.will is not None and not session.connection.will.delay:
         wills.publish(node, session, now)
     schedule(node, session)
     node.ledger.session(session)
@@ -243,15 +245,15 @@ def tick(node: Node, now: float) -> None:
         situations.expire(node, now)
         release_recheck.tick(node, now)
         entrances.send_delayed(node, now)
-    if node.tokens is not None:
+    if node.trust.tokens is not None:
         client_tokens.expire(node, now)
         token_exchange.tick(node, now)
-    for session in node.timers.due(now):
-        if session.will is not None and now >= session.ended + session.will.delay:
+    for session in node.sessions.timers.due(now):
+        if session.connection.will is not None and now >= session.connection.ended + session.connection.will.delay:
             wills.publish(node, session, now)
             node.ledger.session(session)
         # [MQTT-4.1.0-2]
-        if now >= session.ended + session.expiry:
+        if now >= session.connection.ended + session.connection.expiry:
             end(node, session, now)
         else:
             schedule(node, session)
@@ -259,24 +261,28 @@ def tick(node: Node, now: float) -> None:
 
 def schedule(node: Node, session: Session) -> None:
     """Look at an offline session again when its will is due or its time is over."""
-    after = session.expiry if session.will is None else min(session.expiry, session.will.delay)
+    after = (
+        session.connection.expiry
+        if session.connection.will is None
+        else min(session.connection.expiry, session.connection.will.delay)
+    )
     if after != NEVER:
-        node.timers.set(session.ended + after, session)
+        node.sessions.timers.set(session.connection.ended + after, session)
 
 
 def end(node: Node, session: Session, now: float) -> None:
     """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
-    node.timers.cancel(session)
+    node.sessions.timers.cancel(session)
     for key in list(session.subscriptions):
         subscribe.remove(node, session, key)
     wills.publish(node, session, now)  # now that no shared subscription can choose this session for it
     # [MQTT-4.8.2-5]
-    for delivery in (*session.inflight.values(), *(session.queue or ())):
+    for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ())):
         node.ledger.settle(delivery)
-    session.inflight = {}
-    session.queue = None
+    session.outbox.inflight = {}
+    session.outbox.queue = None
     session.replays = []
-    if session.advertisements:
+    if session.declared.advertisements:
         advertise.forget(node, session)
     client_contracts.forget(node, session, now)
     node.later.forget(session)
@@ -290,7 +296,7 @@ def end(node: Node, session: Session, now: float) -> None:
 def _check(node: Node, packet: Connect) -> Refusal | None:
     # [MQTT-4.12.0-1] [MQTT-4.12.0-4] [MQTT-4.12.0-6]
     method = packet.properties.auth_method
-    is_token = method == client_tokens.METHOD and node.tokens is not None
+    is_token = method == client_tokens.METHOD and node.trust.tokens is not None
     if method is not None and not is_token and not group_proofs.supports(node, method):
         return Refusal(Reason.BAD_AUTHENTICATION_METHOD, f"no method `{method}` here")
     if not packet.client_id and packet.version == 4 and not packet.clean_start:  # [MQTT311-3.1.3-8]
@@ -325,19 +331,19 @@ def _session(
             end(node, old, now)
         else:
             if old.version != packet.version:
-                node.forget_all()
+                node.plans.forget_all()
             # [MQTT-3.1.2-5] [MQTT-3.2.2-3] [MQTT311-3.1.2-4] [MQTT311-3.2.2-2]
             old.subject = subject
             return old, True
     # [MQTT-3.1.2-6] [MQTT-3.2.2-2] [MQTT311-3.2.2-3]
-    node.last_session += 1
-    session = Session(node.last_session, subject, packet.version)
+    node.sessions.last_id += 1
+    session = Session(node.sessions.last_id, subject, packet.version)
     node.sessions[subject.client_id] = session
     return session, False
 
 
 def _lives(session: Session, now: float) -> bool:
-    return now < session.ended + session.expiry
+    return now < session.connection.ended + session.connection.expiry
 
 
 def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
@@ -345,34 +351,34 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
     session.version = packet.version
     if packet.version == 4:
         # [MQTT311-3.1.2-6] [MQTT311-4.1.0-1]
-        session.expiry = 0 if packet.clean_start else _expiry(node, NO_EXPIRY)
+        session.connection.expiry = 0 if packet.clean_start else _expiry(node, NO_EXPIRY)
     else:
-        session.expiry = _expiry(node, properties.session_expiry or 0)
-    if session.durable and not session.expiry:
+        session.connection.expiry = _expiry(node, properties.session_expiry or 0)
+    if session.durable and not session.connection.expiry:
         node.ledger.drop_session(session)
-    session.durable = node.ledger.durable and session.expiry > 0
-    session.rights = node.rights_for(session)
+    session.durable = node.ledger.durable and session.connection.expiry > 0
+    session.rights = session_rights.rights_for(node, session)
     session.plans = session.edited_plans = None
     # [MQTT-3.1.2-7] [MQTT311-3.1.2-8] [MQTT311-3.1.2-12]
-    session.will = wills.left(node, packet, session)
-    node.timers.cancel(session)
+    session.connection.will = wills.left(node, packet, session)
+    node.sessions.timers.cancel(session)
     session.outlet = outlet
     session.buffer = []
     session.open = True
-    session.window = min(properties.receive_maximum or limits.inflight, limits.inflight)  # [MQTT-3.3.4-9]
+    session.outbox.window = min(properties.receive_maximum or limits.inflight, limits.inflight)  # [MQTT-3.3.4-9]
     # [MQTT-4.9.0-1]
-    session.quota = session.window
+    session.outbox.quota = session.outbox.window
     # [MQTT-3.1.2-29]
-    session.problem_info = wants_reasons(properties)
-    session.maximum_packet_size = properties.maximum_packet_size or 0
+    session.connection.problem_info = wants_reasons(properties)
+    session.connection.maximum_packet_size = properties.maximum_packet_size or 0
     # [MQTT-3.1.2-27] [MQTT-3.3.2-11]
-    session.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)
-    session.aliases_out = {} if session.alias_maximum else None
-    plain = not session.maximum_packet_size and not session.alias_maximum
-    if plain != session.plain and session.subscriptions:
-        node.forget_all()
-    session.plain = plain
-    node.connected += 1
+    session.connection.alias_maximum = min(properties.topic_alias_maximum or 0, limits.topic_alias_maximum)
+    session.connection.aliases_out = {} if session.connection.alias_maximum else None
+    plain = not session.connection.maximum_packet_size and not session.connection.alias_maximum
+    if plain != session.connection.plain and session.subscriptions:
+        node.plans.forget_all()
+    session.connection.plain = plain
+    node.sessions.connected += 1
     if session.durable:
         node.ledger.session(session)
 
@@ -380,17 +386,17 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
 def _detach(node: Node, session: Session, now: float) -> None:
     session.outlet = None
     session.buffer = []
-    session.open = session.blocked = session.overflowing = False
-    session.held = session.backlog = 0
+    session.open = session.connection.blocked = session.connection.overflowing = False
+    session.connection.held = session.connection.backlog = 0
     # [MQTT-3.3.2-7]
-    session.aliases_in = session.aliases_out = None
-    session.resend = session.proving = None
+    session.connection.aliases_in = session.connection.aliases_out = None
+    session.outbox.resend = session.trust.proving = None
     if session.neighbour is not None:
         token_exchange.end(node, session)
-        node.exchanges.pop(session.id, None)
-        node.news.offer(*session.offers)  # there may be another way to what it offers
-    session.ended = now
-    node.connected -= 1
+        node.federation.exchanges.pop(session.id, None)
+        node.federation.news.offer(*session.federation.offers)  # there may be another way to what it offers
+    session.connection.ended = now
+    node.sessions.connected -= 1
 
 
 def _expiry(node: Node, seconds: int) -> float:

@@ -19,10 +19,10 @@ def push(node: "Node", session: Session, packet: bytes) -> None:
         session.buffer.append(packet)
     elif session.outlet is None:
         return
-    elif session.held:
+    elif session.connection.held:
         node.ledger.defer(session, packet)
     else:
-        session.backlog += len(packet)
+        session.connection.backlog += len(packet)
         session.buffer.append(packet)
 
 
@@ -33,12 +33,12 @@ def push_lossy(node: "Node", session: Session, packet: bytes) -> bool:
     if session.outlet is None:
         node.stats.sent -= 1
         return False
-    slow = session.blocked and session.backlog > node.limits.outbox_bytes
-    if slow or (session.held and node.ledger.deferred_bytes > MOST_DEFERRED_BYTES):
+    slow = session.connection.blocked and session.connection.backlog > node.limits.outbox_bytes
+    if slow or (session.connection.held and node.ledger.deferred_bytes > MOST_DEFERRED_BYTES):
         node.stats.sent -= 1
         node.stats.dropped += 1
-        if not session.overflowing:
-            session.overflowing = True
+        if not session.connection.overflowing:
+            session.connection.overflowing = True
             cause = "the client does not read" if slow else "the store is behind"
             node.notice("slow", session, "", f"QoS 0 messages are dropped: {cause}")
         return False
@@ -60,14 +60,14 @@ def release_deferred(node: "Node", deferred: list[tuple[Session, object, bytes]]
     for session, outlet, packet in deferred:
         if session.outlet is not outlet:
             continue
-        if session.blocked:
-            session.backlog += len(packet)
+        if session.connection.blocked:
+            session.connection.backlog += len(packet)
         elif not session.buffer:
             node.dirty.append(session)
         session.buffer.append(packet)
-        session.held -= 1
-        if not session.held:
-            session.open = not session.blocked
+        session.connection.held -= 1
+        if not session.connection.held:
+            session.open = not session.connection.blocked
 
 
 def flush(node: "Node") -> None:

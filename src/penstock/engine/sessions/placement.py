@@ -49,41 +49,41 @@ def settle_in(node: "Node", session: Session) -> bool:
     )
     if entry is None:
         return False
-    if (session.publish_type, session.notify_type) != (entry.publish, entry.notify):
+    if (session.place.publish_type, session.place.notify_type) != (entry.publish, entry.notify):
         _stir(node, session)
-    session.entity, session.entry = entry.name, entry
+    session.place.entity, session.place.entry = entry.name, entry
     messages.renew(node, session)
-    session.publish_type, session.notify_type = entry.publish, entry.notify
-    session.where, session.given = entry.where, entry.advertises
+    session.place.publish_type, session.place.notify_type = entry.publish, entry.notify
+    session.place.where, session.declared.given = entry.where, entry.advertises
     policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)
-    if policies != session.policies:
-        session.policies = policies
+    if policies != session.place.policies:
+        session.place.policies = policies
         for subscribed in session.subscriptions.values():
             subscribed.target = None
-            node.forget(parse_filter(subscribed.filter))
+            node.plans.forget(parse_filter(subscribed.filter))
     inwards, outwards = entry.links(node.name)
-    session.watch_in = watch(node, inwards)
+    session.place.watch_in = watch(node, inwards)
     # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.
     _part(node, session)
-    session.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
-    if session.watch_out is not None:
-        node.notified.setdefault(session.watch_out.ends, []).append(session)
-    session.plans = session.edited_plans = session.source = None
+    session.place.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
+    if session.place.watch_out is not None:
+        node.monitors.notified.setdefault(session.place.watch_out.ends, []).append(session)
+    session.plans = session.edited_plans = session.place.source = None
     return True
 
 
 def _stir(node: "Node", session: Session) -> None:
     """Its links are of other types: what it may get, and who may get what is its own, is other too."""
-    if session.subscriptions or session.advertisements or session.offers:
-        node.news.everything()
+    if session.subscriptions or session.declared.advertisements or session.federation.offers:
+        node.federation.news.everything()
 
 
 def _part(node: "Node", session: Session) -> None:
-    behind = node.notified.get(session.watch_out.ends, []) if session.watch_out is not None else []
-    if session.watch_out is not None and session in behind:
+    behind = node.monitors.notified.get(session.place.watch_out.ends, []) if session.place.watch_out is not None else []
+    if session.place.watch_out is not None and session in behind:
         behind.remove(session)
         if not behind:
-            del node.notified[session.watch_out.ends]
+            del node.monitors.notified[session.place.watch_out.ends]
 
 
 def look_on(node: "Node") -> None:
@@ -97,15 +97,15 @@ def look_on(node: "Node") -> None:
             watched = watch(node, link)
             if watched is not None and watched.alphabet():
                 wanted[link.source, link.target] = watched.alphabet()
-    for ends, filters in node.onlookers.items():
+    for ends, filters in node.monitors.onlookers.items():
         for text in filters:
-            node.index.remove(text, ends)
+            node.subscriptions.index.remove(text, ends)
     for ends, filters in wanted.items():
         for text in filters:
-            node.index.add(text, ends, node.watches[ends])
-    node.onlookers = wanted
-    node.news.everything()
-    node.forget_all()
+            node.subscriptions.index.add(text, ends, node.monitors.watches[ends])
+    node.monitors.onlookers = wanted
+    node.federation.news.everything()
+    node.plans.forget_all()
 
 
 def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:
@@ -121,12 +121,12 @@ def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None
 def watch(node: "Node", link: Link) -> Watch | None:
     """The monitors on a link with their states, or None if it has none."""
     ends = (link.source, link.target)
-    known = node.watches.get(ends)
+    known = node.monitors.watches.get(ends)
     if known is not None:
         return known if known.monitors else None
     made = new_watch(node, link)
     if made is not None:
-        node.watches[ends] = made
+        node.monitors.watches[ends] = made
         tell_failures(node, made)
     return made
 
@@ -137,7 +137,7 @@ def new_watch(node: "Node", link: Link) -> Watch | None:
     if not monitors:
         return None
     ends = (link.source, link.target)
-    stored = {name: state for (source, target, name), state in node.stored_states.items() if (source, target) == ends}
+    stored = {name: state for (source, target, name), state in node.monitors.stored.items() if (source, target) == ends}
     return Watch(link, monitors, stored)
 
 
@@ -146,13 +146,13 @@ def leave(node: "Node", session: Session) -> None:
     _part(node, session)
     if session.neighbour is not None:
         return
-    if session.entity in node.ensemble.devices:
-        took, gave, denied = node.past.get(session.entity, (0, 0, 0))
-        node.past[session.entity] = (took + session.took, gave + session.gave, denied + session.denied)
+    if session.place.entity in node.ensemble.devices:
+        took, gave, denied = node.sessions.past.get(session.place.entity, (0, 0, 0))
+        node.sessions.past[session.place.entity] = (took + session.took, gave + session.gave, denied + session.denied)
         return
-    for watched in (session.watch_in, session.watch_out):
+    for watched in (session.place.watch_in, session.place.watch_out):
         if watched is not None:
-            node.watches.pop(watched.ends, None)
+            node.monitors.watches.pop(watched.ends, None)
             for monitor, state in zip(watched.monitors, watched.states, strict=True):
                 node.ledger.monitor(watched.link, monitor.name, None)
                 watched.close(monitor, state)

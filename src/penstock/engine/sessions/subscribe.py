@@ -76,7 +76,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
             is_new = previous is None
             subscribed.since = previous.since if previous is not None and _is_same(previous, subscribed) else now
             add(node, subscribed, filter)
-            if node.ratings is not None:
+            if node.trust.ratings is not None:
                 feedback.subscribed(node, subscribed)
             node.ledger.subscription(session, key, subscribed)
             client_contracts.subscribed(node, subscribed, brought, now)
@@ -90,7 +90,13 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
         # [MQTT311-3.9.3-2]
         reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
     answer = Suback(packet.packet_id, tuple(reasons))
-    told = encode_told(answer, "; ".join(texts), session.version, session.problem_info, session.maximum_packet_size)
+    told = encode_told(
+        answer,
+        "; ".join(texts),
+        session.version,
+        session.connection.problem_info,
+        session.connection.maximum_packet_size,
+    )
     outbox.push_durable(node, session, told)  # [MQTT-3.8.4-1]
     if replays:
         again = {replay.subscribed.key for replay in replays}  # what is left of an earlier replay is in the new one
@@ -125,7 +131,9 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float)
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
-    told = encode_told(answer, text, session.version, session.problem_info, session.maximum_packet_size)
+    told = encode_told(
+        answer, text, session.version, session.connection.problem_info, session.connection.maximum_packet_size
+    )
     outbox.push_durable(node, session, told)
 
 
@@ -138,28 +146,28 @@ def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
         _take_out(node, previous, filter)
         previous = None
     session.subscriptions[key] = subscribed
-    node.news.subscription(session, key)
+    node.federation.news.subscription(session, key)
     if filter.group is not None:
-        group = node.groups.get((filter.group, filter.filter))
+        group = node.subscriptions.groups.get((filter.group, filter.filter))
         if group is None:
-            group = node.groups[filter.group, filter.filter] = Group(filter.group, filter.filter)
-            node.index.add(filter.filter, f"$share/{filter.group}", group)
+            group = node.subscriptions.groups[filter.group, filter.filter] = Group(filter.group, filter.filter)
+            node.subscriptions.index.add(filter.filter, f"$share/{filter.group}", group)
         if previous is not None:
             group.members[group.members.index(previous)] = subscribed
         else:
             group.members.append(subscribed)
     elif subscribed.condition is not None:
-        predicates = node.predicates.get(filter.filter)
+        predicates = node.subscriptions.predicates.get(filter.filter)
         if predicates is not None:  # the plans that look into it are still right
             predicates.add(place, subscribed.condition, subscribed)
-            node.resolved.clear()
+            node.plans.resolved.clear()
             return
-        predicates = node.predicates[filter.filter] = Predicates()
+        predicates = node.subscriptions.predicates[filter.filter] = Predicates()
         predicates.add(place, subscribed.condition, subscribed)
-        node.index.add(filter.filter, _WHERE, predicates)
+        node.subscriptions.index.add(filter.filter, _WHERE, predicates)
     else:
-        node.index.add(filter.filter, place, subscribed)
-    node.forget(filter)
+        node.subscriptions.index.add(filter.filter, place, subscribed)
+    node.plans.forget(filter)
 
 
 def remove(node: "Node", session: Session, key: str) -> bool:
@@ -168,13 +176,13 @@ def remove(node: "Node", session: Session, key: str) -> bool:
     subscribed = session.subscriptions.pop(key, None)
     if subscribed is None:
         return False
-    node.acted.pop((session.id, key), None)
+    node.statements.acted.pop((session.id, key), None)
     client_contracts.unsubscribed(node, session, key)
     _take_out(node, subscribed, parse_filter(subscribed.filter))
     if session.replays:
         session.replays = [one for one in session.replays if one.subscribed.key != key]
     node.ledger.subscription(session, key, None)
-    node.news.subscription(session, key)
+    node.federation.news.subscription(session, key)
     return True
 
 
@@ -196,22 +204,22 @@ def _alike(one: Subscribed, other: Subscribed) -> bool:
 def _take_out(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
     place = _place(subscribed)
     if filter.group is not None:
-        group = node.groups[filter.group, filter.filter]
+        group = node.subscriptions.groups[filter.group, filter.filter]
         group.members.remove(subscribed)
         if not group.members:
-            del node.groups[filter.group, filter.filter]
-            node.index.remove(filter.filter, f"$share/{filter.group}")
+            del node.subscriptions.groups[filter.group, filter.filter]
+            node.subscriptions.index.remove(filter.filter, f"$share/{filter.group}")
     elif subscribed.condition is not None:
-        predicates = node.predicates[filter.filter]
+        predicates = node.subscriptions.predicates[filter.filter]
         predicates.remove(place)
         if predicates:  # the plans that look into it are still right
-            node.resolved.clear()
+            node.plans.resolved.clear()
             return
-        del node.predicates[filter.filter]
-        node.index.remove(filter.filter, _WHERE)
+        del node.subscriptions.predicates[filter.filter]
+        node.subscriptions.index.remove(filter.filter, _WHERE)
     else:
-        node.index.remove(filter.filter, place)
-    node.forget(filter)
+        node.subscriptions.index.remove(filter.filter, place)
+    node.plans.forget(filter)
 
 
 def renew(node: "Node", session: Session) -> None:
@@ -231,7 +239,7 @@ def condition_of(
 ) -> Condition | None:
     """What content must satisfy for a subscription: what its client asks, and what the domain says for the client."""
     conditions = [make_condition(asked, declared)] if asked else []
-    conditions += [condition for wide, condition in session.where if covers(wide, filter.filter)]
+    conditions += [condition for wide, condition in session.place.where if covers(wide, filter.filter)]
     return all_of(conditions) if conditions else None
 
 
@@ -239,7 +247,7 @@ def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition],
     """What the domain says for the client of some topics of the filter, and not of all."""
     return tuple(
         (one, condition)
-        for one, condition in session.where
+        for one, condition in session.place.where
         if overlaps(one, filter.filter) and not covers(one, filter.filter)
     )
 

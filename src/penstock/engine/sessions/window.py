@@ -34,15 +34,15 @@ def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
     if qos == 0:
         if session.outlet is None or not _is_ready(session):
             return False
-        if session.tokens is not None and not outgoing_tokens.tell_token(node, session, forms.event):
+        if session.trust.tokens is not None and not outgoing_tokens.tell_token(node, session, forms.event):
             forms = Forms(outgoing_tokens.with_token(node, forms.event), forms.now)
         if _too_large(session, forms, qos, delivery.retain, delivery.ids):
             return False
         head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
         node.stats.sent += 1
         return push_lossy(node, session, head + tail)
-    sendable = session.quota > 0 and session.outlet is not None and not session.blocked and _is_ready(session)
-    if sendable and not session.queue and not session.resend:
+    sendable = session.outbox.quota > 0 and session.outlet is not None and not session.connection.blocked and _is_ready(session)
+    if sendable and not session.outbox.queue and not session.outbox.resend:
         if session.durable:
             forms.kept = node.ledger.keep(delivery, forms.kept)
         return _transmit(node, delivery, forms.now, forms)
@@ -50,26 +50,26 @@ def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
         return False
     if session.durable:
         forms.kept = node.ledger.keep(delivery, forms.kept)
-    if session.queue is None:
-        session.queue = deque()
-    session.queue.append(delivery)
-    session.queued_bytes += delivery.event.size()
+    if session.outbox.queue is None:
+        session.outbox.queue = deque()
+    session.outbox.queue.append(delivery)
+    session.outbox.queued_bytes += delivery.event.size()
     return True
 
 
 def _is_ready(session: Session) -> bool:
     """Whether events may go to a session now: a neighbour must have shown the token that it was given first."""
-    return session.tokens is None or session.tokens.is_registered
+    return session.trust.tokens is None or session.trust.tokens.is_registered
 
 
 def _has_room(node: "Node", delivery: Outgoing) -> bool:
     session, limits = delivery.session, node.limits
-    most = session.queue_limit or limits.queued_messages
-    if session.waiting() < most and session.queued_bytes < limits.queued_bytes:
+    most = session.outbox.queue_limit or limits.queued_messages
+    if session.outbox.waiting() < most and session.outbox.queued_bytes < limits.queued_bytes:
         return True
     node.stats.dropped += 1
-    if not session.overflowing:
-        session.overflowing = True
+    if not session.connection.overflowing:
+        session.connection.overflowing = True
         node.notice("full", session, delivery.event.topic, "the session's queue is full, new messages are dropped")
     return False
 
@@ -79,17 +79,19 @@ def pump(node: "Node", session: Session, now: float) -> None:
     if not _is_ready(session):
         return
     room = STEP_BYTES
-    while session.resend and session.quota > 0 and room > 0 and not session.blocked:
+    while session.outbox.resend and session.outbox.quota > 0 and room > 0 and not session.connection.blocked:
         # [MQTT-4.3.3-7] [MQTT-4.8.2-4] [MQTT311-2.3.1-4] [MQTT311-4.6.0-1]
-        delivery = session.resend.popleft()
-        session.quota -= 1
+        delivery = session.outbox.resend.popleft()
+        session.outbox.quota -= 1
         room -= delivery.event.size()
         _send(node, delivery, now, None, duplicate=True)
-    queue = session.queue
+    queue = session.outbox.queue
     # [MQTT-3.3.4-10] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
-    while queue and session.quota > 0 and room > 0 and not session.blocked and not session.resend:
+    while (
+        queue and session.outbox.quota > 0 and room > 0 and not session.connection.blocked and not session.outbox.resend
+    ):
         delivery = queue.popleft()
-        session.queued_bytes -= delivery.event.size()
+        session.outbox.queued_bytes -= delivery.event.size()
         room -= delivery.event.size()
         expires = delivery.event.expires
         if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
@@ -103,9 +105,9 @@ def pump(node: "Node", session: Session, now: float) -> None:
         else:
             _transmit(node, delivery, now, None)
     if not queue:
-        session.overflowing = False
-    if room <= 0 and (queue or session.resend):
-        node.go_on(session)
+        session.connection.overflowing = False
+    if room <= 0 and (queue or session.outbox.resend):
+        node.sessions.go_on(session)
 
 
 def resume(
@@ -113,25 +115,25 @@ def resume(
 ) -> None:
     """Repeat what a client that is back has not acknowledged, in order, as far as it may still have it."""
     # [MQTT-4.4.0-1] [MQTT-4.6.0-1]
-    session.resend = deque()
-    for packet_id, delivery in list(session.inflight.items()):
+    session.outbox.resend = deque()
+    for packet_id, delivery in list(session.outbox.inflight.items()):
         if delivery.state == RELEASED:
-            session.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
+            session.outbox.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
             push(node, session, encode(Pubrel(delivery.packet_id), session.version))
             continue
         left = recheck(node, delivery, now)
         if left is None:
-            del session.inflight[packet_id]
+            del session.outbox.inflight[packet_id]
             node.ledger.settle(delivery)
         else:
             delivery.event = left
-            session.resend.append(delivery)
+            session.outbox.resend.append(delivery)
     pump(node, session, now)
 
 
 def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
     """A PUBACK, PUBREC or PUBCOMP has come."""
-    delivery = session.inflight.get(packet_id)
+    delivery = session.outbox.inflight.get(packet_id)
     if delivery is None:
         if kind == PUBREC:
             push(node, session, encode(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), session.version))
@@ -140,15 +142,15 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
     if step is None:
         raise WireError(Reason.PROTOCOL_ERROR, f"wrong acknowledgement for packet identifier {packet_id}")
     state, reply = (DONE, 0) if reason >= 0x80 else step  # [MQTT-4.4.0-2]
-    if session.resend and delivery in session.resend:  # acknowledged before it could be repeated
-        session.resend.remove(delivery)
-        session.quota -= 1
+    if session.outbox.resend and delivery in session.outbox.resend:  # acknowledged before it could be repeated
+        session.outbox.resend.remove(delivery)
+        session.outbox.quota -= 1
     if state == DONE:
         # [MQTT-4.8.2-6]
-        del session.inflight[packet_id]
+        del session.outbox.inflight[packet_id]
         node.ledger.settle(delivery)
-        session.quota += 1
-        if session.queue or session.resend:
+        session.outbox.quota += 1
+        if session.outbox.queue or session.outbox.resend:
             pump(node, session, now)
         return
     delivery.state = state
@@ -164,19 +166,19 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
 def _transmit(node: "Node", delivery: Outgoing, now: float, forms: Forms | None) -> bool:
     """Give the message a packet identifier and send it; return whether the client takes a packet of that size."""
     session = delivery.session
-    if session.maximum_packet_size:
+    if session.connection.maximum_packet_size:
         largest = forms = forms or Forms(delivery.event, now)
-        if session.tokens is not None:
+        if session.trust.tokens is not None:
             largest = Forms(outgoing_tokens.with_token(node, delivery.event), now)
         if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
             return False
     # [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2]
-    packet_id = session.next_id()
+    packet_id = session.outbox.next_id()
     delivery.packet_id = packet_id
     delivery.state = START[delivery.qos]
-    session.inflight[packet_id] = delivery
-    session.quota -= 1
+    session.outbox.inflight[packet_id] = delivery
+    session.outbox.quota -= 1
     if session.durable:
         node.ledger.moved(delivery)
     _send(node, delivery, now, forms, duplicate=False)
@@ -187,7 +189,7 @@ def _send(node: "Node", delivery: Outgoing, now: float, forms: Forms | None, dup
     session, event = delivery.session, delivery.event
     if release_recheck.MARKED in event.properties:
         event = user_properties.for_clients(event)
-    if session.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
+    if session.trust.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
         event, forms = outgoing_tokens.with_token(node, event), None
     head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)
     packet = head + delivery.packet_id.to_bytes(2, "big") + tail
@@ -211,12 +213,12 @@ def _parts(
     forms: Forms | None,
 ) -> tuple[bytes, bytes]:
     """The packet before and after its identifier, with a topic alias where the client takes them."""
-    aliases = session.aliases_out
+    aliases = session.connection.aliases_out
     if aliases is not None:
         alias = aliases.get(event.topic, 0)
         known = alias != 0
         # The packet that introduces an alias must not be one that may be dropped: QoS 0 while something waits.
-        if not known and (qos or session.open) and len(aliases) < session.alias_maximum:  # [MQTT-3.1.2-26]
+        if not known and (qos or session.open) and len(aliases) < session.connection.alias_maximum:  # [MQTT-3.1.2-26]
             alias = len(aliases) + 1
         if alias:
             head, tail = packet_parts(event, session.version, qos, retain, ids, now, alias, known)
@@ -230,11 +232,11 @@ def _parts(
 
 def _too_large(session: Session, forms: Forms, qos: int, retain: bool, ids: tuple[int, ...]) -> bool:
     """Whether the client's maximum packet size forbids it."""  # [MQTT-3.1.2-24]
-    if not session.maximum_packet_size:
+    if not session.connection.maximum_packet_size:
         return False
     return not _fits(session, qos, *forms.parts(session.version, qos, retain, ids))
 
 
 def _fits(session: Session, qos: int, head: bytes, tail: bytes) -> bool:
-    most = session.maximum_packet_size
+    most = session.connection.maximum_packet_size
     return not most or len(head) + (2 if qos else 0) + len(tail) <= most

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.engine.events import user_properties
+from penstock.engine.events import link_plans, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.ledger import Withheld
 from penstock.engine.sparkplug.messages import actor_of
@@ -35,7 +35,11 @@ def learn(passage: Passage) -> Verdict | None:
     kept = certificate(node, event)
     if kept is not None:  # it goes where the birth may go
         sender = passage.sender
-        ways = node.own_plans if sender is None else node.plans_after_edit(sender, passage.plans.key.token)
+        ways = (
+            link_plans.own_plans(node)
+            if sender is None
+            else link_plans.plans_after_edit(node, sender, passage.plans.key.token)
+        )
         passage.publish_first(ways, kept)
     return None
 

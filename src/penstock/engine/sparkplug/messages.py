@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 def actor_of(node: "Node", session: "Session") -> Actor | None:
     """The session as a subject; None for a node of the domain, which sees all and judges by itself."""
-    if session.actor is None and session.neighbour not in node.ensemble.nodes:
-        session.actor = _actor(node, session)
-    return session.actor
+    if session.place.actor is None and session.neighbour not in node.ensemble.nodes:
+        session.place.actor = _actor(node, session)
+    return session.place.actor
 
 
 def renew(node: "Node", session: "Session") -> None:
     """Who the session is may have changed, or what policies say; what it has had has not."""
-    if session.actor is not None:
-        reader, session.actor = session.actor.reader, None
+    if session.place.actor is not None:
+        reader, session.place.actor = session.place.actor.reader, None
         actor = actor_of(node, session)
         if actor is not None:
             actor.reader = reader
 
 
 def _actor(node: "Node", session: "Session") -> Actor:
-    is_own_id = node.ensemble.is_own_id(node.name, session.entity, session.subject.client_id)
-    return make_actor(session.subject, session.entry, session.entity, is_own_id)
+    is_own_id = node.ensemble.is_own_id(node.name, session.place.entity, session.subject.client_id)
+    return make_actor(session.subject, session.place.entry, session.place.entity, is_own_id)
 
 
 def make_actor(subject: Subject, entry: ClientEntry | None, name: str, is_own_id: bool = True) -> Actor:

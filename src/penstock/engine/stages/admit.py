@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from penstock.engine.events import publishers
 from penstock.engine.events.passage import Delivery
+from penstock.engine.sessions import session_rights
 from penstock.engine.stages.draft import Draft
 from penstock.model.subject import Subject
 from penstock.model.topic import matches
@@ -88,9 +89,9 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     passage, event = delivery.passage, delivery.event
     assert passage is not None
     node = passage.node
-    if node.tokens is not None and node.tokens.is_revoked(event.token):
+    if node.trust.tokens is not None and node.trust.tokens.is_revoked(event.token):
         return _NO_LONGER
-    if not passage.is_replay and delivery.session.watch_out is not None:
+    if not passage.is_replay and delivery.session.place.watch_out is not None:
         return None
     if not event.origin or publishers.is_neighbour(node, event):
         return None  # the node's own, or judged where it began
@@ -99,7 +100,7 @@ def ask_again(delivery: Delivery) -> Verdict | None:
         return _NO_LONGER
     if publishers.has_monitors(node, entry):
         return None
-    rights = node.rights_of(event.origin, event.user)
+    rights = session_rights.rights_of(node, event.origin, event.user)
     return _NO_LONGER if rights is not None and not rights.may_write(event.topic) else None
 
 

@@ -91,7 +91,7 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     node = passage.node
     if not event.origin or publishers.is_neighbour(node, event):
         return None
-    if not passage.is_replay and delivery.session.watch_out is not None:
+    if not passage.is_replay and delivery.session.place.watch_out is not None:
         return None
     entry = publishers.entry_of(node, event)
     if entry is None or publishers.has_monitors(node, entry):

@@ -40,7 +40,7 @@ def plan(draft: Draft) -> None:
 def run(passage: Passage) -> Verdict | Outputs:
     """Put the event through the monitors of the link that it came by."""
     assert passage.sender is not None  # only links have monitors
-    watch = passage.sender.watch_in
+    watch = passage.sender.place.watch_in
     assert watch is not None
     outputs = run_monitors(passage.node, watch, passage.event, passage.now)
     return Outputs(outputs) if outputs else _suppressed(watch)

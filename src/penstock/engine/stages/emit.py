@@ -31,17 +31,17 @@ def plan(draft: Draft) -> None:
         plan.is_open = True
     else:
         about = (steps, delivery_steps, draft.statements, draft.closed, telling, draft.passes_bytes)
-        plan = interned_plan(draft.node.interned, draft.matched, groups, onlookers, *about)
+        plan = interned_plan(draft.node.plans.interned, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
 
 def _telling(draft: Draft) -> tuple[Session, ...]:
     """The neighbours that must be told with each event which token it has."""
     node = draft.node
-    if node.tokens is None:
+    if node.trust.tokens is None:
         return ()
     digest = outgoing_tokens.outgoing(node, draft.link)
-    sessions = dict.fromkeys(one.session for one in draft.matched if one.session.tokens is not None)
+    sessions = dict.fromkeys(one.session for one in draft.matched if one.session.trust.tokens is not None)
     return tuple(session for session in sessions if not outgoing_tokens.bind(node, session, draft.topic, digest))
 
 

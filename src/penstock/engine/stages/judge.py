@@ -67,10 +67,10 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
     passage, event, session = delivery.passage, delivery.event, delivery.session
     assert passage is not None
     node = passage.node
-    if node.judged_statements == node.ensemble.statements_digest:
+    if node.judged.statements == node.ensemble.statements_digest:
         return None  # what was made of it may not be what its policies would ask for
     given = [bound for bound in _given(node, event) if matches(bound.filter, event.topic)]
-    if not session.policies and not given:
+    if not session.place.policies and not given:
         return None
     subscribed = tuple(
         subscription

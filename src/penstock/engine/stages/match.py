@@ -44,7 +44,7 @@ def plan(draft: Draft) -> None:
     draft.for_each_event(run, is_for_plain=False)
     narrowed: Predicates[Subscribed] = Predicates()
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
-    for found in node.index.match(topic):
+    for found in node.subscriptions.index.match(topic):
         if isinstance(found, Group):
             draft.groups.append(found)
         elif isinstance(found, Watch):
@@ -76,11 +76,11 @@ def run(passage: Passage) -> None:
 def _resolved(passage: Passage, plan: Plan) -> Plan:
     """Return the plan for an event whose content decides too: with the conditional subscriptions that it satisfies."""
     node = passage.node
-    if len(node.resolved) >= MAX_RESOLVED:
-        node.resolved.clear()
+    if len(node.plans.resolved) >= MAX_RESOLVED:
+        node.plans.resolved.clear()
     found = satisfied(node, plan, passage.plans.key, passage.event, passage.now)
     about = ((), plan.delivery_steps, plan.statements, plan.closed)
-    return interned_plan(node.resolved, [*plan.matched, *found], plan.groups, plan.onlookers, *about)
+    return interned_plan(node.plans.resolved, [*plan.matched, *found], plan.groups, plan.onlookers, *about)
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
@@ -124,7 +124,7 @@ def obey_again(delivery: Delivery) -> Verdict | None:
     if not _may_read(session, event.topic):
         return _UNREADABLE
     content = passage.node.ensemble.reader.read(event)
-    demanded = (condition for filter, condition in session.where if matches(filter, event.topic))
+    demanded = (condition for filter, condition in session.place.where if matches(filter, event.topic))
     return None if all(condition.holds(content) is True for condition in demanded) else _UNSATISFIED
 
 
@@ -220,7 +220,7 @@ def _is_kept_beyond(node: "Node", event: Event, subscribed: Subscribed) -> bool:
 
 def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:
     """What neighbours ask for of a topic by content."""
-    for session in node.neighbours.values():
+    for session in node.federation.neighbours.values():
         for one in session.subscriptions.values():
             if one.condition is not None and matches(one.filter, topic):
                 yield one

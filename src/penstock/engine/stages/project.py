@@ -72,7 +72,7 @@ def show(node: "Node", session: Session, forms: Forms) -> Forms | None:
         asked = forms.asked = _asked(node, forms.event, forms.now)
     if not asked.topic:
         return forms
-    actor = session.actor or actor_of(node, session)
+    actor = session.place.actor or actor_of(node, session)
     if actor is None:
         return forms
     if asked.request is None or node.sparkplug is None:
@@ -162,7 +162,7 @@ def judge_again(node: "Node", session: Session, event: Event, now: float | None)
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)
     actor = actor_of(node, session) if topic else None
-    if sparkplug is None or actor is None or node.judged_access == node.ensemble.access_digest:
+    if sparkplug is None or actor is None or node.judged.access == node.ensemble.access_digest:
         return event
     try:
         read = sparkplug.read(topic, event.payload)

@@ -125,7 +125,7 @@ def preview(node: "Node", session: Session, event: Event, now: float | None) -> 
     """The event as a client may see it, without consequences: conditions are asked of that."""
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return Preview(event)
-    at = registry.recorded(node.clock() if now is None else now)
+    at = registry.recorded(node.runtime.clock() if now is None else now)
     found = registry.governed(node, event, at) or needed(node, session, event, at)
     if found is None:
         return Preview(event)

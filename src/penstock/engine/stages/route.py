@@ -67,19 +67,19 @@ _CLOSED = Verdict("route", Effect.SUPPRESS, "brokering")
 def is_open(node: "Node", link: LinkClass, session: Session) -> bool:
     """Whether what came by such a link may go on to this session."""
     return link.is_own or (
-        node.table.allows(link.link_type, session.notify_type)
+        node.table.allows(link.link_type, session.place.notify_type)
         and (link.neighbour is None or session.neighbour != link.neighbour)  # brokering §5.3 T-Broker: z != x
     )
 
 
 def is_closed(node: "Node", link: LinkClass, session: Session) -> bool:
     """Whether it is the brokering table that says no."""
-    return not link.is_own and not node.table.allows(link.link_type, session.notify_type)
+    return not link.is_own and not node.table.allows(link.link_type, session.place.notify_type)
 
 
 def may_pass(node: "Node", link_type: str, session: Session) -> bool:
     """Whether an event that came by a link of this type may go on to this session."""
-    return not link_type or node.table.allows(link_type, session.notify_type)
+    return not link_type or node.table.allows(link_type, session.place.notify_type)
 
 
 def may_have(node: "Node", event: Event, session: Session) -> bool:

@@ -8,9 +8,10 @@ stages into a sequence. What waited somewhere is asked about again by `recheck`,
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.events import dedup, fan_out
+from penstock.engine.events import dedup, fan_out, link_plans
 from penstock.engine.events.passage import Delivery, Outputs, Passage
 from penstock.engine.events.plan import PASS, Plan, Plans
+from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import (
@@ -101,9 +102,9 @@ def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
     if plan is not None and plan.valid and (plan.rest is None or plan.rest.valid):
         return plan
     topic = read_topic(raw, node.limits.topic_levels)
-    if node.planned >= MAX_PLANS:
-        node.forget_all()
-    node.planned += 1
+    if node.plans.planned >= MAX_PLANS:
+        node.plans.forget_all()
+    node.plans.planned += 1
     plan = plans.known[raw] = compile_plan(Draft(node, topic, plans))
     return plan
 
@@ -178,14 +179,14 @@ def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
     evidence.edited(node, sender, True, passage.now)
     token = passage.plans.key.token
     if packet is not None and node.recorder is None and len(outputs.events) == 1 and outputs.events[0] is event:
-        plan = find_plan(node, node.plans_after_edit(sender, token), event.topic.encode())
+        plan = find_plan(node, link_plans.plans_after_edit(node, sender, token), event.topic.encode())
         if plan.simple:
-            node.relay(plan, packet.data, packet.version, packet.after_topic)
+            outbox.relay(node, plan, packet.data, packet.version, packet.after_topic)
             return DONE
     outcomes = []
     for output in dedup.told_apart(outputs.events):
         is_same = output.topic == event.topic
-        plans = node.plans_after_edit(sender, token if is_same else None)
+        plans = link_plans.plans_after_edit(node, sender, token if is_same else None)
         output = output if is_same else output._replace(token="")
         outcomes.append(run(Passage(node, plans, output, sender, passage.now)))
     return DONE if DONE in outcomes else _UNHEARD
@@ -204,7 +205,7 @@ def _stop(passage: Passage, verdict: Verdict) -> Outcome:
         node.deny("publish denied", sender, topic, verdict.reason)
         return Outcome(_REFUSED.get(verdict.rule, Reason.NOT_AUTHORIZED), verdict.reason)
     node.deny("suppressed", sender, topic, verdict.reason)
-    return Outcome(node.suppressed_reason, verdict.reason if node.suppressed_reason >= 0x80 else "")
+    return Outcome(node.admission.suppressed_reason, verdict.reason if node.admission.suppressed_reason >= 0x80 else "")
 
 
 def _publish_first(passage: Passage) -> None:

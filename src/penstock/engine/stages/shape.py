@@ -100,7 +100,7 @@ def subscribers(
     node: "Node", watch: Watch, event: Event, sender: Session | None, now: float | None = None
 ) -> Iterator[Target]:
     """Return who behind a link subscribes to an event."""
-    for session in node.notified.get(watch.ends, ()):
+    for session in node.monitors.notified.get(watch.ends, ()):
         subscribed = [
             subscription
             for subscription in session.subscriptions.values()

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def meeting(node: "Node", filter: str, condition: Condition | None) -> Iterator[Advertised]:
     """The policies of advertisements that a subscription meets at a node."""
-    known = node.advertised
+    known = node.statements.advertised
     if known is None or known.ensemble is not node.ensemble:
-        known = node.advertised = AdvertisedPolicies(node.ensemble, list(_all(node)))
+        known = node.statements.advertised = AdvertisedPolicies(node.ensemble, list(_all(node)))
     return known.meeting(filter, condition)
 
 
@@ -29,12 +29,12 @@ def _all(node: "Node") -> Iterator[Advertised]:
         is_here = given.to is Message.ADVERTISEMENT and (node.name in given.nodes or _is_here(node, given))
         if is_here and given.policy.concerns(Message.SUBSCRIPTION):
             yield Advertised(Bound(given.policy, given.name, given.filter, given.condition, given.to), None)
-    for session in node.with_policies.values():
-        for one in session.advertisements.values():
+    for session in node.statements.with_policies.values():
+        for one in session.declared.advertisements.values():
             if one.policy is not None and one.policy.concerns(Message.SUBSCRIPTION):
-                name = f"{session.entity}: {one.name}"
+                name = f"{session.place.entity}: {one.name}"
                 yield Advertised(Bound(one.policy, name, one.filter, one.condition, Message.ADVERTISEMENT), session)
-        for id, offered in session.offers.items():
+        for id, offered in session.federation.offers.items():
             if offered.policy is not None and offered.policy.concerns(Message.SUBSCRIPTION):
                 where = (offered.offer.filter, offered.condition)
                 yield Advertised(Bound(offered.policy, id, *where, Message.ADVERTISEMENT), session)
@@ -48,13 +48,13 @@ def _is_here(node: "Node", given: AssignedPolicy) -> bool:
 
 def note(node: "Node", session: Session) -> None:
     """What a session advertises has changed: whether there are policies among it is looked up often."""
-    has = any(one.policy is not None for one in session.advertisements.values()) or any(
-        one.policy is not None for one in session.offers.values()
+    has = any(one.policy is not None for one in session.declared.advertisements.values()) or any(
+        one.policy is not None for one in session.federation.offers.values()
     )
-    before = node.with_policies.pop(session.id, None)
+    before = node.statements.with_policies.pop(session.id, None)
     if has:
-        node.with_policies[session.id] = session
+        node.statements.with_policies[session.id] = session
     if has or before is not None:
-        node.advertised = None
+        node.statements.advertised = None
         session.plans = session.edited_plans = None
-        node.news.everything()
+        node.federation.news.everything()

@@ -57,7 +57,7 @@ def make_course(
     """The course for what goes to a session; `came` is what `came_from` says of it. It is put to what is `known`."""
     own = bounds_for(session, topic, subscribed, content)
     course = Course(node.ensemble, own, came | _goes_to(node, session), subscribed)
-    if known is not None and not session.policies:  # what the domain gives depends on topic and content
+    if known is not None and not session.place.policies:  # what the domain gives depends on topic and content
         known[came] = course
     return course
 
@@ -72,7 +72,7 @@ def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], c
     whatever the client's own do. An element that refers to a filter refers to the client's.
     """
     found = []
-    for given in session.policies:
+    for given in session.place.policies:
         if (
             matches(given.filter, topic)
             and given.policy.concerns(Message.PUBLICATION)
@@ -83,7 +83,7 @@ def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], c
             about = (given.filter, condition, Message.SUBSCRIPTION, True)
             found.append(Bound(given.policy, given.name, *about))
     own = [
-        Bound(one.policy, f"{session.entity}: {one.filter}", one.filter, one.condition, Message.SUBSCRIPTION)
+        Bound(one.policy, f"{session.place.entity}: {one.filter}", one.filter, one.condition, Message.SUBSCRIPTION)
         for one in subscribed
         if one.policy is not None and one.policy.concerns(Message.PUBLICATION)
     ]

@@ -21,14 +21,14 @@ def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
     """The policies that are for what a session publishes: given to it, and of its advertisements, or of those that a
     neighbour told of.
     """
-    found = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.entity))
+    found = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.place.entity))
     if session.neighbour is None:
-        for _, advertised in sorted(session.advertisements.items()):
+        for _, advertised in sorted(session.declared.advertisements.items()):
             if advertised.policy is not None:
-                name = f"{session.entity}: {advertised.name}"
+                name = f"{session.place.entity}: {advertised.name}"
                 where = (advertised.filter, advertised.condition)
                 found.append(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT))
-    for id, offered in sorted(session.offers.items()):
+    for id, offered in sorted(session.federation.offers.items()):
         if offered.policy is not None:
             about = (offered.offer.filter, offered.condition, Message.ADVERTISEMENT)
             found.append(Bound(offered.policy, id, *about, is_strange=is_of_client(id)))
@@ -62,8 +62,8 @@ def readable(text: str) -> Policy:
 
 def settable(node: "Node", session: Session, text: str, carrier: Message) -> Policy | str:
     """The policy that a client wants to set, or why it may not. Who may set none does not have its text read."""
-    if not node.ensemble.statements.may_set(session.entity, carrier):
-        return f"policy: {node.ensemble.statements.none_of(session.entity, carrier)}"
+    if not node.ensemble.statements.may_set(session.place.entity, carrier):
+        return f"policy: {node.ensemble.statements.none_of(session.place.entity, carrier)}"
     try:
         policy = policy_on(make_policy(text), carrier)
     except (StatementError, PolicyError) as error:
@@ -75,8 +75,8 @@ def settable(node: "Node", session: Session, text: str, carrier: Message) -> Pol
 def why_not(node: "Node", session: Session, policy: Policy, carrier: Message) -> str:
     """Why a client may not set a policy; empty if it may."""
     denied = next((topic for topic in _topics(policy) if not _may_write(session, topic)), None)
-    refused = f"`{session.entity}` may not publish on `{denied}`" if denied is not None else ""
-    return node.ensemble.statements.why_not(session.entity, carrier, policy) or refused
+    refused = f"`{session.place.entity}` may not publish on `{denied}`" if denied is not None else ""
+    return node.ensemble.statements.why_not(session.place.entity, carrier, policy) or refused
 
 
 def _topics(policy: Policy) -> Iterable[str]:

@@ -23,7 +23,7 @@ class Known(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.session.neighbour or self.session.entity
+        return self.session.neighbour or self.session.place.entity
 
     def is_member(self, group: str) -> bool:
         answer = groups.is_member(self.node, self.session, group, self.now)
@@ -44,7 +44,7 @@ class _Elapsed:
 
     def __call__(self) -> float:
         if self._found is None:
-            self._found = max(0.0, self._node.clock() - self._since)
+            self._found = max(0.0, self._node.runtime.clock() - self._since)
         return self._found
 
 
@@ -52,8 +52,8 @@ def here(node: "Node", now: float) -> Here:
     """The node as policies see it."""
     return Here(
         node.name,
-        node.host,
-        node.load,
+        node.runtime.host,
+        node.runtime.load,
         _Elapsed(node, now),
         node.limits.max_packet_size,
         node.ledger.durable,

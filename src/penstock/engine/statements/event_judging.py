@@ -211,7 +211,7 @@ class Judging:
         bounds = (*self._attached, *self._associated)
         if not any("FloodMessage" in one.policy.uses() for one in bounds):
             return
-        for name, session in self.node.neighbours.items():
+        for name, session in self.node.federation.neighbours.items():
             if name in self.node.ensemble.overlays and session is not self.sender and name not in self.event.path:
                 judgement = Towards(self, session)
                 judge(judgement, Verb.FORWARD, points(self.node, self.sender, session), bounds, Matching.AFTER)

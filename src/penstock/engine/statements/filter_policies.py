@@ -55,7 +55,7 @@ def nothing_to_trim(policy: Policy | None, condition: Condition | None) -> str:
 def insert_subscription(node: "Node", subscribed: Subscribed, filter: str, now: float) -> str:
     """Why policies do not let a subscription into the tables; empty if they do."""
     session = subscribed.session
-    node.acted.pop((session.id, subscribed.key), None)
+    node.statements.acted.pop((session.id, subscribed.key), None)
     policies = _policies(node, subscribed, filter)
     if not policies:
         return ""
@@ -91,7 +91,7 @@ def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neig
         if one.source is None or one.source is neighbour or one.source.neighbour is None
     ]
     # Whoever the domain keeps something from must not have other nodes look for it.
-    own = subscribed.policy if not session.policies else None
+    own = subscribed.policy if not session.place.policies else None
     if not policies:
         return Filtered(subscribed.condition, _travelling(own))
     bounds = [one.bound for one in policies]
@@ -103,7 +103,7 @@ def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neig
     judge(judgement, Verb.FORWARD, where, bounds, Matching.BEFORE)
     if not judgement.blocked:
         judge(judgement, Verb.FORWARD, where, bounds, Matching.AFTER)
-    _act(node, judgement, session, (session.id, subscribed.key), Verb.FORWARD, node.clock())
+    _act(node, judgement, session, (session.id, subscribed.key), Verb.FORWARD, node.runtime.clock())
     if judgement.blocked:
         return None
     return _filtered(judgement, _merged([one.policy for one in inherited]))
@@ -113,8 +113,8 @@ def _policies(node: "Node", subscribed: Subscribed, filter: str) -> list[Adverti
     """What may have something to say of a subscription."""
     found = []
     if subscribed.policy is not None and subscribed.policy.concerns(Message.SUBSCRIPTION):
-        found.append(Advertised(Bound(subscribed.policy, f"{subscribed.session.entity}: {filter}"), None))
-    for given in subscribed.session.policies:
+        found.append(Advertised(Bound(subscribed.policy, f"{subscribed.session.place.entity}: {filter}"), None))
+    for given in subscribed.session.place.policies:
         if given.policy.concerns(Message.SUBSCRIPTION) and overlaps(given.filter, filter):
             found.append(Advertised(Bound(given.policy, given.name, filter, subscribed.condition), None))
     met = meeting(node, filter, subscribed.condition)
@@ -155,7 +155,7 @@ def forward_advertisement(
     bound = Bound(policy, ATTACHED)
     for matching in Matching:
         judge(judgement, Verb.FORWARD, points(node, source, neighbour), [bound], matching)
-    _act(node, judgement, source, ("offer", id), Verb.FORWARD, node.clock())
+    _act(node, judgement, source, ("offer", id), Verb.FORWARD, node.runtime.clock())
     return None if judgement.blocked else _filtered(judgement, policy.text)
 
 
@@ -186,9 +186,9 @@ def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]
     """The policies of a subscription, its client's and the domain's."""
     filter = parse_filter(subscribed.filter).filter
     if subscribed.policy is not None:
-        name = f"{session.entity}: {filter}"
+        name = f"{session.place.entity}: {filter}"
         yield Bound(subscribed.policy, name, filter, subscribed.condition, Message.SUBSCRIPTION)
-    for given in session.policies:
+    for given in session.place.policies:
         if overlaps(given.filter, filter):
             yield Bound(given.policy, given.name, filter, subscribed.condition, Message.SUBSCRIPTION)
 
@@ -213,9 +213,9 @@ def _judgement(
     return Judgement(
         message,
         FilterCopy(filter, condition),
-        here(node, now or node.clock()),
-        Known(node, sender, now or node.clock()) if sender is not None else None,
-        Known(node, receiver, now or node.clock()) if receiver is not None else None,
+        here(node, now or node.runtime.clock()),
+        Known(node, sender, now or node.runtime.clock()) if sender is not None else None,
+        Known(node, receiver, now or node.runtime.clock()) if receiver is not None else None,
     )
 
 
@@ -225,7 +225,7 @@ def _act(
     """Do what policies want done besides, but for what was done for this message already."""
     if not judgement.effects:
         return
-    acted = node.acted.setdefault(key, set())
+    acted = node.statements.acted.setdefault(key, set())
     effects = [effect for bound, effect in judgement.effects if (verb, bound) not in acted]
     acted.update((verb, bound) for bound, _ in judgement.effects)
     side_effects.take_effects(node, effects, session, now)

@@ -30,10 +30,10 @@ def review(node: "Node", now: float) -> None:
     for session in list(node.sessions.values()):
         if session.neighbour is None:
             _take_away(node, session)
-    if node.judged_statements == node.ensemble.statements_digest:
+    if node.judged.statements == node.ensemble.statements_digest:
         return
     for session in list(node.sessions.values()):
-        if session.id in node.refused:
+        if session.id in node.federation.refused:
             overlay.take_refused(node, session, now)
         for subscribed in list(session.subscriptions.values()):
             filter = parse_filter(subscribed.filter).filter
@@ -51,10 +51,10 @@ def _take_away(node: "Node", session: Session) -> None:
         if why:
             _of_subscription(node, subscribed)
             node.notice(DROPPED, session, subscribed.filter, f"a subscription's policy is dropped: {why}")
-    for name, advertised in list(session.advertisements.items()):
+    for name, advertised in list(session.declared.advertisements.items()):
         why = _why_not(node, session, advertised.policy, Message.ADVERTISEMENT)
         if why:
-            session.advertisements[name] = made = replace(advertised, policy=None)
+            session.declared.advertisements[name] = made = replace(advertised, policy=None)
             node.ledger.advertisement(session, name, made)
             advertise.changed(node, session, name)
             node.notice(DROPPED, session, advertised.filter, f"the policy of advertisement `{name}` is dropped: {why}")
@@ -67,8 +67,8 @@ def _why_not(node: "Node", session: Session, policy: Policy | None, carrier: Mes
 def _of_subscription(node: "Node", subscribed: Subscribed) -> None:
     session = subscribed.session
     subscribed.policy = subscribed.target = None
-    node.forget(parse_filter(subscribed.filter))
-    node.news.subscription(session, subscribed.key)
+    node.plans.forget(parse_filter(subscribed.filter))
+    node.federation.news.subscription(session, subscribed.key)
     node.ledger.subscription(session, subscribed.key, subscribed)
 
 

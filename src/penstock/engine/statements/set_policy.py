@@ -63,20 +63,20 @@ def _of_subscription(node: "Node", session: Session, told: _Subscription, policy
         node.deny("subscribe denied", session, subscribed.filter, problem)
         return Outcome(Reason.NOT_AUTHORIZED, filter_policies.REFUSED)
     subscribed.target = None
-    node.forget(filter)
-    node.news.subscription(session, key)
+    node.plans.forget(filter)
+    node.federation.news.subscription(session, key)
     node.ledger.subscription(session, key, subscribed)
     return Outcome(Reason.SUCCESS)
 
 
 def _of_advertisement(node: "Node", session: Session, name: str, policy: Policy | None, now: float) -> Outcome:
-    known = session.advertisements.get(name)
+    known = session.declared.advertisements.get(name)
     if known is None:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{name}`")
     problem = filter_policies.insert_advertisement(node, session, known.filter, known.condition, policy, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, problem)
-    session.advertisements[name] = made = replace(known, policy=policy)
+    session.declared.advertisements[name] = made = replace(known, policy=policy)
     node.ledger.advertisement(session, name, made)
     session.plans = session.edited_plans = None
     advertised_policies.note(node, session)

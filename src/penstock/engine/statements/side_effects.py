@@ -50,8 +50,8 @@ def take_effects(
         elif left > 0:
             left -= 1
             _make(node, effect, sender, share, cause)
-        elif not node.is_looping:
-            node.is_looping = True  # once for all that comes of a message
+        elif not node.statements.is_looping:
+            node.statements.is_looping = True  # once for all that comes of a message
             topic = made_topic(effect)
             reason = f"policies go round in a circle, or make too much of one message: `{topic}` is not published"
             node.notice("policy loop", sender, topic, reason)
@@ -70,7 +70,7 @@ def _make(node: "Node", made: PolicyPublication, sender: Session | None, share: 
         node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.detail}")
     told = Properties(content_type="application/json", user_properties=((user_properties.MADE, str(share)),))
     event = Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))
-    node.made.append((sender, event if cause is None else privacy.inheriting(node, cause, event)))
+    node.statements.made.append((sender, event if cause is None else privacy.inheriting(node, cause, event)))
 
 
 def _oblige(node: "Node", obligation: KeptMessage, sender: Session | None, now: float) -> None:
@@ -79,22 +79,22 @@ def _oblige(node: "Node", obligation: KeptMessage, sender: Session | None, now: 
         node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {said}{obligation.message}")
         return
     row = Persisted(now, obligation.about, obligation.policy, obligation.topic, obligation.payload)
-    if node.ledger.persist(row, node.limits.persisted_messages) and not node.is_persisted_full:
-        node.is_persisted_full = True
+    if node.ledger.persist(row, node.limits.persisted_messages) and not node.statements.is_persisted_full:
+        node.statements.is_persisted_full = True
         reason = f"there are {node.limits.persisted_messages} persisted messages: the oldest are dropped from now on"
         node.notice("full", sender, obligation.topic, reason)
 
 
 def drain(node: "Node", publish: Callable[[Session | None, Event], None]) -> None:
     """Publish what policies have made; what these events make in turn too."""
-    if node.draining:
+    if node.statements.draining:
         return
-    node.draining = True
+    node.statements.draining = True
     try:
         at = 0
-        while at < len(node.made):
-            publish(*node.made[at])
+        while at < len(node.statements.made):
+            publish(*node.statements.made[at])
             at += 1
-        node.made.clear()
+        node.statements.made.clear()
     finally:
-        node.draining = node.is_looping = False
+        node.statements.draining = node.statements.is_looping = False

@@ -43,9 +43,9 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
 
 def verify(node: "Node", text: bytes, now: float) -> Verified | TokenError:
-    assert node.tokens is not None
+    assert node.trust.tokens is not None
     try:
-        return node.tokens.verifier.verify(text, now)
+        return node.trust.tokens.verifier.verify(text, now)
     except TokenError as error:
         return error
 
@@ -59,5 +59,5 @@ def deny(node: "Node", session: Session, why: str) -> None:
 def tell(node: "Node", session: Session, said: Said) -> None:
     """Tell a neighbour something of tokens or ratings."""
     data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
-    if not session.maximum_packet_size or len(data) <= session.maximum_packet_size:
+    if not session.connection.maximum_packet_size or len(data) <= session.connection.maximum_packet_size:
         outbox.push(node, session, data)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.domain.compile.entries import ClientEntry
+from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import Door
 from penstock.model.subject import Subject
@@ -32,7 +33,7 @@ class Shown(NamedTuple):
 
 def text_of(node: "Node", packet: Connect) -> bytes | None:
     """The token in a CONNECT: what the method says, or a password that is a JSON object; None if there is none."""
-    if node.tokens is None:
+    if node.trust.tokens is None:
         return None
     if packet.properties.auth_method == METHOD:
         return packet.properties.auth_data or b""
@@ -55,14 +56,14 @@ def look(node: "Node", packet: Connect, door: Door, text: bytes, now: float) -> 
 
 def verify(node: "Node", text: bytes, now: float) -> Verified | str:
     """A token that a client may show here, or why it may not."""
-    assert node.tokens is not None
+    assert node.trust.tokens is not None
     try:
-        verified = node.tokens.verifier.verify(text, now)
+        verified = node.trust.tokens.verifier.verify(text, now)
     except TokenError as error:
         return f"token: {error}"
     if verified.token.claims.id.startswith(CARRIED):
         return "token: it is one that goes with events, and lets nobody in"
-    issuer, issuers = verified.token.claims.issuer, node.tokens.settings.issuers
+    issuer, issuers = verified.token.claims.issuer, node.trust.tokens.settings.issuers
     if issuer != node.name and issuer not in issuers:
         return f"token: issued by `{issuer}`, and clients of this node need one of `{node.name}`"
     if verified.token.claims.subject.kind != "client":
@@ -81,19 +82,19 @@ def not_holder(token: Verified, entry: ClientEntry) -> str:
 
 def attach(node: "Node", session: Session, token: Verified | None) -> None:
     """The session is opened with this token, or without."""
-    session.token = token
-    if token is not None and node.tokens is not None:
-        node.tokens.ends(session.id, token)
+    session.trust.token = token
+    if token is not None and node.trust.tokens is not None:
+        node.trust.tokens.ends(session.id, token)
         carry(node, session)
-    session.rights = node.rights_for(session)
+    session.rights = session_rights.rights_for(node, session)
 
 
 def carry(node: "Node", session: Session) -> Token | None:
     """The token that goes with what a client publishes; None if it has shown none."""
-    if session.token is None or node.tokens is None:
+    if session.trust.token is None or node.trust.tokens is None:
         return None
-    carried = node.tokens.carried(session.token.token)
-    if node.tokens.keep(carried):
+    carried = node.trust.tokens.carried(session.trust.token.token)
+    if node.trust.tokens.keep(carried):
         node.ledger.token(carried)
     return carried
 
@@ -103,7 +104,7 @@ def renew(node: "Node", session: Session, text: bytes, now: float) -> str:
     verified = verify(node, text, now)
     if isinstance(verified, str):
         return verified
-    entry = session.entry
+    entry = session.place.entry
     if entry is None or not is_holder(verified, session.subject, entry):
         return "token: wrong holder" if entry is None else not_holder(verified, entry)
     attach(node, session, verified)
@@ -111,38 +112,38 @@ def renew(node: "Node", session: Session, text: bytes, now: float) -> str:
     session.plans = session.edited_plans = None
     if session.durable:
         node.ledger.session(session)
-    node.forget_all()
+    node.plans.forget_all()
     return ""
 
 
 def expire(node: "Node", now: float) -> None:
     """End the connections of clients whose tokens have ended."""
-    assert node.tokens is not None
-    ended = node.tokens.over(now)
+    assert node.trust.tokens is not None
+    ended = node.trust.tokens.over(now)
     if ended:
         for session in [one for one in node.sessions.values() if one.id in ended]:
-            if session.token is not None and session.token.token.digest == ended[session.id]:
+            if session.trust.token is not None and session.trust.token.token.digest == ended[session.id]:
                 _end(node, session, "the token has expired")
 
 
 def check_again(node: "Node", session: Session, now: float) -> None:
     """Keys or revocations may be others: does the session's token still count?"""
-    assert session.token is not None
-    if node.tokens is None:
-        session.token = None
+    assert session.trust.token is not None
+    if node.trust.tokens is None:
+        session.trust.token = None
         return
-    found = verify(node, session.token.token.text, now)
+    found = verify(node, session.trust.token.token.text, now)
     if isinstance(found, Verified):
-        session.token = found
-        node.tokens.ends(session.id, found)
+        session.trust.token = found
+        node.trust.tokens.ends(session.id, found)
     else:
         _end(node, session, found)
 
 
 def _end(node: "Node", session: Session, why: str) -> None:
     """It may no longer publish, its will included. One that is away is asked for a token when it comes back."""
-    if session.will is not None:
-        session.will = None
+    if session.connection.will is not None:
+        session.connection.will = None
         if session.durable:
             node.ledger.session(session)
     if session.outlet is not None:

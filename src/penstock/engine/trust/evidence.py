@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 def looks_at(node: "Node", session: Session, topic: str) -> bool:
     """Whether each event of a neighbour on a topic is evidence, so that none may pass without a look."""
-    if node.ratings is None:
+    if node.trust.ratings is None:
         return False
     if node.ensemble.evaluate is not None:
         return True
-    if node.ratings.settings.evidence.contracts and _guaranteed(node, topic):
+    if node.trust.ratings.settings.evidence.contracts and _guaranteed(node, topic):
         return True
-    return node.ratings.settings.evidence.conform and any(
-        one.condition is not None and matches(one.offer.filter, topic) for one in session.offers.values()
+    return node.trust.ratings.settings.evidence.conform and any(
+        one.condition is not None and matches(one.offer.filter, topic) for one in session.federation.offers.values()
     )
 
 
 def look(node: "Node", session: Session, event: Event, now: float) -> None:
     """Look at an event that a neighbour sends and that is accepted from it."""
-    assert node.ratings is not None
+    assert node.trust.ratings is not None
     name = session.neighbour or ""
-    if node.ratings.settings.evidence.conform:
+    if node.trust.ratings.settings.evidence.conform:
         kept = _keeps(node, session, event)
         if kept is False:  # that it keeps its own word is no merit: it could say anything
             _saw(node, name, False, "conform", now, is_before=True)
-    if node.ratings.settings.evidence.contracts:
+    if node.trust.ratings.settings.evidence.contracts:
         promised = _promised(node, event, now)
         if promised is not None:
             _saw(node, name, promised, "contract", now, is_before=True)
@@ -57,15 +57,15 @@ def look(node: "Node", session: Session, event: Event, now: float) -> None:
 
 def edited(node: "Node", sender: Session | None, is_good: bool, now: float) -> None:
     """The monitors on the link have let an event of a neighbour pass, or made nothing of it."""
-    if sender is None or sender.tokens is None or node.ratings is None:
+    if sender is None or sender.trust.tokens is None or node.trust.ratings is None:
         return
-    if node.ratings.settings.evidence.monitors:
+    if node.trust.ratings.settings.evidence.monitors:
         _saw(node, sender.neighbour or "", is_good, "monitor", now)
 
 
 def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
     """Whether an event is as the neighbour says that somebody beyond it advertises; None if it says nothing of it."""
-    offered = [one.condition for one in session.offers.values() if matches(one.offer.filter, event.topic)]
+    offered = [one.condition for one in session.federation.offers.values() if matches(one.offer.filter, event.topic)]
     conditions = [condition for condition in offered if condition is not None]
     if not conditions or len(conditions) < len(offered) or (event.retain and not event.payload):
         return None

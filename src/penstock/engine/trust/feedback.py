@@ -66,7 +66,7 @@ def receive(node: "Node", session: Session, event: Event, now: float) -> tuple[O
 
 def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome | Seen:
     trust = node.ensemble.trust
-    if node.ratings is None or trust is None or trust.feedback is None:
+    if node.trust.ratings is None or trust is None or trust.feedback is None:
         return Outcome(Reason.NOT_AUTHORIZED, "this node takes no feedback")
     name = who(node, session) or session.client_id
     if not _may_rate(node, session, trust.feedback):
@@ -84,11 +84,11 @@ def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome |
         )
     message, rater = (told.topic, told.payload), _rater(node, session, trust.feedback.from_)
     most, period = trust.feedback.most, trust.feedback.period
-    refused = node.feedback.takes(rater, neighbour, message, most, period, now)
+    refused = node.trust.feedback.takes(rater, neighbour, message, most, period, now)
     if refused:
         return Outcome(Reason.QUOTA_EXCEEDED, refused)
     least = trust.feedback.least
-    if not told.good and node.feedback.is_alone(rater, neighbour, least, period, now):
+    if not told.good and node.trust.feedback.is_alone(rater, neighbour, least, period, now):
         return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
     ratings.saw(node, neighbour, told.good, "feedback", now)
     return Seen(neighbour, told.good, "feedback")
@@ -98,16 +98,16 @@ def who(node: "Node", session: Session) -> str:
     """Whose word it is: a client's own choice of a client id, or of a user name that nobody asks a password for, makes
     it nobody else, and no second one. Empty of who is not listed and has not shown who it is.
     """
-    if session.entry is not None and session.entry.listed:
-        return session.entry.name
+    if session.place.entry is not None and session.place.entry.listed:
+        return session.place.entry.name
     return _shown(node, session)
 
 
 def _shown(node: "Node", session: Session) -> str:
     """The name that a client has shown that it has: by a token, a certificate or a password."""
-    if session.token is not None:
-        return session.token.token.claims.subject.name
-    is_user = session.subject.certificate is not None or node.passwords is not None
+    if session.trust.token is not None:
+        return session.trust.token.token.claims.subject.name
+    is_user = session.subject.certificate is not None or node.admission.passwords is not None
     return session.subject.user or "" if is_user else ""
 
 
@@ -127,14 +127,14 @@ def subscribed(node: "Node", one: Subscribed) -> None:
     """A client that may rate has subscribed: what came before was not for it."""
     feedback = node.ensemble.trust.feedback if node.ensemble.trust is not None else None
     if feedback is not None and _may_rate(node, one.session, feedback):
-        for session in node.neighbours.values():
-            if session.tokens is not None and session.tokens.history is not None:
-                session.tokens.history.append(one)
+        for session in node.federation.neighbours.values():
+            if session.trust.tokens is not None and session.trust.tokens.history is not None:
+                session.trust.tokens.history.append(one)
 
 
 def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome | Seen:
     trust = node.ensemble.trust
-    if node.ratings is None or trust is None or who(node, session) not in trust.operators:
+    if node.trust.ratings is None or trust is None or who(node, session) not in trust.operators:
         return Outcome(
             Reason.NOT_AUTHORIZED,
             f"client `{who(node, session) or session.client_id}` may not set what this node holds",
@@ -148,7 +148,7 @@ def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome 
             raise PolicyError(f"as of `{held.at:g}`, which is before 1970")
     except (msgspec.MsgspecError, PolicyError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
-    if told.neighbour not in node.neighbours or told.neighbour not in node.ensemble.nodes:
+    if told.neighbour not in node.federation.neighbours or told.neighbour not in node.ensemble.nodes:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"`{told.neighbour:.80}` is not a neighbour of this node")
     ratings.set_evidence(node, told.neighbour, held, now)
     node.notice("evidence set", session, "", f"`{told.neighbour}`: good {held.good:g}, bad {held.bad:g}")
@@ -164,8 +164,8 @@ def _may_have_had(node: "Node", session: Session, topic: str) -> bool:
 
 def _sender(node: "Node", rater: Session, told: Rated) -> str | None:
     """The neighbour from which a message was accepted that has gone to the rater."""
-    for name, session in node.neighbours.items():
-        link = session.tokens
+    for name, session in node.federation.neighbours.items():
+        link = session.trust.tokens
         mine = {
             id(one): one for one in rater.subscriptions.values() if matches(parse_filter(one.filter).filter, told.topic)
         }

@@ -71,7 +71,7 @@ class Challenged(NamedTuple):
 
 def supports(node: "Node", method: str) -> bool:
     """Whether a CONNECT may name this authentication method."""
-    return method == METHOD and node.make_nonce is not None
+    return method == METHOD and node.runtime.make_nonce is not None
 
 
 # --- the side that is connected to
@@ -89,9 +89,11 @@ def ask(node: "Node", connect: Connect) -> Challenged:
 def challenge(node: "Node", accepting: Accepting, data: bytes | None) -> Auth:
     """The answer to a claim; raises `WireError`."""
     claim = _read(GroupClaim.decode, data)
-    assert node.make_nonce is not None
-    exchange = accepting.exchange = ProofExchange(claim.nonce, node.make_nonce(), accepting.client_id, node.name)
-    proofs = exchange.proofs("node", claim.groups, node.trust.secrets)
+    assert node.runtime.make_nonce is not None
+    exchange = accepting.exchange = ProofExchange(
+        claim.nonce, node.runtime.make_nonce(), accepting.client_id, node.name
+    )
+    proofs = exchange.proofs("node", claim.groups, node.trust.groups.secrets)
     # [MQTT-4.12.0-2] [MQTT-3.15.2-1]
     return auth(Reason.CONTINUE_AUTHENTICATION, GroupChallenge(exchange.node_nonce, node.name, proofs).encode())
 
@@ -103,12 +105,12 @@ def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof
     if exchange is None or packet.reason != Reason.CONTINUE_AUTHENTICATION:  # [MQTT-4.12.0-3]
         raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
     proofs = _read(GroupAnswer.decode, packet.properties.auth_data).proofs
-    right = exchange.proven("client", proofs, node.trust.secrets)
+    right = exchange.proven("client", proofs, node.trust.groups.secrets)
     proven = {group: groups.until(node, group, now) for group in right}
     told = AcceptedGroups.of({group: due - now for group, due in proven.items()}).encode()
     # [MQTT-4.12.0-5]
     said = Properties(auth_method=METHOD, auth_data=told)
-    wrong = tuple(group for group in proofs if group in node.trust.secrets and group not in proven)
+    wrong = tuple(group for group in proofs if group in node.trust.groups.secrets and group not in proven)
     return Proof(accepting, proven, wrong, said)
 
 
@@ -119,9 +121,9 @@ def make_claimant(node: "Node", session: Session) -> Claimant | None:
     """What to prove to a neighbour that is dialled; None if there is nothing in common."""
     name = session.neighbour or ""
     secrets = dict(list(groups.shared(node, name).items())[:MAX_GROUPS])
-    if not secrets or node.make_nonce is None:
+    if not secrets or node.runtime.make_nonce is None:
         return None
-    return Claimant(overlay.NODE_PREFIX + node.name, secrets, node.make_nonce(), name)
+    return Claimant(overlay.NODE_PREFIX + node.name, secrets, node.runtime.make_nonce(), name)
 
 
 def answer(claimant: Claimant, packet: Auth) -> Auth:
@@ -146,7 +148,7 @@ def concluded(node: "Node", claiming: Claiming, packet: Auth | Connack, now: flo
 
 def renew(node: "Node", session: Session, now: float) -> None:
     """Prove again in time, to a neighbour that was dialled."""
-    claiming = session.proving
+    claiming = session.trust.proving
     if isinstance(claiming, Claiming) and now >= claiming.due:
         claiming.claimant = make_claimant(node, session)
         claiming.due = NEVER
@@ -162,13 +164,13 @@ def attach(node: "Node", session: Session, proof: Proof | None, now: float) -> N
     """A connection begins, with this proof or none. What an earlier one has shown does not count: its client id is not
     a secret.
     """
-    session.proving = proof.state if proof is not None else None
+    session.trust.proving = proof.state if proof is not None else None
     _take(node, session, proof, now)
 
 
 def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
     """AUTH on an open connection: the other side proves anew, or answers us; raises `WireError`."""
-    match session.proving, packet.reason:
+    match session.trust.proving, packet.reason:
         case Showing(), Reason.REAUTHENTICATE:
             refused = client_tokens.renew(node, session, packet.properties.auth_data or b"", now)
             if packet.properties.auth_method != client_tokens.METHOD or refused:  # [MQTT-4.12.1-1] [MQTT-4.12.1-2]
@@ -198,16 +200,16 @@ def _take(node: "Node", session: Session, proof: Proof | None, now: float) -> No
     if groups.set_proven(node, session, proof.proven if proof is not None else {}):
         entrances.recheck_queue(node, session, now)
     for group in proof.wrong if proof is not None else ():
-        node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.proving)]}")
+        node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.trust.proving)]}")
 
 
 def hold(node: "Node", secrets: dict[str, bytes], now: float) -> None:
     """Take other secrets: what was proven by those of before no longer counts, and neighbours are shown these."""
     for session in groups.hold(node, secrets, now):
         entrances.recheck_queue(node, session, now)
-    for session in node.neighbours.values():
-        if isinstance(session.proving, Claiming):
-            session.proving.due = now
+    for session in node.federation.neighbours.values():
+        if isinstance(session.trust.proving, Claiming):
+            session.trust.proving.due = now
 
 
 def _say(node: "Node", session: Session, packet: Auth) -> None:

@@ -19,9 +19,9 @@ def is_member(node: "Node", session: Session, group: str, now: float) -> bool:
     known = node.ensemble.trust_groups.get(group)
     if known is None:
         return False
-    if now < session.proven.get(group, 0.0):
+    if now < session.trust.proven.get(group, 0.0):
         return True
-    entry = session.entry
+    entry = session.place.entry
     return session.neighbour is None and entry is not None and entry.listed and entry.name in known.clients
 
 
@@ -30,7 +30,7 @@ def shared(node: "Node", neighbour: str) -> dict[str, bytes]:
     known = node.ensemble.trust_groups
     return {
         group: secret
-        for group, secret in node.trust.secrets.items()
+        for group, secret in node.trust.groups.secrets.items()
         if group in known and neighbour in known[group].nodes
     }
 
@@ -43,13 +43,13 @@ def until(node: "Node", group: str, now: float) -> float:
 
 def set_proven(node: "Node", session: Session, proven: dict[str, float]) -> bool:
     """Take what a session has proven in place of what it had; whether something is lost by it."""
-    before, session.proven = session.proven, proven
-    if not session.bound.issuperset(proven):
-        session.bound |= proven.keys()
+    before, session.trust.proven = session.trust.proven, proven
+    if not session.trust.bound.issuperset(proven):
+        session.trust.bound |= proven.keys()
         if session.durable:
             node.ledger.session(session)
     if session.neighbour is not None and before.keys() != proven.keys():
-        node.news.everything()
+        node.federation.news.everything()
     return not before.keys() <= proven.keys()
 
 
@@ -58,22 +58,24 @@ def may_resume(session: Session, proven: Collection[str]) -> bool:
 
     A client id is no secret: what was queued for a member must not reach who only has the member's name.
     """
-    if session.bound.issubset(proven):
+    if session.trust.bound.issubset(proven):
         return True
-    if session.inflight or session.queue or session.replays:
+    if session.outbox.inflight or session.outbox.queue or session.replays:
         return False
-    session.bound = frozenset()
+    session.trust.bound = frozenset()
     return True
 
 
 def hold(node: "Node", secrets: Mapping[str, bytes], now: float) -> list[Session]:
     """Hold these secrets and no others; proofs of others no longer count. The sessions that lose something by it."""
-    before, node.trust = node.trust.secrets, GroupSecrets(secrets)
+    before, node.trust.groups = node.trust.groups.secrets, GroupSecrets(secrets)
     same = {group for group, secret in secrets.items() if before.get(group) == secret}
     found = list[Session]()
     for session in node.sessions.values():
-        if session.proven:
-            kept = {group: min(due, until(node, group, now)) for group, due in session.proven.items() if group in same}
+        if session.trust.proven:
+            kept = {
+                group: min(due, until(node, group, now)) for group, due in session.trust.proven.items() if group in same
+            }
             if set_proven(node, session, kept):
                 found.append(session)
     return found
@@ -81,6 +83,6 @@ def hold(node: "Node", secrets: Mapping[str, bytes], now: float) -> list[Session
 
 def expire(node: "Node", now: float) -> None:
     """Forget proofs of neighbours whose time is over. Clients' need no attention: `is_member` looks at the time."""
-    for session in node.neighbours.values():
-        if any(due <= now for due in session.proven.values()):
-            set_proven(node, session, {group: due for group, due in session.proven.items() if due > now})
+    for session in node.federation.neighbours.values():
+        if any(due <= now for due in session.trust.proven.values()):
+            set_proven(node, session, {group: due for group, due in session.trust.proven.items() if due > now})

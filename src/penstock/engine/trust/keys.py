@@ -3,6 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
+from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import announcements, client_tokens, ratings, token_exchange
 from penstock.engine.trust.state import TokenLink
@@ -17,58 +18,60 @@ UNUSED_KEY = "signing key not in use"
 
 def hold(node: "Node", keys: Keys | None, now: float) -> None:
     """Take these keys, with what the domain says of tokens and trust. Before the store is loaded, and at a reload."""
-    node.keys = keys
+    node.trust.keys = keys
     settings = node.ensemble.tokens
     # What is known is taken up by `join`: now, or when a later domain has tokens and trust again.
-    node.stored_tokens += node.tokens.known.values() if node.tokens is not None else ()
-    node.stored_evidence |= node.ratings.evidence if node.ratings is not None else {}
-    if settings is None or keys is None or node.make_nonce is None:
-        node.tokens = node.ratings = None
+    node.trust.stored_tokens += node.trust.tokens.known.values() if node.trust.tokens is not None else ()
+    node.trust.stored_evidence |= node.trust.ratings.evidence if node.trust.ratings is not None else {}
+    if settings is None or keys is None or node.runtime.make_nonce is None:
+        node.trust.tokens = node.trust.ratings = None
     else:
-        node.tokens = Tokens(node.name, node.ensemble.domain, settings, keys, node.make_nonce)
-        node.ratings = ratings.renewed(node, node.ratings)
-        node.ledger.token(node.tokens.renew_own(now))
+        node.trust.tokens = Tokens(node.name, node.ensemble.domain, settings, keys, node.runtime.make_nonce)
+        node.trust.ratings = ratings.renewed(node, node.trust.ratings)
+        node.ledger.token(node.trust.tokens.renew_own(now))
         unused = keys.why_unused(node.name, now)
         if unused:
             node.notice(UNUSED_KEY, None, "", unused)
     for session in list(node.sessions.values()):
-        if session.token is not None:
+        if session.trust.token is not None:
             client_tokens.check_again(node, session, now)
         session.plans = session.edited_plans = None
     join(node, now)
-    node.forget_all()
+    node.plans.forget_all()
 
 
 def join(node: "Node", now: float) -> None:
     """Give the sessions of neighbours what tokens need, or take it away."""
-    for session in node.neighbours.values():
+    for session in node.federation.neighbours.values():
         _prepare(node, session, now)
     for session in node.sessions.values():
-        if session.token is not None and session.token.end == NEVER:  # it is of the store
+        if session.trust.token is not None and session.trust.token.end == NEVER:  # it is of the store
             client_tokens.check_again(node, session, now)
-        session.rights = node.rights_for(session)
-    if node.tokens is not None:
-        for token in node.stored_tokens:
-            node.tokens.keep(token)
-        node.stored_tokens.clear()
-        node.tokens.time_passed(now)
-    if node.ratings is not None:
-        node.ratings.evidence.update(node.stored_evidence)
-        node.stored_evidence = {}
+        session.rights = session_rights.rights_for(node, session)
+    if node.trust.tokens is not None:
+        for token in node.trust.stored_tokens:
+            node.trust.tokens.keep(token)
+        node.trust.stored_tokens.clear()
+        node.trust.tokens.time_passed(now)
+    if node.trust.ratings is not None:
+        node.trust.ratings.evidence.update(node.trust.stored_evidence)
+        node.trust.stored_evidence = {}
 
 
 def _prepare(node: "Node", session: Session, now: float) -> None:
-    if node.tokens is None or session.neighbour not in node.ensemble.nodes:
-        session.tokens = None
+    if node.trust.tokens is None or session.neighbour not in node.ensemble.nodes:
+        session.trust.tokens = None
         return
     trust = node.ensemble.trust
     most = trust.feedback.history if trust is not None and trust.feedback is not None else 0
-    if session.tokens is None:
-        session.tokens = TokenLink()
+    if session.trust.tokens is None:
+        session.trust.tokens = TokenLink()
         if session.outlet is not None:
             token_exchange.begin(node, session, now)
-            session.tokens.is_registered = True  # it has had events before: the link does not rest while it registers
-    link = session.tokens
+            session.trust.tokens.is_registered = (
+                True  # it has had events before: the link does not rest while it registers
+            )
+    link = session.trust.tokens
     link.history = deque(link.history or (), most) if most else None
     for digest, heard in list(link.heard.items()):
         text = link.refused.get(digest) if isinstance(heard, Exception) else heard.token.text
@@ -77,5 +80,5 @@ def _prepare(node: "Node", session: Session, now: float) -> None:
             if isinstance(found, Exception):
                 link.refused[digest] = text
     link.forget()
-    if node.ratings is not None:
-        node.ratings.is_stale = node.ratings.is_changed = True
+    if node.trust.ratings is not None:
+        node.trust.ratings.is_stale = node.trust.ratings.is_changed = True

@@ -19,23 +19,23 @@ MOST_BOUND = 10_000
 
 def outgoing(node: "Node", link: "LinkClass") -> str:
     """The digest of the token with which events of a class of links go on."""
-    assert node.tokens is not None
-    return link.token.goes if link.token is not None else node.tokens.own
+    assert node.trust.tokens is not None
+    return link.token.goes if link.token is not None else node.trust.tokens.own
 
 
 def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
     """Whether events on a topic may go to a neighbour as they are, because it knows which token they have."""
-    link = session.tokens
+    link = session.trust.tokens
     if link is None:
         return True
     bound = link.bound_out.get(topic)
     if bound == digest:
         return True
-    assert node.tokens is not None
+    assert node.trust.tokens is not None
     if (
         session.outlet is None
         or not link.is_registered
-        or (bound is not None and bound in node.tokens.known)
+        or (bound is not None and bound in node.trust.tokens.known)
         or len(link.bound_out) >= MOST_BOUND
     ):
         return False
@@ -47,9 +47,9 @@ def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
 
 def tell_token(node: "Node", session: Session, event: Event) -> bool:
     """Before an event goes to a neighbour: see to it that its token is known there. False: it must name it itself."""
-    assert node.tokens is not None
-    digest = node.tokens.named(event.token)
-    if session.tokens is not None and session.tokens.bound_out.get(event.topic) == digest:
+    assert node.trust.tokens is not None
+    digest = node.trust.tokens.named(event.token)
+    if session.trust.tokens is not None and session.trust.tokens.bound_out.get(event.topic) == digest:
         return True
     introduce(node, session, digest)
     return bind(node, session, event.topic, digest)
@@ -57,10 +57,10 @@ def tell_token(node: "Node", session: Session, event: Event) -> bool:
 
 def introduce(node: "Node", session: Session, digest: str) -> None:
     """See to it that a neighbour has been told a token before it is named."""
-    link = session.tokens
-    if link is None or not digest or digest in link.sent or node.tokens is None:
+    link = session.trust.tokens
+    if link is None or not digest or digest in link.sent or node.trust.tokens is None:
         return
-    token = node.tokens.known.get(digest)
+    token = node.trust.tokens.known.get(digest)
     if token is not None:
         link.sent.add(digest)
         announcements.tell(node, session, Said(token=token.text.decode()))
@@ -68,5 +68,5 @@ def introduce(node: "Node", session: Session, digest: str) -> None:
 
 def with_token(node: "Node", event: Event) -> Event:
     """The event as it goes to a neighbour, with the digest of its token."""
-    assert node.tokens is not None
-    return user_properties.with_token(event, node.tokens.named(event.token))
+    assert node.trust.tokens is not None
+    return user_properties.with_token(event, node.trust.tokens.named(event.token))

@@ -6,6 +6,7 @@ are accepted. What was decided is kept until the decision would be another.
 
 from typing import TYPE_CHECKING
 
+from penstock.engine.events import link_plans
 from penstock.engine.trust.state import Ratings
 from penstock.policy.trust.rating import (
     Evidence,
@@ -28,7 +29,7 @@ def renewed(node: "Node", before: Ratings | None) -> Ratings | None:
 
 def saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float) -> None:
     """Evidence about a neighbour; decisions follow in this turn."""
-    ratings = node.ratings
+    ratings = node.trust.ratings
     if ratings is None:
         return
     found = ratings.of(neighbour, now).with_message(is_good, ratings.settings.weights, now)
@@ -39,17 +40,17 @@ def saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float) ->
 
 def set_evidence(node: "Node", neighbour: str, evidence: Evidence, now: float) -> None:
     """Hold this about a neighbour from now on."""
-    assert node.ratings is not None
-    node.ratings.evidence[neighbour] = evidence
+    assert node.trust.ratings is not None
+    node.trust.ratings.evidence[neighbour] = evidence
     node.ledger.evidence(neighbour, evidence)
-    node.ratings.is_stale = True
+    node.trust.ratings.is_stale = True
 
 
 def refresh(node: "Node", now: float) -> None:
     """Ratings or paths may be others: so may be what is accepted."""
-    assert node.ratings is not None
-    names = node.rated
-    connected = {name for name in names if node.neighbours[name].outlet is not None}
-    if node.ratings.refresh(names, connected, now):
+    assert node.trust.ratings is not None
+    names = node.federation.rated
+    connected = {name for name in names if node.federation.neighbours[name].outlet is not None}
+    if node.trust.ratings.refresh(names, connected, now):
         for name in names:
-            node.forget_link(node.neighbours[name])
+            link_plans.forget_link(node, node.federation.neighbours[name])

@@ -18,9 +18,9 @@ REGISTER_SECONDS = 10.0
 
 def register(node: "Node", session: Session, now: float) -> None:
     """Give the neighbour a token to subscribe with."""
-    assert node.tokens is not None
-    filters = node.tokens.settings.shared(node.name, session.neighbour or "")
-    token = node.tokens.issue(Party("node", session.neighbour or ""), frozenset(), filters, now)
+    assert node.trust.tokens is not None
+    filters = node.trust.tokens.settings.shared(node.name, session.neighbour or "")
+    token = node.trust.tokens.issue(Party("node", session.neighbour or ""), frozenset(), filters, now)
     tell(node, session, Said(gives=token.text.decode()))
 
 
@@ -35,9 +35,9 @@ def given(node: "Node", session: Session, text: str, now: float) -> None:
     if claims.issuer != name or claims.subject != Party("node", node.name):
         deny(node, session, f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
         return
-    assert node.tokens is not None
+    assert node.trust.tokens is not None
     # With its own signature: who only knows the secret of the link cannot register.
-    tell(node, session, Said(shows=node.tokens.signed(found.token).text.decode()))
+    tell(node, session, Said(shows=node.trust.tokens.signed(found.token).text.decode()))
 
 
 def shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> None:
@@ -54,8 +54,8 @@ def shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
         link.registered = found.end
         if not link.is_registered:
             link.is_registered = True
-            node.forget_all()
+            node.plans.forget_all()
             window.pump(node, session, now)
-            node.go_on(session)
+            node.sessions.go_on(session)
         return
     deny(node, session, f"what `{name}` shows to subscribe with: {why}")

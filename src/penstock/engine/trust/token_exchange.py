@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from penstock.engine.events import user_properties
+from penstock.engine.events import link_plans, user_properties
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.statements.facts import Seen
 from penstock.engine.trust import announcements, ratings, registration
@@ -59,28 +59,28 @@ MOST_REFUSED = 1_000
 
 def begin(node: "Node", session: Session, now: float) -> None:
     """The link is up: nothing has been told on it yet."""
-    link = session.tokens
+    link = session.trust.tokens
     if link is None:
         return
     link.begin(now + registration.REGISTER_SECONDS)
-    node.forget_all()
+    node.plans.forget_all()
     registration.register(node, session, now)
-    if node.ratings is not None:
-        node.ratings.lost(session.neighbour or "")
+    if node.trust.ratings is not None:
+        node.trust.ratings.lost(session.neighbour or "")
 
 
 def end(node: "Node", session: Session) -> None:
     """The link is down."""
-    if session.tokens is not None:
-        session.tokens.begin(NEVER)
-        node.forget_all()
-        if node.ratings is not None:
-            node.ratings.lost(session.neighbour or "")
+    if session.trust.tokens is not None:
+        session.trust.tokens.begin(NEVER)
+        node.plans.forget_all()
+        if node.trust.ratings is not None:
+            node.trust.ratings.lost(session.neighbour or "")
 
 
 def renew(node: "Node", now: float) -> None:
     """Renew the node's own token and those of its neighbours in time, and forget what no longer counts."""
-    tokens = node.tokens
+    tokens = node.trust.tokens
     if tokens is None:
         return
     tokens.time_passed(now)
@@ -88,51 +88,51 @@ def renew(node: "Node", now: float) -> None:
         node.ledger.token(tokens.renew_own(now))
         for digest in tokens.drop_ended(_used(node)):
             node.ledger.token_gone(digest)
-        node.forget_all()
-        for session in node.neighbours.values():
-            if session.tokens is not None and session.outlet is not None:
-                session.tokens.sent &= tokens.known.keys()
+        node.plans.forget_all()
+        for session in node.federation.neighbours.values():
+            if session.trust.tokens is not None and session.outlet is not None:
+                session.trust.tokens.sent &= tokens.known.keys()
                 registration.register(node, session, now)
 
 
 def tick(node: "Node", now: float) -> None:
     """Time has passed: renew tokens, and part from who does not register."""
     renew(node, now)
-    for session in node.neighbours.values():
-        link = session.tokens
+    for session in node.federation.neighbours.values():
+        link = session.trust.tokens
         if link is None:
             continue
         if now >= link.until:
-            node.forget_link(session)
+            link_plans.forget_link(node, session)
         if session.outlet is not None and now > link.registered:
             node.notice("not registered", session, "", "the neighbour does not show the token that it was given")
             session.outlet.disconnect(Reason.NOT_AUTHORIZED, "the token that was given has not been shown")
         elif session.outlet is not None and not link.is_registered:
             registration.register(node, session, now)  # it may not have had the new domain, or the key to verify it
-    if node.ratings is not None and node.ratings.settings.half_life is not None:
-        node.ratings.is_stale = True
+    if node.trust.ratings is not None and node.trust.ratings.settings.half_life is not None:
+        node.trust.ratings.is_stale = True
 
 
 def _used(node: "Node") -> set[str]:
     """The tokens of what is kept: retained, or waiting for a neighbour."""
     kept = (node.retained.get(topic) for topic in node.retained)
     found = {event.token for event in kept if event is not None}
-    for session in node.neighbours.values():
-        found.update(one.event.token for one in (*session.inflight.values(), *(session.queue or ())))
+    for session in node.federation.neighbours.values():
+        found.update(one.event.token for one in (*session.outbox.inflight.values(), *(session.outbox.queue or ())))
     return found
 
 
 def turn(node: "Node", now: float) -> None:
     """Work out ratings if something is new, and tell neighbours what has changed in the paths that end here."""
-    found = node.ratings
+    found = node.trust.ratings
     assert found is not None
     if found.is_stale:
         ratings.refresh(node, now)
     if found.is_changed and now >= found.due:
         found.is_changed = False
         found.due = now + found.settings.interval
-        for name, session in node.neighbours.items():
-            if session.tokens is not None and session.outlet is not None:
+        for name, session in node.federation.neighbours.items():
+            if session.trust.tokens is not None and session.outlet is not None:
                 update = found.table.update_for(name)
                 if update is not None:
                     sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
@@ -147,23 +147,23 @@ def turn(node: "Node", now: float) -> None:
 
 def plans_for(node: "Node", session: Session, digest: str, now: float) -> "Plans":
     """The plans for what comes from a neighbour with the token of that digest."""
-    link, base = session.tokens, node.plans_of(session)
+    link, base = session.trust.tokens, link_plans.plans_of(node, session)
     assert link is not None
     known = link.plans.get(digest)
     if known is not None and known[0] is base and now < link.until:
         return known[1]
     decided = passing(node, session, digest, now)
-    found = node.plans_with(base, decided)
+    found = link_plans.plans_with(node, base, decided)
     link.plans[decided.came] = base, found
     return found
 
 
 def passing(node: "Node", session: Session, digest: str, now: float) -> Passing:
     """What becomes of events with the token of that digest, from a neighbour."""
-    link = session.tokens
+    link = session.trust.tokens
     assert link is not None
     if now >= link.until:
-        node.forget_link(session)
+        link_plans.forget_link(node, session)
     found = link.passings.get(digest)
     if found is None:
         found = judge(node, session, link, digest, now)
@@ -174,7 +174,7 @@ def passing(node: "Node", session: Session, digest: str, now: float) -> Passing:
 
 def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: float) -> Passing:
     """Verify, rate, accept or refuse, and sign (§II-B, 1 to 4)."""
-    assert node.tokens is not None
+    assert node.trust.tokens is not None
     name = session.neighbour or ""
     if not digest:
         return _refused(digest, "token", f"no token came with it from `{name}`")
@@ -190,25 +190,25 @@ def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: flo
         refused = _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
         return refused._replace(until=now + LATER_SECONDS) if heard.reason in _LATER else refused
     found, goes = weigh(node, name, heard)
-    if goes is not None and node.tokens.keep(goes):
+    if goes is not None and node.trust.tokens.keep(goes):
         node.ledger.token(goes)
     return found
 
 
 def weigh(node: "Node", name: str, heard: Verified) -> tuple[Passing, Token | None]:
     """What becomes of events with a token that a neighbour tells, and the token that they go on with."""
-    assert node.tokens is not None
+    assert node.trust.tokens is not None
     token, reason, goes = heard.token, "", heard.token
     beyond = node.ensemble.beyond(node.name, name)
     if token.claims.issuer not in beyond:
         why = f"the token that came with it from `{name}` is of `{token.claims.issuer}`, which is not beyond `{name}`"
         return _refused(token.digest, "token", f"{why}: it has been told there, and comes back"), None
-    if node.ratings is not None:
-        ruled = node.ratings.rule(name, heard.signers & beyond)
+    if node.trust.ratings is not None:
+        ruled = node.trust.ratings.rule(name, heard.signers & beyond)
         reason = ruled.ruling.reason
         if not ruled.ruling.accepts:
             return _refused(token.digest, "trust", reason)._replace(until=heard.end), None
-        goes = node.tokens.signed(token) if ruled.signs else token
+        goes = node.trust.tokens.signed(token) if ruled.signs else token
     return Passing(token.digest, goes.digest, token.claims.publish, None, reason, heard.end), goes
 
 
@@ -218,7 +218,7 @@ def _refused(digest: str, rule: str, reason: str) -> Passing:
 
 def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdict | None:
     """A neighbour tells something; raises `WireError` for what cannot be. Of a token that is refused, why."""
-    link, refusal = session.tokens, None
+    link, refusal = session.trust.tokens, None
     if link is None:
         return None  # it has tokens and this node has not: their domains differ for a moment
     try:
@@ -233,10 +233,10 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdi
         registration.given(node, session, said.gives, now)
     if said.shows:
         registration.shown(node, session, link, said.shows.encode(), now)
-    if node.ratings is not None:
+    if node.trust.ratings is not None:
         if said.again:
-            node.ratings.table.resend_whole(session.neighbour or "")
-            node.ratings.is_changed = True
+            node.trust.ratings.table.resend_whole(session.neighbour or "")
+            node.trust.ratings.is_changed = True
         if said.vector is not None:
             _hear_vector(node, session, said.vector)
     return refusal
@@ -265,13 +265,17 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
     digest = found.token.digest if isinstance(found, Verified) else user_properties.digest_of(text)
     link.heard[digest] = found
     if not link.passings.keys().isdisjoint((digest, _NOT_TOLD)):  # it may have been named before, or counts only now
-        node.forget_link(session)
+        link_plans.forget_link(node, session)
     if isinstance(found, Verified):
         return None
     if found.reason in _BLAMELESS and len(link.refused) < MOST_REFUSED:
         link.refused[digest] = text
     deny(node, session, f"from `{session.neighbour}`: {found}")
-    if node.ratings is not None and found.reason not in _BLAMELESS and node.ratings.settings.evidence.tokens:
+    if (
+        node.trust.ratings is not None
+        and found.reason not in _BLAMELESS
+        and node.trust.ratings.settings.evidence.tokens
+    ):
         ratings.saw(node, session.neighbour or "", False, "token", now)
         if node.recorder is not None:
             node.recorder.saw(Seen(session.neighbour or "", False, "token"), is_before=True)
@@ -279,7 +283,7 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
 
 
 def _hear_vector(node: "Node", session: Session, told: Told) -> None:
-    assert node.ratings is not None
+    assert node.trust.ratings is not None
     name = session.neighbour or ""
     beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
     sums = {Walk(origin, edges): total for origin, edges, total in told.sums}
@@ -290,8 +294,8 @@ def _hear_vector(node: "Node", session: Session, told: Told) -> None:
         if walk.origin in beyond and (walk.edges != 1 or (walk.origin, name) in links)
     }
     try:
-        node.ratings.table.check(name, Update(told.number, told.is_whole, sums))
-        taken = node.ratings.heard(name, Update(told.number, told.is_whole, believed))
+        node.trust.ratings.table.check(name, Update(told.number, told.is_whole, sums))
+        taken = node.trust.ratings.heard(name, Update(told.number, told.is_whole, believed))
     except PolicyError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
     if not taken:
@@ -303,4 +307,4 @@ def came_with(session: Session, topic: str, properties: Properties) -> str:
     for name, value in properties.user_properties:
         if name == user_properties.TOKEN:
             return value
-    return cast(TokenLink, session.tokens).bound_in.get(topic, "")
+    return cast(TokenLink, session.trust.tokens).bound_in.get(topic, "")

@@ -75,10 +75,12 @@ class Standing(msgspec.Struct, frozen=True):
 def standing(node: "Node", now: float, paths: int | None = None) -> Standing:
     """How a node stands now; of paths, at most so many, those that are least trustworthy."""
     tokens = None
-    if node.tokens is not None:
-        required, key = node.tokens.settings.required, node.tokens.keys.signing.key_id
-        tokens = TokenStanding(required, len(node.tokens.known), node.stats.tokens_refused, key)
-    return Standing(node.name, tokens, _trust(node, node.ratings, now, paths) if node.ratings is not None else None)
+    if node.trust.tokens is not None:
+        required, key = node.trust.tokens.settings.required, node.trust.tokens.keys.signing.key_id
+        tokens = TokenStanding(required, len(node.trust.tokens.known), node.stats.tokens_refused, key)
+    return Standing(
+        node.name, tokens, _trust(node, node.trust.ratings, now, paths) if node.trust.ratings is not None else None
+    )
 
 
 def _trust(node: "Node", ratings: Ratings, now: float, paths: int | None) -> TrustStanding:
@@ -94,7 +96,7 @@ def _trust(node: "Node", ratings: Ratings, now: float, paths: int | None) -> Tru
         settings.penalty,
         settings.base_rate,
         settings.half_life,
-        {name: _neighbour(ratings, node.neighbours[name], now) for name in sorted(node.rated)},
+        {name: _neighbour(ratings, node.federation.neighbours[name], now) for name in sorted(node.federation.rated)},
         {origin: Path(average.rating, average.edges, average.reaches(thresholds.theta)) for origin, average in least},
     )
 

@@ -58,7 +58,7 @@ class AttachmentSteps:
         except PolicyError:
             yield _outcome(False, plain)
             return
-        sender.produces = {contract.name: contract for contract in read}
+        sender.declared.produces = {contract.name: contract for contract in read}
         yield _attached(node, sender, plain, row)
 
     def attach_made(self, row: Fields) -> Iterator[Fields]:
@@ -69,7 +69,7 @@ class AttachmentSteps:
         if sender is None or not registry.is_bound(node, sender, event, is_admitted=True):
             yield {}
             return
-        sender.produces = {}
+        sender.declared.produces = {}
         yield _attached(node, sender, event, row)
 
     def _beyond(self, policy: CompiledDomain, name: str) -> Node:

@@ -100,7 +100,7 @@ class ReleaseSteps:
         if governed is None:
             return ReleaseOutcome(self._shown(node, row, event, False))
         if not self._scope.at_rest and where != row["node"]:
-            governed = governed._replace(ace=release.enabled(node, event.topic, governed, now, session.entity))
+            governed = governed._replace(ace=release.enabled(node, event.topic, governed, now, session.place.entity))
         decided = decide(node, session, event, governed, now)
         if decided.aggregate is not None:  # a condition is asked of the mean, when that goes
             return ReleaseOutcome(collected=decided.aggregate)

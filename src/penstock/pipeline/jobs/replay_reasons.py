@@ -107,11 +107,11 @@ class ChangeExplainer:
     def _remember(self, name: str, facts: Facts, asker: Asker) -> None:
         """Let the first node be as it was, as far as policies asked for that."""
         node = self._play.nodes[name]
-        node.load, node.host = facts.load or 0.0, facts.host or ""
+        node.runtime.load, node.runtime.host = facts.load or 0.0, facts.host or ""
         for session in node.sessions.values():
-            if session.neighbour is None and session.entity == asker.name:
+            if session.neighbour is None and session.place.entity == asker.name:
                 groups = facts.receivers.get(asker.name, {})
-                session.proven = {group: math.inf for group, is_member in groups.items() if is_member}
+                session.trust.proven = {group: math.inf for group, is_member in groups.items() if is_member}
 
     def _by_history(self, decisions: tuple[Decision, ...], asker: Asker) -> ChangeReason:
         whole = self._policy.ensemble

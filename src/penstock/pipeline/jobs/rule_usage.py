@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.engine.node import Node
-from penstock.engine.sessions import placement
+from penstock.engine.sessions import placement, session_rights
 from penstock.engine.stages import edit
 from penstock.journal.read.events import ARRIVAL
 from penstock.language.statements.statement import Message
@@ -93,7 +93,7 @@ class PolicyNodes:
     def rights(self, client: NodeClient) -> Rights | None:
         """Return the rights that the access control file of its node gives to a client; None if there is no file."""
         node = self.of(client.node)
-        return None if node is None else node.rights_of(client.client_id, client.user)
+        return None if node is None else session_rights.rights_of(node, client.client_id, client.user)
 
 
 def uses(events: DataFrame, standing: PolicyFiles, clients: tuple[NodeClient, ...]) -> DataFrame:
@@ -247,7 +247,7 @@ class _Judge:
             return
         topic, events = row["topic"], row["count"]
         if row["neighbour"] is None:
-            rights = node.rights_of(row["client_id"], row["user"])
+            rights = session_rights.rights_of(node, row["client_id"], row["user"])
             access: Access = "read" if row["access"] == "read" else "write"
             rule = rights.deciding(topic, access) if rights is not None else None
             if rule is not None:

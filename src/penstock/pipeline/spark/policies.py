@@ -13,7 +13,7 @@ from penstock.domain.compile.graph import graph
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.federation.overlay import NODE_PREFIX
 from penstock.engine.node import Node
-from penstock.engine.sessions import placement, subscribe
+from penstock.engine.sessions import placement, session_rights, subscribe
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.trust.tokens import BETWEEN_NODES, EVERYTHING
 from penstock.journal.revision import DOMAIN, FOLDER, INSTALLED, MONITORS, Revision, digest_of, installed_digest
@@ -77,8 +77,8 @@ _ANY = "/?"
 
 def _new_session(node: Node, subject: Subject) -> Session:
     """Make a session with a number of its own: what is decided for a session is kept by that."""
-    node.last_session += 1
-    return Session(node.last_session, subject, 5)
+    node.sessions.last_id += 1
+    return Session(node.sessions.last_id, subject, 5)
 
 
 @lru_cache(maxsize=256)
@@ -183,7 +183,7 @@ class CompiledDomain:
         """Return a client's rights, made once: 100,000 of them take a while."""
         who = (node.name, client_id, user)
         if who not in self._known_rights:
-            self._known_rights[who] = node.rights_of(client_id, user)
+            self._known_rights[who] = session_rights.rights_of(node, client_id, user)
         return self._known_rights[who]
 
     @cached_property
@@ -274,11 +274,11 @@ def by_name(node: Node, session: Session, topic: str) -> Subscribed:
     """Return the session's subscription to one topic by its name, with what the domain says for the client."""
     filter = parse_filter(topic)
     subscribed = Subscribed(session, topic, 2)
-    everything = session.where
+    everything = session.place.where
     if len(everything) > _FEW:
-        session.where = tuple(everything[place] for place in sorted(_tree(everything).match(topic)))
+        session.place.where = tuple(everything[place] for place in sorted(_tree(everything).match(topic)))
     subscribed.condition = subscribe.condition_of(node, session, filter, "")
-    session.where = everything
+    session.place.where = everything
     return subscribed
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from penstock.engine.events import user_properties
 from penstock.engine.federation.wants import is_of_client
 from penstock.engine.node import Node
+from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements import applicability, bindings
 from penstock.engine.statements.event_judging import Judging
@@ -56,7 +57,7 @@ def _is_given(draft: KeyDraft, session: Session) -> bool:
     if at not in draft.trees:
         draft.trees[at] = place_index(bound.filter for bound in _bounds(draft))
     return bool(draft.trees[at].match(topic)) or any(
-        bound.policy.concerns(Message.PUBLICATION) and matches(bound.filter, topic) for bound in session.policies
+        bound.policy.concerns(Message.PUBLICATION) and matches(bound.filter, topic) for bound in session.place.policies
     )
 
 
@@ -160,7 +161,7 @@ class JudgeSteps:
             self._judging = self._begin(policy, node, row)
         judging = self._judging
         judged = None if judging is None else self._towards(policy, node, judging, row)
-        node.made.clear()
+        node.statements.made.clear()
         node.notices.clear()
         return judged
 
@@ -204,7 +205,7 @@ class JudgeSteps:
         if not row["reads"] or not _holds(row["asks"], judging):
             return Judged(judging.event, False, judging.event.payload) if row["looks_on"] else None
         is_node = applicability.is_node(node, session)
-        self._prove(node, session, self._facts.receivers.get(session.neighbour or session.entity, {}))
+        self._prove(node, session, self._facts.receivers.get(session.neighbour or session.place.entity, {}))
         forms = judging.forms(session, () if is_node else (by_name(node, session, row["topic"]),))
         if forms is None:
             return Judged(judging.event, False, judging.event.payload, blocked=True)
@@ -216,16 +217,16 @@ class JudgeSteps:
 
     def _prove(self, node: Node, session: Session, recorded: dict[str, bool]) -> None:
         """Let a session have proven what it had then."""
-        session.proven = {group: math.inf for group, is_member in recorded.items() if is_member}
+        session.trust.proven = {group: math.inf for group, is_member in recorded.items() if is_member}
         if self._scope.at_rest and applicability.is_node(node, session):
             for name, group in node.ensemble.trust_groups.items():
                 if name not in recorded and {session.neighbour, node.name} <= group.nodes:
-                    session.proven[name] = math.inf
+                    session.trust.proven[name] = math.inf
 
     def _sender(self, policy: CompiledDomain, node: Node, row: Fields) -> Session | None:
         session = self._actors.publisher(policy, node, row)
         if session is not None and session.neighbour is None and session.rights is None:
-            session.rights = node.rights_of(session.client_id, session.subject.user)
+            session.rights = session_rights.rights_of(node, session.client_id, session.subject.user)
         return session
 
 

@@ -31,11 +31,11 @@ def plan(draft: KeyDraft) -> None:
 
 
 def _receiver(draft: KeyDraft, label: str, session: Session) -> Receiver | None:
-    node, topic, watch = draft.node, draft.key.topic, session.watch_out
-    is_listed = (node.name, session.entity) in node.ensemble.links
+    node, topic, watch = draft.node, draft.key.topic, session.place.watch_out
+    is_listed = (node.name, session.place.entity) in node.ensemble.links
     looks_on = watch is not None and is_listed and any(matches(filter, topic) for filter in watch.alphabet())
     reads = session.rights is None or session.rights.may_read(topic)
-    sent = node.ensemble.sent.get(session.entity)
+    sent = node.ensemble.sent.get(session.place.entity)
     if sent is not None:  # to a foreign broker
         reads = any(matches(filter, topic) for filter in sent)
     if not reads and not looks_on:

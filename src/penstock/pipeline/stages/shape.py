@@ -92,7 +92,7 @@ class ShapeSteps(LinkMonitors):
             self._session = policy.session(node, self._askers[row["subject"]])
         session = self._session
         assert session is not None  # it is among the receivers of the row's key
-        watch, event, now = session.watch_out, event_of(row, row["link_type_now"]), row["time"]
+        watch, event, now = session.place.watch_out, event_of(row, row["link_type_now"]), row["time"]
         # Contracts, which are asked later, need what is attached.
         shown: Callable[[Event], Event] = user_properties.for_clients if node.contracts is None else lambda made: made
         if watch is None:

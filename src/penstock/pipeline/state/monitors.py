@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.engine import governing
 from penstock.engine.events.dedup import MOST_REMEMBERED
 from penstock.engine.node import Node
 from penstock.pipeline.spark.policies import CompiledDomain, Policies
@@ -67,14 +68,14 @@ class LinkMonitors:
         if self._node is None or ends != self._ends:
             self._leave()
             node = policy.new_node(row["node"])
-            node.stored_states = {
+            node.monitors.stored = {
                 (source, target, name): state for source, target, name, state in self._link(ends).states
             }
             self._ends, self._policy, self._node = ends, policy, node
             return policy, node, True
         if policy is not self._policy:
             self._policy = policy
-            self._node.govern(self._node.limits, None, policy.acls.get(row["node"]), policy.ensemble)
+            governing.govern(self._node, self._node.limits, None, policy.acls.get(row["node"]), policy.ensemble)
         return policy, self._node, False
 
     def keep(self) -> Kept:
@@ -90,6 +91,6 @@ class LinkMonitors:
         if self._ends is not None and self._node is not None:
             self._link(self._ends).states = [
                 (watch.link.source, watch.link.target, monitor.name, state)
-                for watch in self._node.watches.values()
+                for watch in self._node.monitors.watches.values()
                 for monitor, state in zip(watch.monitors, watch.states, strict=True)
             ]

@@ -63,9 +63,9 @@ class Scope:
                 node = policy.new_node(name)
                 sessions = [session for asker in askers if (session := policy.session(node, asker)) is not None]
                 for session in sessions:
-                    wheres |= _texts([condition for _, condition in session.where])
-                    most = max(most, len(session.where))
-                watches |= any(session.watch_out is not None for session in sessions)
+                    wheres |= _texts([condition for _, condition in session.place.where])
+                    most = max(most, len(session.place.where))
+                watches |= any(session.place.watch_out is not None for session in sessions)
         return cls(
             policies,
             askers,

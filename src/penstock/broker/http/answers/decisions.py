@@ -181,7 +181,7 @@ class RecentDecisions:
         if self._refused > REFUSALS:
             self.left_out += 1
             return
-        link = Link(session.neighbour or session.entity, server.name, session.publish_type)
+        link = Link(session.neighbour or session.place.entity, server.name, session.place.publish_type)
         self._keep(Decision(server.name, link, event, None, (verdict,)), now)
 
     def _sampler(self, server: "Server") -> Sampler:
@@ -235,7 +235,7 @@ def _first(server: "Server", session: Session, buffer: bytes, frames: list[Frame
         except WireError:
             return None
         assert isinstance(packet, Publish)
-        is_bound = session.tokens is None or packet.topic in session.tokens.bound_in
+        is_bound = session.trust.tokens is None or packet.topic in session.trust.tokens.bound_in
         if not packet.topic or packet.topic.startswith("$") or not is_bound:
             return None
         forwarded = travelling(server.node, session, packet.properties)

@@ -136,7 +136,7 @@ def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeStat
         tuple(server.listeners.addresses),
         server.started,
         server.trouble,
-        server.node.connected,
+        server.node.sessions.connected,
         counters,
         journal_state,
         portrait(server.node, now, with_clients, with_content),
@@ -197,7 +197,7 @@ def _some(ratings: dict[str, float], names: list[str]) -> dict[str, float]:
 async def _tokens(request: ApiRequest) -> list[TokenState]:
     states = []
     for server in request.api.servers.values():
-        tokens = server.node.tokens
+        tokens = server.node.trust.tokens
         if tokens is not None:
             revoked = tokens.keys.revoked
             keys = tuple(

@@ -16,6 +16,7 @@ from penstock.broker.http.secret_masks import HIDDEN
 from penstock.domain import ClientEntry, Ensemble
 from penstock.domain.schema.admin import includes_right
 from penstock.engine.node import Node
+from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.journal import jobs
 from penstock.language.statements.statement import Message
@@ -145,7 +146,7 @@ def _places(server: "Server", name: str) -> Iterator[_Place]:
     """Return the places where it has a session, or else where the domain lets it connect."""
     node, has_session = server.node, False
     for session in list(node.sessions.values()):
-        if session.neighbour is None and name in (session.entity, session.client_id):
+        if session.neighbour is None and name in (session.place.entity, session.client_id):
             entry = _entry(node, session.subject)
             if entry is not None:
                 has_session = True
@@ -194,11 +195,11 @@ def _rights(place: _Place) -> Iterator[AccessClause]:
     if session is not None:
         rights = session.rights
     else:
-        rights = node.rights_of(place.shown.client_id, place.shown.user)
-        granted = node.tokens.settings.granted(place.entry.name) if node.tokens is not None else None
+        rights = session_rights.rights_of(node, place.shown.client_id, place.shown.user)
+        granted = node.trust.tokens.settings.granted(place.entry.name) if node.trust.tokens is not None else None
         if granted is not None:
             rights = TokenRights(*granted, rights)
-        elif node.tokens is not None and node.tokens.settings.required:
+        elif node.trust.tokens is not None and node.trust.tokens.settings.required:
             yield AccessClause(
                 at, "token", "denies", "read and write", _EVERYTHING, "it must show a token, and no grant names it"
             )
