@@ -275,3 +275,15 @@ class Ledger:
         self.deferred = []
         self.deferred_bytes = 0
         return taken
+
+
+class Judged:
+    """The policies by which all that waits was judged, each by what stands for it."""
+
+    __slots__ = ("access", "statements")
+
+    def __init__(self, access: str, statements: str) -> None:
+        self.access = access
+        """The access policies."""
+        self.statements = statements
+        """The policy statements that the domain gives."""

@@ -12,7 +12,6 @@ import pytest
 from penstock.broker.store.schema import VERSION
 from penstock.broker.store.store import Store, StoreError
 from penstock.engine.events.passage import Delivery
-from penstock.engine.events.retained import hold
 from penstock.engine.ledger import Changes
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.outbox import flush
@@ -330,7 +329,7 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     bob = joined.node.sessions["bob"]
     for topic, origin, way in (("there", "$node/b", ("b",)), ("here", bob.client_id, ())):
         event = Event(topic, b"2", 1, True, b"", None, origin, None, bob.place.publish_type, way)
-        hold(joined.node, event)
+        joined.node.retained.hold(event)
         joined.node.ledger.retained(topic, event)
         forms = Forms(event, START)
         send_or_queue(joined.node, Delivery(joined.node.sessions["ann"], event, 1, False, ()), forms)

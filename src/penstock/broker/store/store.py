@@ -22,8 +22,7 @@ from penstock.engine import governing
 from penstock.engine.contracts.situations import restore as restore_situations
 from penstock.engine.events.entrances import recheck_queue
 from penstock.engine.events.passage import Delivery
-from penstock.engine.events.retained import hold
-from penstock.engine.federation.overlay import neighbour_in
+from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
 from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
@@ -294,7 +293,7 @@ class Store:
     def _load_retained(self, node: Node, now: float) -> None:
         for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
             if expires is None or expires > now:
-                hold(node, event_of(topic, payload, qos, True, properties, expires, source))
+                node.retained.hold(event_of(topic, payload, qos, True, properties, expires, source))
             else:
                 node.ledger.retained(topic, None)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.domain.problems import suggestion
 from penstock.engine.contracts.registry import BROUGHT
-from penstock.engine.contracts.state import CONSUMER, State, shown_by
+from penstock.engine.contracts.state import CONSUMER, Heard, State, shown_by
 from penstock.engine.events import own_events
 from penstock.engine.sessions import advertise
 from penstock.engine.sessions.refusal import Outcome
@@ -364,29 +364,3 @@ def _stored(contract: ConsumerContract | ProducerContract | None) -> Stored | No
 
 
 # --- what clients at other nodes have brought
-
-MOST_HEARD = 10_000
-"""Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """What a node tells of a consumer's contract."""
-
-    client: str
-    name: str
-    contract: dict[str, object]
-
-
-def hear(state: State, topic: str, payload: bytes) -> None:
-    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
-    before = state.heard.pop(topic, None)
-    if payload and len(state.heard) < MOST_HEARD:
-        try:
-            told = msgspec.json.decode(payload, type=Heard)
-            contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
-        except (msgspec.MsgspecError, PolicyError, RecursionError):
-            pass
-        else:
-            state.heard[topic] = told.client, contract
-    if before is not None or topic in state.heard:
-        state.forget()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.engine.contracts import client_contracts, situation_audit
+from penstock.engine.contracts import situation_audit
 from penstock.engine.contracts.registry import recorded
-from penstock.engine.contracts.state import CONSUMER, SITUATION, State
+from penstock.engine.contracts.state import CONSUMER, SITUATION, State, hear
 from penstock.engine.events import link_plans
 from penstock.engine.events.passage import Passage
 from penstock.engine.sessions.session import Session
@@ -36,7 +36,7 @@ def restore(node: "Node", now: float) -> None:
             name = topic.removeprefix(SITUATION)
             situation_audit.refused(node, None, name, _hear(node.contracts, name, event.payload, now))
         for topic, event in node.retained.match(f"{CONSUMER}+"):
-            client_contracts.hear(node.contracts, topic, event.payload)
+            hear(node.contracts, topic, event.payload)
 
 
 def run(passage: Passage) -> None:
@@ -59,7 +59,7 @@ def look(node: "Node", event: Event, sender: Session | None, now: float) -> tupl
                 situation_audit.refused(node, sender, name, refused)
                 situation_audit.heard(node, sender, name, before, now)
             else:
-                client_contracts.hear(state, event.topic, event.payload)
+                hear(state, event.topic, event.payload)
         return ()
     if not state.contracts.situations:
         return ()

@@ -3,8 +3,11 @@
 from collections import Counter
 from typing import NamedTuple
 
+import msgspec
+
 from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content
+from penstock.model.errors import PolicyError
 from penstock.model.quality import NO_QUALITY, Quality
 from penstock.model.topic import matches
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract, Subject
@@ -12,6 +15,7 @@ from penstock.policy.contracts.contract_set import Contracts, wants_of
 from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.contracts.release import ReleaseMark, Releaser
 from penstock.policy.contracts.situation import NONE_OPEN, OpenSituations
+from penstock.policy.contracts.text_form import read_consumer
 from penstock.policy.quality.collectors import QualityCollector
 
 SITUATION = "$penstock/situation/"
@@ -207,3 +211,30 @@ def renewed_contracts(before: State | None, contracts: Contracts | None) -> Stat
         made.open = {name: one for name, one in before.open.items() if name in made.situations}
         made.heard, made.counted = before.heard, before.counted
     return made
+
+
+MOST_HEARD = 10_000
+"""Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What a node tells of a consumer's contract."""
+
+    client: str
+    name: str
+    contract: dict[str, object]
+
+
+def hear(state: State, topic: str, payload: bytes) -> None:
+    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
+    before = state.heard.pop(topic, None)
+    if payload and len(state.heard) < MOST_HEARD:
+        try:
+            told = msgspec.json.decode(payload, type=Heard)
+            contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
+        except (msgspec.MsgspecError, PolicyError, RecursionError):
+            pass
+        else:
+            state.heard[topic] = told.client, contract
+    if before is not None or topic in state.heard:
+        state.forget()

@@ -1,6 +1,5 @@
 """Retained messages: kept for later subscribers, one for each topic, until they are replaced or their time is over."""
 
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from penstock.engine.sessions.session import Session
@@ -22,7 +21,7 @@ def keep(node: "Node", event: Event, sender: Session | None) -> None:
         node.notice("full", sender, event.topic, "too many retained messages, this one is not kept")
         return
     event = _with_token(node, event, sender)
-    hold(node, event)
+    node.retained.hold(event)
     if not event.topic.startswith("$SYS/"):
         node.ledger.retained(event.topic, event)
 
@@ -37,13 +36,6 @@ def _with_token(node: "Node", event: Event, sender: Session | None) -> Event:
     return event if carried is None or not may_publish(carried, event.topic) else event._replace(token=carried.digest)
 
 
-def hold(node: "Node", event: Event) -> None:
-    """Have the event as its topic's retained one."""
-    node.retained.set(event.topic, event)
-    if event.expires is not None:
-        heappush(node.retained.due, (event.expires, event.topic))
-
-
 def forget(node: "Node", topic: str) -> None:
     """Forget the retained message of a topic."""
     if node.retained.pop(topic) is not None:
@@ -52,8 +44,5 @@ def forget(node: "Node", topic: str) -> None:
 
 def expire(node: "Node", now: float) -> None:
     """Forget retained messages whose time is over."""  # [MQTT-3.3.2-5]
-    while node.retained.due and node.retained.due[0][0] <= now:
-        _, topic = heappop(node.retained.due)
-        event = node.retained.get(topic)
-        if event is not None and event.expires is not None and event.expires <= now:
-            forget(node, topic)
+    for topic in node.retained.expired(now):
+        forget(node, topic)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from penstock.engine.federation import overlay
+from penstock.engine.federation.wants import NODE_PREFIX
 from penstock.engine.sessions import lifecycle
 from penstock.model.group_proof import METHOD
 from penstock.wire.framing import MAX_PACKET
@@ -29,7 +30,7 @@ class Greeting(NamedTuple):
     def of_node(cls, name: str, secret: bytes, most_bytes: int) -> "Greeting":
         """To another node."""
         most = most_bytes if most_bytes < MAX_PACKET else None
-        return cls(overlay.NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
+        return cls(NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
 
     def packet(self, claim: bytes | None = None) -> Connect:
         """The CONNECT; `claim`: which trust groups it is in, to be proven next."""

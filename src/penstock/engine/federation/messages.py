@@ -103,9 +103,11 @@ class Room:
         return made
 
     def _tell(self, what: str, meant: Want | Offer, made: Want | Offer) -> None:
-        most = f"the neighbour takes packets of at most {self._neighbour.connection.maximum_packet_size or MOST_BYTES} bytes"
+        most = self._neighbour.connection.maximum_packet_size or MOST_BYTES
         told = f"`{_short(made.filter)}` is told" if _size(made) <= self._most else "nothing can be told"
-        reason = f"what is {what} takes {_size(meant)} bytes, {most}: {told}"
+        reason = (
+            f"what is {what} takes {_size(meant)} bytes, the neighbour takes packets of at most {most} bytes: {told}"
+        )
         self._node.notice("too long to tell", self._neighbour, _short(meant.filter), reason)
 
 

@@ -2,34 +2,22 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from penstock.engine.federation.state import OwnOffer
 from penstock.engine.federation.wants import Offer
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements import filter_policies
-from penstock.language.condition import Condition
 from penstock.language.statements.statement import Message
 from penstock.model.topic import overlaps
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.assignments import AssignedPolicy
-from penstock.policy.statements.statement import Policy
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
 LONGEST_CLIENT_ID = 64
 """Characters; of a longer client id the digest stands in an offer's id."""
-
-
-class OwnOffer(NamedTuple):
-    """An advertisement of a client here, and the type of the link that its events come by."""
-
-    offer: Offer
-    source: str
-    condition: Condition | None = None
-    policy: Policy | None = None
-    session: Session | None = None
-    """Whose it is; None: the domain advertises it for somebody."""
 
 
 def changed(node: "Node", session: Session, name: str) -> None:

@@ -17,7 +17,7 @@ from penstock.engine.federation import messages, offers
 from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
 from penstock.engine.federation.pending import News
-from penstock.engine.federation.wants import Offer, Offered, Want
+from penstock.engine.federation.wants import NODE_PREFIX, Offer, Offered, Want
 from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import NEVER, Replay, Session, Subscribed, key_of
 from penstock.engine.statements import advertised_policies, bindings, filter_policies
@@ -35,8 +35,6 @@ from penstock.wire.reason import Reason
 if TYPE_CHECKING:
     from penstock.engine.node import Node
 
-NODE_PREFIX = "$node/"
-"""Client ids that only nodes use."""
 WINDOW = 1000
 """Messages that two nodes may have under way to each other."""
 GRACE_SECONDS = 5.0
@@ -44,11 +42,6 @@ GRACE_SECONDS = 5.0
 want what it does not want by a new domain."""
 REFRESH_SECONDS = 0.05
 """How often interest is worked out at most: many subscriptions at once are one change."""
-
-
-def neighbour_in(client_id: str) -> str | None:
-    """The node that a client id stands for, or None if it is a client's."""
-    return client_id.removeprefix(NODE_PREFIX) if client_id.startswith(NODE_PREFIX) else None
 
 
 def connections(node: "Node") -> Iterator[tuple[str, LinkSettings]]:

@@ -5,6 +5,9 @@ from typing import NamedTuple, Protocol
 from penstock.domain.schema.federation import Forward
 from penstock.engine.federation.pending import News
 from penstock.engine.federation.wants import Offer, Want
+from penstock.engine.sessions.session import Session
+from penstock.language.condition import Condition
+from penstock.policy.statements.statement import Policy
 
 
 class Change(NamedTuple):
@@ -37,3 +40,40 @@ class Exchange(Protocol):
 
     def take_back(self, now: float) -> frozenset[Want]:
         """What has lingered for long enough."""
+
+
+class OwnOffer(NamedTuple):
+    """An advertisement of a client here, and the type of the link that its events come by."""
+
+    offer: Offer
+    source: str
+    condition: Condition | None = None
+    policy: Policy | None = None
+    session: Session | None = None
+    """Whose it is; None: the domain advertises it for somebody."""
+
+
+class FederationState:
+    """The neighbours of a node."""
+
+    __slots__ = ("exchanges", "interest_due", "neighbours", "news", "own_offers", "refused", "secrets")
+
+    def __init__(self) -> None:
+        self.neighbours: dict[str, Session] = {}
+        self.secrets: dict[str, bytes] = {}
+        """By neighbour, what it must show to be taken for it."""
+        self.exchanges: dict[int, Exchange] = {}
+        """By session, what we tell the neighbour that we want and offer, while the link is up."""
+        self.news = News(is_all=True)
+        """What has changed in what is wanted and offered, since neighbours were last told."""
+        self.interest_due = 0.0
+        """When they may be told again."""
+        self.own_offers: dict[str, OwnOffer] = {}
+        """What clients here advertise, by id."""
+        self.refused: dict[int, set[Want]] = {}
+        """By neighbour's session, the wants that policies did not let in: others may."""
+
+    @property
+    def rated(self) -> list[str]:
+        """The neighbours that are nodes, in a domain with tokens."""
+        return [name for name, session in self.neighbours.items() if session.trust.tokens is not None]

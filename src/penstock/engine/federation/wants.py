@@ -40,7 +40,31 @@ class Offered(NamedTuple):
     policy: Policy | None = None
 
 
+class NeighbourTold:
+    """What a neighbour has told of offers, and what it has not told again since it is back."""
+
+    __slots__ = ("doubted", "doubted_offers", "offers")
+
+    def __init__(self) -> None:
+        self.offers: dict[str, Offered] = {}
+        """The advertisements that the neighbour has told us of."""
+        self.doubted: dict[str, float] = {}
+        """Of its subscriptions those that a neighbour has not told again since it is back, and until when they count;
+        in `doubted_offers` the same of its offers.
+        """
+        self.doubted_offers: dict[str, float] = {}
+
+
 def is_of_client(id: str) -> bool:
     """Whether a client has advertised it itself; else the domain has, for somebody."""
     parts = id.split("/")
     return len(parts) != 4 or parts[2] == "client"
+
+
+NODE_PREFIX = "$node/"
+"""Client ids that only nodes use."""
+
+
+def neighbour_in(client_id: str) -> str | None:
+    """The node that a client id stands for, or None if it is a client's."""
+    return client_id.removeprefix(NODE_PREFIX) if client_id.startswith(NODE_PREFIX) else None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from penstock.engine.contracts import client_contracts, release_recheck, situations
 from penstock.engine.events import entrances, retained, wills
-from penstock.engine.federation import overlay
+from penstock.engine.federation import overlay, wants
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, placement, session_rights, subscribe, window
 from penstock.engine.sessions import connack as hello
@@ -80,7 +80,7 @@ class Who(NamedTuple):
 
 def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session | Refusal:
     """The client or the neighbour that a CONNECT comes from."""
-    if overlay.neighbour_in(packet.client_id) is not None:
+    if wants.neighbour_in(packet.client_id) is not None:
         return _neighbour(node, packet, door)
     # [MQTT-3.1.4-2]
     text, token = client_tokens.text_of(node, packet), None
@@ -154,7 +154,7 @@ def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
 
 def _neighbour(node: Node, packet: Connect, door: Door) -> Session | Refusal:
     """A node dials: it must be a neighbour, and show that it is."""
-    name = overlay.neighbour_in(packet.client_id)
+    name = wants.neighbour_in(packet.client_id)
     session = node.federation.neighbours.get(name or "")
     secret = node.federation.secrets.get(name or "")
     shown = packet.password is not None and secret is not None and compare_digest(packet.password, secret)

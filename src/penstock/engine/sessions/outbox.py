@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from penstock.engine.events.plan import Plan
+from penstock.engine.sessions.render import to_version_4, to_version_5
 from penstock.engine.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -76,3 +78,25 @@ def flush(node: "Node") -> None:
     for session in dirty:
         if session.outlet is not None and session.buffer:
             session.outlet.send(session.buffer)
+
+
+def relay(node: "Node", plan: Plan, packet: bytes, version: int, after_topic: int) -> None:
+    """Pass a QoS 0 packet's own bytes on to all sessions of a simple plan."""
+    same, other = (plan.direct4, plan.direct5) if version == 4 else (plan.direct5, plan.direct4)
+    dirty = node.dirty
+    for session in same:
+        if session.open:
+            buffer = session.buffer
+            if not buffer:
+                dirty.append(session)
+            buffer.append(packet)
+        else:
+            push_lossy(node, session, packet)
+    if other:
+        packet = (to_version_5 if version == 4 else to_version_4)(packet, after_topic)
+        for session in other:
+            push_lossy(node, session, packet)
+    node.stats.sent += len(same) + len(other)
+    if plan.closed:
+        for session in plan.closed:
+            session.denied += 1

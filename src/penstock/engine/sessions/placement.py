@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.domain import Domain, Listener, NodeSettings
-from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.compile.entries import ClientEntry
-from penstock.domain.units import Address
 from penstock.engine.monitors import Watch
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug import messages
@@ -18,12 +16,6 @@ from penstock.policy.contracts.contract import advertisement
 
 if TYPE_CHECKING:
     from penstock.engine.node import Node
-
-
-def alone(name: str) -> Ensemble:
-    """The ensemble of one open node."""
-    listener = Listener(address=Address("127.0.0.1", 0))
-    return ensemble(Domain(nodes={name: NodeSettings(listen=(listener,))}))
 
 
 def entry_of(node: "Node", subject: Subject) -> ClientEntry | None:

@@ -1,29 +1,25 @@
 """What a node keeps of one client: subscriptions, windows, queues. State only; the rules are in the other modules."""
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from penstock.domain.compile.entries import ClientEntry
+from penstock.engine.events.link_class import LinkPlans
+from penstock.engine.federation.wants import NeighbourTold
+from penstock.engine.journal_rows import Source
+from penstock.engine.monitors import Watch
+from penstock.engine.sparkplug.state import Actor
+from penstock.engine.trust.state import SessionTrust
 from penstock.language.condition import Condition
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
 from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
-from penstock.policy.statements.advertisement import AdvertisementSet, ProducerAdvertisement, claims
-from penstock.policy.statements.assignments import AssignedPolicy
+from penstock.policy.statements.advertisement import claims
 from penstock.policy.statements.statement import Policy
 from penstock.policy.tokens.rights import TokenRights
-from penstock.policy.tokens.verification import Verified
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.domain.compile.entries import ClientEntry
-    from penstock.engine.events.link_class import LinkPlans
-    from penstock.engine.federation.wants import Offered
-    from penstock.engine.journal_rows import Source
-    from penstock.engine.monitors import Watch
-    from penstock.engine.sparkplug.state import Actor
-    from penstock.engine.trust.state import Accepting, Claiming, Showing, TokenLink
 
 NEVER = float("inf")
 
@@ -159,137 +155,91 @@ class Will:
         self.lifetime = lifetime
 
 
-class Session:
-    """A client's state. `outlet` is None while it is offline."""
+class EnsemblePlace:
+    """A session's place in the ensemble: who it is there, and what its two links are."""
 
     __slots__ = (
         "actor",
-        "advertised",
-        "advertisements",
+        "entity",
+        "entry",
+        "notify_type",
+        "policies",
+        "publish_type",
+        "source",
+        "watch_in",
+        "watch_out",
+        "where",
+    )
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        self.entry: ClientEntry | None = None
+        self.actor: Actor | None = None
+        """As a subject of access policies; None until it is asked for."""
+        self.source: Source | None = None
+        """What the journal says of all its events; None until it is asked."""
+        self.publish_type = DEFAULT_TYPE
+        self.notify_type = DEFAULT_TYPE
+        self.watch_in: Watch | None = None
+        self.watch_out: Watch | None = None
+        self.policies: tuple[Given, ...] = ()
+        """What the domain has done with all that goes to it."""
+        self.where: tuple[tuple[str, Condition], ...] = ()
+        """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
+
+
+class Declared:
+    """What a client has declared of what it publishes and wants: advertisements and contracts."""
+
+    __slots__ = ("advertisements", "consumes", "given", "produces")
+
+    def __init__(self) -> None:
+        self.advertisements: dict[str, Advertisement] = {}
+        """What it has advertised, by name; and in `given` what the domain advertises for it."""
+        self.given: tuple[Advertisement, ...] = ()
+        self.produces: dict[str, ProducerContract] = {}
+        """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
+        self.consumes: dict[str, ConsumerContract] = {}
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What binds it when it publishes."""
+        return claims(self.advertisements.values(), self.given)
+
+
+class ConnectionState:
+    """What the client asked for when it connected, and how its connection is."""
+
+    __slots__ = (
         "alias_maximum",
         "aliases_in",
         "aliases_out",
         "backlog",
         "blocked",
-        "bound",
-        "buffer",
-        "client_id",
-        "consumes",
-        "denied",
-        "doubted",
-        "doubted_offers",
-        "durable",
-        "edited_plans",
         "ended",
-        "entity",
-        "entry",
         "expiry",
-        "gave",
-        "given",
         "held",
-        "id",
-        "inflight",
-        "last_id",
         "maximum_packet_size",
-        "neighbour",
-        "notify_type",
-        "offers",
-        "open",
-        "outlet",
         "overflowing",
         "plain",
-        "plans",
-        "policies",
         "problem_info",
-        "produces",
-        "proven",
-        "proving",
-        "publish_type",
-        "queue",
-        "queue_limit",
-        "queued_bytes",
-        "quota",
-        "received",
-        "replays",
-        "resend",
-        "rights",
-        "since",
-        "source",
-        "subject",
-        "subscriptions",
-        "token",
-        "tokens",
-        "took",
-        "version",
-        "watch_in",
-        "watch_out",
-        "where",
         "will",
-        "window",
     )
 
-    def __init__(self, number: int, subject: Subject, version: int) -> None:
-        self.id = number
-        self.client_id = subject.client_id
-        self.subject = subject
-        self.rights: Rights | TokenRights | None = None
-        self.token: Verified | None = None
-        """The authorisation token that the client has shown."""
-        self.tokens: TokenLink | None = None
-        """Of a neighbour, what was told of tokens; None if it is no node, or there are none."""
-        # Its place in the ensemble: who it is there, and what its two links are.
-        self.entity = subject.client_id
-        self.entry: ClientEntry | None = None
-        self.actor: Actor | None = None
-        """As a subject of access policies; None until it is asked for."""
-        self.neighbour: str | None = None
-        """The name of the node or foreign broker behind it; None for a client."""
-        self.offers: dict[str, Offered] = {}
-        """The advertisements that the neighbour has told us of."""
-        self.doubted: dict[str, float] = {}
-        """Of its subscriptions those that a neighbour has not told again since it is back, and until when they count;
-        in `doubted_offers` the same of its offers.
-        """
-        self.doubted_offers: dict[str, float] = {}
-        self.source: Source | None = None
-        """What the journal says of all its events; None until it is asked."""
-        self.proven: dict[str, float] = {}
-        """Trust groups that it has proven to be in, and until when that counts; ask `groups.is_member`."""
-        self.bound: frozenset[str] = frozenset()
-        """Those that it had proven when messages came that may still wait: they are for nobody who proves less."""
-        self.proving: Accepting | Claiming | Showing | None = None
-        """Where proofs stand on its connection; None if that has no authentication method."""
-        self.publish_type = DEFAULT_TYPE
-        self.notify_type = DEFAULT_TYPE
-        self.watch_in: Watch | None = None
-        self.watch_out: Watch | None = None
-        self.plans: LinkPlans[Any] | None = None
-        self.edited_plans: LinkPlans[Any] | None = None
-        """For what the monitors on its link make."""
-        self.policies: tuple[AssignedPolicy, ...] = ()
-        """What the domain has done with all that goes to it."""
-        self.where: tuple[tuple[str, Condition], ...] = ()
-        """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
-        self.advertisements: dict[str, ProducerAdvertisement] = {}
-        """What it has advertised, by name; and in `given` what the domain advertises for it."""
-        self.given: tuple[ProducerAdvertisement, ...] = ()
-        self.produces: dict[str, ProducerContract] = {}
-        """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
-        self.consumes: dict[str, ConsumerContract] = {}
-        self.since = 0.0
-        """Since when its rights, its contracts and the domain have been what they are; see `release_wait.is_whole`."""
-        self.version = version
+    def __init__(self) -> None:
         self.expiry: float = 0
-        self.durable = False
+        """Seconds for which the session stays without a connection."""
         self.ended: float = 0
+        """When the last connection ended."""
         self.will: Will | None = None
-        self.subscriptions: dict[str, Subscribed] = {}
-        self.replays: list[Replay] = _NO_REPLAYS
-        # sending
-        self.outlet: Outlet | None = None
-        self.buffer: list[bytes] = []
-        self.open = False
-        """Online, not blocked, and with nothing that waits for the store: bytes may go straight to the buffer."""
+        self.plain = True
+        """Takes packets as they are: no packet size limit, no topic aliases."""
+        self.problem_info = False
+        """The client takes reason strings."""
+        self.maximum_packet_size = 0
+        self.alias_maximum = 0
+        self.aliases_in: dict[int, str] | None = None
+        self.aliases_out: dict[str, int] | None = None
         self.blocked = False
         """The connection takes no more bytes for now."""
         self.held = 0
@@ -297,6 +247,14 @@ class Session:
         self.backlog = 0
         """Bytes in the buffer of a connection that does not take them."""
         self.overflowing = False
+
+
+class Outbox:
+    """QoS 1 and 2 messages on their way to a client: in its window, and behind it."""
+
+    __slots__ = ("inflight", "last_id", "queue", "queue_limit", "queued_bytes", "quota", "resend", "window")
+
+    def __init__(self) -> None:
         self.window = 0
         """How many QoS 1 and 2 messages may be unacknowledged, and in `quota` how many more of them now.
 
@@ -311,30 +269,9 @@ class Session:
         """Messages that may wait for it, if not as many as the node's limit says."""
         self.queued_bytes = 0
         self.last_id = 0
-        # receiving
-        self.received: set[int] | None = None
-        # counted, for who looks on: packets from it and to it since the node began; and what it was refused, or asks
-        # for and is kept from it by the brokering table
-        self.took = 0
-        self.gave = 0
-        self.denied = 0
-        # of the connection
-        self.plain = True
-        """Takes packets as they are: no packet size limit, no topic aliases."""
-        self.problem_info = False
-        """The client takes reason strings."""
-        self.maximum_packet_size = 0
-        self.alias_maximum = 0
-        self.aliases_in: dict[int, str] | None = None
-        self.aliases_out: dict[str, int] | None = None
-
-    @property
-    def claims(self) -> tuple[AdvertisementSet, ...]:
-        """What binds it when it publishes."""
-        return claims(self.advertisements.values(), self.given)
 
     def next_id(self) -> int:
-        """A packet identifier that is not in use. The window is smaller than the identifiers are many."""
+        """Return a packet identifier that is not in use. The window is smaller than the identifiers are many."""
         number = self.last_id
         while True:
             number = number % 65535 + 1
@@ -344,5 +281,85 @@ class Session:
                 return number
 
     def waiting(self) -> int:
-        """Deliveries queued behind the window."""
+        """Return how many deliveries are queued behind the window."""
         return len(self.queue) if self.queue else 0
+
+
+class Session:
+    """A client's state. `outlet` is None while it is offline.
+
+    `open`, `buffer` and `plans` are asked for each message that is passed on: they are no further away than they are.
+    """
+
+    __slots__ = (
+        "buffer",
+        "client_id",
+        "connection",
+        "declared",
+        "denied",
+        "durable",
+        "edited_plans",
+        "federation",
+        "gave",
+        "id",
+        "neighbour",
+        "open",
+        "outbox",
+        "outlet",
+        "place",
+        "plans",
+        "received",
+        "replays",
+        "rights",
+        "since",
+        "subject",
+        "subscriptions",
+        "took",
+        "trust",
+        "version",
+    )
+
+    def __init__(self, number: int, subject: Subject, version: int) -> None:
+        self.id = number
+        self.client_id = subject.client_id
+        self.subject = subject
+        self.version = version
+        self.rights: Rights | TokenRights | None = None
+        self.neighbour: str | None = None
+        """The name of the node or foreign broker behind it; None for a client."""
+        self.place = EnsemblePlace(subject.client_id)
+        self.declared = Declared()
+        self.trust = SessionTrust()
+        self.federation = NeighbourTold()
+        self.plans: LinkPlans[Any] | None = None
+        self.edited_plans: LinkPlans[Any] | None = None
+        """For what the monitors on its link make."""
+        self.since = 0.0
+        """Since when its rights, its contracts and the domain have been what they are; see `release_wait.is_whole`."""
+        self.durable = False
+        self.subscriptions: dict[str, Subscribed] = {}
+        self.replays: list[Replay] = _NO_REPLAYS
+        self.outlet: Outlet | None = None
+        self.buffer: list[bytes] = []
+        self.open = False
+        """Online, not blocked, and with nothing that waits for the store: bytes may go straight to the buffer."""
+        self.connection = ConnectionState()
+        self.outbox = Outbox()
+        self.received: set[int] | None = None
+        # counted, for who looks on: packets from it and to it since the node began; and what it was refused, or asks
+        # for and is kept from it by the brokering table
+        self.took = 0
+        self.gave = 0
+        self.denied = 0
+
+    def block(self) -> None:
+        """The connection takes no more bytes for now."""
+        self.connection.blocked = True
+        self.open = False
+
+    def unblock(self) -> None:
+        """The connection takes bytes again."""
+        connection = self.connection
+        connection.blocked = connection.overflowing = False
+        connection.backlog = 0
+        self.open = self.outlet is not None and not connection.held

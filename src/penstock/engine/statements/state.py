@@ -1,4 +1,4 @@
-"""The policies of advertisements that a node knows of, indexed."""
+"""What a node keeps of policy statements: those of advertisements that it knows of, and what they have made."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,6 +8,7 @@ from penstock.engine.federation.offer_matches import Matter, Matters
 from penstock.engine.sessions.session import Session
 from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import intersects
+from penstock.model.event import Event
 from penstock.model.topic import overlaps
 from penstock.policy.statements.judging import Bound
 
@@ -47,3 +48,22 @@ def _meet(bound: Bound, filter: str, condition: Condition | None) -> bool:
     if bound.condition is None or condition is None:
         return True
     return intersects(bound.condition.ranges, condition.ranges) is not False
+
+
+class StatementState:
+    """The policy statements of a node: which there are, and what they have done."""
+
+    __slots__ = ("acted", "advertised", "draining", "is_looping", "is_persisted_full", "made", "with_policies")
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Session | None, Event]] = []
+        """What policies have made and is not published yet, and whose message was the cause."""
+        self.draining = self.is_looping = False
+        self.with_policies: dict[int, Session] = {}
+        """Sessions whose advertisements, or those that they told of, have policies."""
+        self.advertised: AdvertisedPolicies | None = None
+        """Those policies, indexed; None: they have changed since."""
+        self.acted: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
+        """By subscription or offer, the policies for which something was done besides."""
+        self.is_persisted_full = False
+        """Whether persisted messages have been dropped for newer ones."""

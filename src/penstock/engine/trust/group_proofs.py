@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from penstock.engine.events import entrances
-from penstock.engine.federation import overlay
+from penstock.engine.federation.wants import NODE_PREFIX
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import client_tokens, groups
@@ -123,7 +123,7 @@ def make_claimant(node: "Node", session: Session) -> Claimant | None:
     secrets = dict(list(groups.shared(node, name).items())[:MAX_GROUPS])
     if not secrets or node.runtime.make_nonce is None:
         return None
-    return Claimant(overlay.NODE_PREFIX + node.name, secrets, node.runtime.make_nonce(), name)
+    return Claimant(NODE_PREFIX + node.name, secrets, node.runtime.make_nonce(), name)
 
 
 def answer(claimant: Claimant, packet: Auth) -> Auth:

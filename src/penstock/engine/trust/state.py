@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from penstock.domain.schema.trust import TrustSettings
 from penstock.engine.events.link_class import LinkPlans
-from penstock.engine.trust.tokens import Passing
+from penstock.engine.trust.tokens import Keys, Passing, Tokens
 from penstock.model.event import Event
 from penstock.model.group_proof import (
     Claimant,
     ProofExchange,
 )
 from penstock.policy.tokens.errors import TokenError
+from penstock.policy.tokens.token import Token
 from penstock.policy.tokens.verification import Verified
 from penstock.policy.trust.rating import (
     RULES,
@@ -264,3 +265,39 @@ class TokenLink:
         self.plans: dict[str, tuple[LinkPlans[Any], LinkPlans[Any]]] = {}
         self.until = inf
         """When the first of what was found ends."""
+
+
+class SessionTrust:
+    """What is known of who is behind a session, beyond its name: its token, and the trust groups that it is in."""
+
+    __slots__ = ("bound", "proven", "proving", "token", "tokens")
+
+    def __init__(self) -> None:
+        self.token: Verified | None = None
+        """The authorisation token that the client has shown."""
+        self.tokens: TokenLink | None = None
+        """Of a neighbour, what was told of tokens; None if it is no node, or there are none."""
+        self.proven: dict[str, float] = {}
+        """Trust groups that it has proven to be in, and until when that counts; ask `groups.is_member`."""
+        self.bound: frozenset[str] = frozenset()
+        """Those that it had proven when messages came that may still wait: they are for nobody who proves less."""
+        self.proving: Accepting | Claiming | Showing | None = None
+        """Where proofs stand on its connection; None if that has no authentication method."""
+
+
+class NodeTrust:
+    """The keys, tokens and secrets of a node, and how far it trusts its neighbours."""
+
+    __slots__ = ("feedback", "groups", "keys", "ratings", "stored_evidence", "stored_tokens", "tokens")
+
+    def __init__(self) -> None:
+        self.groups = GroupSecrets()
+        self.keys: Keys | None = None
+        """What it signs tokens with; taken by `keys.hold`."""
+        self.tokens: Tokens | None = None
+        """Its authorisation tokens, if the domain has any; and in `ratings` how far it trusts its neighbours."""
+        self.ratings: Ratings | None = None
+        self.feedback = FeedbackLimits()
+        self.stored_tokens: list[Token] = []
+        """Tokens of events from before a restart or a reload, and in `stored_evidence` what was held of neighbours."""
+        self.stored_evidence: dict[str, Evidence] = {}

@@ -15,7 +15,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 
 from penstock.domain import Ensemble
-from penstock.engine.federation.overlay import NODE_PREFIX
+from penstock.engine.federation.wants import NODE_PREFIX
 from penstock.journal.read.events import ARRIVAL, RETAINED
 from penstock.pipeline.spark.policies import Asker, Policies
 from penstock.pipeline.stages.govern import arrivals, run

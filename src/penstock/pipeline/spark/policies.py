@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.domain import ClientEntry, Domain, Ensemble, ensemble, expand, load, read
 from penstock.domain.compile.graph import graph
 from penstock.engine.events.link_class import LinkClass
-from penstock.engine.federation.overlay import NODE_PREFIX
+from penstock.engine.federation.wants import NODE_PREFIX
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, session_rights, subscribe
 from penstock.engine.sessions.session import Session, Subscribed

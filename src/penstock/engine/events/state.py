@@ -1,0 +1,97 @@
+"""What a node keeps of events: retained messages, and plans."""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from weakref import WeakValueDictionary
+
+from penstock.engine.events.link_class import LinkClass
+from penstock.engine.events.plan import Plan, Plans
+from penstock.model.event import Event
+from penstock.model.topic import Filter
+from penstock.model.topic_tree import TopicTree
+
+
+class Retained(TopicTree[Event]):
+    """Retained messages, one for each topic, and when they expire."""
+
+    __slots__ = ("due",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: list[tuple[float, str]] = []
+        """A heap."""
+
+    def hold(self, event: Event) -> None:
+        """Have the event as its topic's retained one."""
+        self.set(event.topic, event)
+        if event.expires is not None:
+            heappush(self.due, (event.expires, event.topic))
+
+    def expired(self, now: float) -> Iterator[str]:
+        """Yield the topics whose retained message is over."""  # [MQTT-3.3.2-5]
+        while self.due and self.due[0][0] <= now:
+            _, topic = heappop(self.due)
+            event = self.get(topic)
+            if event is not None and event.expires is not None and event.expires <= now:
+                yield topic
+
+
+class PlanCache:
+    """The plans of a node, by class of links and topic, until a subscription or a policy comes or goes."""
+
+    __slots__ = ("by_class", "interned", "own", "planned", "resolved", "routes")
+
+    def __init__(self) -> None:
+        self.by_class: WeakValueDictionary[LinkClass, Plans] = WeakValueDictionary()
+        """Kept by the sessions that use them, so that those of clients long gone do not gather."""
+        self.own: Plans | None = None
+        """For what the node says itself."""
+        self.routes: dict[tuple[object, ...], dict[str, Plan]] = {}
+        """What matching and routing found by topic, for each kind of source that they can tell apart."""
+        self.planned = 0
+        self.interned: dict[tuple[object, ...], Plan] = {}
+        """Plans by what they are made of, so that topics share them; in `resolved` those that content decided on."""
+        self.resolved: dict[tuple[object, ...], Plan] = {}
+
+    def of(self, link: LinkClass) -> Plans:
+        """Return the plans of a class of links; all links of the class share them."""
+        plans = self.by_class.get(link)
+        if plans is None:
+            goes = "" if link.token is None else link.token.goes
+            routes = self.routes.setdefault((link.link_type, link.neighbour, link.is_own, link.statements, goes), {})
+            plans = self.by_class[link] = Plans(link, routes)
+        return plans
+
+    def forget(self, filter: Filter) -> None:
+        """A subscription has come or gone: plans of the topics that it may concern are no longer valid."""
+        self.resolved.clear()
+        prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
+        for routes in self.routes.values():
+            if not filter.is_wild:
+                self._invalidate(routes.pop(filter.filter, None))
+                continue
+            for topic in [topic for topic in routes if topic.startswith(prefix)]:
+                self._invalidate(routes.pop(topic))
+
+    def forget_all(self) -> None:
+        """Everything may have changed: rights, or what a session can take."""
+        for plans in self.by_class.values():
+            plans.known.clear()
+        used = {id(plans.routes) for plans in self.by_class.values()}
+        self.routes = {key: routes for key, routes in self.routes.items() if id(routes) in used}
+        for routes in self.routes.values():
+            routes.clear()
+        self.interned.clear()
+        self.resolved.clear()
+        self.planned = 0
+
+    def begin_anew(self) -> None:
+        """Classes of links may be others too."""
+        self.forget_all()
+        self.by_class.clear()
+        self.own = None
+
+    def _invalidate(self, plan: Plan | None) -> None:
+        if plan is not None:
+            self.interned.pop(plan.key, None)
+            plan.retire()

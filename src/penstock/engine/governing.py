@@ -1,0 +1,60 @@
+"""A node takes new settings, and whatever waits is judged by them."""
+
+from penstock.domain import Limits
+from penstock.domain.compile.ensemble import Ensemble
+from penstock.engine.contracts import client_contracts
+from penstock.engine.contracts.state import renewed_contracts
+from penstock.engine.events import entrances
+from penstock.engine.node import Node
+from penstock.engine.sessions import placement, subscribe
+from penstock.engine.sessions.session_rights import rights_for
+from penstock.engine.sparkplug.state import renewed
+from penstock.engine.stages.edit import tell_failures
+from penstock.engine.statements import review
+from penstock.engine.trust import keys
+from penstock.policy.access.acl import Acl
+from penstock.policy.access.passwords import Passwords
+
+
+def govern(
+    node: Node,
+    limits: Limits,
+    passwords: Passwords | None,
+    acl: Acl | None,
+    ensemble: Ensemble | None = None,
+    now: float | None = None,
+) -> None:
+    """Take new settings: whatever waits is judged by them, as of `now` where a policy asks for the time."""
+    at = node.runtime.clock() if now is None else now
+    node.limits, node.admission.passwords, node.admission.acl = limits, passwords, acl
+    node.ensemble = ensemble or node.ensemble
+    node.table = node.ensemble.table(node.name)
+    node.contracts = renewed_contracts(node.contracts, node.ensemble.contracts)  # what is brought follows below
+    node.sparkplug = renewed(node.sparkplug, node.ensemble.access)
+    node.plans.begin_anew()
+    keys.hold(node, node.trust.keys, at)
+    for watch in node.monitors.watches.values():
+        watch.take(node.ensemble.monitors(watch.link))
+        tell_failures(node, watch)
+    placement.look_on(node)
+    for session in node.sessions.values():
+        session.rights = rights_for(node, session)
+        node.later.begin_anew(session, at)
+        placement.settle_in(node, session)
+        subscribe.renew(node, session)
+    client_contracts.review(node, at)
+    review.review(node, at)
+    for session in node.sessions.values():
+        entrances.recheck_queue(node, session, now)
+    note_judged(node)
+
+
+def note_judged(node: Node) -> None:
+    """All that waits has been judged by the present policies."""
+    ensemble, judged = node.ensemble, node.judged
+    if judged.access != ensemble.access_digest:
+        judged.access = ensemble.access_digest
+        node.ledger.access(judged.access)
+    if judged.statements != ensemble.statements_digest:
+        judged.statements = ensemble.statements_digest
+        node.ledger.statements(judged.statements)

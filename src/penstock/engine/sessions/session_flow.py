@@ -1,0 +1,39 @@
+"""What goes on in later turns: with a connection that takes bytes again, and with what was too much for one turn."""
+
+from penstock.engine.events import entrances
+from penstock.engine.federation import overlay
+from penstock.engine.node import Node
+from penstock.engine.sessions import window
+from penstock.engine.sessions.session import Session
+from penstock.engine.trust import token_exchange
+
+
+def unblock(node: Node, session: Session, now: float) -> None:
+    """The connection takes bytes again."""
+    session.unblock()
+    if session.buffer:
+        node.dirty.append(session)
+    _continue(node, session, now)
+
+
+def take_turn(node: Node, now: float) -> None:
+    """Between two rounds of input: go on with what was too much for one round."""
+    if node.federation.news and node.federation.neighbours:
+        overlay.refresh(node, now)
+    ratings = node.trust.ratings
+    if ratings is not None and (ratings.is_stale or ratings.is_changed):
+        token_exchange.turn(node, now)
+    if node.statements.made:
+        entrances.publish_made(node, now)
+    for session in node.sessions.take_unfinished():
+        if session.outlet is None:
+            continue
+        if session.connection.held:
+            node.sessions.lagging[session.id] = session
+        else:
+            _continue(node, session, now)
+
+
+def _continue(node: Node, session: Session, now: float) -> None:
+    window.pump(node, session, now)
+    entrances.replay(node, session, now)

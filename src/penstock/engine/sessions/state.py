@@ -1,0 +1,68 @@
+"""What a node keeps of its sessions: who there is, what is subscribed to, and the monitors on their links."""
+
+from collections.abc import Iterable
+
+from penstock.engine.events.plan import Group
+from penstock.engine.matching.predicates import Predicates
+from penstock.engine.monitors import Watch
+from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.sessions.timers import Timers
+from penstock.model.topic_tree import FilterIndex
+from penstock.policy.monitors.monitor import State
+
+
+class Sessions(dict[str, Session]):
+    """The sessions of a node, by client id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last_id = 0
+        """The number of the session that was made last."""
+        self.connected = 0
+        self.timers = Timers()
+        self.past: dict[str, tuple[int, int, int]] = {}
+        """By client of the domain, what its sessions that have ended took, gave and were denied."""
+        self.replaying: dict[int, Session] = {}
+        """Sessions with more to be sent in the next turn; and in `lagging` those that wait for the store first."""
+        self.lagging: dict[int, Session] = {}
+
+    def go_on(self, session: Session) -> None:
+        """The session has more to be sent: in the next turn, or in the one after the store has what it was sent now."""
+        (self.lagging if session.connection.held else self.replaying)[session.id] = session
+
+    def take_unfinished(self) -> Iterable[Session]:
+        """Return those that have more to be sent; they are no longer noted."""
+        if not self.replaying and not self.lagging:
+            return ()
+        unfinished = {**self.lagging, **self.replaying}
+        self.lagging, self.replaying = {}, {}
+        return unfinished.values()
+
+
+class Subscriptions:
+    """What is subscribed to at a node."""
+
+    __slots__ = ("groups", "index", "predicates")
+
+    def __init__(self) -> None:
+        self.index: FilterIndex[Subscribed | Group | Watch | Predicates[Subscribed]] = FilterIndex()
+        self.groups: dict[tuple[str, str], Group] = {}
+        """Shared subscriptions, by name and filter."""
+        self.predicates: dict[str, Predicates[Subscribed]] = {}
+        """By filter, the subscriptions that ask for content."""
+
+
+class Monitors:
+    """The monitors of a node, by link."""
+
+    __slots__ = ("notified", "onlookers", "stored", "watches")
+
+    def __init__(self) -> None:
+        self.watches: dict[tuple[str, str], Watch] = {}
+        """The monitors of each link that has any, with their states."""
+        self.onlookers: dict[tuple[str, str], tuple[str, ...]] = {}
+        """Of these, the links out of this node whose monitors must see more than is notified: filters by link."""
+        self.notified: dict[tuple[str, str], list[Session]] = {}
+        """And the sessions that are notified over them."""
+        self.stored: dict[tuple[str, str, str], State] = {}
+        """States of monitors from an earlier run, by link and name."""

@@ -1,0 +1,45 @@
+"""What a node is given: who may come in, and where it runs."""
+
+from collections.abc import Callable
+
+from penstock.domain import Domain, Listener, NodeSettings
+from penstock.domain.compile.ensemble import Ensemble, ensemble
+from penstock.domain.units import Address
+from penstock.policy.access.acl import Acl
+from penstock.policy.access.passwords import Passwords
+from penstock.wire.reason import Reason
+
+
+class Admission:
+    """Who may come in, and what a sender is told whose message is suppressed."""
+
+    __slots__ = ("acl", "passwords", "suppressed_reason", "unchecked")
+
+    def __init__(self, passwords: Passwords | None, acl: Acl | None) -> None:
+        self.passwords = passwords
+        self.acl = acl
+        self.unchecked = ""
+        """Why who gives a user name is refused, if nobody can check that here; empty: any name is taken."""
+        self.suppressed_reason = Reason.NOT_AUTHORIZED
+
+
+class Runtime:
+    """What the process that runs a node gives it: time, randomness, and where it is."""
+
+    __slots__ = ("clock", "host", "load", "make_id", "make_nonce")
+
+    def __init__(self, make_id: Callable[[], str], make_nonce: Callable[[], bytes] | None) -> None:
+        self.make_id = make_id
+        self.make_nonce = make_nonce
+        """What proofs of membership are about, 32 bytes that never come again; None: there are no such proofs here."""
+        self.clock: Callable[[], float] = lambda: 0.0
+        """The time, for policies that ask how long something took."""
+        self.host = ""
+        self.load = 0.0
+        """How busy the node is, from 0 to 1."""
+
+
+def alone(name: str) -> Ensemble:
+    """Return the ensemble of one open node."""
+    listener = Listener(address=Address("127.0.0.1", 0))
+    return ensemble(Domain(nodes={name: NodeSettings(listen=(listener,))}))
