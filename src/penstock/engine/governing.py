@@ -1,6 +1,6 @@
 """A node takes new settings, and whatever waits is judged by them."""
 
-from penstock.domain import Limits
+from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.state import renewed_contracts
@@ -18,7 +18,7 @@ from penstock.policy.access.passwords import Passwords
 
 def govern(
     node: Node,
-    limits: Limits,
+    limits: LimitSettings,
     passwords: Passwords | None,
     acl: Acl | None,
     ensemble: Ensemble | None = None,

@@ -3,10 +3,11 @@
 The last word on a key wins, and what comes and goes between two commits never reaches the disk.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from penstock.engine.contracts.held import Collected, Held
 from penstock.engine.sessions.session import Kept, Outgoing, Session, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -14,9 +15,6 @@ from penstock.policy.monitors.monitor import State
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.tokens.token import Token
 from penstock.policy.trust.rating import Evidence
-
-if TYPE_CHECKING:
-    from penstock.engine.contracts.held import Collected, Held
 
 
 class Withheld(msgspec.Struct, frozen=True):
@@ -201,12 +199,12 @@ class Ledger:
         if session.durable:
             self.changes.brought[session.id, name] = None if made is None else msgspec.json.encode(made)
 
-    def held(self, session: Session, number: int, held: "Held | None") -> None:
+    def held(self, session: Session, number: int, held: Held | None) -> None:
         """Contracts hold an event back for a session, or no longer."""
         if session.durable:
             self.changes.held[number] = held
 
-    def collected(self, session: Session, one: "Collected") -> None:
+    def collected(self, session: Session, one: Collected) -> None:
         """What is collected for a session has changed; with nothing in it, it is gone."""
         if session.durable:
             self.changes.windows[session.id, msgspec.json.encode(one.about)] = one
@@ -215,7 +213,7 @@ class Ledger:
         if session.durable:
             self.changes.received[session.id, packet_id] = held
 
-    def standing(self, session: Session, source: str, withheld: "Withheld | None") -> None:
+    def standing(self, session: Session, source: str, withheld: Withheld | None) -> None:
         """What a reader does not have of an edge node or device has changed."""
         if session.durable:
             self.changes.standings[session.id, source] = withheld

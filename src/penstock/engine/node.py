@@ -8,12 +8,11 @@ the node, or just the owner that they need.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.domain import Limits
+from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts.delayed import Later
 from penstock.engine.contracts.state import renewed_contracts
-from penstock.engine.events.dedup import Once
-from penstock.engine.events.state import PlanCache, Retained
+from penstock.engine.events.state import Once, PlanCache, Retained
 from penstock.engine.federation.state import FederationState
 from penstock.engine.ledger import Judged, Ledger
 from penstock.engine.recorder import Recorder
@@ -48,7 +47,7 @@ class Node:
     def __init__(
         self,
         name: str,
-        limits: Limits,
+        limits: LimitSettings,
         make_id: Callable[[], str],
         durable: bool = False,
         passwords: Passwords | None = None,

@@ -8,21 +8,17 @@ for these too, one for each column: no object is made for a row.
 
 from collections.abc import Sequence
 from struct import pack
-from typing import TYPE_CHECKING
 
+from penstock.engine.events.plan import Plan, Target
 from penstock.engine.events.user_properties import as_recorded
 from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source
 from penstock.engine.sessions.render import packet_parts
+from penstock.engine.sessions.session import Session
 from penstock.engine.statements.facts import Facts, Seen, Told
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode_varint
-
-if TYPE_CHECKING:
-    from penstock.engine.events.plan import Plan, Target
-    from penstock.engine.sessions.session import Session
-    from penstock.wire.framing import Frame
-
+from penstock.wire.framing import Frame
 
 _SOME_ID = b"\0\1"
 _BETWEEN = {(4, False): b"", (4, True): _SOME_ID, (5, False): b"\0", (5, True): _SOME_ID + b"\0"}
@@ -65,7 +61,7 @@ class Recorder:
         self._begin()
         return rows
 
-    def note(self, plan: "Plan") -> Note:
+    def note(self, plan: Plan) -> Note:
         """What is said of all events of a plan."""
         if plan.note is None:
             self._numbered += 1
@@ -77,7 +73,7 @@ class Recorder:
         return plan.note
 
     def relayed(
-        self, session: "Session", now: float, buffer: bytes, begin: int, frames: "Sequence[Frame]", first: int
+        self, session: Session, now: float, buffer: bytes, begin: int, frames: Sequence[Frame], first: int
     ) -> None:
         """Packets from this session that were passed on: as many as there are notes that belong to no run yet.
 
@@ -96,9 +92,9 @@ class Recorder:
 
     def add(
         self,
-        session: "Session",
+        session: Session,
         event: Event,
-        plan: "Plan",
+        plan: Plan,
         now: float,
         is_output: bool,
         verdict: Verdict | None,
@@ -132,7 +128,7 @@ class Recorder:
             facts = self.rows.facts.setdefault(self._arrived, Facts())
             facts.evidence = (*facts.evidence, seen)
 
-    def kept(self, source: Source, event: Event, target: "Target", filter: str, now: float) -> None:
+    def kept(self, source: Source, event: Event, target: Target, filter: str, now: float) -> None:
         """A retained event was sent to this session, for its subscription to the filter."""
         if len(self._publishers) >= MOST_PUBLISHERS:
             self._publishers.clear()
@@ -144,12 +140,12 @@ class Recorder:
         self.rows.verdicts[row] = Verdict("match", Effect.PASS, filter, "it was retained")
         self.rows.chosen[row] = (_reached(target),)
 
-    def chose(self, target: "Target") -> None:
+    def chose(self, target: Target) -> None:
         """The last event was sent to this session too, which its plan does not name: whose turn it is in a group."""
         row, chosen = len(self.notes) - 1, self.rows.chosen
         chosen[row] = (*chosen.get(row, ()), _reached(target))
 
-    def passed_over(self, target: "Target") -> None:
+    def passed_over(self, target: Target) -> None:
         """The last event was not sent to this session, which its plan names."""
         row, missed = len(self.notes) - 1, self.rows.missed
         missed[row] = (*missed.get(row, ()), _reached(target))
@@ -173,7 +169,7 @@ class Recorder:
             rows.facts.setdefault(self._arrived, Facts()).add(facts)
 
 
-def _packet(session: "Session", event: Event, now: float) -> tuple[bytes, Source]:
+def _packet(session: Session, event: Event, now: float) -> tuple[bytes, Source]:
     """The event as a packet, in its source's own version if that can say it."""
     source = source_of(session)
     topic, payload, qos, retain, properties, expires = event[:6]
@@ -194,7 +190,7 @@ def _encoded(event: Event, source: Source, now: float) -> bytes:
     return head + _SOME_ID + tail if event.qos else head + tail
 
 
-def source_of(session: "Session") -> Source:
+def source_of(session: Session) -> Source:
     """The session as a source of events, made once."""
     if session.place.source is None or session.place.source.version != session.version:
         session.place.source = Source(
@@ -209,7 +205,7 @@ def source_of(session: "Session") -> Source:
     return session.place.source
 
 
-def _reached(target: "Target") -> Reached:
+def _reached(target: Target) -> Reached:
     session = target.session
     return Reached(
         session.place.entity,

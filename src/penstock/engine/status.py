@@ -1,16 +1,13 @@
 """A node as operators see it: its links and clients, what they have exchanged, what it keeps, what monitors are at."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.policy.monitors.automaton import Automaton
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 MOST_STATE = 500
 """Characters of a monitor's state that are shown."""
@@ -96,7 +93,7 @@ class SubscriptionPortrait(msgspec.Struct, frozen=True):
     """The condition that its client gave; empty if none."""
 
 
-def portrait(node: "Node", now: float, with_clients: bool = True, with_content: bool = True) -> NodePortrait:
+def portrait(node: Node, now: float, with_clients: bool = True, with_content: bool = True) -> NodePortrait:
     """The node as it is now; there may be many clients, and in the states of Python monitors what messages said."""
     return NodePortrait(
         node.name,
@@ -109,7 +106,7 @@ def portrait(node: "Node", now: float, with_clients: bool = True, with_content: 
     )
 
 
-def subscriptions(node: "Node", most: int) -> Iterator[SubscriptionPortrait]:
+def subscriptions(node: Node, most: int) -> Iterator[SubscriptionPortrait]:
     """What is subscribed to, at most so many."""
     for session in list(node.sessions.values()):
         for one in list(session.subscriptions.values()):
@@ -120,7 +117,7 @@ def subscriptions(node: "Node", most: int) -> Iterator[SubscriptionPortrait]:
             yield SubscriptionPortrait(node.name, name, session.client_id, one.filter, one.qos, one.asked)
 
 
-def _link(node: "Node", name: str, session: Session) -> LinkPortrait:
+def _link(node: Node, name: str, session: Session) -> LinkPortrait:
     return LinkPortrait(
         name,
         name in node.ensemble.foreign,

@@ -8,7 +8,7 @@ guarantees for a global subscription is told to the other nodes, so that the pro
 
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from penstock.domain.problems import suggestion
 from penstock.engine.contracts.registry import BROUGHT
 from penstock.engine.contracts.state import CONSUMER, Heard, State, shown_by
 from penstock.engine.events import own_events
+from penstock.engine.node import Node
 from penstock.engine.sessions import advertise
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session, Subscribed
@@ -35,9 +36,6 @@ from penstock.policy.contracts.text_form import (
 from penstock.policy.quality.criteria import make_catalogue
 from penstock.policy.statements.advertisement import Scope
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 TOPIC = "$penstock/contract"
 TOPICS = frozenset({TOPIC})
@@ -74,7 +72,7 @@ class Made(NamedTuple):
     size: int
 
 
-def why_not(node: "Node", session: Session) -> str:
+def why_not(node: Node, session: Session) -> str:
     """Why a client may not bring contracts; empty if it may."""
     if node.contracts is None or not node.contracts.contracts.may_bring(session.place.entity):
         return f"contract: the domain does not let `{session.place.entity}` bring contracts"
@@ -84,7 +82,7 @@ def why_not(node: "Node", session: Session) -> str:
 # --- on the control topic
 
 
-def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     """A client brings a contract, or takes one back."""
     outcome = _receive(node, session, payload, now)
     if outcome.reason >= 0x80:
@@ -92,7 +90,7 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outco
     return outcome
 
 
-def _receive(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+def _receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
         told = msgspec.json.decode(payload, type=_Told)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -117,7 +115,7 @@ def _receive(node: "Node", session: Session, payload: bytes, now: float) -> Outc
     return Outcome(Reason.SUCCESS)
 
 
-def _produces(node: "Node", session: Session, name: str, text: bytes, now: float) -> Outcome:
+def _produces(node: Node, session: Session, name: str, text: bytes, now: float) -> Outcome:
     """A producer's contract is an advertisement too, as one of the domain is."""
     made = _made(node, session, name, text.decode(), is_consumer=False)
     _check_room(session, name, made)
@@ -142,7 +140,7 @@ def _produces(node: "Node", session: Session, name: str, text: bytes, now: float
     return Outcome(Reason.SUCCESS)
 
 
-def _take_back(node: "Node", session: Session, name: str, now: float) -> Outcome:
+def _take_back(node: Node, session: Session, name: str, now: float) -> Outcome:
     if name not in session.declared.produces and name not in session.declared.consumes:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no contract `{name:.80}`")
     if name in session.declared.produces:
@@ -157,7 +155,7 @@ def _take_back(node: "Node", session: Session, name: str, now: float) -> Outcome
 # --- with a subscription
 
 
-def with_subscription(node: "Node", session: Session, filter: Filter, key: str, said: str, is_local: bool) -> Made:
+def with_subscription(node: Node, session: Session, filter: Filter, key: str, said: str, is_local: bool) -> Made:
     """What a client guarantees for a subscription; raises `PolicyError`."""
     state = node.contracts
     assert state is not None  # who may bring was asked before
@@ -170,14 +168,14 @@ def with_subscription(node: "Node", session: Session, filter: Filter, key: str, 
     return found
 
 
-def subscribed(node: "Node", one: Subscribed, made: Made | None, now: float) -> None:
+def subscribed(node: Node, one: Subscribed, made: Made | None, now: float) -> None:
     """A subscription was taken, with a contract or without."""
     contract = None if made is None else made.contract
     assert not isinstance(contract, ProducerContract)
     put_consumer(node, one.session, _OF_SUBSCRIPTION + one.key, contract, now)
 
 
-def unsubscribed(node: "Node", session: Session, key: str) -> None:
+def unsubscribed(node: Node, session: Session, key: str) -> None:
     """A subscription has gone, and the contract with it."""
     if session.declared.consumes:
         put_consumer(node, session, _OF_SUBSCRIPTION + key, None, None)
@@ -186,7 +184,7 @@ def unsubscribed(node: "Node", session: Session, key: str) -> None:
 # --- what is there
 
 
-def put_producer(node: "Node", session: Session, name: str, contract: ProducerContract | None) -> None:
+def put_producer(node: Node, session: Session, name: str, contract: ProducerContract | None) -> None:
     """A session has this contract of a name now, or none: what it publishes is looked at by it."""
     state = node.contracts
     for one in (session.declared.produces.pop(name, None), contract):
@@ -198,9 +196,7 @@ def put_producer(node: "Node", session: Session, name: str, contract: ProducerCo
     node.ledger.brought(session, name, _stored(contract))
 
 
-def put_consumer(
-    node: "Node", session: Session, name: str, contract: ConsumerContract | None, now: float | None
-) -> None:
+def put_consumer(node: Node, session: Session, name: str, contract: ConsumerContract | None, now: float | None) -> None:
     """A session has this contract of a name now, or none; other nodes are told."""
     before = session.declared.consumes.pop(name, None)
     if contract is not None:
@@ -228,7 +224,7 @@ def _needing(state: State, contract: ConsumerContract, count: int) -> None:
             state.brought(want.filter, count)
 
 
-def _tell(node: "Node", session: Session, contract: ConsumerContract, is_there: bool, now: float) -> None:
+def _tell(node: Node, session: Session, contract: ConsumerContract, is_there: bool, now: float) -> None:
     """Tell the other nodes what is wanted globally, with all that is known of the client."""
     wants = tuple(want for want in contract.wants if want.scope == "global")
     if node.contracts is None or not wants or len(node.ensemble.nodes) < 2:
@@ -242,7 +238,7 @@ def _tell(node: "Node", session: Session, contract: ConsumerContract, is_there: 
     own_events.say(node, CONSUMER + contract.name.rpartition(":")[2], payload, now)
 
 
-def forget(node: "Node", session: Session, now: float) -> None:
+def forget(node: Node, session: Session, now: float) -> None:
     """The session ends, and its contracts with it."""
     for name in list(session.declared.consumes):
         put_consumer(node, session, name, None, now)
@@ -250,7 +246,7 @@ def forget(node: "Node", session: Session, now: float) -> None:
         put_producer(node, session, name, None)
 
 
-def review(node: "Node", now: float) -> None:
+def review(node: Node, now: float) -> None:
     """The domain may be another. What a client guarantees counts no longer if it may not say so; what a producer asks
     for stays until it takes it back, as more would be released without it.
     """
@@ -265,7 +261,7 @@ def review(node: "Node", now: float) -> None:
             node.notice("contract dropped", session, "", why_not(node, session))
 
 
-def restore(node: "Node", session: Session, name: str, stored: Stored, now: float) -> None:
+def restore(node: Node, session: Session, name: str, stored: Stored, now: float) -> None:
     """Give a session back what it had brought before a restart."""
     state = _need_state(node)
     catalogue = state.contracts.catalogue
@@ -287,7 +283,7 @@ def restore(node: "Node", session: Session, name: str, stored: Stored, now: floa
     state.brought(contract.filter, 1)
 
 
-def _need_state(node: "Node") -> State:
+def _need_state(node: Node) -> State:
     """The node's contracts, even if the domain has none (any more): producers have brought some."""
     if node.contracts is None:
         node.contracts = State(Contracts(make_catalogue(())))
@@ -297,7 +293,7 @@ def _need_state(node: "Node") -> State:
 # --- as values
 
 
-def _made(node: "Node", session: Session, name: str, text: str, is_consumer: bool) -> Made:
+def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool) -> Made:
     assert node.contracts is not None
     if not 0 < len(name) <= _LONGEST_NAME:
         raise PolicyError(f"a contract's name has 1 to {_LONGEST_NAME} characters")

@@ -5,24 +5,21 @@ to other nodes as contracts do, each with the topic that it is about: `privacy:N
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from penstock.engine.contracts.state import Private
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
+from penstock.engine.node import Node
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.release import PRIVACY, RELEASED, RETAIN_UNTIL
 from penstock.policy.contracts.release_place import ACE
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 _INHERITED = (CONTRACT, ACE, RELEASED, AT, RETAIN_UNTIL)
 
 
-def is_private(node: "Node", event: Event) -> bool:
+def is_private(node: Node, event: Event) -> bool:
     """Whether a contract or a policy may keep the event, or some of it, from somebody."""
     state = node.contracts
     return state is not None and (CONTRACT_BYTES in event.properties or bool(state.contracts.private(event.topic)))
@@ -45,7 +42,7 @@ def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
     return tuple(found)
 
 
-def inheriting(node: "Node", cause: Event, made: Event) -> Event:
+def inheriting(node: Node, cause: Event, made: Event) -> Event:
     """What was made of a private event is as private: it has the contracts and policies of its cause, and who may have
     that. Of its quality nothing is known.
     """

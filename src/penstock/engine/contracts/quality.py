@@ -1,10 +1,9 @@
 """Quality at a node: it is measured where an event is published, and its producer is held to what it guarantees."""
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.contracts.registry import named, producing, recorded
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
@@ -15,11 +14,8 @@ from penstock.policy.quality.carriage import ATTACHED, CLAIMED, read_properties,
 from penstock.policy.quality.collectors import collect
 from penstock.policy.quality.needs import why_not
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def attach(node: "Node", session: Session, event: Event, now: float) -> Event | Verdict:
+def attach(node: Node, session: Session, event: Event, now: float) -> Event | Verdict:
     """Stage conform, for an event of a client: measure its quality, hold its producer to its guarantees, and put both
     to the event.
     """
@@ -65,7 +61,7 @@ def _claimed(event: Event, content: Content, now: float) -> Quality:
     return inside.with_(read_properties(properties, received, CLAIMED))
 
 
-def claimed(node: "Node", event: Event, content: Content, now: float) -> Quality:
+def claimed(node: Node, event: Event, content: Content, now: float) -> Quality:
     """The quality of an event that no node has measured: its producer's word, as far as metrics can be so."""
     assert node.contracts is not None
     catalogue = node.contracts.contracts.catalogue

@@ -4,7 +4,6 @@ A client's contract goes with its events to other nodes: the name of one that th
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +11,7 @@ from penstock.engine.contracts import privacy
 from penstock.engine.contracts.state import Governed, Private, State
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
@@ -25,9 +25,6 @@ from penstock.policy.contracts.release import PRIVACY, RELEASED, read_marks
 from penstock.policy.contracts.text_form import read_producer
 from penstock.policy.quality.carriage import ATTACHED, read_properties
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 BROUGHT = "brought:"
 """Before the name of what clients have brought. No contract of the domain has a colon in its name."""
 
@@ -37,7 +34,7 @@ def recorded(now: float) -> float:
     return int(now * 1_000_000) / 1_000_000
 
 
-def producing(node: "Node", session: Session, topic: str) -> tuple[ProducerContract, ...]:
+def producing(node: Node, session: Session, topic: str) -> tuple[ProducerContract, ...]:
     """The contracts that bind what a client publishes on a topic: the domain's, and those that it has brought."""
     assert node.contracts is not None
     given, _ = node.contracts.binding(session.place.entity, topic)
@@ -46,7 +43,7 @@ def producing(node: "Node", session: Session, topic: str) -> tuple[ProducerContr
     return (*given, *(one for one in session.declared.produces.values() if matches(one.filter, topic)))
 
 
-def is_bound(node: "Node", sender: Session | None, event: Event, is_admitted: bool) -> bool:
+def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool) -> bool:
     """Whether the contracts of who publishes are still to be held against an event: it comes from outside, or monitors
     have made it of what did.
     """
@@ -66,7 +63,7 @@ def named(state: State, contract: ProducerContract) -> str:
     return msgspec.json.encode({"name": contract.name, **plain_producer(contract)}).decode()
 
 
-def of_origin(node: "Node", event: Event) -> tuple[ProducerContract, ...]:
+def of_origin(node: Node, event: Event) -> tuple[ProducerContract, ...]:
     """The contracts that bind who has published an event at this node, as they are now."""
     state = node.contracts
     if state is None or not event.origin or any(one in node.ensemble.nodes for one in event.path):
@@ -78,7 +75,7 @@ def of_origin(node: "Node", event: Event) -> tuple[ProducerContract, ...]:
     return state.contracts.producing(event.origin if entry is None else entry.name, event.topic)
 
 
-def governed(node: "Node", event: Event, now: float) -> Governed | None:
+def governed(node: Node, event: Event, now: float) -> Governed | None:
     """What contracts say of an event; None if they say nothing of it. What was retained before its producer had a
     contract is bound by it too.
     """
@@ -131,7 +128,7 @@ def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:
     return at
 
 
-def _unasked(node: "Node", event: Event, released: list[str], policies: tuple[Private, ...]) -> Governed | None:
+def _unasked(node: Node, event: Event, released: list[str], policies: tuple[Private, ...]) -> Governed | None:
     """What has been released to a client, and a monitor on its link has put on another topic: that topic's policies
     are asked of it.
     """

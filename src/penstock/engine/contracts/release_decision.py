@@ -1,7 +1,7 @@
 """What one receiver gets of an event that contracts or privacy policies speak of: the stage release, without effect."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -10,6 +10,7 @@ from penstock.engine.contracts.held import Collecting
 from penstock.engine.contracts.quality import claimed
 from penstock.engine.contracts.state import Asking, Governed, State, shown_by
 from penstock.engine.events import user_properties
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
@@ -36,10 +37,6 @@ from penstock.policy.contracts.release import (
 )
 from penstock.policy.contracts.release_place import Circumstance, FilterPlace, ace_digest, place
 from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
 
 _PUBLIC = ProducerContract("public", frozenset({"*"}), "#")
 _TWICE = "it is aggregated already by another"
@@ -77,7 +74,7 @@ class Decided(NamedTuple):
         return self.event is not None or self.aggregate is not None
 
 
-def decide(node: "Node", session: "Session", event: Event, found: Governed, now: float) -> Decided:
+def decide(node: Node, session: Session, event: Event, found: Governed, now: float) -> Decided:
     """What a client gets of an event that contracts speak of."""
     if found.wrong:
         return Decided(None, reasons=(f"what came with it cannot be read: {found.wrong}",))
@@ -101,7 +98,7 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
     return Decided(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps), is_expired=is_expired)
 
 
-def needed(node: "Node", session: "Session", event: Event, now: float) -> Governed | None:
+def needed(node: Node, session: Session, event: Event, now: float) -> Governed | None:
     """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
     a topic.
     """
@@ -128,7 +125,7 @@ class _Left(NamedTuple):
     is_bare: bool = False
 
 
-def _by_want(state: State, session: "Session", event: Event, found: Governed, asking: Asking, now: float) -> Decided:
+def _by_want(state: State, session: Session, event: Event, found: Governed, asking: Asking, now: float) -> Decided:
     """All contracts of the event must release it: each degrades what the one before has left."""
     _, consumer, want = asking
     left = _Left(found.content, found.quality, now, found.marks)
@@ -157,7 +154,7 @@ def _by_want(state: State, session: "Session", event: Event, found: Governed, as
 
 
 def asked_of(
-    state: State, session: "Session", consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
+    state: State, session: Session, consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
 ) -> ReleaseRequest:
     """What policies in XACML are asked."""
     given = dict((*shown_by(session, now), *state.contracts.known.get(session.place.entity, ())))
@@ -169,7 +166,7 @@ def asked_of(
 
 def _by_policies(
     state: State,
-    session: "Session",
+    session: Session,
     event: Event,
     found: Governed,
     asking: Asking | None,
@@ -216,7 +213,7 @@ def _by_policies(
     return _decided(session, event, left, now)
 
 
-def _decided(session: "Session", event: Event, left: _Left, now: float) -> Decided:
+def _decided(session: Session, event: Event, left: _Left, now: float) -> Decided:
     rules = ", ".join(one.named for one in left.marks)
     delay = left.not_before - now
     goes = left.not_before if left.collected is None else end_of(left.collected.aggregate, now) + delay
@@ -269,7 +266,7 @@ def _circumstance(producer: ProducerContract, want: ContextWant, is_first: bool)
 
 
 def shown(
-    session: "Session",
+    session: Session,
     event: Event,
     content: Content,
     quality: Quality,
@@ -296,7 +293,7 @@ def shown(
 _CANNOT_ASK = "it is released later, or in a mean: what policies of its subscription would ask is not known yet"
 
 
-def at_once(node: "Node", session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
+def at_once(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
     """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
     nothing that could be shown now. And why.
     """

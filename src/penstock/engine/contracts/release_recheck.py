@@ -1,13 +1,13 @@
 """What has been released and waits, and what is collected: it goes out only as contracts are when it does."""
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.contracts import privacy, registry
 from penstock.engine.contracts.held import Collected, Collecting
 from penstock.engine.contracts.quality import claimed
 from penstock.engine.contracts.release_decision import Decided, asked_of, decide, shown
 from penstock.engine.contracts.state import Governed, State
 from penstock.engine.events import user_properties
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
@@ -26,15 +26,11 @@ from penstock.policy.contracts.release import (
     read_retain,
 )
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
-
 MARKED = RELEASED.encode()
 """In the properties of what waits that a rule has released."""
 
 
-def may_go(node: "Node", event: Event, session: "Session", now: float) -> bool:
+def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
     """Whether what was released and has waited may go out: each of its rules is there as it was, still for this
     consumer, and the situation is what the rule is for.
     """
@@ -68,7 +64,7 @@ def _is_over(event: Event, now: float) -> bool:
         return True
 
 
-def _still(state: State, session: "Session", event: Event, content: Content, mark: ReleaseMark, now: float) -> bool:
+def _still(state: State, session: Session, event: Event, content: Content, mark: ReleaseMark, now: float) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
         policy = next((one for one in state.contracts.privacy if one.name == mark.rule), None)
@@ -86,7 +82,7 @@ def _still(state: State, session: "Session", event: Event, content: Content, mar
 
 def _permits(
     state: State,
-    session: "Session",
+    session: Session,
     event: Event,
     content: Content,
     policy: PrivacyPolicy,
@@ -101,7 +97,7 @@ def _permits(
     return not isinstance(permitted, str) and mark_of_policy(policy.name, topic, permitted) == mark
 
 
-def still(node: "Node", session: "Session", event: Event, now: float) -> Event | None:
+def still(node: Node, session: Session, event: Event, now: float) -> Event | None:
     """What waits for a client, as contracts that are other now let it have it: what was released when nothing was
     private here is decided on now.
     """
@@ -121,7 +117,7 @@ def still(node: "Node", session: "Session", event: Event, now: float) -> Event |
     return decided.event
 
 
-def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided, now: float) -> None:
+def absorb_into(node: Node, session: Session, event: Event, decided: Decided, now: float) -> None:
     """An event goes into a window."""
     assert decided.aggregate is not None
     about, content, quality = decided.aggregate
@@ -148,7 +144,7 @@ def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided
     node.later.collect(Collected(session, about, event, window))
 
 
-def is_whole(session: "Session", topic: str, begin: float, is_known: bool) -> bool:
+def is_whole(session: Session, topic: str, begin: float, is_known: bool) -> bool:
     """Whether a session gets all events of a topic in the time that began then; `is_known`: some are collected already.
 
     Of two means that are made of almost the same events, it could be told what one of these said. So who subscribes, or
@@ -168,13 +164,13 @@ def _is_since(event: Event, begin: float) -> bool:
         return False
 
 
-def tick(node: "Node", now: float) -> None:
+def tick(node: Node, now: float) -> None:
     """Close windows that are over, and hold what they release back until it may go out."""
     for key in list(node.later.windows):
         _close_over(node, key, now)
 
 
-def _close_over(node: "Node", key: tuple[int, Collecting], now: float) -> None:
+def _close_over(node: Node, key: tuple[int, Collecting], now: float) -> None:
     state, one = node.contracts, node.later.windows[key]
     assert state is not None
     left, mean = due(one.about.aggregate, one.window, state.contracts.catalogue, now)
@@ -184,14 +180,14 @@ def _close_over(node: "Node", key: tuple[int, Collecting], now: float) -> None:
         _release(node, one, mean, now)
 
 
-def _release(node: "Node", one: Collected, mean: Mean, now: float) -> None:
+def _release(node: Node, one: Collected, mean: Mean, now: float) -> None:
     made = of_mean(node, one, mean, now)
     if made is not None:
         at, event = made
         hold_back(node, at, one.session, event)
 
 
-def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
+def of_mean(node: Node, one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
     """When a mean goes out, and as what: if its rules are still what they were, and it has the quality that its
     consumer needs; what is marked is asked for the rest when it goes.
     """
@@ -228,7 +224,7 @@ def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float
     return at, made._replace(retain=False, expires=mean.expires)
 
 
-def hold_back(node: "Node", at: float, session: "Session", event: Event, number: int = 0) -> None:
+def hold_back(node: Node, at: float, session: Session, event: Event, number: int = 0) -> None:
     """Hold an event back until then, if there is room. `number`: as the store has it."""
     if not node.later.put(node.limits, at, session, event, number):
         node.stats.dropped += 1

@@ -2,20 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.engine.events import user_properties
 from penstock.engine.ledger import Persisted
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.policy.contracts.release import RELEASED, read_marks
 from penstock.policy.contracts.situation import OpenSituations, SituationChange, SituationNotice
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
 
 OPENED, ENDED, REFUSED = "situation opened", "situation ended", "situation refused"
 """Kinds of notices that are never left out; what is prolonged, or refused to a client, is told as `situation`."""
@@ -38,7 +35,7 @@ class Kept(msgspec.Struct, frozen=True):
     released: dict[str, int]
 
 
-def tell(node: "Node", sender: "Session | None", topic: str, notices: Iterable[SituationNotice], now: float) -> None:
+def tell(node: Node, sender: Session | None, topic: str, notices: Iterable[SituationNotice], now: float) -> None:
     """Tell of what has changed, and keep what has opened or ended."""
     state = node.contracts
     assert state is not None
@@ -57,7 +54,7 @@ def tell(node: "Node", sender: "Session | None", topic: str, notices: Iterable[S
         node.notice(kind, sender, topic, reason)
 
 
-def heard(node: "Node", sender: "Session", name: str, before: OpenSituations, now: float) -> None:
+def heard(node: Node, sender: Session, name: str, before: OpenSituations, now: float) -> None:
     """The same of what the node of its source has told."""
     assert node.contracts is not None
     after = node.contracts.open
@@ -76,14 +73,14 @@ def heard(node: "Node", sender: "Session", name: str, before: OpenSituations, no
     )
 
 
-def refused(node: "Node", sender: "Session | None", name: str, why: str) -> None:
+def refused(node: Node, sender: Session | None, name: str, why: str) -> None:
     """What a node tells of a situation does not count here, if there is a reason why."""
     if why:
         told = "as the store has it" if sender is None else f"as node `{sender.neighbour}` tells it"
         node.notice(REFUSED, sender, "", f"`{name:.80}` {told}: {why:.200}")
 
 
-def count(node: "Node", session: "Session", event: Event) -> None:
+def count(node: Node, session: Session, event: Event) -> None:
     """An event goes to a client; by which rules it is released, it says."""
     state = node.contracts
     if state is None or not state.open:

@@ -3,8 +3,6 @@
 There is one place where that is done, the node of the source; it tells the others by an event of its own.
 """
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from penstock.engine.contracts import situation_audit
@@ -12,13 +10,11 @@ from penstock.engine.contracts.registry import recorded
 from penstock.engine.contracts.state import CONSUMER, SITUATION, State, hear
 from penstock.engine.events import link_plans
 from penstock.engine.events.passage import Passage
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event
 from penstock.policy.contracts import situation
 from penstock.policy.contracts.situation import OpenSituation
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -29,7 +25,7 @@ class Told(msgspec.Struct, frozen=True):
     by: str
 
 
-def restore(node: "Node", now: float) -> None:
+def restore(node: Node, now: float) -> None:
     """Situations that were open before a restart are, if their time is not over: what was told of them is retained."""
     if node.contracts is not None:
         for topic, event in node.retained.match(f"{SITUATION}+"):
@@ -46,7 +42,7 @@ def run(passage: Passage) -> None:
         passage.publish_first(link_plans.own_plans(node), told)
 
 
-def look(node: "Node", event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
+def look(node: Node, event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
     """Whether an event opens or closes situations; what other nodes are to be told of them."""
     state = node.contracts
     if state is None:
@@ -105,7 +101,7 @@ def _hear(state: State, name: str, payload: bytes, now: float) -> str:
     return ""
 
 
-def expire(node: "Node", now: float) -> None:
+def expire(node: Node, now: float) -> None:
     """Situations come to their end."""
     state = node.contracts
     assert state is not None

@@ -5,11 +5,11 @@ access policies as they are then.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from penstock.engine.events import dedup, link_plans, publishers, retained
 from penstock.engine.events.passage import Delivery, Packet, Passage
 from penstock.engine.events.plan import Plan, Target, Waits
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Outgoing, Session, Subscribed
 from penstock.engine.sessions.window import STEP_BYTES
@@ -20,14 +20,11 @@ from penstock.engine.trust import token_exchange
 from penstock.model.event import Event
 from penstock.wire.errors import WireError
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 MAX_REPLAYED = 100
 """Retained messages sent to one session before others have their turn."""
 
 
-def plan_at_once(node: "Node", session: Session, raw: bytes) -> Plan | None:
+def plan_at_once(node: Node, session: Session, raw: bytes) -> Plan | None:
     """Return the plan for a topic that a session publishes to, before its packet is read; None if that must be first.
 
     Of what a neighbour sends, the token is looked at, and some is for the node itself.
@@ -40,7 +37,7 @@ def plan_at_once(node: "Node", session: Session, raw: bytes) -> Plan | None:
         return None
 
 
-def relay_edited(node: "Node", session: Session, packet: bytes, start: int, after_topic: int, now: float) -> None:
+def relay_edited(node: Node, session: Session, packet: bytes, start: int, after_topic: int, now: float) -> None:
     """Take a QoS 0 packet without properties through the monitors of its link. Its topic is from `start` to
     `after_topic`.
     """
@@ -60,7 +57,7 @@ def relay_edited(node: "Node", session: Session, packet: bytes, start: int, afte
     runner.run(Passage(node, plans, event, session, now, Packet(packet, session.version, after_topic)))
 
 
-def publish_made(node: "Node", now: float) -> None:
+def publish_made(node: Node, now: float) -> None:
     """Publish what policies have made: the way that the message may go which was the cause."""
 
     def publish(sender: Session | None, event: Event) -> None:
@@ -76,11 +73,11 @@ def publish_made(node: "Node", now: float) -> None:
 # --- what has waited
 
 
-def _steps(node: "Node", topic: str, waits: Waits) -> Plan:
+def _steps(node: Node, topic: str, waits: Waits) -> Plan:
     return runner.compile_plan(Draft(node, topic, link_plans.own_plans(node), waits))
 
 
-def replay(node: "Node", session: Session, now: float) -> None:
+def replay(node: Node, session: Session, now: float) -> None:
     """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
     if session.trust.tokens is not None and not session.trust.tokens.is_registered:
         return
@@ -111,7 +108,7 @@ def replay(node: "Node", session: Session, now: float) -> None:
         node.sessions.go_on(session)
 
 
-def _send_retained(node: "Node", session: Session, subscribed: Subscribed, event: Event, now: float) -> bool:
+def _send_retained(node: Node, session: Session, subscribed: Subscribed, event: Event, now: float) -> bool:
     """Send a retained message for a subscription, as far as the stages let it have the message now."""
     late, target = release.late(node, session, event), Target([subscribed])
     passage = _passage(node, late, now)
@@ -122,13 +119,13 @@ def _send_retained(node: "Node", session: Session, subscribed: Subscribed, event
     return runner.deliver(delivery, _steps(node, event.topic, Waits.RETAINED).delivery_steps)
 
 
-def _passage(node: "Node", event: Event, now: float) -> Passage:
+def _passage(node: Node, event: Event, now: float) -> Passage:
     passage = Passage(node, link_plans.own_plans(node), event, None, now)
     passage.forms = Forms(event, now)
     return passage
 
 
-def send_delayed(node: "Node", now: float) -> None:
+def send_delayed(node: Node, now: float) -> None:
     """Send what was held back until now by contracts, as far as they still release it; it is already what its receivers
     may see.
     """
@@ -142,12 +139,12 @@ def send_delayed(node: "Node", now: float) -> None:
         runner.deliver(delivery, _steps(node, event.topic, Waits.DELAYED).delivery_steps)
 
 
-def recheck_sent(node: "Node", sent: Outgoing, now: float) -> Event | None:
+def recheck_sent(node: Node, sent: Outgoing, now: float) -> Event | None:
     """Ask the stages about what was sent and not acknowledged."""
     return recheck(node, sent, now, Waits.RESENT)
 
 
-def recheck(node: "Node", waiting: Outgoing, now: float, waits: Waits = Waits.QUEUED) -> Event | None:
+def recheck(node: Node, waiting: Outgoing, now: float, waits: Waits = Waits.QUEUED) -> Event | None:
     """Ask the stages about what waits; return what its receiver may have of it."""
     delivery = Delivery(waiting.session, waiting.event, waiting.qos, waiting.retain, waiting.ids)
     delivery.passage = _passage(node, waiting.event, now)
@@ -155,7 +152,7 @@ def recheck(node: "Node", waiting: Outgoing, now: float, waits: Waits = Waits.QU
     return delivery.event if is_left else None
 
 
-def recheck_queue(node: "Node", session: Session, now: float | None) -> None:
+def recheck_queue(node: Node, session: Session, now: float | None) -> None:
     """Ask the stages about all that waits for a session, because policies may have changed."""
     queue = session.outbox.queue
     if not queue:

@@ -2,21 +2,17 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Group, Plan, Target
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.stages import match, route
 from penstock.engine.statements.event_judging import Judging
 from penstock.model.event import Event
 from penstock.model.subject import Subject
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 
 _NOBODY = Session(0, Subject("", None, "", ""), 5)
 """In the place of a receiver, where only monitors see the event."""
@@ -105,7 +101,7 @@ def _may_take(passage: Passage, member: Subscribed) -> bool:
     return judging is None or judging.forms(member.session, (member,)) is not None
 
 
-def may_take(node: "Node", event: Event, member: Subscribed, now: float | None = None) -> bool:
+def may_take(node: Node, event: Event, member: Subscribed, now: float | None = None) -> bool:
     """Whether a member of a group may have the event or some of it, and asks for such. Of means it gets none."""
     if not route.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
         return False

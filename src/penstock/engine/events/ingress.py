@@ -1,7 +1,6 @@
 """An incoming publication: from the packet to an event, on its way, and the answer to its sender."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import client_contracts
 from penstock.engine.events import dedup, entrances, link_plans, user_properties
@@ -9,6 +8,7 @@ from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Plans
 from penstock.engine.federation import overlay
 from penstock.engine.federation.messages import INTEREST
+from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, outbox
 from penstock.engine.sessions.refusal import Outcome, encode_told
 from penstock.engine.sessions.session import Session
@@ -26,15 +26,12 @@ from penstock.wire.properties import NO_PROPERTIES, Properties, encode_propertie
 from penstock.wire.reason import Reason
 from penstock.wire.session import FREE, HELD, RECEIVER
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 MOST_ATTACHED = 4
 """Policies that a client may attach to one publication."""
 
 _CONTROL = advertise.TOPICS | feedback.TOPICS | client_contracts.TOPICS
 """What clients tell the node itself."""
-_FROM_NODES: dict[str, Callable[["Node", Session, bytes, float], Verdict | None]] = {
+_FROM_NODES: dict[str, Callable[[Node, Session, bytes, float], Verdict | None]] = {
     INTEREST: overlay.take_interest,
     announcements.TOPIC: token_exchange.receive,
 }
@@ -42,7 +39,7 @@ _FROM_NODES: dict[str, Callable[["Node", Session, bytes, float], Verdict | None]
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
 
 
-def receive(node: "Node", session: Session, packet: Publish, now: float, raw: bytes = b"") -> None:
+def receive(node: Node, session: Session, packet: Publish, now: float, raw: bytes = b"") -> None:
     """One PUBLISH from a client; `raw`: its bytes, if they are at hand."""
     node.stats.received += 1
     limits = node.limits
@@ -94,7 +91,7 @@ def receive(node: "Node", session: Session, packet: Publish, now: float, raw: by
         entrances.publish_made(node, now)
 
 
-def policy_refused(node: "Node", session: Session, properties: Properties) -> str:
+def policy_refused(node: Node, session: Session, properties: Properties) -> str:
     """Why a client may not have these user properties with what it publishes, a policy above all; empty if it may."""
     if session.neighbour is not None:
         return ""
@@ -111,7 +108,7 @@ def policy_refused(node: "Node", session: Session, properties: Properties) -> st
     return ""
 
 
-def _control(node: "Node", session: Session, event: Event, now: float) -> Outcome:
+def _control(node: Node, session: Session, event: Event, now: float) -> Outcome:
     """What a client tells the node itself; that it may not is recorded as of any topic."""
     plans = link_plans.plans_of(node, session)
     verdict = advertise.judge(node, plans.key, event.topic)
@@ -130,7 +127,7 @@ def _control(node: "Node", session: Session, event: Event, now: float) -> Outcom
     return Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
 
 
-def _event(node: "Node", session: Session, topic: str, packet: Publish, now: float, plans: Plans) -> Event:
+def _event(node: Node, session: Session, topic: str, packet: Publish, now: float, plans: Plans) -> Event:
     return Event(
         topic,
         packet.payload,
@@ -148,7 +145,7 @@ def _event(node: "Node", session: Session, topic: str, packet: Publish, now: flo
     )
 
 
-def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: Plans, now: float) -> None:
+def _look(node: Node, session: Session, event: Event, packet: Publish, plans: Plans, now: float) -> None:
     """Look at an event from a neighbour as evidence, if it is accepted; if there is nothing to look for, the next ones
     on its topic are passed on without a look at their token, until what was found of this one ends.
     """
@@ -168,7 +165,7 @@ def _look(node: "Node", session: Session, event: Event, packet: Publish, plans: 
             link.history.append(event)
 
 
-def travelling(node: "Node", session: Session, properties: Properties) -> bytes:
+def travelling(node: Node, session: Session, properties: Properties) -> bytes:
     """What travels with an event that a session publishes; policies too, which it was found to have the right to."""
     if is_node(node, session):
         return user_properties.travelling(properties, is_node=True)
@@ -179,7 +176,7 @@ def travelling(node: "Node", session: Session, properties: Properties) -> bytes:
     return kept
 
 
-def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Event) -> bool:
+def _is_known_replay(node: Node, session: Session, packet: Publish, event: Event) -> bool:
     """A neighbour repeats what it retains when a link comes up; what is retained here already is no news.
 
     A foreign broker does not mark it. In MQTT 3.1.1 the retain flag itself says so, as live messages never have it.
@@ -192,7 +189,7 @@ def _is_known_replay(node: "Node", session: Session, packet: Publish, event: Eve
     return kept is not None and kept.payload == event.payload and kept.properties == event.properties
 
 
-def release(node: "Node", session: Session, packet_id: int) -> None:
+def release(node: Node, session: Session, packet_id: int) -> None:
     """A PUBREL: the identifier is free again."""
     held = _state(session, packet_id)
     state, answer = RECEIVER[held, PUBREL]
@@ -209,7 +206,7 @@ def _expiry(properties: Properties, now: float) -> float | None:
     return None if properties.message_expiry is None else now + properties.message_expiry
 
 
-def _resolve_alias(node: "Node", session: Session, packet: Publish) -> str:
+def _resolve_alias(node: Node, session: Session, packet: Publish) -> str:
     alias = packet.properties.topic_alias
     if alias is None:
         return packet.topic
@@ -231,7 +228,7 @@ def _state(session: Session, packet_id: int) -> int:
     return HELD if session.received is not None and packet_id in session.received else FREE
 
 
-def _is_repeated(node: "Node", session: Session, packet: Publish) -> bool:
+def _is_repeated(node: Node, session: Session, packet: Publish) -> bool:
     """A QoS 2 PUBLISH whose identifier is held is answered again, and nothing else."""
     if packet.qos != 2 or _state(session, packet.packet_id) == FREE:
         return False
@@ -240,7 +237,7 @@ def _is_repeated(node: "Node", session: Session, packet: Publish) -> bool:
     return True
 
 
-def _check_window(node: "Node", session: Session) -> None:
+def _check_window(node: Node, session: Session) -> None:
     if (
         session.neighbour is None
         and session.version == 5
@@ -251,7 +248,7 @@ def _check_window(node: "Node", session: Session) -> None:
         raise WireError(Reason.RECEIVE_MAXIMUM_EXCEEDED, text)  # [MQTT-3.3.4-7]
 
 
-def _answer(node: "Node", session: Session, packet: Publish, outcome: Outcome) -> None:
+def _answer(node: Node, session: Session, packet: Publish, outcome: Outcome) -> None:
     """PUBACK or PUBREC, once the store has the message."""
     # [MQTT-3.3.4-1], [MQTT-4.3.2-4], [MQTT-4.3.2-5], [MQTT-4.3.3-8]
     reason, text = outcome

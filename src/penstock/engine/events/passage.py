@@ -1,20 +1,17 @@
 """An event on its way through one node: what the steps of the stages are given, and what they answer."""
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.engine.events.plan import Plan, Plans, Target
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Outgoing, Session
+from penstock.engine.statements.event_judging import Judging
 from penstock.model.event import Event
 from penstock.model.verdict import Verdict
 from penstock.wire.session import WAITING
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-    from penstock.engine.sessions.render import Forms
-    from penstock.engine.statements.event_judging import Judging
 
 
 class Packet(NamedTuple):
@@ -47,7 +44,7 @@ class Passage:
 
     def __init__(
         self,
-        node: "Node",
+        node: Node,
         plans: Plans,
         event: Event,
         sender: Session | None,

@@ -9,19 +9,16 @@ are no steps: then the plan is a list of sessions that take the packet's own byt
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.engine.events.link_class import LinkPlans
+from penstock.engine.journal_rows import Note
 from penstock.engine.matching.predicates import Predicates
+from penstock.engine.monitors import Watch
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements.course import Courses
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.judging import Bound
-
-if TYPE_CHECKING:
-    from penstock.engine.journal_rows import Note
-    from penstock.engine.monitors import Watch
-
 
 Step = Callable[[Any], Any]
 """What is left to do for an event or a delivery: an `EventStep` or a `DeliveryStep` of `passage.py`. A passage has the
@@ -203,7 +200,7 @@ def interned_plan(
     known: dict[tuple[object, ...], Plan],
     matched: list[Subscribed],
     groups: tuple[Group, ...],
-    onlookers: "tuple[Watch, ...]",
+    onlookers: tuple[Watch, ...],
     steps: tuple[Step, ...],
     delivery_steps: tuple[Step, ...],
     statements: tuple[Bound, ...],
@@ -226,7 +223,7 @@ def interned_plan(
 
 
 def _make_plan(
-    matched: list[Subscribed], groups: tuple[Group, ...], onlookers: "tuple[Watch, ...]", telling: tuple[Session, ...]
+    matched: list[Subscribed], groups: tuple[Group, ...], onlookers: tuple[Watch, ...], telling: tuple[Session, ...]
 ) -> Plan:
     of_session: dict[int, list[Subscribed]] = {}
     for subscribed in matched:
@@ -255,7 +252,7 @@ def _target(subscriptions: list[Subscribed]) -> Target:
     return target
 
 
-def _watched(onlookers: "tuple[Watch, ...]", targets: list[Target]) -> "tuple[tuple[Watch, tuple[Target, ...]], ...]":
+def _watched(onlookers: tuple[Watch, ...], targets: list[Target]) -> tuple[tuple[Watch, tuple[Target, ...]], ...]:
     behind: dict[Watch, list[Target]] = {watch: [] for watch in onlookers}
     for target in targets:
         if target.session.place.watch_out is not None:

@@ -1,22 +1,18 @@
 """The publishers of events that have waited: who they are, as the domain has it now."""
 
-from typing import TYPE_CHECKING
-
 from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.journal_rows import Source
+from penstock.engine.node import Node
 from penstock.model.event import Event
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def is_neighbour(node: "Node", event: Event) -> bool:
+def is_neighbour(node: Node, event: Event) -> bool:
     """Whether an event came from a neighbour."""
     session = node.sessions.get(event.origin)
     return session is not None and session.neighbour is not None
 
 
-def entry_of(node: "Node", event: Event) -> ClientEntry | None:
+def entry_of(node: Node, event: Event) -> ClientEntry | None:
     """Return the publisher's place in the domain. How a client came in is known only while its session lasts."""
     session = node.sessions.get(event.origin)
     if session is None or session.subject.user != event.user:
@@ -25,13 +21,13 @@ def entry_of(node: "Node", event: Event) -> ClientEntry | None:
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
-def has_monitors(node: "Node", entry: ClientEntry) -> bool:
+def has_monitors(node: Node, entry: ClientEntry) -> bool:
     """Whether there are monitors on the link that a client publishes by."""
     inwards, _ = entry.links(node.name)
     return bool(node.ensemble.monitors(inwards))
 
 
-def source_of(node: "Node", event: Event) -> Source:
+def source_of(node: Node, event: Event) -> Source:
     """Return where an event came from, for the journal."""
     session = node.sessions.get(event.origin)
     entry = entry_of(node, event) if session is None or session.neighbour is None else None

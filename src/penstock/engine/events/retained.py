@@ -1,17 +1,13 @@
 """Retained messages: kept for later subscribers, one for each topic, until they are replaced or their time is over."""
 
-from typing import TYPE_CHECKING
-
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import client_tokens
 from penstock.model.event import Event
 from penstock.policy.tokens.token import may_publish
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def keep(node: "Node", event: Event, sender: Session | None) -> None:
+def keep(node: Node, event: Event, sender: Session | None) -> None:
     """Keep the event for later subscribers, or forget the topic's last one if it is empty."""
     if not event.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
         forget(node, event.topic)
@@ -26,7 +22,7 @@ def keep(node: "Node", event: Event, sender: Session | None) -> None:
         node.ledger.retained(event.topic, event)
 
 
-def _with_token(node: "Node", event: Event, sender: Session | None) -> Event:
+def _with_token(node: Node, event: Event, sender: Session | None) -> Event:
     """The event with the token that its publisher has shown: if that is revoked, nobody gets it any more. Where there
     are no neighbours to send it to, events have none.
     """
@@ -36,13 +32,13 @@ def _with_token(node: "Node", event: Event, sender: Session | None) -> Event:
     return event if carried is None or not may_publish(carried, event.topic) else event._replace(token=carried.digest)
 
 
-def forget(node: "Node", topic: str) -> None:
+def forget(node: Node, topic: str) -> None:
     """Forget the retained message of a topic."""
     if node.retained.pop(topic) is not None:
         node.ledger.retained(topic, None)
 
 
-def expire(node: "Node", now: float) -> None:
+def expire(node: Node, now: float) -> None:
     """Forget retained messages whose time is over."""  # [MQTT-3.3.2-5]
     for topic in node.retained.expired(now):
         forget(node, topic)

@@ -1,6 +1,6 @@
 """What a node keeps of events: retained messages, and plans."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from weakref import WeakValueDictionary
 
@@ -95,3 +95,37 @@ class PlanCache:
         if plan is not None:
             self.interned.pop(plan.key, None)
             plan.retire()
+
+
+MOST_REMEMBERED = 20_000
+"""Events; the oldest are forgotten first."""
+
+
+class Once:
+    """What has been notified to whom lately. An event that came to this node once more is another arrival of it."""
+
+    __slots__ = ("_arrival", "_notified", "_numbered")
+
+    def __init__(self) -> None:
+        self._arrival = 0
+        self._numbered = 0
+        self._notified: dict[tuple[str, str, bytes], dict[Hashable, int]] = {}
+
+    def arrives(self) -> None:
+        """An event comes to the node; what monitors make of it is of the same arrival."""
+        self._arrival += 1
+
+    def name(self, node: str, now: float) -> str:
+        """An id for an event that begins here; after a restart time has gone on."""
+        self._numbered += 1
+        return f"{node}.{int(now * 1000):x}.{self._numbered:x}"
+
+    def is_first(self, event: Event, receiver: Hashable) -> bool:
+        """Whether the receiver has not had the event by an earlier arrival."""
+        key = (event.id, event.topic, event.payload)
+        receivers = self._notified.get(key)
+        if receivers is None:
+            if len(self._notified) >= MOST_REMEMBERED:
+                del self._notified[next(iter(self._notified))]
+            receivers = self._notified[key] = {}
+        return receivers.setdefault(receiver, self._arrival) == self._arrival

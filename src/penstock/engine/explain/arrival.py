@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.engine.events import user_properties
 from penstock.engine.explain.judging import with_policy
-from penstock.engine.explain.tokens import rights_of
+from penstock.engine.explain.token_rights import rights_of
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.messages import actor_of, make_actor

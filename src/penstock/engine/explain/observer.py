@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from penstock.engine.events import dedup
-from penstock.engine.events.dedup import Once
 from penstock.engine.events.fan_out import may_take
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Outputs, Passage
 from penstock.engine.events.plan import PASS, Group, Plan, Target
+from penstock.engine.events.state import Once
 from penstock.engine.explain import releasing, verdicts
 from penstock.engine.explain.access import Views
 from penstock.engine.explain.arrival import Arrival

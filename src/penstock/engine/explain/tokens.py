@@ -4,42 +4,20 @@ Neighbours are told nothing, and nothing is kept: signatures are made for the sa
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from penstock.engine.explain.arrival import Arrival
+from penstock.engine.explain.token_rights import _granted, _holder
 from penstock.engine.node import Node
-from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements, token_exchange
 from penstock.engine.trust.tokens import OWN, Passing
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.access.acl import Rights
 from penstock.policy.tokens.errors import TokenError
-from penstock.policy.tokens.rights import NO_RIGHTS, Filters, TokenRights
+from penstock.policy.tokens.rights import NO_RIGHTS, Filters
 from penstock.policy.tokens.token import Party, Token
 from penstock.policy.tokens.verification import Verified
-
-if TYPE_CHECKING:
-    from penstock.engine.explain.arrival import Arrival
-
-
-def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
-    """What a client may do: by the token that it has shown, or, if it is not here, by what it would be granted."""
-    granted = _granted(node, session)
-    if granted is None:
-        return session.rights if session.rights is not None else session_rights.rights_for(node, session)
-    return TokenRights(*granted, session_rights.rights_of(node, session.client_id, session.subject.user))
-
-
-def _granted(node: Node, session: Session) -> tuple[frozenset[str], frozenset[str]] | None:
-    """What a client would get a token for that is not here and has none; None if that is not the question."""
-    is_here = session.outlet is not None or session.trust.token is not None or session.neighbour is not None
-    return None if node.trust.tokens is None or is_here else node.trust.tokens.settings.granted(_holder(session))
-
-
-def _holder(session: Session) -> str:
-    entry = session.place.entry
-    return entry.name if entry is not None and entry.listed else session.subject.user or session.client_id
 
 
 def no_token(node: Node, name: str) -> str:
@@ -82,7 +60,7 @@ class Carried:
         self._now = now
         self._tokens: dict[str, Token] = {}
 
-    def begin(self, start: "Arrival") -> "Arrival":
+    def begin(self, start: Arrival) -> Arrival:
         """The event with the token that it has as it comes to its first node."""
         node, session = start.node, start.session or start.stand_in
         token = None
@@ -106,7 +84,7 @@ class Carried:
         self._tokens[token.digest] = token
         return token.digest
 
-    def weigh(self, came: "Arrival") -> Weighed:
+    def weigh(self, came: Arrival) -> Weighed:
         """What the node makes of the token; without tokens, nothing."""
         node, session, token = came.node, came.session, self._tokens.get(came.event.token)
         if node.trust.tokens is None:
@@ -126,7 +104,7 @@ class Carried:
         passing, goes = token_exchange.weigh(node, name, found)
         return Weighed(passing, self._keep(goes), _signed(node, name, found, goes))
 
-    def _of_client(self, came: "Arrival", token: Token | None) -> Weighed:
+    def _of_client(self, came: Arrival, token: Token | None) -> Weighed:
         if came.rights is NO_RIGHTS:
             reason = no_token(came.node, came.link.source) or f"`{came.link.source}` has shown no token"
             return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))

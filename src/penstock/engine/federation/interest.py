@@ -16,7 +16,7 @@ neighbour that it came by on the shortest way: what is advertised travels on a t
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.domain.schema.federation import Forward
 from penstock.engine.contracts.state import CONSUMER, SITUATION
@@ -27,6 +27,7 @@ from penstock.engine.federation.offers import best_offer, known_ids, told_classe
 from penstock.engine.federation.pending import News, Source
 from penstock.engine.federation.state import Change
 from penstock.engine.federation.wants import Offer, Path, Want
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sparkplug.state import CERTIFICATES
 from penstock.engine.statements import filter_policies, side_effects
@@ -36,9 +37,6 @@ from penstock.language.errors import ConditionError
 from penstock.model.sparkplug.topic import NAMESPACE
 from penstock.model.topic import intersection, overlaps, parse_filter
 from penstock.policy.access.covering import is_covered
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 class _Class(NamedTuple):
@@ -59,7 +57,7 @@ class _Class(NamedTuple):
 class NeighbourExchange:
     """What a node has told a neighbour since their link is up, and what it is worked out from."""
 
-    def __init__(self, node: "Node", neighbour: Session) -> None:
+    def __init__(self, node: Node, neighbour: Session) -> None:
         self._node = node
         self._neighbour = neighbour
         self._room = Room(node, neighbour)

@@ -5,17 +5,15 @@ who is told never has less than before or after. What does not fit even alone is
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from penstock.engine.federation.wants import Offer, Want
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 INTEREST = "$penstock/interest"
 """The control topic on which nodes tell each other what they want and what they can offer."""
@@ -75,7 +73,7 @@ def packets(
 class Room:
     """How much of a packet one want or offer may take: who would take more is widened, and the operator told."""
 
-    def __init__(self, node: "Node", neighbour: Session) -> None:
+    def __init__(self, node: Node, neighbour: Session) -> None:
         self._node = node
         self._neighbour = neighbour
         self._most = _room(neighbour)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from penstock.engine.federation.state import OwnOffer
 from penstock.engine.federation.wants import Offer
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements import filter_policies
 from penstock.language.statements.statement import Message
@@ -13,14 +13,11 @@ from penstock.model.topic import overlaps
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.assignments import AssignedPolicy
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 LONGEST_CLIENT_ID = 64
 """Characters; of a longer client id the digest stands in an offer's id."""
 
 
-def changed(node: "Node", session: Session, name: str) -> None:
+def changed(node: Node, session: Session, name: str) -> None:
     """A client has advertised something under this name, or has taken it back."""
     id = _client_offer_id(node, session, name)
     node.statements.acted.pop(("offer", id), None)  # it is another message
@@ -32,7 +29,7 @@ def changed(node: "Node", session: Session, name: str) -> None:
     node.federation.news.offer(id)
 
 
-def own_offers(node: "Node") -> dict[str, OwnOffer]:
+def own_offers(node: Node) -> dict[str, OwnOffer]:
     """What the clients here advertise, and the domain for them, by id."""
     made: dict[str, OwnOffer] = {}
     for entry in node.ensemble.listed(node.name):
@@ -50,11 +47,11 @@ def own_offers(node: "Node") -> dict[str, OwnOffer]:
     return made
 
 
-def _own(node: "Node", id: str, one: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:
+def _own(node: Node, id: str, one: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:
     return OwnOffer(_offer(node, id, one), source, one.condition, one.policy, session)
 
 
-def _given(node: "Node", given: AssignedPolicy, client: str, source: str) -> dict[str, OwnOffer]:
+def _given(node: Node, given: AssignedPolicy, client: str, source: str) -> dict[str, OwnOffer]:
     """What the domain advertises for a client, or the node itself, because a policy belongs to it."""
     name = sha256(f"{given.name} {given.filter} {given.condition and given.condition.text}".encode()).hexdigest()[:16]
     id = f"{_part(node.name)}/{_part(client)}/policy/{name}"
@@ -62,14 +59,14 @@ def _given(node: "Node", given: AssignedPolicy, client: str, source: str) -> dic
     return {id: _own(node, id, one, source, None)}
 
 
-def known_ids(node: "Node") -> Iterator[str]:
+def known_ids(node: Node) -> Iterator[str]:
     """The ids of all offers that are known here; some may come twice."""
     yield from node.federation.own_offers
     for session in node.federation.neighbours.values():
         yield from session.federation.offers
 
 
-def told_classes(node: "Node") -> frozenset[str]:
+def told_classes(node: Node) -> frozenset[str]:
     """The classes of events for which advertisements count on some link of the ensemble."""
     return frozenset(
         filter
@@ -79,7 +76,7 @@ def told_classes(node: "Node") -> frozenset[str]:
     )
 
 
-def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
+def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
     """The offer that a neighbour is told of under this id: the one that has come the shortest way; None if none is."""
     found = [
         one
@@ -101,7 +98,7 @@ def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str
     return Offer(id, offer.filter, where, offer.path, judged.policy)
 
 
-def way_to(node: "Node", id: str) -> Session | None:
+def way_to(node: Node, id: str) -> Session | None:
     """The neighbour by which to go for an offer: links that are up first, then the shortest way."""
     knowing = (session for session in node.federation.neighbours.values() if id in session.federation.offers)
     return min(
@@ -111,7 +108,7 @@ def way_to(node: "Node", id: str) -> Session | None:
     )
 
 
-def _known(node: "Node", id: str) -> Iterator[OwnOffer]:
+def _known(node: Node, id: str) -> Iterator[OwnOffer]:
     own = node.federation.own_offers.get(id)
     if own is not None:
         yield own
@@ -123,12 +120,12 @@ def _known(node: "Node", id: str) -> Iterator[OwnOffer]:
                 yield OwnOffer(told, session.place.publish_type, condition, policy, session)
 
 
-def _offer(node: "Node", id: str, one: ProducerAdvertisement) -> Offer:
+def _offer(node: Node, id: str, one: ProducerAdvertisement) -> Offer:
     where = one.condition.text if one.condition is not None else ""
     return Offer(id, one.filter, where, (node.name,))
 
 
-def _client_offer_id(node: "Node", session: Session, name: str) -> str:
+def _client_offer_id(node: Node, session: Session, name: str) -> str:
     """Several sessions may be of one entity, and each has names of its own."""
     client_id = session.client_id
     if len(client_id) > LONGEST_CLIENT_ID:

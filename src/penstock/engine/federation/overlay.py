@@ -7,7 +7,6 @@ be advertised, on a control topic that only they may use.
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +17,7 @@ from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
 from penstock.engine.federation.pending import News
 from penstock.engine.federation.wants import NODE_PREFIX, Offer, Offered, Want
+from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import NEVER, Replay, Session, Subscribed, key_of
 from penstock.engine.statements import advertised_policies, bindings, filter_policies
@@ -32,9 +32,6 @@ from penstock.policy.statements.statement import Policy
 from penstock.wire.errors import WireError
 from penstock.wire.reason import Reason
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 WINDOW = 1000
 """Messages that two nodes may have under way to each other."""
 GRACE_SECONDS = 5.0
@@ -44,7 +41,7 @@ REFRESH_SECONDS = 0.05
 """How often interest is worked out at most: many subscriptions at once are one change."""
 
 
-def connections(node: "Node") -> Iterator[tuple[str, LinkSettings]]:
+def connections(node: Node) -> Iterator[tuple[str, LinkSettings]]:
     """Each neighbour of the node, and what the domain says of the connection."""
     for connection in node.ensemble.connections:
         if node.name in connection.between:
@@ -52,7 +49,7 @@ def connections(node: "Node") -> Iterator[tuple[str, LinkSettings]]:
             yield (second if first == node.name else first), connection
 
 
-def prepare(node: "Node") -> list[Session]:
+def prepare(node: Node) -> list[Session]:
     """Make a session for each neighbour; returns those of neighbours that are no longer there."""
     node.federation.neighbours = {name: _session(node, name, connection) for name, connection in connections(node)}
     placement.look_on(node)
@@ -61,7 +58,7 @@ def prepare(node: "Node") -> list[Session]:
     ]
 
 
-def _session(node: "Node", name: str, connection: LinkSettings) -> Session:
+def _session(node: Node, name: str, connection: LinkSettings) -> Session:
     client_id = NODE_PREFIX + name
     session = node.sessions.get(client_id)
     if session is None:
@@ -76,7 +73,7 @@ def _session(node: "Node", name: str, connection: LinkSettings) -> Session:
     return session
 
 
-def subscribe_foreign(node: "Node", session: Session, filters: tuple[str, ...], qos: int) -> None:
+def subscribe_foreign(node: Node, session: Session, filters: tuple[str, ...], qos: int) -> None:
     """A foreign broker cannot say what it wants: the domain says it."""
     for text in set(session.subscriptions) - set(filters):
         subscribe.remove(node, session, text)
@@ -88,7 +85,7 @@ def subscribe_foreign(node: "Node", session: Session, filters: tuple[str, ...], 
 # --- what a neighbour is told
 
 
-def refresh(node: "Node", now: float) -> None:
+def refresh(node: Node, now: float) -> None:
     """Tell every connected neighbour what has changed in what we want of it, and in what we can offer."""
     if now < node.federation.interest_due:
         return
@@ -104,7 +101,7 @@ def refresh(node: "Node", now: float) -> None:
                 _tell(node, session, messages.packets(session, *change))
 
 
-def announce(node: "Node", session: Session) -> None:
+def announce(node: Node, session: Session) -> None:
     """The link is up: say all that we can offer. What we want may depend on what the other has to offer, which it says
     now too; until we have it, what we wanted before counts there.
     """
@@ -115,7 +112,7 @@ def announce(node: "Node", session: Session) -> None:
     node.federation.news.offer(*session.federation.offers)  # there is a way to them again
 
 
-def _ask(node: "Node", session: Session) -> None:
+def _ask(node: Node, session: Session) -> None:
     """Say all that we want."""
     exchange = node.federation.exchanges.get(session.id)
     if exchange is not None and not exchange.has_asked:
@@ -123,7 +120,7 @@ def _ask(node: "Node", session: Session) -> None:
         _tell(node, session, messages.packets(session, exchange.ask_all(forward), of_all="wants"))
 
 
-def _tell(node: "Node", session: Session, packets: Iterator[bytes]) -> None:
+def _tell(node: Node, session: Session, packets: Iterator[bytes]) -> None:
     for packet in packets:
         outbox.push(node, session, packet)
 
@@ -131,7 +128,7 @@ def _tell(node: "Node", session: Session, packets: Iterator[bytes]) -> None:
 # --- what a neighbour tells
 
 
-def take_interest(node: "Node", session: Session, payload: bytes, now: float) -> None:
+def take_interest(node: Node, session: Session, payload: bytes, now: float) -> None:
     """The neighbour says what it wants, and what it can offer."""
     try:
         change = msgspec.json.decode(payload, type=Interest)
@@ -165,7 +162,7 @@ def take_interest(node: "Node", session: Session, payload: bytes, now: float) ->
     entrances.replay(node, session, now)
 
 
-def expire(node: "Node", now: float) -> None:
+def expire(node: Node, now: float) -> None:
     """Forget what neighbours told before they came back, and have not told again for a while."""
     for session in node.federation.neighbours.values():
         exchange = node.federation.exchanges.get(session.id)
@@ -186,7 +183,7 @@ def _condition(where: str) -> Condition | None:
     return make_condition(where) if where else None
 
 
-def _policies(node: "Node", session: Session, told: list[Want | Offer]) -> dict[str, Policy | None]:
+def _policies(node: Node, session: Session, told: list[Want | Offer]) -> dict[str, Policy | None]:
     """The policies that wants and offers have, by text. What has one that cannot be applied here does not count."""
     found: dict[str, Policy | None] = {"": None}
     for one in told:
@@ -198,7 +195,7 @@ def _policies(node: "Node", session: Session, told: list[Want | Offer]) -> dict[
     return found
 
 
-def _take_offers(node: "Node", session: Session, change: Interest, offered: dict[str, Offered], now: float) -> None:
+def _take_offers(node: Node, session: Session, change: Interest, offered: dict[str, Offered], now: float) -> None:
     for id, one in offered.items():
         about = (one.offer.filter, one.condition, one.policy)
         if filter_policies.insert_advertisement(node, session, *about, now):
@@ -219,7 +216,7 @@ def _take_offers(node: "Node", session: Session, change: Interest, offered: dict
 
 
 def _take_want(
-    node: "Node",
+    node: Node,
     session: Session,
     want: Want,
     filter: Filter,
@@ -247,21 +244,21 @@ def _take_want(
     session.replays = [*session.replays, Replay(subscribed, deque(retained))]
 
 
-def take_refused(node: "Node", session: Session, now: float) -> None:
+def take_refused(node: Node, session: Session, now: float) -> None:
     """Policies have changed: what they did not let in of the neighbour's wants, they may now."""
     for want in sorted(node.federation.refused.pop(session.id, ())):
         policy = bindings.readable(want.policy) if want.policy else None
         _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
 
 
-def refuse(node: "Node", session: Session, subscribed: Subscribed) -> None:
+def refuse(node: Node, session: Session, subscribed: Subscribed) -> None:
     """Policies have changed, and no longer let a want in that they let in before."""
     text = "" if subscribed.policy is None else subscribed.policy.text
     wants = {Want(subscribed.filter, subscribed.asked, way, text) for way in subscribed.ways}
     node.federation.refused.setdefault(session.id, set()).update(wants)
 
 
-def _drop_want(node: "Node", session: Session, want: Want, now: float) -> None:
+def _drop_want(node: Node, session: Session, want: Want, now: float) -> None:
     name = filter_policies.name_with_policy(want.where, want.policy)
     known = session.subscriptions.get(key_of(want.filter, name))
     if known is None:

@@ -1,13 +1,14 @@
 """Advertisements of clients: what a producer says that it will publish, told on two control topics."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.plan import Plans
 from penstock.engine.federation import offers
+from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Outcome, problem_of_name
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import edit
@@ -24,9 +25,6 @@ from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.judging import ATTACHED, Bound
 from penstock.wire.primitives import is_name
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 ADVERTISE = "$penstock/advertise"
 UNADVERTISE = "$penstock/unadvertise"
@@ -54,7 +52,7 @@ class _Unadvertised(msgspec.Struct, forbid_unknown_fields=True):
     policy: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def judge(node: "Node", link: LinkClass, topic: str) -> Verdict:
+def judge(node: Node, link: LinkClass, topic: str) -> Verdict:
     """May a client on such a link advertise, or take an advertisement back? Its rights must grant it, as for any topic,
     and its monitors must not suppress the topic. They are not asked about content: it is no event.
     """
@@ -65,7 +63,7 @@ def judge(node: "Node", link: LinkClass, topic: str) -> Verdict:
     return draft.verdict
 
 
-def receive(node: "Node", session: Session, topic: str, payload: bytes, now: float) -> Outcome:
+def receive(node: Node, session: Session, topic: str, payload: bytes, now: float) -> Outcome:
     """A client that may do so advertises, takes an advertisement back, or sets a policy."""
     if topic == SET_POLICY:
         outcome = set_policy.receive(node, session, payload, now)
@@ -78,7 +76,7 @@ def receive(node: "Node", session: Session, topic: str, payload: bytes, now: flo
     return outcome
 
 
-def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+def _advertise(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
         check_members(payload, msgspec.json.decode(payload))
         told = msgspec.json.decode(payload, type=_Advertised)
@@ -110,7 +108,7 @@ def _advertise(node: "Node", session: Session, payload: bytes, now: float) -> Ou
     return Outcome(Reason.SUCCESS)
 
 
-def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+def _unadvertise(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
         told = msgspec.json.decode(payload, type=_Unadvertised)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -134,7 +132,7 @@ def _unadvertise(node: "Node", session: Session, payload: bytes, now: float) -> 
     return Outcome(Reason.SUCCESS)
 
 
-def _made(node: "Node", told: _Advertised) -> ProducerAdvertisement:
+def _made(node: Node, told: _Advertised) -> ProducerAdvertisement:
     """The advertisement that a client tells of; raises `TopicError` or `ConditionError`."""
     filter, where = told.filter, told.where
     if not is_name(filter):
@@ -148,14 +146,14 @@ def _made(node: "Node", told: _Advertised) -> ProducerAdvertisement:
     return ProducerAdvertisement(told.name, filter, condition, told.scope)
 
 
-def changed(node: "Node", session: Session, name: str) -> None:
+def changed(node: Node, session: Session, name: str) -> None:
     """What a session may publish has changed, and what other nodes are told of it."""
     session.plans = session.edited_plans = None
     advertised_policies.note(node, session)
     offers.changed(node, session, name)
 
 
-def forget(node: "Node", session: Session) -> None:
+def forget(node: Node, session: Session) -> None:
     """The session ends, and its advertisements with it."""
     names = list(session.declared.advertisements)
     session.declared.advertisements.clear()

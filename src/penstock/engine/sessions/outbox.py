@@ -1,19 +1,15 @@
 """Bytes to a session: into its buffer, behind whatever it waits for, and out at the end of a turn."""
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.events.plan import Plan
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import to_version_4, to_version_5
 from penstock.engine.sessions.session import Session
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 MOST_DEFERRED_BYTES = 64 * 2**20
 """Bytes that wait for the store before QoS 0 messages behind them are dropped."""
 
 
-def push(node: "Node", session: Session, packet: bytes) -> None:
+def push(node: Node, session: Session, packet: bytes) -> None:
     """A packet that must arrive, behind whatever the session already waits for."""
     if session.open:
         if not session.buffer:
@@ -28,7 +24,7 @@ def push(node: "Node", session: Session, packet: bytes) -> None:
         session.buffer.append(packet)
 
 
-def push_lossy(node: "Node", session: Session, packet: bytes) -> bool:
+def push_lossy(node: Node, session: Session, packet: bytes) -> bool:
     """Send a QoS 0 message, counted as sent; return False if it is dropped, because the client is away or too much
     waits already.
     """
@@ -48,7 +44,7 @@ def push_lossy(node: "Node", session: Session, packet: bytes) -> bool:
     return True
 
 
-def push_durable(node: "Node", session: Session, packet: bytes) -> None:
+def push_durable(node: Node, session: Session, packet: bytes) -> None:
     """A packet that may leave only when every change so far is in the store."""
     if not node.ledger.durable:
         push(node, session, packet)
@@ -57,7 +53,7 @@ def push_durable(node: "Node", session: Session, packet: bytes) -> None:
         node.ledger.defer(session, packet)
 
 
-def release_deferred(node: "Node", deferred: list[tuple[Session, object, bytes]]) -> None:
+def release_deferred(node: Node, deferred: list[tuple[Session, object, bytes]]) -> None:
     """The store has what these packets waited for."""
     for session, outlet, packet in deferred:
         if session.outlet is not outlet:
@@ -72,7 +68,7 @@ def release_deferred(node: "Node", deferred: list[tuple[Session, object, bytes]]
             session.open = not session.connection.blocked
 
 
-def flush(node: "Node") -> None:
+def flush(node: Node) -> None:
     """Hand what sessions have to say to their outlets."""
     dirty, node.dirty = node.dirty, []
     for session in dirty:
@@ -80,7 +76,7 @@ def flush(node: "Node") -> None:
             session.outlet.send(session.buffer)
 
 
-def relay(node: "Node", plan: Plan, packet: bytes, version: int, after_topic: int) -> None:
+def relay(node: Node, plan: Plan, packet: bytes, version: int, after_topic: int) -> None:
     """Pass a QoS 0 packet's own bytes on to all sessions of a simple plan."""
     same, other = (plan.direct4, plan.direct5) if version == 4 else (plan.direct5, plan.direct4)
     dirty = node.dirty
@@ -90,12 +86,13 @@ def relay(node: "Node", plan: Plan, packet: bytes, version: int, after_topic: in
             if not buffer:
                 dirty.append(session)
             buffer.append(packet)
-        else:
-            push_lossy(node, session, packet)
+        elif not push_lossy(node, session, packet) and node.recorder is not None:
+            node.recorder.dropped(plan, session)
     if other:
         packet = (to_version_5 if version == 4 else to_version_4)(packet, after_topic)
         for session in other:
-            push_lossy(node, session, packet)
+            if not push_lossy(node, session, packet) and node.recorder is not None:
+                node.recorder.dropped(plan, session)
     node.stats.sent += len(same) + len(other)
     if plan.closed:
         for session in plan.closed:

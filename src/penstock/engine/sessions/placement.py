@@ -1,10 +1,9 @@
 """A session's place in the ensemble: which entity it is, of what types its two links are, and what monitors them."""
 
-from typing import TYPE_CHECKING
-
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug import messages
 from penstock.engine.stages.edit import tell_failures
@@ -14,16 +13,13 @@ from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.policy.contracts.contract import advertisement
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def entry_of(node: "Node", subject: Subject) -> ClientEntry | None:
+def entry_of(node: Node, subject: Subject) -> ClientEntry | None:
     """Who a client is at this node; None if it must not be here."""
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
-def is_same(node: "Node", before: Subject, now: Subject) -> bool:
+def is_same(node: Node, before: Subject, now: Subject) -> bool:
     """Whether a session of the one is the other's: of the same user, and at the same place in the ensemble.
 
     What waits in a session was for links of these types, and must not reach another one who uses the same client id.
@@ -32,7 +28,7 @@ def is_same(node: "Node", before: Subject, now: Subject) -> bool:
     return before.user == now.user and entry is not None and entry == entry_of(node, now)
 
 
-def settle_in(node: "Node", session: Session) -> bool:
+def settle_in(node: Node, session: Session) -> bool:
     """Give the session its place by the ensemble as it is now; False if there is none for it."""
     entry = (
         entry_of(node, session.subject)
@@ -64,13 +60,13 @@ def settle_in(node: "Node", session: Session) -> bool:
     return True
 
 
-def _stir(node: "Node", session: Session) -> None:
+def _stir(node: Node, session: Session) -> None:
     """Its links are of other types: what it may get, and who may get what is its own, is other too."""
     if session.subscriptions or session.declared.advertisements or session.federation.offers:
         node.federation.news.everything()
 
 
-def _part(node: "Node", session: Session) -> None:
+def _part(node: Node, session: Session) -> None:
     behind = node.monitors.notified.get(session.place.watch_out.ends, []) if session.place.watch_out is not None else []
     if session.place.watch_out is not None and session in behind:
         behind.remove(session)
@@ -78,7 +74,7 @@ def _part(node: "Node", session: Session) -> None:
             del node.monitors.notified[session.place.watch_out.ends]
 
 
-def look_on(node: "Node") -> None:
+def look_on(node: Node) -> None:
     """Let the monitors on links to clients and foreign brokers see what they must, whether or not it is subscribed to.
 
     A protocol's history does not wait until its last step has a subscriber.
@@ -110,7 +106,7 @@ def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None
     return ClientEntry(name, inwards.type, outwards.type, advertises=advertises)
 
 
-def watch(node: "Node", link: Link) -> Watch | None:
+def watch(node: Node, link: Link) -> Watch | None:
     """The monitors on a link with their states, or None if it has none."""
     ends = (link.source, link.target)
     known = node.monitors.watches.get(ends)
@@ -123,7 +119,7 @@ def watch(node: "Node", link: Link) -> Watch | None:
     return made
 
 
-def new_watch(node: "Node", link: Link) -> Watch | None:
+def new_watch(node: Node, link: Link) -> Watch | None:
     """The monitors on a link in the states that they begin with here: those that the store has, else their first."""
     monitors = node.ensemble.monitors(link)
     if not monitors:
@@ -133,7 +129,7 @@ def new_watch(node: "Node", link: Link) -> Watch | None:
     return Watch(link, monitors, stored)
 
 
-def leave(node: "Node", session: Session) -> None:
+def leave(node: Node, session: Session) -> None:
     """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
     _part(node, session)
     if session.neighbour is not None:

@@ -1,17 +1,14 @@
 """Packets as bytes: an event rendered once for each form that its subscribers need."""
 
 from math import ceil
-from typing import TYPE_CHECKING
 
+from penstock.engine.contracts.state import Governed
 from penstock.engine.events.user_properties import RESERVED_BYTES as RESERVED
 from penstock.engine.events.user_properties import for_clients
+from penstock.engine.sessions.session import Kept
+from penstock.engine.sparkplug.state import Asked
 from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
-
-if TYPE_CHECKING:
-    from penstock.engine.contracts.state import Governed
-    from penstock.engine.sessions.session import Kept
-    from penstock.engine.sparkplug.state import Asked
 
 _EXPIRY = b"\x02"
 _SUBSCRIPTION_ID = b"\x0b"

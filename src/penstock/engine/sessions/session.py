@@ -16,7 +16,8 @@ from penstock.model.subject import Subject
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
 from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
-from penstock.policy.statements.advertisement import claims
+from penstock.policy.statements.advertisement import AdvertisementSet, ProducerAdvertisement, claims
+from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.statement import Policy
 from penstock.policy.tokens.rights import TokenRights
 from penstock.wire.reason import Reason
@@ -182,7 +183,7 @@ class EnsemblePlace:
         self.notify_type = DEFAULT_TYPE
         self.watch_in: Watch | None = None
         self.watch_out: Watch | None = None
-        self.policies: tuple[Given, ...] = ()
+        self.policies: tuple[AssignedPolicy, ...] = ()
         """What the domain has done with all that goes to it."""
         self.where: tuple[tuple[str, Condition], ...] = ()
         """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
@@ -194,15 +195,15 @@ class Declared:
     __slots__ = ("advertisements", "consumes", "given", "produces")
 
     def __init__(self) -> None:
-        self.advertisements: dict[str, Advertisement] = {}
+        self.advertisements: dict[str, ProducerAdvertisement] = {}
         """What it has advertised, by name; and in `given` what the domain advertises for it."""
-        self.given: tuple[Advertisement, ...] = ()
+        self.given: tuple[ProducerAdvertisement, ...] = ()
         self.produces: dict[str, ProducerContract] = {}
         """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
         self.consumes: dict[str, ConsumerContract] = {}
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[AdvertisementSet, ...]:
         """What binds it when it publishes."""
         return claims(self.advertisements.values(), self.given)
 

@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.engine.contracts import client_contracts
 from penstock.engine.events import entrances
 from penstock.engine.events.plan import Group
 from penstock.engine.matching.predicates import Predicates
+from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import LONGEST_NAME, Outcome, encode_told, problem_of_name
 from penstock.engine.sessions.session import Replay, Session, Subscribed, key_of
@@ -26,15 +27,12 @@ from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 _WISHES = ("where", "name", "scope", "policy", "contract")
 _WHERE = "where"
 """The key of the conditional subscriptions of a filter in the index."""
 
 
-def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> None:
+def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> None:
     """Take the subscriptions, answer, then send what is retained."""
     identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
     wishes = _Wishes.of(packet.properties)
@@ -104,7 +102,7 @@ def subscribe(node: "Node", session: Session, packet: Subscribe, now: float) -> 
         entrances.replay(node, session, now)
 
 
-def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float) -> None:
+def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
     """Drop the subscriptions and answer."""
     reasons: list[int] = []
     # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
@@ -137,7 +135,7 @@ def unsubscribe(node: "Node", session: Session, packet: Unsubscribe, now: float)
     outbox.push_durable(node, session, told)
 
 
-def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
+def add(node: Node, subscribed: Subscribed, filter: Filter) -> None:
     """Put a subscription into the index; one with the same filter and name is replaced."""  # [MQTT-3.8.4-3]
     session, key, place = subscribed.session, subscribed.key, _place(subscribed)
     subscribed.also = _narrowing(session, filter)
@@ -170,7 +168,7 @@ def add(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
     node.plans.forget(filter)
 
 
-def remove(node: "Node", session: Session, key: str) -> bool:
+def remove(node: Node, session: Session, key: str) -> bool:
     """Take a subscription out of the index; whether it was there."""
     # [MQTT-3.10.4-1] [MQTT-3.10.4-2] [MQTT-3.10.4-3]
     subscribed = session.subscriptions.pop(key, None)
@@ -201,7 +199,7 @@ def _alike(one: Subscribed, other: Subscribed) -> bool:
     return (one.condition is None) == (other.condition is None) or one.filter.startswith("$share/")
 
 
-def _take_out(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
+def _take_out(node: Node, subscribed: Subscribed, filter: Filter) -> None:
     place = _place(subscribed)
     if filter.group is not None:
         group = node.subscriptions.groups[filter.group, filter.filter]
@@ -222,7 +220,7 @@ def _take_out(node: "Node", subscribed: Subscribed, filter: Filter) -> None:
     node.plans.forget(filter)
 
 
-def renew(node: "Node", session: Session) -> None:
+def renew(node: Node, session: Session) -> None:
     """What the domain adds to the session's subscriptions may have changed."""
     for subscribed in list(session.subscriptions.values()):
         filter = parse_filter(subscribed.filter)
@@ -235,7 +233,7 @@ def renew(node: "Node", session: Session) -> None:
 
 
 def condition_of(
-    node: "Node", session: Session, filter: Filter, asked: str, declared: RecordType = ANYTHING
+    node: Node, session: Session, filter: Filter, asked: str, declared: RecordType = ANYTHING
 ) -> Condition | None:
     """What content must satisfy for a subscription: what its client asks, and what the domain says for the client."""
     conditions = [make_condition(asked, declared)] if asked else []
@@ -288,7 +286,7 @@ class _Wishes(NamedTuple):
         return cls(name, said.get("where", ""), scope == "local", said.get("policy", ""), said.get("contract", ""))
 
     def made_contract(
-        self, node: "Node", session: Session, filter: Filter, key: str
+        self, node: Node, session: Session, filter: Filter, key: str
     ) -> client_contracts.Made | Outcome | None:
         """What the client guarantees for the subscription, or why it is refused."""
         if not self.contract:
@@ -301,14 +299,14 @@ class _Wishes(NamedTuple):
         except PolicyError as error:
             return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"contract: {error}")
 
-    def made_policy(self, node: "Node", session: Session, carrier: Message) -> Policy | Outcome | None:
+    def made_policy(self, node: Node, session: Session, carrier: Message) -> Policy | Outcome | None:
         """The policy, or why there is none."""
         if not self.policy:
             return None
         made = bindings.settable(node, session, self.policy, carrier)
         return Outcome(Reason.NOT_AUTHORIZED, made) if isinstance(made, str) else made
 
-    def condition(self, node: "Node", session: Session, filter: Filter) -> Condition | Outcome | None:
+    def condition(self, node: Node, session: Session, filter: Filter) -> Condition | Outcome | None:
         """The condition of a subscription to this filter, or why there is none."""
         if self.problem:
             return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, self.problem)
@@ -333,7 +331,7 @@ def _parse(text: str) -> Filter:
         raise WireError(Reason.MALFORMED_PACKET, str(error)) from None  # [MQTT-4.7.1-1]
 
 
-def _refusal(node: "Node", session: Session, filter: Filter, key: str) -> Outcome | None:
+def _refusal(node: Node, session: Session, filter: Filter, key: str) -> Outcome | None:
     limits = node.limits
     if filter.filter.count("/") >= limits.topic_levels:
         return Outcome(Reason.TOPIC_FILTER_INVALID, f"filter has more than {limits.topic_levels} levels")

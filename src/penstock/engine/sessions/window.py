@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
+from penstock.engine.node import Node
 from penstock.engine.sessions.outbox import push, push_durable, push_lossy
 from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.sessions.session import Outgoing, Session
@@ -18,14 +18,11 @@ from penstock.wire.packet import PUBREC, PUBREL, Pubrel
 from penstock.wire.reason import Reason
 from penstock.wire.session import DONE, OFFERED, RELEASED, SENDER, START
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 STEP_BYTES = 256 * 1024
 """Bytes of what waits that a session is sent in one turn: only when they are written shows whether its client reads."""
 
 
-def send_or_queue(node: "Node", delivery: Delivery, forms: Forms) -> bool:
+def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
     """Send the event now, or keep it until the window has room; return whether either was done.
 
     `delivery.event` is what is kept as long as it waits, `forms` what is sent.
@@ -62,7 +59,7 @@ def _is_ready(session: Session) -> bool:
     return session.trust.tokens is None or session.trust.tokens.is_registered
 
 
-def _has_room(node: "Node", delivery: Outgoing) -> bool:
+def _has_room(node: Node, delivery: Outgoing) -> bool:
     session, limits = delivery.session, node.limits
     most = session.outbox.queue_limit or limits.queued_messages
     if session.outbox.waiting() < most and session.outbox.queued_bytes < limits.queued_bytes:
@@ -74,7 +71,7 @@ def _has_room(node: "Node", delivery: Outgoing) -> bool:
     return False
 
 
-def pump(node: "Node", session: Session, now: float) -> None:
+def pump(node: Node, session: Session, now: float) -> None:
     """Send what waits, as far as the window allows; what is left goes on in a later turn, as the client reads."""
     if not _is_ready(session):
         return
@@ -110,9 +107,7 @@ def pump(node: "Node", session: Session, now: float) -> None:
         node.sessions.go_on(session)
 
 
-def resume(
-    node: "Node", session: Session, now: float, recheck: "Callable[[Node, Outgoing, float], Event | None]"
-) -> None:
+def resume(node: Node, session: Session, now: float, recheck: Callable[[Node, Outgoing, float], Event | None]) -> None:
     """Repeat what a client that is back has not acknowledged, in order, as far as it may still have it."""
     # [MQTT-4.4.0-1] [MQTT-4.6.0-1]
     session.outbox.resend = deque()
@@ -131,7 +126,7 @@ def resume(
     pump(node, session, now)
 
 
-def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
+def acknowledge(node: Node, session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
     """A PUBACK, PUBREC or PUBCOMP has come."""
     delivery = session.outbox.inflight.get(packet_id)
     if delivery is None:
@@ -163,7 +158,7 @@ def acknowledge(node: "Node", session: Session, kind: int, packet_id: int, reaso
             push(node, session, packet)
 
 
-def _transmit(node: "Node", delivery: Outgoing, now: float, forms: Forms | None) -> bool:
+def _transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) -> bool:
     """Give the message a packet identifier and send it; return whether the client takes a packet of that size."""
     session = delivery.session
     if session.connection.maximum_packet_size:
@@ -185,7 +180,7 @@ def _transmit(node: "Node", delivery: Outgoing, now: float, forms: Forms | None)
     return True
 
 
-def _send(node: "Node", delivery: Outgoing, now: float, forms: Forms | None, duplicate: bool) -> None:
+def _send(node: Node, delivery: Outgoing, now: float, forms: Forms | None, duplicate: bool) -> None:
     session, event = delivery.session, delivery.event
     if release_recheck.MARKED in event.properties:
         event = user_properties.for_clients(event)

@@ -2,11 +2,12 @@
 
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from penstock.engine.events import link_plans, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.ledger import Withheld
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.messages import actor_of
 from penstock.engine.sparkplug.state import CERTIFICATES, Read, Sparkplug, governed
 from penstock.model.errors import ContentError
@@ -15,11 +16,6 @@ from penstock.model.sparkplug.topic import BIRTHS, SparkplugSource, is_birth, me
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.views import WithheldMetrics
 from penstock.wire.properties import Properties, encode_properties
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
-
 
 BORN_AT = "sparkplug-born-at"
 """User property of a certificate: the time of the birth in nanoseconds, later than those before it."""
@@ -44,14 +40,14 @@ def learn(passage: Passage) -> Verdict | None:
     return None
 
 
-def take(node: "Node", event: Event) -> str:
+def take(node: Node, event: Event) -> str:
     """Learn from an event that goes out now; why it must not go, if it is no Sparkplug."""
     if event.id and governed(event.topic) and not node.once.is_first(event, CERTIFICATES):
         return ""  # it has come by another way already
     return take_in(node, event)
 
 
-def take_in(node: "Node", event: Event) -> str:
+def take_in(node: Node, event: Event) -> str:
     """Learn from an event; what is wrong with it, if it is no Sparkplug."""
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)
@@ -85,7 +81,7 @@ def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None) -> No
     sparkplug.plant.learn(source, read.message, time)
 
 
-def certificate(node: "Node", event: Event) -> Event | None:
+def certificate(node: Node, event: Event) -> Event | None:
     """What is kept of a birth for those who come later; None of other events, and of one that another node keeps."""
     if node.sparkplug is None or not node.ensemble.certificates or not is_birth(event.topic):
         return None
@@ -98,7 +94,7 @@ def certificate(node: "Node", event: Event) -> Event | None:
     return Event(CERTIFICATES + event.topic, event.payload, 1, True, told, link_type=event.link_type, path=event.path)
 
 
-def restore(node: "Node", owed: Iterable[tuple["Session", str, Withheld]]) -> None:
+def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
     """After a restart: learn the births that were kept, and what each reader is owed."""
     if node.sparkplug is None:
         return

@@ -1,26 +1,22 @@
 """Sparkplug at a node: what messages say, who asks for them, and what is known of edge nodes and devices."""
 
-from typing import TYPE_CHECKING
-
 from penstock.domain import ClientEntry
+from penstock.engine.node import Node
+from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.state import Actor
 from penstock.model.sparkplug.metric import Record
 from penstock.model.subject import Subject
 from penstock.model.values import Timestamp
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-    from penstock.engine.sessions.session import Session
 
-
-def actor_of(node: "Node", session: "Session") -> Actor | None:
+def actor_of(node: Node, session: Session) -> Actor | None:
     """The session as a subject; None for a node of the domain, which sees all and judges by itself."""
     if session.place.actor is None and session.neighbour not in node.ensemble.nodes:
         session.place.actor = _actor(node, session)
     return session.place.actor
 
 
-def renew(node: "Node", session: "Session") -> None:
+def renew(node: Node, session: Session) -> None:
     """Who the session is may have changed, or what policies say; what it has had has not."""
     if session.place.actor is not None:
         reader, session.place.actor = session.place.actor.reader, None
@@ -29,7 +25,7 @@ def renew(node: "Node", session: "Session") -> None:
             actor.reader = reader
 
 
-def _actor(node: "Node", session: "Session") -> Actor:
+def _actor(node: Node, session: Session) -> Actor:
     is_own_id = node.ensemble.is_own_id(node.name, session.place.entity, session.subject.client_id)
     return make_actor(session.subject, session.place.entry, session.place.entity, is_own_id)
 

@@ -6,11 +6,12 @@ advertisements says too, whatever it advertises itself.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.engine.contracts import quality, registry
 from penstock.engine.events import publishers
 from penstock.engine.events.passage import Delivery, Passage
+from penstock.engine.node import Node
 from penstock.engine.stages.draft import Draft
 from penstock.language.condition import Condition
 from penstock.model.content.content import Content
@@ -18,9 +19,6 @@ from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.advertisement import OWN, AdvertisementSet, claims
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 class Demand(NamedTuple):
@@ -100,7 +98,7 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     return next((verdict for verdict in verdicts if verdict.effect is Effect.SUPPRESS), None)
 
 
-def judged(node: "Node", binding: tuple[AdvertisementSet, ...], event: Event) -> tuple[Verdict, ...]:
+def judged(node: Node, binding: tuple[AdvertisementSet, ...], event: Event) -> tuple[Verdict, ...]:
     """Return what the advertisements say of one event; nothing if nothing is advertised."""
     if not binding:
         return ()

@@ -1,17 +1,15 @@
 """A plan in the making."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from penstock.engine.events.passage import DeliveryStep, EventStep
 from penstock.engine.events.plan import PASS, Group, Plan, Plans, Waits
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.model.verdict import Verdict
 from penstock.policy.statements.judging import Bound
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 class Stage(Protocol):
@@ -48,7 +46,7 @@ class Draft:
         "waits",
     )
 
-    def __init__(self, node: "Node", topic: str, plans: Plans, waits: Waits | None = None) -> None:
+    def __init__(self, node: Node, topic: str, plans: Plans, waits: Waits | None = None) -> None:
         self.node = node
         self.waits = waits
         """Where the event has waited; None: it has just come."""
@@ -76,11 +74,11 @@ class Draft:
         """What the stages so far say of every event."""
         return PASS if self.plan is None else self.plan.verdict
 
-    def ask(self, stage: "Stage") -> None:
+    def ask(self, stage: Stage) -> None:
         """Let a stage plan its part."""
         stage.plan(self)
 
-    def for_each_event(self, step: "EventStep", is_for_plain: bool = True) -> None:
+    def for_each_event(self, step: EventStep, is_for_plain: bool = True) -> None:
         """Leave something to be done for each event.
 
         `is_for_plain`: also for a packet that is nothing but topic and payload, towards sessions that take its bytes.
@@ -88,7 +86,7 @@ class Draft:
         self.steps.append(step)
         self.passes_bytes = self.passes_bytes and not is_for_plain
 
-    def for_each_delivery(self, step: "DeliveryStep", is_for_plain: bool = True) -> None:
+    def for_each_delivery(self, step: DeliveryStep, is_for_plain: bool = True) -> None:
         """Leave something to be done for each delivery."""
         self.delivery_steps.append(step)
         self.passes_bytes = self.passes_bytes and not is_for_plain
@@ -97,7 +95,7 @@ class Draft:
         """Let no event of this topic pass."""
         self.plan = Plan(verdict)
 
-    def end_with(self, step: "EventStep") -> None:
+    def end_with(self, step: EventStep) -> None:
         """Leave the event to monitors: what they yield goes on by plans of its own."""
         self.steps.append(step)
         self.is_open = self.is_edited = True

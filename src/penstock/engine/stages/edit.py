@@ -1,20 +1,16 @@
 """Stage 4, edit: what does the link's execution monitor make of the event? (brokering §4.2)"""
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.contracts import privacy
 from penstock.engine.events.passage import Outputs, Passage
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.monitors.monitor import MAX_OUTPUTS, MonitorError
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def tell_failures(node: "Node", watch: Watch) -> None:
+def tell_failures(node: Node, watch: Watch) -> None:
     """Report what went wrong when the link's monitors began or ended."""
     for text in watch.failures:
         node.notice("monitor failed", None, "", f"link {watch.link}: {text}")
@@ -54,7 +50,7 @@ def _suppressed(watch: Watch) -> Verdict:
     return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {said}{why}")
 
 
-def run_monitors(node: "Node", watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
+def run_monitors(node: Node, watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
     """Put the event through the monitors of a link, in order."""
     events: tuple[Event, ...] = (event,)
     for place in range(len(watch.monitors)):
@@ -62,7 +58,7 @@ def run_monitors(node: "Node", watch: Watch, event: Event, now: float) -> tuple[
     return events
 
 
-def ask(node: "Node", watch: Watch, place: int, events: tuple[Event, ...], now: float) -> tuple[Event, ...]:
+def ask(node: Node, watch: Watch, place: int, events: tuple[Event, ...], now: float) -> tuple[Event, ...]:
     """What one of the link's monitors makes of these events. One that fails suppresses, and is reported."""
     if len(events) == 1:
         return _step(node, watch, place, events[0], now)
@@ -73,7 +69,7 @@ def ask(node: "Node", watch: Watch, place: int, events: tuple[Event, ...], now: 
     return ()
 
 
-def _step(node: "Node", watch: Watch, place: int, event: Event, now: float) -> tuple[Event, ...]:
+def _step(node: Node, watch: Watch, place: int, event: Event, now: float) -> tuple[Event, ...]:
     before = watch.states[place]
     monitor = watch.monitors[place]
     try:
@@ -90,6 +86,6 @@ def _step(node: "Node", watch: Watch, place: int, event: Event, now: float) -> t
     return outputs if node.contracts is None else tuple(privacy.inheriting(node, event, one) for one in outputs)
 
 
-def _report(node: "Node", watch: Watch, event: Event, text: str) -> None:
+def _report(node: Node, watch: Watch, event: Event, text: str) -> None:
     node.notice("monitor failed", None, event.topic, f"link {watch.link}: {text}")
     node.stats.monitor_errors += 1

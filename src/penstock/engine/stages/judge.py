@@ -7,11 +7,11 @@ in `judge_filters.py`.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Waits
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.stages.draft import Draft
@@ -25,9 +25,6 @@ from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.copies import PublicationCopy
 from penstock.policy.statements.judging import Bound, Judgement, attach, judge
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -84,7 +81,7 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
     return None
 
 
-def _given(node: "Node", event: Event) -> Sequence[Bound]:
+def _given(node: Node, event: Event) -> Sequence[Bound]:
     """Return the policies that the domain gives to what the publisher of an event says."""
     is_client = event.origin and not publishers.is_neighbour(node, event)
     entry = publishers.entry_of(node, event) if is_client else None
@@ -127,7 +124,7 @@ BLOCKED = Verdict("judge", Effect.SUPPRESS)
 
 
 def still(
-    node: "Node", event: Event, session: Session, given: Sequence[Bound], subscribed: Sequence[Subscribed], now: float
+    node: Node, event: Event, session: Session, given: Sequence[Bound], subscribed: Sequence[Subscribed], now: float
 ) -> Event | None:
     """What was judged before, as the domain's policies for its publisher (`given`) and its reader are now: only what
     takes away counts.

@@ -1,7 +1,6 @@
 """Stage 5, match: which subscriptions does the event satisfy, by topic and by content?"""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy, situations
 from penstock.engine.events import retained
@@ -10,6 +9,7 @@ from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Group, Plan, Target, Waits, interned_plan
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.state import governed
@@ -20,9 +20,6 @@ from penstock.language.condition import Condition, all_of
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -140,7 +137,7 @@ MAX_RESOLVED = 10_000
 """Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
 
-def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
+def satisfied(node: Node, plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
     """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
     is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
     found: Iterable[Subscribed]
@@ -158,7 +155,7 @@ def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: floa
 
 
 def _satisfied_by_views(
-    node: "Node", plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
+    node: Node, plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
 ) -> Iterator[Subscribed]:
     """Those that are satisfied by what each may see: a client is asked for once, and all who see the same together."""
     views: dict[int, Preview] = {}
@@ -183,7 +180,7 @@ def _satisfied_by_views(
             yield one
 
 
-def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
+def satisfies(node: Node, event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
     """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied.
 
     It is asked of what the subscriber may see: otherwise it could find out the rest by asking. If that is a mean, then
@@ -195,13 +192,13 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
     return in_mean or (view is not None and not any(unmet(node, view, subscribed)))
 
 
-def shown(node: "Node", session: Session, event: Event, now: float | None) -> Preview:
+def shown(node: Node, session: Session, event: Event, now: float | None) -> Preview:
     """What a subscriber may see of an event, without consequences."""
     found = release.preview(node, session, event, now)
     return found if found.event is None else Preview(project.preview(node, session, found.event, now))
 
 
-def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
+def unmet(node: Node, event: Event, subscribed: Subscribed) -> Iterator[str]:
     """What the subscription asks for and the event's content is not, and why."""
     if _is_kept_beyond(node, event, subscribed):
         return
@@ -211,14 +208,14 @@ def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
             yield f"`{condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
 
 
-def _is_kept_beyond(node: "Node", event: Event, subscribed: Subscribed) -> bool:
+def _is_kept_beyond(node: Node, event: Event, subscribed: Subscribed) -> bool:
     """Whether a neighbour must have the event whatever it asks for: it may hold an older one of the topic, which it
     would go on giving to new subscribers. Of what is private, only it knows what its consumers see, and asks of that.
     """
     return subscribed.session.neighbour is not None and (event.retain or privacy.is_private(node, event))
 
 
-def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:
+def _kept_beyond(node: Node, topic: str) -> Iterator[Subscribed]:
     """What neighbours ask for of a topic by content."""
     for session in node.federation.neighbours.values():
         for one in session.subscriptions.values():
@@ -235,7 +232,7 @@ def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
             yield condition
 
 
-def wanting(node: "Node", event: Event, session: Session) -> list[Subscribed]:
+def wanting(node: Node, event: Event, session: Session) -> list[Subscribed]:
     """The subscriptions of a session that are for an event that it may see as it is."""
     return [
         one
@@ -244,7 +241,7 @@ def wanting(node: "Node", event: Event, session: Session) -> list[Subscribed]:
     ]
 
 
-def is_wanted(node: "Node", event: Event, session: Session) -> bool:
+def is_wanted(node: Node, event: Event, session: Session) -> bool:
     """Whether no subscription of the session is for this topic, or the event satisfies one that is.
 
     The event is one that waits for the session: already what it may see.

@@ -4,10 +4,9 @@ It is asked for each session when an event is delivered, so that there is no way
 said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py`).
 """
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.events.passage import Delivery
 from penstock.engine.ledger import Withheld
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.messages import actor_of, moment
@@ -19,9 +18,6 @@ from penstock.model.sparkplug.topic import SparkplugSource
 from penstock.model.values import Timestamp
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.views import START, UNKNOWN, ViewRequest, WithheldMetrics, seen
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -57,7 +53,7 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
     return None
 
 
-def concerns(node: "Node", topic: str) -> bool:
+def concerns(node: Node, topic: str) -> bool:
     """Whether events on this topic are projected."""
     return node.sparkplug is not None and bool(governed(topic))
 
@@ -65,7 +61,7 @@ def concerns(node: "Node", topic: str) -> bool:
 _AS_IT_IS = Asked("")
 
 
-def show(node: "Node", session: Session, forms: Forms) -> Forms | None:
+def show(node: Node, session: Session, forms: Forms) -> Forms | None:
     """The event as a session may see it; None if it may not."""
     asked = forms.asked
     if asked is None:
@@ -83,7 +79,7 @@ def show(node: "Node", session: Session, forms: Forms) -> Forms | None:
     return forms if payload is forms.event.payload else forms.view(payload)
 
 
-def _asked(node: "Node", event: Event, now: float | None) -> Asked:
+def _asked(node: Node, event: Event, now: float | None) -> Asked:
     sparkplug, topic = node.sparkplug, governed(event.topic)
     if sparkplug is None or not topic:
         return _AS_IT_IS
@@ -98,7 +94,7 @@ def _asked(node: "Node", event: Event, now: float | None) -> Asked:
 
 
 def _payload(
-    node: "Node", sparkplug: Sparkplug, session: Session, actor: Actor, asked: Asked, request: ViewRequest
+    node: Node, sparkplug: Sparkplug, session: Session, actor: Actor, asked: Asked, request: ViewRequest
 ) -> bytes | None:
     """The bytes that a session may see: those of the event itself if that is all of them."""
     grants = actor.grants(sparkplug.access, asked.topic, "read")
@@ -118,7 +114,7 @@ def _payload(
     return request.message.whole if shown.is_whole else shown.payload()
 
 
-def preview(node: "Node", session: Session, event: Event, now: float | None) -> Event | None:
+def preview(node: Node, session: Session, event: Event, now: float | None) -> Event | None:
     """The event as a session would see it, but for its `seq`; None if it would not."""
     asked = _asked(node, event, now)
     actor = actor_of(node, session) if asked.topic else None
@@ -146,7 +142,7 @@ def _standing(actor: Actor, source: SparkplugSource | None) -> WithheldMetrics:
     return START if source is None else actor.reader.standings.get(source, START)
 
 
-def _keep(node: "Node", session: Session, actor: Actor, source: SparkplugSource, before: WithheldMetrics) -> None:
+def _keep(node: Node, session: Session, actor: Actor, source: SparkplugSource, before: WithheldMetrics) -> None:
     """Have the store keep what a reader is owed, and the values that it would get now."""
     after = _standing(actor, source)
     if after is before and not after.withheld:
@@ -157,7 +153,7 @@ def _keep(node: "Node", session: Session, actor: Actor, source: SparkplugSource,
     node.ledger.standing(session, str(source), Withheld(owed, tuple(sorted(after.unborn))) if after != START else None)
 
 
-def judge_again(node: "Node", session: Session, event: Event, now: float | None) -> Event | None:
+def judge_again(node: Node, session: Session, event: Event, now: float | None) -> Event | None:
     """What waits for a session and was projected before policies changed: what of it may still be seen."""
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)

@@ -5,9 +5,9 @@ speak for.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from penstock.engine.events.passage import Passage
+from penstock.engine.node import Node
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, Read, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
@@ -16,9 +16,6 @@ from penstock.model.event import Event
 from penstock.model.sparkplug.topic import BIRTHS, STATE, MessageTopic
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.views import UNKNOWN, BirthRecord, ViewRequest, written
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 COMMANDS = frozenset({"NCMD", "DCMD"})
 
@@ -40,7 +37,7 @@ def run(passage: Passage) -> Verdict | None:
     return None
 
 
-def judge(node: "Node", actor: Actor | None, event: Event, now: float) -> tuple[Event, Verdict]:
+def judge(node: Node, actor: Actor | None, event: Event, now: float) -> tuple[Event, Verdict]:
     """The same by who the publisher is; None: a node of the domain."""
     sparkplug = node.sparkplug
     assert sparkplug is not None
@@ -61,7 +58,7 @@ _PASS = Verdict("prune", Effect.PASS)
 
 
 def _judge(
-    node: "Node", sparkplug: Sparkplug, actor: Actor, event: Event, read: Read, now: float
+    node: Node, sparkplug: Sparkplug, actor: Actor, event: Event, read: Read, now: float
 ) -> tuple[Event, Verdict]:
     foreign = usurped(node.ensemble.edges, actor.edge, read.topic)
     if foreign:

@@ -7,7 +7,7 @@ for all whose guarantees it knows, and tells the other nodes by the event's ACE 
 when the rule no longer releases it.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.engine.contracts import registry, release_recheck, situation_audit
 from penstock.engine.contracts.release_decision import decide, needed
@@ -15,6 +15,7 @@ from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import Waits
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.draft import Draft
@@ -22,9 +23,6 @@ from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts.contract_set import subscription_id
 from penstock.policy.contracts.release_place import ACE, LATE, ace_digest, write_ace
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -39,12 +37,12 @@ def plan(draft: Draft) -> None:
     draft.for_each_delivery(run, is_for_plain=concerns(draft.node, draft.topic))
 
 
-def concerns(node: "Node", topic: str) -> bool:
+def concerns(node: Node, topic: str) -> bool:
     """Whether contracts may say something of events on this topic."""
     return node.contracts is not None and node.contracts.concerns(topic)
 
 
-def concerns_event(node: "Node", event: Event) -> bool:
+def concerns_event(node: Node, event: Event) -> bool:
     """The same of an event, which may also bring a contract with it."""
     return node.contracts is not None and (
         node.contracts.concerns(event.topic) or user_properties.CONTRACT_BYTES in event.properties
@@ -121,7 +119,7 @@ class Preview(NamedTuple):
     """It goes into a mean: what would be asked of it is asked of that, when it is made."""
 
 
-def preview(node: "Node", session: Session, event: Event, now: float | None) -> Preview:
+def preview(node: Node, session: Session, event: Event, now: float | None) -> Preview:
     """The event as a client may see it, without consequences: conditions are asked of that."""
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return Preview(event)
@@ -133,7 +131,7 @@ def preview(node: "Node", session: Session, event: Event, now: float | None) -> 
     return Preview(decided.event, decided.aggregate is not None)
 
 
-def late(node: "Node", session: Session, event: Event) -> Event:
+def late(node: Node, session: Session, event: Event) -> Event:
     """What is retained, for a client that has subscribed after it was published."""
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if is_node or user_properties.CONTRACT_BYTES not in event.properties:
@@ -141,32 +139,32 @@ def late(node: "Node", session: Session, event: Event) -> Event:
     return user_properties.having(event, None, ((ACE, LATE),))
 
 
-def _governed(node: "Node", forms: Forms) -> Governed | None:
+def _governed(node: Node, forms: Forms) -> Governed | None:
     if not forms.is_asked:
         forms.is_asked = True
         forms.governed = registry.governed(node, forms.event, registry.recorded(forms.now))
     return forms.governed
 
 
-def _for_nodes(node: "Node", forms: Forms, found: Governed) -> Forms:
+def _for_nodes(node: Node, forms: Forms, found: Governed) -> Forms:
     """The event for another node: at its producer's node, with the ACE set of all whose guarantees are known here."""
     event = for_nodes(node, forms.event, found, registry.recorded(forms.now))
     return forms if event is forms.event else forms.view_of(event)
 
 
-def for_nodes(node: "Node", event: Event, found: Governed, now: float) -> Event:
+def for_nodes(node: Node, event: Event, found: Governed, now: float) -> Event:
     """The event as another node gets it."""
     if not found.is_first or not found.is_private or found.wrong:
         return event
     return enabling(node, event, found, now)
 
 
-def enabling(node: "Node", event: Event, found: Governed, now: float) -> Event:
+def enabling(node: Node, event: Event, found: Governed, now: float) -> Event:
     """The event with its ACE set."""
     return user_properties.having(event, None, ((ACE, write_ace(enabled(node, event.topic, found, now))),), without=ACE)
 
 
-def enabled(node: "Node", topic: str, found: Governed, now: float, only: str | None = None) -> dict[str, str]:
+def enabled(node: Node, topic: str, found: Governed, now: float, only: str | None = None) -> dict[str, str]:
     """The ACE set of an event: for all whose guarantees are known here, or for `only` one client."""
     state = node.contracts
     assert state is not None

@@ -1,16 +1,12 @@
 """Stage 6, route: may an event from this link's type go on to that link's type? (brokering §4.1)"""
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -64,7 +60,7 @@ def ask_again(delivery: Delivery) -> Verdict | None:
 _CLOSED = Verdict("route", Effect.SUPPRESS, "brokering")
 
 
-def is_open(node: "Node", link: LinkClass, session: Session) -> bool:
+def is_open(node: Node, link: LinkClass, session: Session) -> bool:
     """Whether what came by such a link may go on to this session."""
     return link.is_own or (
         node.table.allows(link.link_type, session.place.notify_type)
@@ -72,17 +68,17 @@ def is_open(node: "Node", link: LinkClass, session: Session) -> bool:
     )
 
 
-def is_closed(node: "Node", link: LinkClass, session: Session) -> bool:
+def is_closed(node: Node, link: LinkClass, session: Session) -> bool:
     """Whether it is the brokering table that says no."""
     return not link.is_own and not node.table.allows(link.link_type, session.place.notify_type)
 
 
-def may_pass(node: "Node", link_type: str, session: Session) -> bool:
+def may_pass(node: Node, link_type: str, session: Session) -> bool:
     """Whether an event that came by a link of this type may go on to this session."""
     return not link_type or node.table.allows(link_type, session.place.notify_type)
 
 
-def may_have(node: "Node", event: Event, session: Session) -> bool:
+def may_have(node: Node, event: Event, session: Session) -> bool:
     """Whether rights and brokering table, as they are now, let this session have the event."""
     rights = session.rights
     return (rights is None or rights.may_read(event.topic)) and may_pass(node, event.link_type, session)

@@ -6,11 +6,12 @@ delivery. A step is asked, and answers with a verdict if the event, or the deliv
 stages into a sequence. What waited somewhere is asked about again by `recheck`, which goes through the same tuple.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.engine.events import dedup, fan_out, link_plans
-from penstock.engine.events.passage import Delivery, Outputs, Passage
+from penstock.engine.events.passage import Delivery, DeliveryStep, Outputs, Passage
 from penstock.engine.events.plan import PASS, Plan, Plans
+from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session
@@ -34,11 +35,6 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import topic_of
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.events.passage import DeliveryStep
-    from penstock.engine.node import Node
-
 
 STAGES: tuple[Stage, ...] = (admit, prune, conform, edit, match, route, judge, shape, release, project, emit)
 
@@ -96,7 +92,7 @@ def compile_plan(draft: Draft) -> Plan:
     return plan
 
 
-def find_plan(node: "Node", plans: Plans, raw: bytes) -> Plan:
+def find_plan(node: Node, plans: Plans, raw: bytes) -> Plan:
     """Return the plan for a topic, compiling it on first use; raise `WireError` for what is not a topic."""
     plan = plans.known.get(raw)
     if plan is not None and plan.valid and (plan.rest is None or plan.rest.valid):
@@ -149,7 +145,7 @@ def run(passage: Passage) -> Outcome:
     return DONE if plan.has_receivers else _UNHEARD
 
 
-def deliver(delivery: Delivery, steps: "tuple[DeliveryStep, ...]", start: int = 0) -> bool:
+def deliver(delivery: Delivery, steps: tuple[DeliveryStep, ...], start: int = 0) -> bool:
     """Take a delivery through the steps from `start` on; return whether it was sent, queued or held back."""
     for place in range(start, len(steps)):
         answer = steps[place](delivery)
@@ -215,7 +211,7 @@ def _publish_first(passage: Passage) -> None:
         publish_own(passage.node, plans, event, None, passage.now)
 
 
-def publish_own(node: "Node", plans: Plans, event: Event, sender: Session | None, now: float) -> None:
+def publish_own(node: Node, plans: Plans, event: Event, sender: Session | None, now: float) -> None:
     """Publish an event that no packet brought: a will, or what the node itself has to say."""
     if node.ensemble.is_cyclic:
         event = dedup.arriving(node, event, "", now)

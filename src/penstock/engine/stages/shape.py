@@ -6,21 +6,17 @@ for each form that policy statements have given the event.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from penstock.engine.events.passage import Delivery
+from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Target, Waits
 from penstock.engine.monitors import Watch
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import edit, match, route
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.topic import matches
-
-if TYPE_CHECKING:
-    from penstock.engine.events.passage import Passage
-    from penstock.engine.node import Node
 
 
 def plan(draft: Draft) -> None:
@@ -45,7 +41,7 @@ def run(delivery: Delivery) -> list[Delivery] | None:
     return [_to_target(delivery, target, forms) for forms in allowed]
 
 
-def _shaped(passage: "Passage", watch: Watch, delivery: Delivery) -> tuple[Forms, ...]:
+def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, ...]:
     """Return what the monitors of a link make of a form of the event. A member of a group is asked for by itself."""
     forms = delivery.forms
     assert forms is not None
@@ -71,7 +67,7 @@ def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:
     return made
 
 
-def _to_subscribers(passage: "Passage", watch: Watch, outputs: tuple[Forms, ...]) -> Iterator[Delivery]:
+def _to_subscribers(passage: Passage, watch: Watch, outputs: tuple[Forms, ...]) -> Iterator[Delivery]:
     """Nobody asks for what the monitors saw: what they let out goes to those who subscribe to just that."""
     for forms in outputs:
         for target in subscribers(passage.node, watch, forms.event, passage.sender, passage.now):
@@ -83,7 +79,7 @@ def _to_subscribers(passage: "Passage", watch: Watch, outputs: tuple[Forms, ...]
 
 
 def receivers(
-    node: "Node",
+    node: Node,
     watch: Watch,
     targets: tuple[Target, ...],
     output: Event,
@@ -97,7 +93,7 @@ def receivers(
 
 
 def subscribers(
-    node: "Node", watch: Watch, event: Event, sender: Session | None, now: float | None = None
+    node: Node, watch: Watch, event: Event, sender: Session | None, now: float | None = None
 ) -> Iterator[Target]:
     """Return who behind a link subscribes to an event."""
     for session in node.monitors.notified.get(watch.ends, ()):

@@ -3,8 +3,8 @@ meets is asked for each subscription and each neighbour, so they are indexed as 
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.state import Advertised, AdvertisedPolicies
 from penstock.language.condition import Condition
@@ -12,11 +12,8 @@ from penstock.language.statements.statement import Message
 from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.judging import Bound
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def meeting(node: "Node", filter: str, condition: Condition | None) -> Iterator[Advertised]:
+def meeting(node: Node, filter: str, condition: Condition | None) -> Iterator[Advertised]:
     """The policies of advertisements that a subscription meets at a node."""
     known = node.statements.advertised
     if known is None or known.ensemble is not node.ensemble:
@@ -24,7 +21,7 @@ def meeting(node: "Node", filter: str, condition: Condition | None) -> Iterator[
     return known.meeting(filter, condition)
 
 
-def _all(node: "Node") -> Iterator[Advertised]:
+def _all(node: Node) -> Iterator[Advertised]:
     for given in node.ensemble.statements.given:
         is_here = given.to is Message.ADVERTISEMENT and (node.name in given.nodes or _is_here(node, given))
         if is_here and given.policy.concerns(Message.SUBSCRIPTION):
@@ -40,13 +37,13 @@ def _all(node: "Node") -> Iterator[Advertised]:
                 yield Advertised(Bound(offered.policy, id, *where, Message.ADVERTISEMENT), session)
 
 
-def _is_here(node: "Node", given: AssignedPolicy) -> bool:
+def _is_here(node: Node, given: AssignedPolicy) -> bool:
     if given.nodes:
         return False
     return given.clients is None or any(entry.name in given.clients for entry in node.ensemble.listed(node.name))
 
 
-def note(node: "Node", session: Session) -> None:
+def note(node: Node, session: Session) -> None:
     """What a session advertises has changed: whether there are policies among it is looked up often."""
     has = any(one.policy is not None for one in session.declared.advertisements.values()) or any(
         one.policy is not None for one in session.federation.offers.values()

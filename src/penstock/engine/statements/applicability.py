@@ -1,8 +1,8 @@
 """What policies of subscriptions are for what goes one way: found once for a target, applied to each event."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements.course import Course, Courses
 from penstock.language.statements.statement import Message, Point
@@ -11,14 +11,11 @@ from penstock.model.topic import matches
 from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.judging import Bound
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 _NOWHERE: frozenset[Point] = frozenset()
 _INGRESS, _EGRESS, _ROUTING = (frozenset({point}) for point in (Point.INGRESS, Point.EGRESS, Point.ROUTING))
 
 
-def is_outside(node: "Node", session: Session | None) -> bool:
+def is_outside(node: Node, session: Session | None) -> bool:
     """Whether a session is beyond the edge of the overlay: a client, a foreign broker, a node of another part."""
     if session is None or session.neighbour is None:
         return True
@@ -26,27 +23,27 @@ def is_outside(node: "Node", session: Session | None) -> bool:
     return overlays.get(session.neighbour) != overlays.get(node.name)
 
 
-def is_node(node: "Node", session: Session | None) -> bool:
+def is_node(node: Node, session: Session | None) -> bool:
     return session is not None and session.neighbour is not None and session.neighbour in node.ensemble.overlays
 
 
-def came_from(node: "Node", sender: Session | None) -> frozenset[Point]:
+def came_from(node: Node, sender: Session | None) -> frozenset[Point]:
     """Where a message is that has come by a link, as far as it is known before it goes on."""
     return _INGRESS if is_outside(node, sender) else _NOWHERE
 
 
-def points(node: "Node", sender: Session | None, receiver: Session) -> frozenset[Point]:
+def points(node: Node, sender: Session | None, receiver: Session) -> frozenset[Point]:
     """Where a message is that goes from one to another (statements §3.4)."""
     return came_from(node, sender) | _goes_to(node, receiver)
 
 
-def _goes_to(node: "Node", receiver: Session) -> frozenset[Point]:
+def _goes_to(node: Node, receiver: Session) -> frozenset[Point]:
     found = _EGRESS if is_outside(node, receiver) else _NOWHERE
     return found | _ROUTING if is_node(node, receiver) else found
 
 
 def make_course(
-    node: "Node",
+    node: Node,
     session: Session,
     topic: str,
     subscribed: Sequence[Subscribed],

@@ -1,9 +1,9 @@
 """Which policies there are for what a session publishes, and which its client may set."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from penstock.engine.federation.wants import is_of_client
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.applicability import as_bound
 from penstock.language.errors import StatementError
@@ -13,11 +13,8 @@ from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.judging import Bound
 from penstock.policy.statements.statement import Policy, make_policy, policy_on
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
+def bounds_of(node: Node, session: Session) -> tuple[Bound, ...]:
     """The policies that are for what a session publishes: given to it, and of its advertisements, or of those that a
     neighbour told of.
     """
@@ -35,19 +32,19 @@ def bounds_of(node: "Node", session: Session) -> tuple[Bound, ...]:
     return tuple(one for one in found if one.policy.concerns(Message.PUBLICATION))
 
 
-def given_bounds(node: "Node", client: str) -> tuple[Bound, ...]:
+def given_bounds(node: Node, client: str) -> tuple[Bound, ...]:
     """Those that the domain gives to what a client publishes here."""
     kinds = (Message.PUBLICATION, Message.ADVERTISEMENT)
     found = [as_bound(one) for kind in kinds for one in node.ensemble.statements.of(client, kind)]
     return (*own_bounds(node), *(one for one in found if one.policy.concerns(Message.PUBLICATION)))
 
 
-def own_bounds(node: "Node") -> tuple[Bound, ...]:
+def own_bounds(node: Node) -> tuple[Bound, ...]:
     """Those for what the node says itself."""
     return tuple(as_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
 
 
-def own(node: "Node") -> tuple[AssignedPolicy, ...]:
+def own(node: Node) -> tuple[AssignedPolicy, ...]:
     """The policies of what the node advertises itself."""
     return node.ensemble.statements.at(node.name)
 
@@ -60,7 +57,7 @@ def readable(text: str) -> Policy:
         raise PolicyError(str(error)) from None
 
 
-def settable(node: "Node", session: Session, text: str, carrier: Message) -> Policy | str:
+def settable(node: Node, session: Session, text: str, carrier: Message) -> Policy | str:
     """The policy that a client wants to set, or why it may not. Who may set none does not have its text read."""
     if not node.ensemble.statements.may_set(session.place.entity, carrier):
         return f"policy: {node.ensemble.statements.none_of(session.place.entity, carrier)}"
@@ -72,7 +69,7 @@ def settable(node: "Node", session: Session, text: str, carrier: Message) -> Pol
     return f"policy: {refused}" if refused else policy
 
 
-def why_not(node: "Node", session: Session, policy: Policy, carrier: Message) -> str:
+def why_not(node: Node, session: Session, policy: Policy, carrier: Message) -> str:
     """Why a client may not set a policy; empty if it may."""
     denied = next((topic for topic in _topics(policy) if not _may_write(session, topic)), None)
     refused = f"`{session.place.entity}` may not publish on `{denied}`" if denied is not None else ""

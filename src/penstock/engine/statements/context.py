@@ -1,20 +1,18 @@
 """Whom and what policies ask about: the node, and sessions as senders and receivers."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.facts import Facts
 from penstock.engine.trust import groups
 from penstock.policy.statements.judging import Here
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 
 class Known(NamedTuple):
     """A session as somebody whom policies ask about."""
 
-    node: "Node"
+    node: Node
     session: Session
     now: float
     facts: Facts | None = None
@@ -37,7 +35,7 @@ class _Elapsed:
 
     __slots__ = ("_found", "_node", "_since")
 
-    def __init__(self, node: "Node", since: float) -> None:
+    def __init__(self, node: Node, since: float) -> None:
         self._node = node
         self._since = since
         self._found: float | None = None
@@ -48,7 +46,7 @@ class _Elapsed:
         return self._found
 
 
-def here(node: "Node", now: float) -> Here:
+def here(node: Node, now: float) -> Here:
     """The node as policies see it."""
     return Here(
         node.name,

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from penstock.engine.contracts import privacy, release_decision
 from penstock.engine.events import user_properties
 from penstock.engine.events.plan import Target
+from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import bindings, side_effects
@@ -24,9 +24,6 @@ from penstock.policy.statements.copies import Copy, PublicationCopy, paths_read
 from penstock.policy.statements.judging import ATTACHED, Bound, Here, Judgement, MessageParty, attach, judge
 from penstock.policy.statements.judging import run as run_rules
 from penstock.policy.statements.statement import Policy, blinded
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 class Towards(Judgement):
@@ -81,7 +78,7 @@ class Judging:
 
     def __init__(
         self,
-        node: "Node",
+        node: Node,
         event: Event,
         sender: Session | None,
         now: float,
@@ -237,7 +234,7 @@ class Judging:
     def _is_private(self) -> bool:
         return privacy.is_private(self.node, self.event)
 
-    def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> "Towards":
+    def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> Towards:
         judgement = Towards(self, session)
         judgement.asked = course.asked
         mine = course.mine
@@ -264,7 +261,7 @@ class Judging:
             judgement.attached = None if on == self._attached else on
         return judgement
 
-    def _release(self, judgement: "Towards", session: Session) -> bool:
+    def _release(self, judgement: Towards, session: Session) -> bool:
         """Go on with what contracts and privacy policies show the session: by what its own policies do with that, it
         learns nothing of the rest. Whether there is such.
         """
@@ -305,7 +302,7 @@ class Judging:
             self._here = found if self.facts is None else Noted.on(found, self.facts)
         return self._here
 
-    def _changed(self, judgement: "Towards") -> Event:
+    def _changed(self, judgement: Towards) -> Event:
         copy, event = judgement.copy, judgement.released or self.event
         assert isinstance(copy, PublicationCopy)
         if not copy.is_changed and judgement.attached is None:

@@ -6,8 +6,9 @@ done besides, such as a publication, is done once for a message at a node, not o
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import side_effects
 from penstock.engine.statements.advertised_policies import meeting
@@ -20,9 +21,6 @@ from penstock.model.topic import overlaps, parse_filter
 from penstock.policy.statements.copies import FilterCopy, paths_read
 from penstock.policy.statements.judging import ATTACHED, Bound, Judgement, attach, judge
 from penstock.policy.statements.statement import Policy, compile_statement
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 NOW = 0.0
 """Filters are not forwarded at a time of their own: how long that took cannot be asked."""
@@ -52,7 +50,7 @@ def nothing_to_trim(policy: Policy | None, condition: Condition | None) -> str:
     return "policy: `TrimAttributes()` leaves what the condition asks for, and there is none that asks for attributes"
 
 
-def insert_subscription(node: "Node", subscribed: Subscribed, filter: str, now: float) -> str:
+def insert_subscription(node: Node, subscribed: Subscribed, filter: str, now: float) -> str:
     """Why policies do not let a subscription into the tables; empty if they do."""
     session = subscribed.session
     node.statements.acted.pop((session.id, subscribed.key), None)
@@ -71,7 +69,7 @@ def insert_subscription(node: "Node", subscribed: Subscribed, filter: str, now: 
     return _reason(judgement) if judgement.uninserted else ""
 
 
-def _towards_here(node: "Node", subscribed: Subscribed, filter: str, policies: list[Advertised], now: float) -> None:
+def _towards_here(node: Node, subscribed: Subscribed, filter: str, policies: list[Advertised], now: float) -> None:
     """Advertisers that are clients here are not told of subscriptions; what policies want done besides is done."""
     session = subscribed.session
     for bound, source in policies:
@@ -82,7 +80,7 @@ def _towards_here(node: "Node", subscribed: Subscribed, filter: str, policies: l
         _act(node, judgement, session, (session.id, subscribed.key), Verb.FORWARD, now)
 
 
-def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neighbour: Session) -> Filtered | None:
+def forward_subscription(node: Node, subscribed: Subscribed, filter: str, neighbour: Session) -> Filtered | None:
     """A subscription as a neighbour is told of it; None if it is not."""
     session = subscribed.session
     policies = [
@@ -109,7 +107,7 @@ def forward_subscription(node: "Node", subscribed: Subscribed, filter: str, neig
     return _filtered(judgement, _merged([one.policy for one in inherited]))
 
 
-def _policies(node: "Node", subscribed: Subscribed, filter: str) -> list[Advertised]:
+def _policies(node: Node, subscribed: Subscribed, filter: str) -> list[Advertised]:
     """What may have something to say of a subscription."""
     found = []
     if subscribed.policy is not None and subscribed.policy.concerns(Message.SUBSCRIPTION):
@@ -126,7 +124,7 @@ def _policies(node: "Node", subscribed: Subscribed, filter: str) -> list[Adverti
 
 
 def insert_advertisement(
-    node: "Node", session: Session, filter: str, condition: Condition | None, policy: Policy | None, now: float
+    node: Node, session: Session, filter: str, condition: Condition | None, policy: Policy | None, now: float
 ) -> str:
     """Why its policy does not let an advertisement into the tables; empty if it does."""
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
@@ -140,7 +138,7 @@ def insert_advertisement(
 
 
 def forward_advertisement(
-    node: "Node",
+    node: Node,
     id: str,
     filter: str,
     condition: Condition | None,
@@ -163,7 +161,7 @@ def forward_advertisement(
 
 
 def taken_back(
-    node: "Node",
+    node: Node,
     session: Session,
     message: Message,
     filter: str,
@@ -196,13 +194,13 @@ def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]
 # --- all of them
 
 
-def _arriving(node: "Node", session: Session | None) -> frozenset[Point]:
+def _arriving(node: Node, session: Session | None) -> frozenset[Point]:
     """Where a message is that has come to be put into the tables."""
     return frozenset({Point.INGRESS if is_outside(node, session) else Point.ROUTING})
 
 
 def _judgement(
-    node: "Node",
+    node: Node,
     message: Message,
     filter: str,
     condition: Condition | None,
@@ -220,7 +218,7 @@ def _judgement(
 
 
 def _act(
-    node: "Node", judgement: Judgement, session: Session | None, key: tuple[object, ...], verb: Verb, now: float
+    node: Node, judgement: Judgement, session: Session | None, key: tuple[object, ...], verb: Verb, now: float
 ) -> None:
     """Do what policies want done besides, but for what was done for this message already."""
     if not judgement.effects:

@@ -5,9 +5,9 @@ the tables goes out of them.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from penstock.engine.federation import overlay
+from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, subscribe
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import bindings, filter_policies
@@ -17,15 +17,12 @@ from penstock.model.errors import PolicyError
 from penstock.model.topic import parse_filter
 from penstock.policy.statements.statement import Policy, make_policy
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 DROPPED = "policy dropped"
 """The kind of notices that tell of it."""
 _NOTHING = "PolicyStatement { On(Forward, Publication) { If {} Then {BlockMessage()} } }"
 
 
-def review(node: "Node", now: float) -> None:
+def review(node: Node, now: float) -> None:
     """The domain may be another: take away what it no longer grants, and what it no longer lets in."""
     for session in list(node.sessions.values()):
         if session.neighbour is None:
@@ -45,7 +42,7 @@ def review(node: "Node", now: float) -> None:
                 node.deny("subscribe denied", session, subscribed.filter, problem)
 
 
-def _take_away(node: "Node", session: Session) -> None:
+def _take_away(node: Node, session: Session) -> None:
     for subscribed in session.subscriptions.values():
         why = _why_not(node, session, subscribed.policy, Message.SUBSCRIPTION)
         if why:
@@ -60,11 +57,11 @@ def _take_away(node: "Node", session: Session) -> None:
             node.notice(DROPPED, session, advertised.filter, f"the policy of advertisement `{name}` is dropped: {why}")
 
 
-def _why_not(node: "Node", session: Session, policy: Policy | None, carrier: Message) -> str:
+def _why_not(node: Node, session: Session, policy: Policy | None, carrier: Message) -> str:
     return "" if policy is None or policy == nothing() else bindings.why_not(node, session, policy, carrier)
 
 
-def _of_subscription(node: "Node", subscribed: Subscribed) -> None:
+def _of_subscription(node: Node, subscribed: Subscribed) -> None:
     session = subscribed.session
     subscribed.policy = subscribed.target = None
     node.plans.forget(parse_filter(subscribed.filter))
@@ -80,7 +77,7 @@ def nothing() -> Policy:
     return make_policy(_NOTHING)
 
 
-def restore_subscription(node: "Node", subscribed: Subscribed, text: str) -> bool:
+def restore_subscription(node: Node, subscribed: Subscribed, text: str) -> bool:
     """Give a subscription its policy back. Without it the subscription would be to more: whether it may be restored."""
     try:
         subscribed.policy = _read(text)
@@ -93,7 +90,7 @@ def restore_subscription(node: "Node", subscribed: Subscribed, text: str) -> boo
     return True
 
 
-def restore_advertised(node: "Node", session: Session, about: str, text: str) -> Policy | None:
+def restore_advertised(node: Node, session: Session, about: str, text: str) -> Policy | None:
     """The policy of an advertisement that was stored. If it cannot be read nothing goes by the advertisement until its
     client says it anew: without a policy all would.
     """

@@ -1,11 +1,11 @@
 """Set the policy of a subscription or an advertisement that has been issued already (statements §4.1)."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.engine.federation import offers
+from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session, key_of
 from penstock.engine.statements import advertised_policies, bindings, filter_policies
@@ -13,9 +13,6 @@ from penstock.language.statements.statement import Message
 from penstock.model.topic import parse_filter
 from penstock.policy.statements.statement import Policy
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 class _Subscription(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,7 +29,7 @@ class _Set(msgspec.Struct, forbid_unknown_fields=True):
     advertisement: str | None = None
 
 
-def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outcome:
+def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     """A client that may do so sets a policy."""
     try:
         told = msgspec.json.decode(payload, type=_Set)
@@ -49,7 +46,7 @@ def receive(node: "Node", session: Session, payload: bytes, now: float) -> Outco
     return _of_advertisement(node, session, told.advertisement or "", policy, now)
 
 
-def _of_subscription(node: "Node", session: Session, told: _Subscription, policy: Policy | None, now: float) -> Outcome:
+def _of_subscription(node: Node, session: Session, told: _Subscription, policy: Policy | None, now: float) -> Outcome:
     key = key_of(told.filter, told.name)
     subscribed = session.subscriptions.get(key)
     if subscribed is None:
@@ -69,7 +66,7 @@ def _of_subscription(node: "Node", session: Session, told: _Subscription, policy
     return Outcome(Reason.SUCCESS)
 
 
-def _of_advertisement(node: "Node", session: Session, name: str, policy: Policy | None, now: float) -> Outcome:
+def _of_advertisement(node: Node, session: Session, name: str, policy: Policy | None, now: float) -> Outcome:
     known = session.declared.advertisements.get(name)
     if known is None:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{name}`")

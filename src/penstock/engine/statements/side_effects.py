@@ -1,21 +1,18 @@
 """What comes of policies besides: what they publish, have logged, or have kept."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.engine.contracts import privacy
 from penstock.engine.events import user_properties
 from penstock.engine.ledger import Persisted
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event
 from penstock.policy.statements.elements.element import KeptMessage, PolicyPublication
 from penstock.policy.statements.judging import EXCEPTION
 from penstock.wire.properties import Properties, encode_properties
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 META = "$penstock/meta/"
 """Topics of meta-events; the class follows."""
@@ -35,7 +32,7 @@ def may_make(event: Event) -> int:
 
 
 def take_effects(
-    node: "Node",
+    node: Node,
     effects: Iterable[PolicyPublication | KeptMessage],
     sender: Session | None,
     now: float,
@@ -63,7 +60,7 @@ def made_topic(made: PolicyPublication) -> str:
     return made.topic or f"{META}{made.content.get('class', '')}"
 
 
-def _make(node: "Node", made: PolicyPublication, sender: Session | None, share: int, cause: Event | None) -> None:
+def _make(node: Node, made: PolicyPublication, sender: Session | None, share: int, cause: Event | None) -> None:
     kind = str(made.content.get("class", ""))
     topic = made_topic(made)
     if kind == EXCEPTION:
@@ -73,7 +70,7 @@ def _make(node: "Node", made: PolicyPublication, sender: Session | None, share: 
     node.statements.made.append((sender, event if cause is None else privacy.inheriting(node, cause, event)))
 
 
-def _oblige(node: "Node", obligation: KeptMessage, sender: Session | None, now: float) -> None:
+def _oblige(node: Node, obligation: KeptMessage, sender: Session | None, now: float) -> None:
     if obligation.kind == "log":
         said = f"{obligation.about}: " if obligation.about else ""
         node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {said}{obligation.message}")
@@ -85,7 +82,7 @@ def _oblige(node: "Node", obligation: KeptMessage, sender: Session | None, now: 
         node.notice("full", sender, obligation.topic, reason)
 
 
-def drain(node: "Node", publish: Callable[[Session | None, Event], None]) -> None:
+def drain(node: Node, publish: Callable[[Session | None, Event], None]) -> None:
     """Publish what policies have made; what these events make in turn too."""
     if node.statements.draining:
         return

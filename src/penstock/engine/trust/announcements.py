@@ -1,18 +1,14 @@
 """What nodes tell each other of tokens and ratings, on a control topic that only they may use."""
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import Session
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.verification import Verified
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 TOPIC = "$penstock/trust"
 """The control topic on which nodes tell each other tokens and ratings."""
@@ -42,7 +38,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     sums: tuple[tuple[str, int, int | None], ...]
 
 
-def verify(node: "Node", text: bytes, now: float) -> Verified | TokenError:
+def verify(node: Node, text: bytes, now: float) -> Verified | TokenError:
     assert node.trust.tokens is not None
     try:
         return node.trust.tokens.verifier.verify(text, now)
@@ -50,13 +46,13 @@ def verify(node: "Node", text: bytes, now: float) -> Verified | TokenError:
         return error
 
 
-def deny(node: "Node", session: Session, why: str) -> None:
+def deny(node: Node, session: Session, why: str) -> None:
     """Of a token that a neighbour tells, shows or gives: refuse it."""
     node.stats.tokens_refused += 1
     node.deny("token refused", session, "", why)
 
 
-def tell(node: "Node", session: Session, said: Said) -> None:
+def tell(node: Node, session: Session, said: Said) -> None:
     """Tell a neighbour something of tokens or ratings."""
     data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
     if not session.connection.maximum_packet_size or len(data) <= session.connection.maximum_packet_size:

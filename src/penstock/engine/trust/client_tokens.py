@@ -1,8 +1,9 @@
 """Tokens that clients show: when they connect, and again before the old one ends (trust §II-A)."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.domain.compile.entries import ClientEntry
+from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import Door
@@ -14,9 +15,6 @@ from penstock.policy.tokens.verification import Verified
 from penstock.wire.packet import Connect
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 METHOD = "penstock-token"
 """The authentication method of MQTT 5 by which a token is shown; its data is the token."""
@@ -31,7 +29,7 @@ class Shown(NamedTuple):
     token: Verified
 
 
-def text_of(node: "Node", packet: Connect) -> bytes | None:
+def text_of(node: Node, packet: Connect) -> bytes | None:
     """The token in a CONNECT: what the method says, or a password that is a JSON object; None if there is none."""
     if node.trust.tokens is None:
         return None
@@ -40,7 +38,7 @@ def text_of(node: "Node", packet: Connect) -> bytes | None:
     return packet.password if packet.password is not None and packet.password[:1] == b"{" else None
 
 
-def look(node: "Node", packet: Connect, door: Door, text: bytes, now: float) -> Shown | str:
+def look(node: Node, packet: Connect, door: Door, text: bytes, now: float) -> Shown | str:
     """Who shows a token, or why it does not count."""
     verified = verify(node, text, now)
     if isinstance(verified, str):
@@ -54,7 +52,7 @@ def look(node: "Node", packet: Connect, door: Door, text: bytes, now: float) -> 
     return Shown(Subject(packet.client_id, user, door.address, door.listener, door.certificate_user), verified)
 
 
-def verify(node: "Node", text: bytes, now: float) -> Verified | str:
+def verify(node: Node, text: bytes, now: float) -> Verified | str:
     """A token that a client may show here, or why it may not."""
     assert node.trust.tokens is not None
     try:
@@ -80,7 +78,7 @@ def not_holder(token: Verified, entry: ClientEntry) -> str:
     return f"token: wrong holder: it is `{token.token.claims.subject}`'s, and `client:{entry.name}` shows it"
 
 
-def attach(node: "Node", session: Session, token: Verified | None) -> None:
+def attach(node: Node, session: Session, token: Verified | None) -> None:
     """The session is opened with this token, or without."""
     session.trust.token = token
     if token is not None and node.trust.tokens is not None:
@@ -89,7 +87,7 @@ def attach(node: "Node", session: Session, token: Verified | None) -> None:
     session.rights = session_rights.rights_for(node, session)
 
 
-def carry(node: "Node", session: Session) -> Token | None:
+def carry(node: Node, session: Session) -> Token | None:
     """The token that goes with what a client publishes; None if it has shown none."""
     if session.trust.token is None or node.trust.tokens is None:
         return None
@@ -99,7 +97,7 @@ def carry(node: "Node", session: Session) -> Token | None:
     return carried
 
 
-def renew(node: "Node", session: Session, text: bytes, now: float) -> str:
+def renew(node: Node, session: Session, text: bytes, now: float) -> str:
     """A client shows another token on its connection; why it is refused, empty if it is taken."""
     verified = verify(node, text, now)
     if isinstance(verified, str):
@@ -116,7 +114,7 @@ def renew(node: "Node", session: Session, text: bytes, now: float) -> str:
     return ""
 
 
-def expire(node: "Node", now: float) -> None:
+def expire(node: Node, now: float) -> None:
     """End the connections of clients whose tokens have ended."""
     assert node.trust.tokens is not None
     ended = node.trust.tokens.over(now)
@@ -126,7 +124,7 @@ def expire(node: "Node", now: float) -> None:
                 _end(node, session, "the token has expired")
 
 
-def check_again(node: "Node", session: Session, now: float) -> None:
+def check_again(node: Node, session: Session, now: float) -> None:
     """Keys or revocations may be others: does the session's token still count?"""
     assert session.trust.token is not None
     if node.trust.tokens is None:
@@ -140,7 +138,7 @@ def check_again(node: "Node", session: Session, now: float) -> None:
         _end(node, session, found)
 
 
-def _end(node: "Node", session: Session, why: str) -> None:
+def _end(node: Node, session: Session, why: str) -> None:
     """It may no longer publish, its will included. One that is away is asked for a token when it comes back."""
     if session.connection.will is not None:
         session.connection.will = None

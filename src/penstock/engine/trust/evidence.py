@@ -2,9 +2,8 @@
 of the events that a neighbour sends (trust §II-C).
 """
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.contracts import registry
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.facts import Seen
 from penstock.engine.trust import ratings
@@ -17,11 +16,8 @@ from penstock.policy.quality.collectors import ArgumentSource, collect
 from penstock.policy.quality.needs import why_not
 from penstock.policy.trust.evaluation import Interaction, evaluated
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def looks_at(node: "Node", session: Session, topic: str) -> bool:
+def looks_at(node: Node, session: Session, topic: str) -> bool:
     """Whether each event of a neighbour on a topic is evidence, so that none may pass without a look."""
     if node.trust.ratings is None:
         return False
@@ -34,7 +30,7 @@ def looks_at(node: "Node", session: Session, topic: str) -> bool:
     )
 
 
-def look(node: "Node", session: Session, event: Event, now: float) -> None:
+def look(node: Node, session: Session, event: Event, now: float) -> None:
     """Look at an event that a neighbour sends and that is accepted from it."""
     assert node.trust.ratings is not None
     name = session.neighbour or ""
@@ -55,7 +51,7 @@ def look(node: "Node", session: Session, event: Event, now: float) -> None:
             _saw(node, name, found, "evaluate", now, is_before=True)
 
 
-def edited(node: "Node", sender: Session | None, is_good: bool, now: float) -> None:
+def edited(node: Node, sender: Session | None, is_good: bool, now: float) -> None:
     """The monitors on the link have let an event of a neighbour pass, or made nothing of it."""
     if sender is None or sender.trust.tokens is None or node.trust.ratings is None:
         return
@@ -63,7 +59,7 @@ def edited(node: "Node", sender: Session | None, is_good: bool, now: float) -> N
         _saw(node, sender.neighbour or "", is_good, "monitor", now)
 
 
-def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
+def _keeps(node: Node, session: Session, event: Event) -> bool | None:
     """Whether an event is as the neighbour says that somebody beyond it advertises; None if it says nothing of it."""
     offered = [one.condition for one in session.federation.offers.values() if matches(one.offer.filter, event.topic)]
     conditions = [condition for condition in offered if condition is not None]
@@ -73,14 +69,14 @@ def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
     return any(condition.holds(content) is True for condition in conditions)
 
 
-def _guaranteed(node: "Node", topic: str) -> list[ProducerContract]:
+def _guaranteed(node: Node, topic: str) -> list[ProducerContract]:
     """The domain's contracts that guarantee something of the quality of events on a topic."""
     if node.contracts is None:
         return []
     return [one for one in node.contracts.contracts.producers if one.guarantees and matches(one.filter, topic)]
 
 
-def _promised(node: "Node", event: Event, now: float) -> bool | None:
+def _promised(node: Node, event: Event, now: float) -> bool | None:
     """Whether an event has the quality that its producer guarantees, as one contract says; None if none says anything.
 
     Its producer's node has measured it, and should not have let it in.
@@ -116,7 +112,7 @@ def _kept(
     return None if why_not(contract.guarantees, measured, content) else True
 
 
-def _saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:
+def _saw(node: Node, neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:
     ratings.saw(node, neighbour, is_good, source, now)
     if node.recorder is not None:
         node.recorder.saw(Seen(neighbour, is_good, source), is_before)

@@ -7,12 +7,12 @@ An operator can also set what the node holds of its neighbours.
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.domain.schema.trust import FeedbackSettings
 from penstock.engine.events import user_properties
+from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.render import read_plain
 from penstock.engine.sessions.session import Session, Subscribed
@@ -25,9 +25,6 @@ from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.trust.rating import Evidence
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 FEEDBACK = "$penstock/feedback"
 EVIDENCE = "$penstock/evidence"
@@ -53,7 +50,7 @@ class Held(msgspec.Struct, forbid_unknown_fields=True):
     at: float
 
 
-def receive(node: "Node", session: Session, event: Event, now: float) -> tuple[Outcome, Verdict]:
+def receive(node: Node, session: Session, event: Event, now: float) -> tuple[Outcome, Verdict]:
     """A client rates a message, or an operator sets evidence: what it is told, and what the journal says."""
     done = _set(node, session, event.payload, now) if event.topic == EVIDENCE else _rate(node, session, event, now)
     if isinstance(done, Outcome):
@@ -64,7 +61,7 @@ def receive(node: "Node", session: Session, event: Event, now: float) -> tuple[O
     return Outcome(Reason.SUCCESS), Verdict("admit", Effect.PASS, "feedback", f"evidence: `{done.neighbour}` {said}")
 
 
-def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome | Seen:
+def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | Seen:
     trust = node.ensemble.trust
     if node.trust.ratings is None or trust is None or trust.feedback is None:
         return Outcome(Reason.NOT_AUTHORIZED, "this node takes no feedback")
@@ -94,7 +91,7 @@ def _rate(node: "Node", session: Session, event: Event, now: float) -> Outcome |
     return Seen(neighbour, told.good, "feedback")
 
 
-def who(node: "Node", session: Session) -> str:
+def who(node: Node, session: Session) -> str:
     """Whose word it is: a client's own choice of a client id, or of a user name that nobody asks a password for, makes
     it nobody else, and no second one. Empty of who is not listed and has not shown who it is.
     """
@@ -103,7 +100,7 @@ def who(node: "Node", session: Session) -> str:
     return _shown(node, session)
 
 
-def _shown(node: "Node", session: Session) -> str:
+def _shown(node: Node, session: Session) -> str:
     """The name that a client has shown that it has: by a token, a certificate or a password."""
     if session.trust.token is not None:
         return session.trust.token.token.claims.subject.name
@@ -111,7 +108,7 @@ def _shown(node: "Node", session: Session) -> str:
     return session.subject.user or "" if is_user else ""
 
 
-def _rater(node: "Node", session: Session, may: Collection[str]) -> str:
+def _rater(node: Node, session: Session, may: Collection[str]) -> str:
     """Who is counted as having rated. All those together are one who have not shown who they are, unless the domain
     names them: one person can come from many addresses, and under many names.
     """
@@ -119,11 +116,11 @@ def _rater(node: "Node", session: Session, may: Collection[str]) -> str:
     return name if name in may or _shown(node, session) else ""
 
 
-def _may_rate(node: "Node", session: Session, settings: FeedbackSettings) -> bool:
+def _may_rate(node: Node, session: Session, settings: FeedbackSettings) -> bool:
     return "*" in settings.from_ or who(node, session) in settings.from_
 
 
-def subscribed(node: "Node", one: Subscribed) -> None:
+def subscribed(node: Node, one: Subscribed) -> None:
     """A client that may rate has subscribed: what came before was not for it."""
     feedback = node.ensemble.trust.feedback if node.ensemble.trust is not None else None
     if feedback is not None and _may_rate(node, one.session, feedback):
@@ -132,7 +129,7 @@ def subscribed(node: "Node", one: Subscribed) -> None:
                 session.trust.tokens.history.append(one)
 
 
-def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome | Seen:
+def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | Seen:
     trust = node.ensemble.trust
     if node.trust.ratings is None or trust is None or who(node, session) not in trust.operators:
         return Outcome(
@@ -155,14 +152,14 @@ def _set(node: "Node", session: Session, payload: bytes, now: float) -> Outcome 
     return Seen(told.neighbour, True, "operator", (held.good, held.bad, held.at))
 
 
-def _may_have_had(node: "Node", session: Session, topic: str) -> bool:
+def _may_have_had(node: Node, session: Session, topic: str) -> bool:
     """Whether messages of a topic go to the client: it subscribes to it, and may read it."""
     if session.rights is not None and not session.rights.may_read(topic):
         return False
     return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
 
 
-def _sender(node: "Node", rater: Session, told: Rated) -> str | None:
+def _sender(node: Node, rater: Session, told: Rated) -> str | None:
     """The neighbour from which a message was accepted that has gone to the rater."""
     for name, session in node.federation.neighbours.items():
         link = session.trust.tokens

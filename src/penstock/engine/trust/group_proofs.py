@@ -5,10 +5,11 @@ unproven, and the connection stays; what cannot be read is a protocol error. `mo
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from penstock.engine.events import entrances
 from penstock.engine.federation.wants import NODE_PREFIX
+from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import client_tokens, groups
@@ -32,9 +33,6 @@ from penstock.wire.framing import MAX_PACKET
 from penstock.wire.packet import Auth, Connack, Connect
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 T = TypeVar("T")
 
@@ -69,7 +67,7 @@ class Challenged(NamedTuple):
     """The AUTH with the question."""
 
 
-def supports(node: "Node", method: str) -> bool:
+def supports(node: Node, method: str) -> bool:
     """Whether a CONNECT may name this authentication method."""
     return method == METHOD and node.runtime.make_nonce is not None
 
@@ -77,7 +75,7 @@ def supports(node: "Node", method: str) -> bool:
 # --- the side that is connected to
 
 
-def ask(node: "Node", connect: Connect) -> Challenged:
+def ask(node: Node, connect: Connect) -> Challenged:
     """The answer to a CONNECT with claims; raises `WireError`."""
     state = Accepting(connect.client_id)
     packet = encode(challenge(node, state, connect.properties.auth_data), connect.version)
@@ -86,7 +84,7 @@ def ask(node: "Node", connect: Connect) -> Challenged:
     return Challenged(connect, state, packet)
 
 
-def challenge(node: "Node", accepting: Accepting, data: bytes | None) -> Auth:
+def challenge(node: Node, accepting: Accepting, data: bytes | None) -> Auth:
     """The answer to a claim; raises `WireError`."""
     claim = _read(GroupClaim.decode, data)
     assert node.runtime.make_nonce is not None
@@ -98,7 +96,7 @@ def challenge(node: "Node", accepting: Accepting, data: bytes | None) -> Auth:
     return auth(Reason.CONTINUE_AUTHENTICATION, GroupChallenge(exchange.node_nonce, node.name, proofs).encode())
 
 
-def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof:
+def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
     """What the other side's answer shows; raises `WireError`."""
     exchange, accepting.exchange = accepting.exchange, None
     _check_method(packet.properties)
@@ -117,7 +115,7 @@ def judge(node: "Node", accepting: Accepting, packet: Auth, now: float) -> Proof
 # --- the side that connects
 
 
-def make_claimant(node: "Node", session: Session) -> Claimant | None:
+def make_claimant(node: Node, session: Session) -> Claimant | None:
     """What to prove to a neighbour that is dialled; None if there is nothing in common."""
     name = session.neighbour or ""
     secrets = dict(list(groups.shared(node, name).items())[:MAX_GROUPS])
@@ -134,7 +132,7 @@ def answer(claimant: Claimant, packet: Auth) -> Auth:
     return auth(Reason.CONTINUE_AUTHENTICATION, _read(claimant.answer, packet.properties.auth_data))  # [MQTT-4.12.0-3]
 
 
-def concluded(node: "Node", claiming: Claiming, packet: Auth | Connack, now: float) -> Proof:
+def concluded(node: Node, claiming: Claiming, packet: Auth | Connack, now: float) -> Proof:
     """What has come of an exchange, as the end of it says; raises `WireError`."""
     _check_method(packet.properties)
     done, claiming.claimant = claiming.claimant, None
@@ -146,7 +144,7 @@ def concluded(node: "Node", claiming: Claiming, packet: Auth | Connack, now: flo
     return Proof(claiming, proven, tuple(group for group in done.groups if group not in both))
 
 
-def renew(node: "Node", session: Session, now: float) -> None:
+def renew(node: Node, session: Session, now: float) -> None:
     """Prove again in time, to a neighbour that was dialled."""
     claiming = session.trust.proving
     if isinstance(claiming, Claiming) and now >= claiming.due:
@@ -160,7 +158,7 @@ def renew(node: "Node", session: Session, now: float) -> None:
 # --- both
 
 
-def attach(node: "Node", session: Session, proof: Proof | None, now: float) -> None:
+def attach(node: Node, session: Session, proof: Proof | None, now: float) -> None:
     """A connection begins, with this proof or none. What an earlier one has shown does not count: its client id is not
     a secret.
     """
@@ -168,7 +166,7 @@ def attach(node: "Node", session: Session, proof: Proof | None, now: float) -> N
     _take(node, session, proof, now)
 
 
-def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
+def receive(node: Node, session: Session, packet: Auth, now: float) -> None:
     """AUTH on an open connection: the other side proves anew, or answers us; raises `WireError`."""
     match session.trust.proving, packet.reason:
         case Showing(), Reason.REAUTHENTICATE:
@@ -196,14 +194,14 @@ def receive(node: "Node", session: Session, packet: Auth, now: float) -> None:
             raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
 
 
-def _take(node: "Node", session: Session, proof: Proof | None, now: float) -> None:
+def _take(node: Node, session: Session, proof: Proof | None, now: float) -> None:
     if groups.set_proven(node, session, proof.proven if proof is not None else {}):
         entrances.recheck_queue(node, session, now)
     for group in proof.wrong if proof is not None else ():
         node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.trust.proving)]}")
 
 
-def hold(node: "Node", secrets: dict[str, bytes], now: float) -> None:
+def hold(node: Node, secrets: dict[str, bytes], now: float) -> None:
     """Take other secrets: what was proven by those of before no longer counts, and neighbours are shown these."""
     for session in groups.hold(node, secrets, now):
         entrances.recheck_queue(node, session, now)
@@ -212,7 +210,7 @@ def hold(node: "Node", secrets: dict[str, bytes], now: float) -> None:
             session.trust.proving.due = now
 
 
-def _say(node: "Node", session: Session, packet: Auth) -> None:
+def _say(node: Node, session: Session, packet: Auth) -> None:
     outbox.push(node, session, encode(packet, 5))
 
 

@@ -5,16 +5,13 @@ clients the domain vouches. No I/O, no clock, no randomness: time and nonces com
 """
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust.state import GroupSecrets
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def is_member(node: "Node", session: Session, group: str, now: float) -> bool:
+def is_member(node: Node, session: Session, group: str, now: float) -> bool:
     """Whether who is behind a session, a client or a neighbour, is known to be in a trust group."""
     known = node.ensemble.trust_groups.get(group)
     if known is None:
@@ -25,7 +22,7 @@ def is_member(node: "Node", session: Session, group: str, now: float) -> bool:
     return session.neighbour is None and entry is not None and entry.listed and entry.name in known.clients
 
 
-def shared(node: "Node", neighbour: str) -> dict[str, bytes]:
+def shared(node: Node, neighbour: str) -> dict[str, bytes]:
     """The groups that the domain has both this node and a neighbour in, with their secrets."""
     known = node.ensemble.trust_groups
     return {
@@ -35,13 +32,13 @@ def shared(node: "Node", neighbour: str) -> dict[str, bytes]:
     }
 
 
-def until(node: "Node", group: str, now: float) -> float:
+def until(node: Node, group: str, now: float) -> float:
     """How long a proof of now counts; not at all if there is no such group any more."""
     known = node.ensemble.trust_groups.get(group)
     return now + known.expiry if known is not None else now
 
 
-def set_proven(node: "Node", session: Session, proven: dict[str, float]) -> bool:
+def set_proven(node: Node, session: Session, proven: dict[str, float]) -> bool:
     """Take what a session has proven in place of what it had; whether something is lost by it."""
     before, session.trust.proven = session.trust.proven, proven
     if not session.trust.bound.issuperset(proven):
@@ -66,7 +63,7 @@ def may_resume(session: Session, proven: Collection[str]) -> bool:
     return True
 
 
-def hold(node: "Node", secrets: Mapping[str, bytes], now: float) -> list[Session]:
+def hold(node: Node, secrets: Mapping[str, bytes], now: float) -> list[Session]:
     """Hold these secrets and no others; proofs of others no longer count. The sessions that lose something by it."""
     before, node.trust.groups = node.trust.groups.secrets, GroupSecrets(secrets)
     same = {group for group, secret in secrets.items() if before.get(group) == secret}
@@ -81,7 +78,7 @@ def hold(node: "Node", secrets: Mapping[str, bytes], now: float) -> list[Session
     return found
 
 
-def expire(node: "Node", now: float) -> None:
+def expire(node: Node, now: float) -> None:
     """Forget proofs of neighbours whose time is over. Clients' need no attention: `is_member` looks at the time."""
     for session in node.federation.neighbours.values():
         if any(due <= now for due in session.trust.proven.values()):

@@ -1,22 +1,19 @@
 """A node takes its keys: at the start, and when they or the domain may have changed."""
 
 from collections import deque
-from typing import TYPE_CHECKING
 
+from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import announcements, client_tokens, ratings, token_exchange
 from penstock.engine.trust.state import TokenLink
 from penstock.engine.trust.tokens import Keys, Tokens
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 UNUSED_KEY = "signing key not in use"
 """The notice that nobody accepts what the node signs."""
 
 
-def hold(node: "Node", keys: Keys | None, now: float) -> None:
+def hold(node: Node, keys: Keys | None, now: float) -> None:
     """Take these keys, with what the domain says of tokens and trust. Before the store is loaded, and at a reload."""
     node.trust.keys = keys
     settings = node.ensemble.tokens
@@ -40,7 +37,7 @@ def hold(node: "Node", keys: Keys | None, now: float) -> None:
     node.plans.forget_all()
 
 
-def join(node: "Node", now: float) -> None:
+def join(node: Node, now: float) -> None:
     """Give the sessions of neighbours what tokens need, or take it away."""
     for session in node.federation.neighbours.values():
         _prepare(node, session, now)
@@ -58,7 +55,7 @@ def join(node: "Node", now: float) -> None:
         node.trust.stored_evidence = {}
 
 
-def _prepare(node: "Node", session: Session, now: float) -> None:
+def _prepare(node: Node, session: Session, now: float) -> None:
     if node.trust.tokens is None or session.neighbour not in node.ensemble.nodes:
         session.trust.tokens = None
         return

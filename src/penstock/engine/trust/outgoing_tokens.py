@@ -1,29 +1,24 @@
 """Tokens with what goes to a neighbour: told once on a connection, then named by digest."""
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.events import user_properties
 from penstock.engine.events.link_class import LinkClass
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements
 from penstock.engine.trust.announcements import Said
 from penstock.model.event import Event
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
-
 MOST_BOUND = 10_000
 """Topics of one link whose events are bound to a token; of others each event says its own."""
 
 
-def outgoing(node: "Node", link: "LinkClass") -> str:
+def outgoing(node: Node, link: LinkClass) -> str:
     """The digest of the token with which events of a class of links go on."""
     assert node.trust.tokens is not None
     return link.token.goes if link.token is not None else node.trust.tokens.own
 
 
-def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
+def bind(node: Node, session: Session, topic: str, digest: str) -> bool:
     """Whether events on a topic may go to a neighbour as they are, because it knows which token they have."""
     link = session.trust.tokens
     if link is None:
@@ -45,7 +40,7 @@ def bind(node: "Node", session: Session, topic: str, digest: str) -> bool:
     return True
 
 
-def tell_token(node: "Node", session: Session, event: Event) -> bool:
+def tell_token(node: Node, session: Session, event: Event) -> bool:
     """Before an event goes to a neighbour: see to it that its token is known there. False: it must name it itself."""
     assert node.trust.tokens is not None
     digest = node.trust.tokens.named(event.token)
@@ -55,7 +50,7 @@ def tell_token(node: "Node", session: Session, event: Event) -> bool:
     return bind(node, session, event.topic, digest)
 
 
-def introduce(node: "Node", session: Session, digest: str) -> None:
+def introduce(node: Node, session: Session, digest: str) -> None:
     """See to it that a neighbour has been told a token before it is named."""
     link = session.trust.tokens
     if link is None or not digest or digest in link.sent or node.trust.tokens is None:
@@ -66,7 +61,7 @@ def introduce(node: "Node", session: Session, digest: str) -> None:
         announcements.tell(node, session, Said(token=token.text.decode()))
 
 
-def with_token(node: "Node", event: Event) -> Event:
+def with_token(node: Node, event: Event) -> Event:
     """The event as it goes to a neighbour, with the digest of its token."""
     assert node.trust.tokens is not None
     return user_properties.with_token(event, node.trust.tokens.named(event.token))

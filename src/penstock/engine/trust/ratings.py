@@ -4,19 +4,15 @@ Evidence becomes ratings, ratings and the neighbours' vectors become least-trust
 are accepted. What was decided is kept until the decision would be another.
 """
 
-from typing import TYPE_CHECKING
-
 from penstock.engine.events import link_plans
+from penstock.engine.node import Node
 from penstock.engine.trust.state import Ratings
 from penstock.policy.trust.rating import (
     Evidence,
 )
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
-
-def renewed(node: "Node", before: Ratings | None) -> Ratings | None:
+def renewed(node: Node, before: Ratings | None) -> Ratings | None:
     """The ratings by the domain as it is now, with the evidence that there is."""
     settings = node.ensemble.trust
     if settings is None:
@@ -27,7 +23,7 @@ def renewed(node: "Node", before: Ratings | None) -> Ratings | None:
     return made
 
 
-def saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float) -> None:
+def saw(node: Node, neighbour: str, is_good: bool, source: str, now: float) -> None:
     """Evidence about a neighbour; decisions follow in this turn."""
     ratings = node.trust.ratings
     if ratings is None:
@@ -38,7 +34,7 @@ def saw(node: "Node", neighbour: str, is_good: bool, source: str, now: float) ->
     ratings.counts[key] = ratings.counts.get(key, 0) + 1
 
 
-def set_evidence(node: "Node", neighbour: str, evidence: Evidence, now: float) -> None:
+def set_evidence(node: Node, neighbour: str, evidence: Evidence, now: float) -> None:
     """Hold this about a neighbour from now on."""
     assert node.trust.ratings is not None
     node.trust.ratings.evidence[neighbour] = evidence
@@ -46,7 +42,7 @@ def set_evidence(node: "Node", neighbour: str, evidence: Evidence, now: float) -
     node.trust.ratings.is_stale = True
 
 
-def refresh(node: "Node", now: float) -> None:
+def refresh(node: Node, now: float) -> None:
     """Ratings or paths may be others: so may be what is accepted."""
     assert node.trust.ratings is not None
     names = node.federation.rated

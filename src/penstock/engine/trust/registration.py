@@ -1,7 +1,6 @@
 """Two neighbours give each other tokens to subscribe with, and show them (trust §II-B)."""
 
-from typing import TYPE_CHECKING
-
+from penstock.engine.node import Node
 from penstock.engine.sessions import window
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust.announcements import Said, deny, tell, verify
@@ -9,14 +8,11 @@ from penstock.engine.trust.state import TokenLink
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Party
 
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
-
 REGISTER_SECONDS = 10.0
 """How long a neighbour may take to show the token that it was given."""
 
 
-def register(node: "Node", session: Session, now: float) -> None:
+def register(node: Node, session: Session, now: float) -> None:
     """Give the neighbour a token to subscribe with."""
     assert node.trust.tokens is not None
     filters = node.trust.tokens.settings.shared(node.name, session.neighbour or "")
@@ -24,7 +20,7 @@ def register(node: "Node", session: Session, now: float) -> None:
     tell(node, session, Said(gives=token.text.decode()))
 
 
-def given(node: "Node", session: Session, text: str, now: float) -> None:
+def given(node: Node, session: Session, text: str, now: float) -> None:
     """The neighbour has registered this node: hold what it gives, and show it."""
     found = verify(node, text.encode(), now)
     name = session.neighbour or ""
@@ -40,7 +36,7 @@ def given(node: "Node", session: Session, text: str, now: float) -> None:
     tell(node, session, Said(shows=node.trust.tokens.signed(found.token).text.decode()))
 
 
-def shown(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> None:
+def shown(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> None:
     """The neighbour shows what it was given: from now on events go to it."""
     found = verify(node, text, now)
     name = session.neighbour or ""

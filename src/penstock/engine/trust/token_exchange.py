@@ -5,11 +5,13 @@ digest is said once too (`bind`), so that packets are passed on as they are; oth
 property. Two neighbours also give each other tokens to subscribe with, and show them.
 """
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import msgspec
 
 from penstock.engine.events import link_plans, user_properties
+from penstock.engine.events.plan import Plans
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.statements.facts import Seen
 from penstock.engine.trust import announcements, ratings, registration
@@ -28,10 +30,6 @@ from penstock.policy.trust.vectors import Update, Walk
 from penstock.wire.errors import WireError
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
-
-if TYPE_CHECKING:
-    from penstock.engine.events.plan import Plans
-    from penstock.engine.node import Node
 
 MOST_HEARD = 20_000
 """Tokens that a neighbour may tell on a connection."""
@@ -57,7 +55,7 @@ MOST_REFUSED = 1_000
 # --- the connection
 
 
-def begin(node: "Node", session: Session, now: float) -> None:
+def begin(node: Node, session: Session, now: float) -> None:
     """The link is up: nothing has been told on it yet."""
     link = session.trust.tokens
     if link is None:
@@ -69,7 +67,7 @@ def begin(node: "Node", session: Session, now: float) -> None:
         node.trust.ratings.lost(session.neighbour or "")
 
 
-def end(node: "Node", session: Session) -> None:
+def end(node: Node, session: Session) -> None:
     """The link is down."""
     if session.trust.tokens is not None:
         session.trust.tokens.begin(NEVER)
@@ -78,7 +76,7 @@ def end(node: "Node", session: Session) -> None:
             node.trust.ratings.lost(session.neighbour or "")
 
 
-def renew(node: "Node", now: float) -> None:
+def renew(node: Node, now: float) -> None:
     """Renew the node's own token and those of its neighbours in time, and forget what no longer counts."""
     tokens = node.trust.tokens
     if tokens is None:
@@ -95,7 +93,7 @@ def renew(node: "Node", now: float) -> None:
                 registration.register(node, session, now)
 
 
-def tick(node: "Node", now: float) -> None:
+def tick(node: Node, now: float) -> None:
     """Time has passed: renew tokens, and part from who does not register."""
     renew(node, now)
     for session in node.federation.neighbours.values():
@@ -113,7 +111,7 @@ def tick(node: "Node", now: float) -> None:
         node.trust.ratings.is_stale = True
 
 
-def _used(node: "Node") -> set[str]:
+def _used(node: Node) -> set[str]:
     """The tokens of what is kept: retained, or waiting for a neighbour."""
     kept = (node.retained.get(topic) for topic in node.retained)
     found = {event.token for event in kept if event is not None}
@@ -122,7 +120,7 @@ def _used(node: "Node") -> set[str]:
     return found
 
 
-def turn(node: "Node", now: float) -> None:
+def turn(node: Node, now: float) -> None:
     """Work out ratings if something is new, and tell neighbours what has changed in the paths that end here."""
     found = node.trust.ratings
     assert found is not None
@@ -145,7 +143,7 @@ def turn(node: "Node", now: float) -> None:
 # --- what comes in
 
 
-def plans_for(node: "Node", session: Session, digest: str, now: float) -> "Plans":
+def plans_for(node: Node, session: Session, digest: str, now: float) -> Plans:
     """The plans for what comes from a neighbour with the token of that digest."""
     link, base = session.trust.tokens, link_plans.plans_of(node, session)
     assert link is not None
@@ -158,7 +156,7 @@ def plans_for(node: "Node", session: Session, digest: str, now: float) -> "Plans
     return found
 
 
-def passing(node: "Node", session: Session, digest: str, now: float) -> Passing:
+def passing(node: Node, session: Session, digest: str, now: float) -> Passing:
     """What becomes of events with the token of that digest, from a neighbour."""
     link = session.trust.tokens
     assert link is not None
@@ -172,7 +170,7 @@ def passing(node: "Node", session: Session, digest: str, now: float) -> Passing:
     return found
 
 
-def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: float) -> Passing:
+def judge(node: Node, session: Session, link: TokenLink, digest: str, now: float) -> Passing:
     """Verify, rate, accept or refuse, and sign (§II-B, 1 to 4)."""
     assert node.trust.tokens is not None
     name = session.neighbour or ""
@@ -195,7 +193,7 @@ def judge(node: "Node", session: Session, link: TokenLink, digest: str, now: flo
     return found
 
 
-def weigh(node: "Node", name: str, heard: Verified) -> tuple[Passing, Token | None]:
+def weigh(node: Node, name: str, heard: Verified) -> tuple[Passing, Token | None]:
     """What becomes of events with a token that a neighbour tells, and the token that they go on with."""
     assert node.trust.tokens is not None
     token, reason, goes = heard.token, "", heard.token
@@ -216,7 +214,7 @@ def _refused(digest: str, rule: str, reason: str) -> Passing:
     return Passing(digest, refusal=Verdict("admit", Effect.SUPPRESS, rule, reason))
 
 
-def receive(node: "Node", session: Session, payload: bytes, now: float) -> Verdict | None:
+def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict | None:
     """A neighbour tells something; raises `WireError` for what cannot be. Of a token that is refused, why."""
     link, refusal = session.trust.tokens, None
     if link is None:
@@ -256,7 +254,7 @@ def _bound(session: Session, link: TokenLink, topic: str, digest: str) -> None:
         session.plans.known.pop(topic.encode(), None)
 
 
-def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
+def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
     if len(link.heard) >= MOST_HEARD:
         link.heard = {digest: one for digest, one in link.heard.items() if isinstance(one, Verified) and now < one.end}
     if len(link.heard) >= MOST_HEARD:
@@ -282,7 +280,7 @@ def _hear(node: "Node", session: Session, link: TokenLink, text: bytes, now: flo
     return Verdict("admit", Effect.SUPPRESS, "token", str(found))
 
 
-def _hear_vector(node: "Node", session: Session, told: Told) -> None:
+def _hear_vector(node: Node, session: Session, told: Told) -> None:
     assert node.trust.ratings is not None
     name = session.neighbour or ""
     beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links

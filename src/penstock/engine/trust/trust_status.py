@@ -1,16 +1,13 @@
 """How a node stands with its neighbours and with tokens, as operators are told."""
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust.state import Ratings
 from penstock.policy.trust.rating import may_sign
-
-if TYPE_CHECKING:
-    from penstock.engine.node import Node
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -72,7 +69,7 @@ class Standing(msgspec.Struct, frozen=True):
     trust: TrustStanding | None
 
 
-def standing(node: "Node", now: float, paths: int | None = None) -> Standing:
+def standing(node: Node, now: float, paths: int | None = None) -> Standing:
     """How a node stands now; of paths, at most so many, those that are least trustworthy."""
     tokens = None
     if node.trust.tokens is not None:
@@ -83,7 +80,7 @@ def standing(node: "Node", now: float, paths: int | None = None) -> Standing:
     )
 
 
-def _trust(node: "Node", ratings: Ratings, now: float, paths: int | None) -> TrustStanding:
+def _trust(node: Node, ratings: Ratings, now: float, paths: int | None) -> TrustStanding:
     settings, thresholds = ratings.settings, ratings.thresholds
     least = sorted(ratings.least.items())
     if paths is not None:

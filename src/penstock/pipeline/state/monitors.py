@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from penstock.engine import governing
-from penstock.engine.events.dedup import MOST_REMEMBERED
+from penstock.engine.events.state import MOST_REMEMBERED
 from penstock.engine.node import Node
 from penstock.pipeline.spark.policies import CompiledDomain, Policies
 from penstock.pipeline.state.buckets import Kept, StateVariable
