@@ -78,7 +78,9 @@ class Filled:
 
     def predicates(self) -> Predicates[Subscribed]:
         """Return the index in which the node finds subscriptions by content."""
-        return next(filled_ for filled_ in self.node.subscriptions.index.match(TOPIC) if isinstance(filled_, Predicates))
+        return next(
+            filled_ for filled_ in self.node.subscriptions.index.match(TOPIC) if isinstance(filled_, Predicates)
+        )
 
 
 def has_policy(number: int, share: int) -> bool:

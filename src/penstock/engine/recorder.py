@@ -150,7 +150,7 @@ class Recorder:
         row, missed = len(self.notes) - 1, self.rows.missed
         missed[row] = (*missed.get(row, ()), _reached(target))
 
-    def dropped(self, plan: "Plan", session: "Session") -> None:
+    def dropped(self, plan: Plan, session: Session) -> None:
         """The event that is added next is not sent to this session, which its plan names: it is away, or too slow."""
         row, missed = len(self.notes), self.rows.missed
         target = next(target for target in plan.targets if target.session is session)

@@ -66,7 +66,7 @@ async def test_everything_that_mqtt_has_goes_over_links_with_tokens(tmp_path: Pa
         await late.subscribe("home/+/True", "home/will/+", qos=1)
         topics = {(await late.receive()).topic for _ in range(4)}
         assert topics == {f"home/{name}/True" for name in ("ann", "eve")} | {f"home/will/{n}" for n in ("ann", "eve")}
-        tokens = at.node("b3").tokens
+        tokens = at.node("b3").trust.tokens
         assert tokens is not None
         assert {"ann", "eve"} <= {token.claims.subject.name for token in tokens.known.values()}
 
@@ -203,7 +203,7 @@ async def test_sparkplug_with_tokens_births_and_their_certificates_go_over_links
         both = frozenset({"spBv1.0/#", "$sparkplug/#"})
         scada = await at.client("b3", "scada", token_of("scada", "b3", publish=frozenset(), subscribe=both))
         await scada.subscribe("spBv1.0/#", qos=1)
-        wants = at.node("b1").neighbours["b2"].subscriptions
+        wants = at.node("b1").federation.neighbours["b2"].subscriptions
         await until(lambda: "spBv1.0/#" in {want.filter for want in wants.values()}, "what scada wants is known")
         e1 = await at.client("b1", "E1", token_of("E1", publish=narrow, subscribe=narrow))
         for seq, kind in enumerate(("NBIRTH", "NDATA", "NDATA")):

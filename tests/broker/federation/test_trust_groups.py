@@ -227,7 +227,9 @@ async def test_a_message_for_members_comes_to_members_on_any_node(tmp_path: Path
             client(port(federation, "a"), "writer") as writer,
         ):
             subscriptions = [await client.subscribe("t") for client in (member, stranger)]
-            await until(lambda: "t" in federation.servers["a"].node.federation.neighbours["b"].subscriptions, "`a` is told")
+            await until(
+                lambda: "t" in federation.servers["a"].node.federation.neighbours["b"].subscriptions, "`a` is told"
+            )
             await writer.publish("t", "for members")
             assert await payloads(subscriptions[0]) == [b"for members"]
             # What the policy lets through to nobody but members has passed the other by: it gets its next own one.
@@ -246,9 +248,10 @@ async def test_proofs_are_renewed_before_they_expire(tmp_path: Path) -> None:
         await until(lambda: to_b.trust.proven, "the nodes have proven it")
         session = federation.servers["b"].node.sessions["ann"]
         sessions = (to_b, to_a, session)
-        first = [proving.proven["inner"] for proving in sessions]
+        first = [proving.trust.proven["inner"] for proving in sessions]
         await until(
-            lambda: all(proving.proven["inner"] > due for proving, due in zip(sessions, first, strict=True)), "renewed"
+            lambda: all(proving.trust.proven["inner"] > due for proving, due in zip(sessions, first, strict=True)),
+            "renewed",
         )
         assert all(due > time.time() for due in first), "in time"
         assert ann.groups == {"inner"}

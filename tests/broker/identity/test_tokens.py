@@ -399,7 +399,7 @@ async def test_a_neighbour_that_does_not_show_what_it_was_given_is_cut_off(folde
         at.later(REGISTER_SECONDS + 1)
         assert await silent.hears_the_end(NOT_AUTHORIZED) == "the token that was given has not been shown"
         assert at.logged("not registered", "client=$node/b1")
-        await until(lambda: at.node("b2").neighbours["b1"].outlet is None, "it is gone")
+        await until(lambda: at.node("b2").federation.neighbours["b1"].outlet is None, "it is gone")
         token = token_of("b1", "b2", subject=Party("node", "b1"), publish=frozenset(), subscribe=frozenset({"#"}))
         wrong: dict[str, str] = {
             "it is `b1`'s for `node:b2`": replaced(token, issuer="b1", subject=Party("node", "b2")),

@@ -59,12 +59,15 @@ class Live:
 
     def wants(self, at: str, of: str, filter: str) -> set[str]:
         """The conditions with which a neighbour wants this."""
-        subscriptions = self.node(at).neighbours[of].subscriptions.values()
+        subscriptions = self.node(at).federation.neighbours[of].subscriptions.values()
         return {subscription.asked for subscription in subscriptions if subscription.filter == filter}
 
     def offers(self, at: str, of: str) -> dict[str, str]:
         """Return the offers of a neighbour: conditions by filter."""
-        return {offer.offer.filter: offer.offer.where for offer in self.node(at).neighbours[of].offers.values()}
+        return {
+            offer.offer.filter: offer.offer.where
+            for offer in self.node(at).federation.neighbours[of].federation.offers.values()
+        }
 
 
 async def until(holds: Callable[[], object], what: str) -> None:

@@ -178,8 +178,8 @@ def test_a_subscription_whose_policy_cannot_be_read_is_not_restored_and_the_oper
 def test_under_an_advertisement_whose_policy_cannot_be_read_nothing_is_published(without_package: Store) -> None:
     joined = resumed(without_package)
     assert ("policy dropped", "p") in [(notice.kind, notice.client_id) for notice in joined.node.notices]
-    governing.govern(joined.node, 
-        LimitSettings(), None, None, made(), START
+    governing.govern(
+        joined.node, LimitSettings(), None, None, made(), START
     )  # nor does a reload take it for a policy of the client
     bob = joined.connect("bob").subscribe("#")
     p = joined.connect("p", clean_start=False)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from penstock.domain import Ensemble, LimitSettings
+from penstock.engine import governing
 from penstock.engine.connections.host import Host, Transport
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.ledger import Changes

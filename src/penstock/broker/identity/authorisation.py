@@ -123,7 +123,9 @@ class Authorisation:
 
     async def _log_in(self, address: str, token_request: TokenRequest) -> None:
         try:
-            await self._logins.check(self._server.node.admission.passwords, address, token_request.user, token_request.password)
+            await self._logins.check(
+                self._server.node.admission.passwords, address, token_request.user, token_request.password
+            )
         except LoginRefused as refused:
             if refused.status == 401:
                 raise TokenRefusal("invalid_client", str(refused), 401, _BASIC) from None

@@ -287,7 +287,9 @@ class Store:
             if session is not None:
                 condition = make_condition(condition_text) if condition_text else None
                 advertisement = restore_advertised(node, session, filter, policy)
-                session.declared.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, advertisement)
+                session.declared.advertisements[name] = ProducerAdvertisement(
+                    name, filter, condition, scope, advertisement
+                )
                 advertised(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:

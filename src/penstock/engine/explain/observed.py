@@ -80,9 +80,7 @@ class ObservedDraft(Draft):
 
     __slots__ = ("_planners",)
 
-    def __init__(
-        self, node: Node, topic: str, plans: Plans, planners: "Mapping[Stage, Callable[[Draft], None]]"
-    ) -> None:
+    def __init__(self, node: Node, topic: str, plans: Plans, planners: Mapping[Stage, Callable[[Draft], None]]) -> None:
         super().__init__(node, topic, plans)
         self._planners = planners
 

@@ -38,7 +38,12 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
         head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
         node.stats.sent += 1
         return push_lossy(node, session, head + tail)
-    sendable = session.outbox.quota > 0 and session.outlet is not None and not session.connection.blocked and _is_ready(session)
+    sendable = (
+        session.outbox.quota > 0
+        and session.outlet is not None
+        and not session.connection.blocked
+        and _is_ready(session)
+    )
     if sendable and not session.outbox.queue and not session.outbox.resend:
         if session.durable:
             forms.kept = node.ledger.keep(delivery, forms.kept)
