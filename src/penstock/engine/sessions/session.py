@@ -289,7 +289,8 @@ class Outbox:
 class Session:
     """A client's state. `outlet` is None while it is offline.
 
-    `open`, `buffer` and `plans` are asked for each message that is passed on: they are no further away than they are.
+    `open`, `buffer` and `plans` are asked for each message that is passed on, in half a microsecond all in all: so they
+    are here, and not in one of the parts.
     """
 
     __slots__ = (

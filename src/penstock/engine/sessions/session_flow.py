@@ -18,20 +18,22 @@ def unblock(node: Node, session: Session, now: float) -> None:
 
 def take_turn(node: Node, now: float) -> None:
     """Between two rounds of input: go on with what was too much for one round."""
-    if node.federation.news and node.federation.neighbours:
+    federation, sessions = node.federation, node.sessions
+    if federation.neighbours and federation.news:
         overlay.refresh(node, now)
     ratings = node.trust.ratings
     if ratings is not None and (ratings.is_stale or ratings.is_changed):
         token_exchange.turn(node, now)
     if node.statements.made:
         entrances.publish_made(node, now)
-    for session in node.sessions.take_unfinished():
-        if session.outlet is None:
-            continue
-        if session.connection.held:
-            node.sessions.lagging[session.id] = session
-        else:
-            _continue(node, session, now)
+    if sessions.replaying or sessions.lagging:
+        for session in sessions.take_unfinished():
+            if session.outlet is None:
+                continue
+            if session.connection.held:
+                sessions.lagging[session.id] = session
+            else:
+                _continue(node, session, now)
 
 
 def _continue(node: Node, session: Session, now: float) -> None:

@@ -32,8 +32,6 @@ class Sessions(dict[str, Session]):
 
     def take_unfinished(self) -> Iterable[Session]:
         """Return those that have more to be sent; they are no longer noted."""
-        if not self.replaying and not self.lagging:
-            return ()
         unfinished = {**self.lagging, **self.replaying}
         self.lagging, self.replaying = {}, {}
         return unfinished.values()

@@ -28,6 +28,7 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
     `delivery.event` is what is kept as long as it waits, `forms` what is sent.
     """
     session, qos = delivery.session, delivery.qos
+    outbox = session.outbox
     if qos == 0:
         if session.outlet is None or not _is_ready(session):
             return False
@@ -38,13 +39,8 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
         head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
         node.stats.sent += 1
         return push_lossy(node, session, head + tail)
-    sendable = (
-        session.outbox.quota > 0
-        and session.outlet is not None
-        and not session.connection.blocked
-        and _is_ready(session)
-    )
-    if sendable and not session.outbox.queue and not session.outbox.resend:
+    sendable = outbox.quota > 0 and session.outlet is not None and not session.connection.blocked and _is_ready(session)
+    if sendable and not outbox.queue and not outbox.resend:
         if session.durable:
             forms.kept = node.ledger.keep(delivery, forms.kept)
         return _transmit(node, delivery, forms.now, forms)
@@ -52,10 +48,10 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
         return False
     if session.durable:
         forms.kept = node.ledger.keep(delivery, forms.kept)
-    if session.outbox.queue is None:
-        session.outbox.queue = deque()
-    session.outbox.queue.append(delivery)
-    session.outbox.queued_bytes += delivery.event.size()
+    if outbox.queue is None:
+        outbox.queue = deque()
+    outbox.queue.append(delivery)
+    outbox.queued_bytes += delivery.event.size()
     return True
 
 
@@ -66,8 +62,9 @@ def _is_ready(session: Session) -> bool:
 
 def _has_room(node: Node, delivery: Outgoing) -> bool:
     session, limits = delivery.session, node.limits
-    most = session.outbox.queue_limit or limits.queued_messages
-    if session.outbox.waiting() < most and session.outbox.queued_bytes < limits.queued_bytes:
+    outbox = session.outbox
+    most = outbox.queue_limit or limits.queued_messages
+    if outbox.waiting() < most and outbox.queued_bytes < limits.queued_bytes:
         return True
     node.stats.dropped += 1
     if not session.connection.overflowing:
@@ -78,22 +75,21 @@ def _has_room(node: Node, delivery: Outgoing) -> bool:
 
 def pump(node: Node, session: Session, now: float) -> None:
     """Send what waits, as far as the window allows; what is left goes on in a later turn, as the client reads."""
+    outbox = session.outbox
     if not _is_ready(session):
         return
     room = STEP_BYTES
-    while session.outbox.resend and session.outbox.quota > 0 and room > 0 and not session.connection.blocked:
+    while outbox.resend and outbox.quota > 0 and room > 0 and not session.connection.blocked:
         # [MQTT-4.3.3-7] [MQTT-4.8.2-4] [MQTT311-2.3.1-4] [MQTT311-4.6.0-1]
-        delivery = session.outbox.resend.popleft()
-        session.outbox.quota -= 1
+        delivery = outbox.resend.popleft()
+        outbox.quota -= 1
         room -= delivery.event.size()
         _send(node, delivery, now, None, duplicate=True)
-    queue = session.outbox.queue
+    queue = outbox.queue
     # [MQTT-3.3.4-10] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
-    while (
-        queue and session.outbox.quota > 0 and room > 0 and not session.connection.blocked and not session.outbox.resend
-    ):
+    while queue and outbox.quota > 0 and room > 0 and not session.connection.blocked and not outbox.resend:
         delivery = queue.popleft()
-        session.outbox.queued_bytes -= delivery.event.size()
+        outbox.queued_bytes -= delivery.event.size()
         room -= delivery.event.size()
         expires = delivery.event.expires
         if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
@@ -108,32 +104,34 @@ def pump(node: Node, session: Session, now: float) -> None:
             _transmit(node, delivery, now, None)
     if not queue:
         session.connection.overflowing = False
-    if room <= 0 and (queue or session.outbox.resend):
+    if room <= 0 and (queue or outbox.resend):
         node.sessions.go_on(session)
 
 
 def resume(node: Node, session: Session, now: float, recheck: Callable[[Node, Outgoing, float], Event | None]) -> None:
     """Repeat what a client that is back has not acknowledged, in order, as far as it may still have it."""
     # [MQTT-4.4.0-1] [MQTT-4.6.0-1]
-    session.outbox.resend = deque()
-    for packet_id, delivery in list(session.outbox.inflight.items()):
+    outbox = session.outbox
+    outbox.resend = deque()
+    for packet_id, delivery in list(outbox.inflight.items()):
         if delivery.state == RELEASED:
-            session.outbox.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
+            outbox.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
             push(node, session, encode(Pubrel(delivery.packet_id), session.version))
             continue
         left = recheck(node, delivery, now)
         if left is None:
-            del session.outbox.inflight[packet_id]
+            del outbox.inflight[packet_id]
             node.ledger.settle(delivery)
         else:
             delivery.event = left
-            session.outbox.resend.append(delivery)
+            outbox.resend.append(delivery)
     pump(node, session, now)
 
 
 def acknowledge(node: Node, session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
     """A PUBACK, PUBREC or PUBCOMP has come."""
-    delivery = session.outbox.inflight.get(packet_id)
+    outbox = session.outbox
+    delivery = outbox.inflight.get(packet_id)
     if delivery is None:
         if kind == PUBREC:
             push(node, session, encode(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), session.version))
@@ -142,15 +140,15 @@ def acknowledge(node: Node, session: Session, kind: int, packet_id: int, reason:
     if step is None:
         raise WireError(Reason.PROTOCOL_ERROR, f"wrong acknowledgement for packet identifier {packet_id}")
     state, reply = (DONE, 0) if reason >= 0x80 else step  # [MQTT-4.4.0-2]
-    if session.outbox.resend and delivery in session.outbox.resend:  # acknowledged before it could be repeated
-        session.outbox.resend.remove(delivery)
-        session.outbox.quota -= 1
+    if outbox.resend and delivery in outbox.resend:  # acknowledged before it could be repeated
+        outbox.resend.remove(delivery)
+        outbox.quota -= 1
     if state == DONE:
         # [MQTT-4.8.2-6]
-        del session.outbox.inflight[packet_id]
+        del outbox.inflight[packet_id]
         node.ledger.settle(delivery)
-        session.outbox.quota += 1
-        if session.outbox.queue or session.outbox.resend:
+        outbox.quota += 1
+        if outbox.queue or outbox.resend:
             pump(node, session, now)
         return
     delivery.state = state
@@ -166,6 +164,7 @@ def acknowledge(node: Node, session: Session, kind: int, packet_id: int, reason:
 def _transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) -> bool:
     """Give the message a packet identifier and send it; return whether the client takes a packet of that size."""
     session = delivery.session
+    outbox = session.outbox
     if session.connection.maximum_packet_size:
         largest = forms = forms or Forms(delivery.event, now)
         if session.trust.tokens is not None:
@@ -174,11 +173,11 @@ def _transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) -
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
             return False
     # [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2]
-    packet_id = session.outbox.next_id()
+    packet_id = outbox.next_id()
     delivery.packet_id = packet_id
     delivery.state = START[delivery.qos]
-    session.outbox.inflight[packet_id] = delivery
-    session.outbox.quota -= 1
+    outbox.inflight[packet_id] = delivery
+    outbox.quota -= 1
     if session.durable:
         node.ledger.moved(delivery)
     _send(node, delivery, now, forms, duplicate=False)
