@@ -11,12 +11,13 @@ import yaml
 import penstock.engine.stages
 import penstock.pipeline.stages
 from penstock.domain import Domain, ensemble
-from penstock.engine.events.plan import Draft, Waits
+from penstock.engine.events.plan import Waits
 from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.policy_test import try_out
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.stages import runner
+from penstock.engine.stages.draft import Draft
 from penstock.journal.read.tables import read_all
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import Asker, as_it_stood
