@@ -185,7 +185,7 @@ class Node:
     # --- plans
 
     def plans_of(self, session: Session) -> Plans:
-        """The plans that this session's publications follow; sessions that are alike share them."""
+        """Return the plans that this session's publications follow; sessions that are alike share them."""
         plans, watch = session.plans, session.watch_in
         if plans is None or (watch is not None and plans.key.states is not watch.key):
             statements = bindings.bounds_of(self, session)
@@ -204,16 +204,16 @@ class Node:
         return plans
 
     def plans_of_made(self, link_type: str) -> Plans:
-        """The plans for what policies make because of something that came by a link of this type."""
+        """Return the plans for what policies make because of something that came by a link of this type."""
         statements = bindings.own_bounds(self)
         return self._plans(LinkClass(None, link_type, is_admitted=True, statements=statements))
 
     def plans_with(self, plans: Plans, token: Passing) -> Plans:
-        """The plans for events that have this token."""
+        """Return the plans for events that have this token."""
         return self._plans(plans.key._replace(token=token))
 
     def forget_link(self, session: Session) -> None:
-        """What is accepted of a neighbour may be other now."""
+        """Forget what is accepted of a neighbour."""
         if session.tokens is not None:
             session.tokens.forget()
         if session.plans is not None:
@@ -221,7 +221,7 @@ class Node:
         session.plans = session.edited_plans = None
 
     def plans_after_edit(self, session: Session, token: Passing | None = None) -> Plans:
-        """The plans for what a monitor on this session's link has made; `token`: what the event came with."""
+        """Return the plans for what a monitor on this session's link has made; `token`: what the event came with."""
         plans = session.edited_plans
         if plans is None or plans.key.token != token:
             link = LinkClass(
@@ -236,7 +236,7 @@ class Node:
         return plans
 
     def _own_class(self) -> LinkClass:
-        """Of what the node says itself."""
+        """Return the link class of the node's own events."""
         statements = bindings.own_bounds(self)
         return LinkClass(is_admitted=True, is_own=True, statements=statements)
 
@@ -249,7 +249,7 @@ class Node:
         return plans
 
     def forget(self, filter: Filter) -> None:
-        """A subscription has come or gone: plans of the topics that it may concern are no longer valid."""
+        """Forget the plans of topics that a changed subscription may concern."""
         self.resolved.clear()
         prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
         for routes in self.routes.values():
@@ -260,7 +260,7 @@ class Node:
                 self._invalidate(routes.pop(topic))
 
     def forget_all(self) -> None:
-        """Everything may have changed: rights, or what a session can take."""
+        """Forget all plans: rights may have changed, or what a session can take."""
         for plans in self.plans.values():
             plans.known.clear()
         used = {id(plans.routes) for plans in self.plans.values()}
@@ -310,7 +310,7 @@ class Node:
         self.judged()
 
     def judged(self) -> None:
-        """All that waits has been judged by the present policies."""
+        """Note that all waiting events have been judged by the present policies."""
         if self.judged_access != self.ensemble.access_digest:
             self.judged_access = self.ensemble.access_digest
             self.ledger.access(self.judged_access)
@@ -319,13 +319,13 @@ class Node:
             self.ledger.statements(self.judged_statements)
 
     def rights_of(self, client_id: str, user: str | None) -> Rights | None:
-        """What a client may publish and read; None: everything. A neighbour's events were admitted where they began."""
+        """Return the rights of a client; None: everything. A neighbour's events were admitted where they began."""
         if self.acl is None or overlay.neighbour_in(client_id) is not None:
             return None
         return self.acl.rights(client_id, user)
 
     def rights_for(self, session: Session) -> Rights | TokenRights | None:
-        """What a session may publish and read: by the access list, and by the token that it has shown or been given."""
+        """Return the rights of a session: by the access list, and by the token that it has shown or been given."""
         rights = self.rights_of(session.client_id, session.subject.user)
         if self.tokens is None:
             return rights
@@ -368,12 +368,12 @@ class Node:
     # --- flow
 
     def block(self, session: Session) -> None:
-        """The connection takes no more bytes for now."""
+        """Stop sending to a connection that takes no more bytes for now."""
         session.blocked = True
         session.open = False
 
     def unblock(self, session: Session, now: float) -> None:
-        """The connection takes bytes again."""
+        """Resume sending to a connection that takes bytes again."""
         session.blocked = False
         session.overflowing = False
         session.backlog = 0
@@ -398,7 +398,7 @@ class Node:
                 self._continue(session, now)
 
     def go_on(self, session: Session) -> None:
-        """The session has more to be sent: in the next turn, or in the one after the store has what it was sent now."""
+        """Schedule the session to send more: in the next turn, or after the store has what was sent now."""
         (self.lagging if session.held else self.replaying)[session.id] = session
 
     def _continue(self, session: Session, now: float) -> None:
@@ -425,7 +425,7 @@ class Node:
         self.notices.append(Notice(kind, client_id, user, topic, reason))
 
     def deny(self, kind: str, session: Session | None, topic: str, reason: str) -> None:
-        """A publication or subscription was refused."""
+        """Count a refused publication or subscription."""
         self.stats.denied += 1
         if session is not None:
             session.denied += 1

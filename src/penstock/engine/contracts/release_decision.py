@@ -1,4 +1,4 @@
-"""What one receiver gets of an event that contracts or privacy policies speak of: the stage release, without effect."""
+"""The decision of the stage release for one receiver, without effects."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,7 +51,7 @@ _EXPIRES = "it expires before it may go out"
 
 
 class Step(NamedTuple):
-    """What one contract of a producer says to one want, for `explain`."""
+    """The result of one producer's contract for one want, for `explain`."""
 
     contract: str
     place: FilterPlace
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What one receiver gets of an event."""
+    """The result of the release decision for one receiver."""
 
     event: Event | None
     """None: nothing, or not now."""
@@ -78,7 +78,7 @@ class Decided(NamedTuple):
 
 
 def decide(node: "Node", session: "Session", event: Event, found: Governed, now: float) -> Decided:
-    """What a client gets of an event that contracts speak of."""
+    """Decide what a client gets of an event under the contracts."""
     if found.wrong:
         return Decided(None, reasons=(f"what came with it cannot be read: {found.wrong}",))
     assert node.contracts is not None
@@ -102,7 +102,7 @@ def decide(node: "Node", session: "Session", event: Event, found: Governed, now:
 
 
 def needed(node: "Node", session: "Session", event: Event, now: float) -> Governed | None:
-    """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
+    """Return the known quality of an event without a producer's contract, if its consumer asks for more than
     a topic.
     """
     state = node.contracts
@@ -115,7 +115,7 @@ def needed(node: "Node", session: "Session", event: Event, now: float) -> Govern
 
 
 class _Left(NamedTuple):
-    """What contracts have left of an event."""
+    """The part of an event that contracts have left."""
 
     content: Content
     quality: Quality
@@ -129,7 +129,7 @@ class _Left(NamedTuple):
 
 
 def _by_want(state: State, session: "Session", event: Event, found: Governed, asking: Asking, now: float) -> Decided:
-    """All contracts of the event must release it: each degrades what the one before has left."""
+    """Release the event by all of its contracts: each degrades what the one before has left."""
     _, consumer, want = asking
     left = _Left(found.content, found.quality, now, found.marks)
     for producer in found.contracts or (_PUBLIC,):
@@ -159,7 +159,7 @@ def _by_want(state: State, session: "Session", event: Event, found: Governed, as
 def asked_of(
     state: State, session: "Session", consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
 ) -> ReleaseRequest:
-    """What policies in XACML are asked."""
+    """Return the request for the XACML policies."""
     given = dict((*shown_by(session, now), *state.contracts.known.get(session.entity, ())))
     values = state.contracts.values.get(session.entity, ())
     return ReleaseRequest(session.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
@@ -174,7 +174,7 @@ def _by_policies(
     left: _Left,
     now: float,
 ) -> Decided:
-    """What the policies in XACML let a client have of what contracts have left, if that is what it wants."""
+    """Apply the XACML policies to what the contracts have left, if the client wants that."""
     consumers = () if asking is None else (asking.contract,)
     origin = event.origin if found.is_first else ""
     for policy, topic in found.private:
@@ -242,7 +242,7 @@ def _released(
     quality: Quality,
     now: float,
 ) -> tuple[FilterPlace, Release]:
-    """What one contract releases to one want, and where that is decided (Algorithm 1)."""
+    """Return what one contract releases to one want, and where that is decided (Algorithm 1)."""
     client, consumer, want = asking
     where = place(_circumstance(producer, want, found.is_first))
     if where is FilterPlace.ENABLED and found.is_late and producer.scope == "global":
@@ -274,8 +274,8 @@ def shown(
     until: float | None = None,
     marks: Iterable[ReleaseMark] = (),
 ) -> Event:
-    """The event as a consumer sees it: with its quality, when it is to be deleted, and as long as it waits, by what it
-    was released. MQTT 3.1.1 has no properties: there the content says its quality, if it can.
+    """Return the event as a consumer sees it: with its quality, its time of deletion, and while it waits its releasing
+    rules. MQTT 3.1.1 has no properties: there the content carries the quality, if it can.
     """
     payload = content.payload
     if session.version == 4 and quality:
@@ -295,8 +295,8 @@ _CANNOT_ASK = "it is released later, or in a mean: what policies of its subscrip
 
 
 def at_once(node: "Node", session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
-    """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
-    nothing that could be shown now. And why.
+    """Return the event as a client is shown it now, marked as released so that the stage passes it on, or None; and
+    why.
     """
     at = registry.recorded(now)
     found = registry.governed(node, event, at) or needed(node, session, event, at)

@@ -1,4 +1,4 @@
-"""What has been released and waits, and what is collected: it goes out only as contracts are when it does."""
+"""Re-check of released events that waited, and of windows, at the moment of delivery."""
 
 from typing import TYPE_CHECKING
 
@@ -35,8 +35,8 @@ MARKED = RELEASED.encode()
 
 
 def may_go(node: "Node", event: Event, session: "Session", now: float) -> bool:
-    """Whether what was released and has waited may go out: each of its rules is there as it was, still for this
-    consumer, and the situation is what the rule is for.
+    """Return True if a released event that waited may still go out: its rules are unchanged, still name this consumer,
+    and the situation they need is open.
     """
     if user_properties.RESERVED_BYTES not in event.properties:
         return True
@@ -61,7 +61,7 @@ def may_go(node: "Node", event: Event, session: "Session", now: float) -> bool:
 
 
 def _is_over(event: Event, now: float) -> bool:
-    """Whether its consumer would have to delete it at once."""
+    """Return True if the consumer would have to delete it at once."""
     try:
         return any(read_retain(text) <= now for text in user_properties.told(event, RETAIN_UNTIL))
     except ContentError:
@@ -94,7 +94,7 @@ def _permits(
     consumers: tuple[ConsumerContract, ...],
     now: float,
 ) -> bool:
-    """Whether a policy in XACML says of what is left of the event just what it said of the event."""
+    """Return True if an XACML policy decides the same for what is left of the event as for the event."""
     origin = "" if event.path else event.origin
     topic = mark.topic or event.topic
     permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), content, now)
@@ -102,8 +102,8 @@ def _permits(
 
 
 def still(node: "Node", session: "Session", event: Event, now: float) -> Event | None:
-    """What waits for a client, as contracts that are other now let it have it: what was released when nothing was
-    private here is decided on now.
+    """Return a waiting event as the changed contracts let the client have it; an event released before anything was
+    private here is decided now.
     """
     state = node.contracts
     if state is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
@@ -122,7 +122,7 @@ def still(node: "Node", session: "Session", event: Event, now: float) -> Event |
 
 
 def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided, now: float) -> None:
-    """An event goes into a window."""
+    """Put an event into a window."""
     assert decided.aggregate is not None
     about, content, quality = decided.aggregate
     assert node.contracts is not None
@@ -149,7 +149,7 @@ def absorb_into(node: "Node", session: "Session", event: Event, decided: Decided
 
 
 def is_whole(session: "Session", topic: str, begin: float, is_known: bool) -> bool:
-    """Whether a session gets all events of a topic in the time that began then; `is_known`: some are collected already.
+    """Return True if a session gets all events of a topic in a window; `is_known`: some are collected already.
 
     Of two means that are made of almost the same events, it could be told what one of these said. So who subscribes, or
     may get something, from the middle of a time on gets no mean of it; nor do those who share a subscription.
@@ -161,7 +161,7 @@ def is_whole(session: "Session", topic: str, begin: float, is_known: bool) -> bo
 
 
 def _is_since(event: Event, begin: float) -> bool:
-    """Whether an event was published in a time that began then, as far as it says."""
+    """Return True if an event says that it was published in the window that began then."""
     try:
         return any(float(text) >= begin for text in user_properties.told(event, user_properties.AT))
     except ValueError:
@@ -192,8 +192,8 @@ def _release(node: "Node", one: Collected, mean: Mean, now: float) -> None:
 
 
 def of_mean(node: "Node", one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
-    """When a mean goes out, and as what: if its rules are still what they were, and it has the quality that its
-    consumer needs; what is marked is asked for the rest when it goes.
+    """Return the time and the form in which a mean goes out, if its rules are unchanged and it has the quality that
+    its consumer needs; the rest is checked when it goes.
     """
     state = node.contracts
     assert state is not None

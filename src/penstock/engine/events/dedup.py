@@ -1,4 +1,4 @@
-"""Where nodes are joined in a cycle, an event may come by several ways: who is notified gets it by the first of them.
+"""Duplicate removal where nodes are joined in a cycle: a receiver gets an event by the first of its ways.
 
 Each way is judged by itself, so that an event which may not go on from one link may still do so from another.
 """
@@ -16,7 +16,7 @@ MOST_REMEMBERED = 20_000
 
 
 def told_apart(outputs: tuple[Event, ...]) -> tuple[Event, ...]:
-    """What a monitor made of one event: two that are equal are still two."""
+    """Number a monitor's outputs for one event: two that are equal are still two."""
     if len(outputs) < 2 or not outputs[0].id:
         return outputs
     return tuple(one._replace(id=f"{one.id}.{place}") if place else one for place, one in enumerate(outputs))
@@ -29,7 +29,7 @@ def arriving(node: "Node", event: Event, told: str, now: float) -> Event:
 
 
 class Once:
-    """What has been notified to whom lately. An event that came to this node once more is another arrival of it."""
+    """The recent notifications by receiver. An event that comes to this node once more is another arrival of it."""
 
     __slots__ = ("_arrival", "_notified", "_numbered")
 
@@ -39,16 +39,16 @@ class Once:
         self._notified: dict[tuple[str, str, bytes], dict[Hashable, int]] = {}
 
     def arrives(self) -> None:
-        """An event comes to the node; what monitors make of it is of the same arrival."""
+        """Begin an arrival; monitors' outputs belong to the same one."""
         self._arrival += 1
 
     def name(self, node: str, now: float) -> str:
-        """An id for an event that begins here; after a restart time has gone on."""
+        """Return an id for an event that begins here; after a restart time has gone on."""
         self._numbered += 1
         return f"{node}.{int(now * 1000):x}.{self._numbered:x}"
 
     def is_first(self, event: Event, receiver: Hashable) -> bool:
-        """Whether the receiver has not had the event by an earlier arrival."""
+        """Return True if the receiver has not had the event by an earlier arrival."""
         key = (event.id, event.topic, event.payload)
         receivers = self._notified.get(key)
         if receivers is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
-    """What a client may do: by the token that it has shown, or, if it is not here, by what it would be granted."""
+    """Return the rights of a client: by the token it has shown or, if it is not here, by those it would be granted."""
     granted = _granted(node, session)
     if granted is None:
         return session.rights if session.rights is not None else node.rights_for(session)
@@ -31,7 +31,7 @@ def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
 
 
 def _granted(node: Node, session: Session) -> tuple[frozenset[str], frozenset[str]] | None:
-    """What a client would get a token for that is not here and has none; None if that is not the question."""
+    """Return the rights that an absent client without a token would be granted; None if tokens do not decide."""
     is_here = session.outlet is not None or session.token is not None or session.neighbour is not None
     return None if node.tokens is None or is_here else node.tokens.settings.granted(_holder(session))
 
@@ -42,7 +42,7 @@ def _holder(session: Session) -> str:
 
 
 def no_token(node: Node, name: str) -> str:
-    """That a client cannot be here, for it has no token and needs one; empty if that is not so."""
+    """Return the reason why a client without a token cannot be here; empty if it can."""
     settings = node.tokens.settings if node.tokens is not None else None
     if settings is None or not settings.required or settings.granted(name) is not None:
         return ""
@@ -50,7 +50,7 @@ def no_token(node: Node, name: str) -> str:
 
 
 class Weighed(NamedTuple):
-    """What a node makes of the token that an event comes with."""
+    """A node's finding about the token that an event comes with."""
 
     passing: Passing | None = None
     """Of a neighbour's."""
@@ -60,7 +60,7 @@ class Weighed(NamedTuple):
     refusal: Verdict | None = None
 
     def told(self, verdict: Verdict) -> Verdict:
-        """What admission says, with this."""
+        """Return the verdict of admission."""
         if self.refusal is not None:
             return self.refusal
         if self.passing is not None and verdict.effect is Effect.PASS:
@@ -82,7 +82,7 @@ class Carried:
         self._tokens: dict[str, Token] = {}
 
     def begin(self, start: "Arrival") -> "Arrival":
-        """The event with the token that it has as it comes to its first node."""
+        """Return the event with the token that it has as it comes to its first node."""
         node, session = start.node, start.session or start.stand_in
         token = None
         if node.tokens is not None and session is not None:
@@ -106,7 +106,7 @@ class Carried:
         return token.digest
 
     def weigh(self, came: "Arrival") -> Weighed:
-        """What the node makes of the token; without tokens, nothing."""
+        """Return the node's finding about the token; without tokens, nothing."""
         node, session, token = came.node, came.session, self._tokens.get(came.event.token)
         if node.tokens is None:
             return _NOTHING
@@ -136,7 +136,7 @@ class Carried:
         return Weighed(goes=token.digest, said=how)
 
     def named(self, node: Node, event: Event) -> str:
-        """The digest of the token with which an event leaves a node for another."""
+        """Return the digest of the token with which an event leaves a node for another."""
         if node.tokens is None:
             return event.token
         digest = node.tokens.named(event.token)
@@ -144,7 +144,7 @@ class Carried:
 
 
 def _told(session: Session, topic: str) -> Token | None:
-    """The token that an event of a neighbour on a topic would have: the one that its events have now, or might."""
+    """Return the token that a neighbour's event on a topic would have: the one its events have now, or might have."""
     link = session.tokens
     if link is None:
         return None
@@ -156,7 +156,7 @@ def _told(session: Session, topic: str) -> Token | None:
 
 
 def _signed(node: Node, name: str, found: Verified, goes: Token | None) -> str:
-    """Who has signed a token, how the neighbour is rated, and whether the node signs it too."""
+    """Return who has signed a token, the neighbour's rating, and whether the node signs it too."""
     holder = found.token.claims.subject.name
     whose = f"`{holder.removeprefix(OWN)}`'s own" if holder.startswith(OWN) else f"`{holder}`'s"
     said = [f"the token is {whose}, signed by {', '.join(f'`{one}`' for one in sorted(found.signers))}"]

@@ -33,7 +33,7 @@ class OwnOffer(NamedTuple):
 
 
 def changed(node: "Node", session: Session, name: str) -> None:
-    """A client has advertised something under this name, or has taken it back."""
+    """Note that a client has set or withdrawn an advertisement of this name."""
     id = _client_offer_id(node, session, name)
     node.acted.pop(("offer", id), None)  # it is another message
     one = session.advertisements.get(name)
@@ -45,7 +45,7 @@ def changed(node: "Node", session: Session, name: str) -> None:
 
 
 def own_offers(node: "Node") -> dict[str, OwnOffer]:
-    """What the clients here advertise, and the domain for them, by id."""
+    """Return the offers of clients here, and of the domain for them, by id."""
     made: dict[str, OwnOffer] = {}
     for entry in node.ensemble.listed(node.name):
         for one in entry.advertises:
@@ -67,7 +67,7 @@ def _own(node: "Node", id: str, one: ProducerAdvertisement, source: str, session
 
 
 def _given(node: "Node", given: AssignedPolicy, client: str, source: str) -> dict[str, OwnOffer]:
-    """What the domain advertises for a client, or the node itself, because a policy belongs to it."""
+    """Return the domain's advertisements for a client, or for the node itself, that have a policy."""
     name = sha256(f"{given.name} {given.filter} {given.condition and given.condition.text}".encode()).hexdigest()[:16]
     id = f"{_part(node.name)}/{_part(client)}/policy/{name}"
     one = ProducerAdvertisement(name, given.filter, given.condition, policy=given.policy)
@@ -75,14 +75,14 @@ def _given(node: "Node", given: AssignedPolicy, client: str, source: str) -> dic
 
 
 def known_ids(node: "Node") -> Iterator[str]:
-    """The ids of all offers that are known here; some may come twice."""
+    """Return the ids of all offers that are known here; some may come twice."""
     yield from node.own_offers
     for session in node.neighbours.values():
         yield from session.offers
 
 
 def told_classes(node: "Node") -> frozenset[str]:
-    """The classes of events for which advertisements count on some link of the ensemble."""
+    """Return the classes of events for which advertisements count on some link of the ensemble."""
     return frozenset(
         filter
         for connection in node.ensemble.connections
@@ -92,7 +92,7 @@ def told_classes(node: "Node") -> frozenset[str]:
 
 
 def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
-    """The offer that a neighbour is told of under this id: the one that has come the shortest way; None if none is."""
+    """Return the offer told to a neighbour under this id: the one that came the shortest way; None if none is told."""
     found = [
         one
         for one in _known(node, id)
@@ -114,7 +114,7 @@ def best_offer(node: "Node", neighbour: Session, id: str, classes: frozenset[str
 
 
 def way_to(node: "Node", id: str) -> Session | None:
-    """The neighbour by which to go for an offer: links that are up first, then the shortest way."""
+    """Return the neighbour by which to go for an offer: links that are up first, then the shortest way."""
     knowing = (session for session in node.neighbours.values() if id in session.offers)
     return min(
         knowing,
@@ -149,5 +149,5 @@ def _client_offer_id(node: "Node", session: Session, name: str) -> str:
 
 
 def _part(text: str) -> str:
-    """A part of an id, so that no two differ in nothing but where a part ends."""
+    """Encode a part of an id, so that ids with different parts differ."""
     return text.replace("%", "%25").replace("/", "%2F")

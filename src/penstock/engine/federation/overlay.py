@@ -47,12 +47,12 @@ REFRESH_SECONDS = 0.05
 
 
 def neighbour_in(client_id: str) -> str | None:
-    """The node that a client id stands for, or None if it is a client's."""
+    """Return the node that a client id stands for, or None if it is a client's."""
     return client_id.removeprefix(NODE_PREFIX) if client_id.startswith(NODE_PREFIX) else None
 
 
 def connections(node: "Node") -> Iterator[tuple[str, LinkSettings]]:
-    """Each neighbour of the node, and what the domain says of the connection."""
+    """Return each neighbour of the node with the domain's description of the connection."""
     for connection in node.ensemble.connections:
         if node.name in connection.between:
             first, second = connection.between
@@ -82,7 +82,7 @@ def _session(node: "Node", name: str, connection: LinkSettings) -> Session:
 
 
 def subscribe_foreign(node: "Node", session: Session, filters: tuple[str, ...], qos: int) -> None:
-    """A foreign broker cannot say what it wants: the domain says it."""
+    """Subscribe for a foreign broker, which cannot send its wants: the domain has them."""
     for text in set(session.subscriptions) - set(filters):
         subscribe.remove(node, session, text)
     for text in filters:
@@ -110,8 +110,8 @@ def refresh(node: "Node", now: float) -> None:
 
 
 def announce(node: "Node", session: Session) -> None:
-    """The link is up: say all that we can offer. What we want may depend on what the other has to offer, which it says
-    now too; until we have it, what we wanted before counts there.
+    """Send all offers over a new link. Wants may depend on the other's offers, which come now too; until they are
+    here, the earlier wants count there.
     """
     if node.news.is_all:
         node.own_offers = offers.own_offers(node)
@@ -137,7 +137,7 @@ def _tell(node: "Node", session: Session, packets: Iterator[bytes]) -> None:
 
 
 def take_interest(node: "Node", session: Session, payload: bytes, now: float) -> None:
-    """The neighbour says what it wants, and what it can offer."""
+    """Take the wants and offers of a neighbour."""
     try:
         change = msgspec.json.decode(payload, type=Interest)
         wanted = [(want, parse_filter(want.filter), _condition(want.where)) for want in change.add]
@@ -192,7 +192,9 @@ def _condition(where: str) -> Condition | None:
 
 
 def _policies(node: "Node", session: Session, told: list[Want | Offer]) -> dict[str, Policy | None]:
-    """The policies that wants and offers have, by text. What has one that cannot be applied here does not count."""
+    """Return the policies of wants and offers by text. A want or offer whose policy cannot be applied does
+    not count.
+    """
     found: dict[str, Policy | None] = {"": None}
     for one in told:
         if one.policy not in found:
@@ -253,14 +255,14 @@ def _take_want(
 
 
 def take_refused(node: "Node", session: Session, now: float) -> None:
-    """Policies have changed: what they did not let in of the neighbour's wants, they may now."""
+    """Let in the neighbour's wants that changed policies no longer refuse."""
     for want in sorted(node.refused.pop(session.id, ())):
         policy = bindings.readable(want.policy) if want.policy else None
         _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
 
 
 def refuse(node: "Node", session: Session, subscribed: Subscribed) -> None:
-    """Policies have changed, and no longer let a want in that they let in before."""
+    """Remove a want that changed policies no longer let in."""
     text = "" if subscribed.policy is None else subscribed.policy.text
     wants = {Want(subscribed.filter, subscribed.asked, way, text) for way in subscribed.ways}
     node.refused.setdefault(session.id, set()).update(wants)

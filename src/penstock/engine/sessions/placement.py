@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def alone(name: str) -> Ensemble:
-    """The ensemble of one open node."""
+    """Return the ensemble of one open node."""
     listener = Listener(address=Address("127.0.0.1", 0))
     return ensemble(Domain(nodes={name: NodeSettings(listen=(listener,))}))
 
 
 def entry_of(node: "Node", subject: Subject) -> ClientEntry | None:
-    """Who a client is at this node; None if it must not be here."""
+    """Return the entry of a client at this node; None if it must not be here."""
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
 def is_same(node: "Node", before: Subject, now: Subject) -> bool:
-    """Whether a session of the one is the other's: of the same user, and at the same place in the ensemble.
+    """Return True if both are the same user at the same place in the ensemble.
 
     What waits in a session was for links of these types, and must not reach another one who uses the same client id.
     """
@@ -73,7 +73,7 @@ def settle_in(node: "Node", session: Session) -> bool:
 
 
 def _stir(node: "Node", session: Session) -> None:
-    """Its links are of other types: what it may get, and who may get what is its own, is other too."""
+    """Update plans and wants after the types of its links have changed."""
     if session.subscriptions or session.advertisements or session.offers:
         node.news.everything()
 
@@ -109,7 +109,7 @@ def look_on(node: "Node") -> None:
 
 
 def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:
-    """Who a neighbour is at a node. A foreign broker that has contracts as a producer may publish nothing else."""
+    """Return the entry of a neighbour. A foreign broker with producer contracts may publish nothing else."""
     inwards, outwards = whole.links.get((name, node)), whole.links.get((node, name))
     if inwards is None or outwards is None:
         return None
@@ -119,7 +119,7 @@ def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None
 
 
 def watch(node: "Node", link: Link) -> Watch | None:
-    """The monitors on a link with their states, or None if it has none."""
+    """Return the monitors on a link with their states, or None if it has none."""
     ends = (link.source, link.target)
     known = node.watches.get(ends)
     if known is not None:
@@ -132,7 +132,7 @@ def watch(node: "Node", link: Link) -> Watch | None:
 
 
 def new_watch(node: "Node", link: Link) -> Watch | None:
-    """The monitors on a link in the states that they begin with here: those that the store has, else their first."""
+    """Return the monitors on a link in their first states here: those of the store, else of the monitors."""
     monitors = node.ensemble.monitors(link)
     if not monitors:
         return None
@@ -142,7 +142,7 @@ def new_watch(node: "Node", link: Link) -> Watch | None:
 
 
 def leave(node: "Node", session: Session) -> None:
-    """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
+    """Remove a session that has ended, and the monitors' states of a client that is not listed."""
     _part(node, session)
     if session.neighbour is not None:
         return

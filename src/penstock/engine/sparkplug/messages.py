@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def actor_of(node: "Node", session: "Session") -> Actor | None:
-    """The session as a subject; None for a node of the domain, which sees all and judges by itself."""
+    """Return the session as a subject; None for a node of the domain, which sees all and judges by itself."""
     if session.actor is None and session.neighbour not in node.ensemble.nodes:
         session.actor = _actor(node, session)
     return session.actor
 
 
 def renew(node: "Node", session: "Session") -> None:
-    """Who the session is may have changed, or what policies say; what it has had has not."""
+    """Renew the session's subject and policies; what it has received stays."""
     if session.actor is not None:
         reader, session.actor = session.actor.reader, None
         actor = actor_of(node, session)
@@ -62,5 +62,5 @@ def make_actor(subject: Subject, entry: ClientEntry | None, name: str, is_own_id
 
 
 def moment(now: float) -> Timestamp:
-    """A time of the node's clock, as conditions see it."""
+    """Return a time of the node's clock, as conditions see it."""
     return Timestamp(int(now * 1000) * 1_000_000)

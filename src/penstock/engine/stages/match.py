@@ -141,7 +141,7 @@ MAX_RESOLVED = 10_000
 
 
 def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
-    """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
+    """Return the plan's conditional subscriptions that the event satisfies and that may have it."""
     is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
     found: Iterable[Subscribed]
     if is_projected:
@@ -160,7 +160,7 @@ def satisfied(node: "Node", plan: Plan, link: LinkClass, event: Event, now: floa
 def _satisfied_by_views(
     node: "Node", plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
 ) -> Iterator[Subscribed]:
-    """Those that are satisfied by what each may see: a client is asked for once, and all who see the same together."""
+    """Return those satisfied by what each may see: each client is asked once, and all with the same view together."""
     views: dict[int, Preview] = {}
     found: dict[tuple[bytes, str], set[int]] = {}
     for one in asking:
@@ -184,7 +184,7 @@ def _satisfied_by_views(
 
 
 def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
-    """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied.
+    """Return True if the event's content satisfies the subscription; a condition that fails is not satisfied.
 
     It is asked of what the subscriber may see: otherwise it could find out the rest by asking. If that is a mean, then
     when it is made.
@@ -196,13 +196,13 @@ def satisfies(node: "Node", event: Event, subscribed: Subscribed, now: float | N
 
 
 def shown(node: "Node", session: Session, event: Event, now: float | None) -> Preview:
-    """What a subscriber may see of an event, without consequences."""
+    """Return what a subscriber may see of an event, without side effects."""
     found = release.preview(node, session, event, now)
     return found if found.event is None else Preview(project.preview(node, session, found.event, now))
 
 
 def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
-    """What the subscription asks for and the event's content is not, and why."""
+    """Return the condition that the event's content does not satisfy, and why."""
     if _is_kept_beyond(node, event, subscribed):
         return
     for condition in conditions(subscribed, event.topic):
@@ -212,14 +212,14 @@ def unmet(node: "Node", event: Event, subscribed: Subscribed) -> Iterator[str]:
 
 
 def _is_kept_beyond(node: "Node", event: Event, subscribed: Subscribed) -> bool:
-    """Whether a neighbour must have the event whatever it asks for: it may hold an older one of the topic, which it
-    would go on giving to new subscribers. Of what is private, only it knows what its consumers see, and asks of that.
+    """Return True if a neighbour must have the event whatever it asks for: it may retain an older one of the topic and
+    go on giving it to new subscribers. Of a private event, only it knows what its consumers see.
     """
     return subscribed.session.neighbour is not None and (event.retain or privacy.is_private(node, event))
 
 
 def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:
-    """What neighbours ask for of a topic by content."""
+    """Return the neighbours' conditional subscriptions to a topic."""
     for session in node.neighbours.values():
         for one in session.subscriptions.values():
             if one.condition is not None and matches(one.filter, topic):
@@ -227,7 +227,7 @@ def _kept_beyond(node: "Node", topic: str) -> Iterator[Subscribed]:
 
 
 def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
-    """What content on a topic that the subscription matches must satisfy."""
+    """Return the conditions for content on a topic that the subscription matches."""
     if subscribed.condition is not None:
         yield subscribed.condition
     for filter, condition in subscribed.also:
@@ -236,7 +236,7 @@ def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
 
 
 def wanting(node: "Node", event: Event, session: Session) -> list[Subscribed]:
-    """The subscriptions of a session that are for an event that it may see as it is."""
+    """Return the subscriptions of a session that are for an event that it may see as it is."""
     return [
         one
         for one in session.subscriptions.values()
@@ -245,7 +245,7 @@ def wanting(node: "Node", event: Event, session: Session) -> list[Subscribed]:
 
 
 def is_wanted(node: "Node", event: Event, session: Session) -> bool:
-    """Whether no subscription of the session is for this topic, or the event satisfies one that is.
+    """Return True if no subscription of the session is for this topic, or the event satisfies one that is.
 
     The event is one that waits for the session: already what it may see.
     """

@@ -26,7 +26,7 @@ _NOTHING = "PolicyStatement { On(Forward, Publication) { If {} Then {BlockMessag
 
 
 def review(node: "Node", now: float) -> None:
-    """The domain may be another: take away what it no longer grants, and what it no longer lets in."""
+    """Review clients' policies after a domain change: remove those that it no longer grants or lets in."""
     for session in list(node.sessions.values()):
         if session.neighbour is None:
             _take_away(node, session)
@@ -76,7 +76,7 @@ def _of_subscription(node: "Node", subscribed: Subscribed) -> None:
 
 
 def nothing() -> Policy:
-    """The policy that lets no publication through."""
+    """Return the policy that lets no publication through."""
     return make_policy(_NOTHING)
 
 
@@ -94,8 +94,8 @@ def restore_subscription(node: "Node", subscribed: Subscribed, text: str) -> boo
 
 
 def restore_advertised(node: "Node", session: Session, about: str, text: str) -> Policy | None:
-    """The policy of an advertisement that was stored. If it cannot be read nothing goes by the advertisement until its
-    client says it anew: without a policy all would.
+    """Return the policy of a stored advertisement. If it cannot be read, nothing goes by the advertisement until its
+    client sends it anew: without a policy all would.
     """
     try:
         return _read(text)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def looks_at(node: "Node", session: Session, topic: str) -> bool:
-    """Whether each event of a neighbour on a topic is evidence, so that none may pass without a look."""
+    """Return True if each event of a neighbour on a topic is evidence, so that none may pass without a look."""
     if node.ratings is None:
         return False
     if node.ensemble.evaluate is not None:
@@ -56,7 +56,7 @@ def look(node: "Node", session: Session, event: Event, now: float) -> None:
 
 
 def edited(node: "Node", sender: Session | None, is_good: bool, now: float) -> None:
-    """The monitors on the link have let an event of a neighbour pass, or made nothing of it."""
+    """Note that the link's monitors let an event of a neighbour pass, or suppressed it."""
     if sender is None or sender.tokens is None or node.ratings is None:
         return
     if node.ratings.settings.evidence.monitors:
@@ -64,7 +64,7 @@ def edited(node: "Node", sender: Session | None, is_good: bool, now: float) -> N
 
 
 def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
-    """Whether an event is as the neighbour says that somebody beyond it advertises; None if it says nothing of it."""
+    """Return True if an event is as the neighbour advertises; None if no advertisement concerns it."""
     offered = [one.condition for one in session.offers.values() if matches(one.offer.filter, event.topic)]
     conditions = [condition for condition in offered if condition is not None]
     if not conditions or len(conditions) < len(offered) or (event.retain and not event.payload):
@@ -74,14 +74,14 @@ def _keeps(node: "Node", session: Session, event: Event) -> bool | None:
 
 
 def _guaranteed(node: "Node", topic: str) -> list[ProducerContract]:
-    """The domain's contracts that guarantee something of the quality of events on a topic."""
+    """Return the domain's contracts that guarantee something of the quality of events on a topic."""
     if node.contracts is None:
         return []
     return [one for one in node.contracts.contracts.producers if one.guarantees and matches(one.filter, topic)]
 
 
 def _promised(node: "Node", event: Event, now: float) -> bool | None:
-    """Whether an event has the quality that its producer guarantees, as one contract says; None if none says anything.
+    """Return True if an event has the quality that one of its producer's contracts guarantees; None if none applies.
 
     Its producer's node has measured it, and should not have let it in.
     """
@@ -104,8 +104,8 @@ def _promised(node: "Node", event: Event, now: float) -> bool | None:
 def _kept(
     contract: ProducerContract, told: Quality, measured: Quality, clock: set[MetricKey], content: Content
 ) -> bool | None:
-    """Whether an event keeps a contract, of the quality that it came with and that is measured here; None if only the
-    neighbour says so, which is no merit: it could say anything.
+    """Return True if an event keeps a contract, by its own quality and the quality measured here; None if only the
+    neighbour says so: it could say anything.
 
     What goes by the clock is worse here than it was at the producer's node, which is nobody's fault.
     """

@@ -1,4 +1,4 @@
-"""How a node stands with its neighbours and with tokens, as operators are told."""
+"""The status of neighbours and tokens, for operators."""
 
 from heapq import nsmallest
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ class Path(msgspec.Struct, frozen=True):
 
 
 class NeighbourStanding(msgspec.Struct, frozen=True):
-    """What a node holds of a neighbour."""
+    """A node's rating of a neighbour."""
 
     connected: bool
     good: float
@@ -73,7 +73,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def standing(node: "Node", now: float, paths: int | None = None) -> Standing:
-    """How a node stands now; of paths, at most so many, those that are least trustworthy."""
+    """Return the status now, with at most so many paths, the least trustworthy ones."""
     tokens = None
     if node.tokens is not None:
         required, key = node.tokens.settings.required, node.tokens.keys.signing.key_id
