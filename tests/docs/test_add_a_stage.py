@@ -11,6 +11,7 @@ import yaml
 import penstock.engine.stages
 import penstock.pipeline.stages
 from penstock.domain import Domain, ensemble
+from penstock.engine.events import link_plans
 from penstock.engine.events.plan import Waits
 from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
@@ -92,7 +93,9 @@ def test_without_it_everything_is_delivered() -> None:
 @pytest.mark.parametrize("waits", Waits)
 def test_what_has_waited_is_asked_about_too(fit: ModuleType, waits: Waits) -> None:
     node = stage(HOME).nodes["n"]
-    plans = [runner.compile_plan(Draft(node, topic, node.own_plans, waits)) for topic in ("radio/1", "wire/1")]
+    plans = [
+        runner.compile_plan(Draft(node, topic, link_plans.own_plans(node), waits)) for topic in ("radio/1", "wire/1")
+    ]
     assert [fit.run in plan.delivery_steps for plan in plans] == [True, False]
 
 
