@@ -44,7 +44,7 @@ MAX_KEY = 256
 _NANOSECONDS = 1_000
 
 
-class CapsuleInput(NamedTuple):
+class TakenEvent(NamedTuple):
     """The part of an event that a capsule uses."""
 
     at: int
@@ -77,7 +77,7 @@ class CapsuleResult(NamedTuple):
 # --- events
 
 
-def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> CapsuleInput | None:
+def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> TakenEvent | None:
     """Return the input of a capsule from an event that arrived at a time in microseconds; None if it is dropped. Raises
     `PolicyError`.
     """
@@ -94,7 +94,7 @@ def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arriv
     reduction = capsule.reduction
     at = arrival if capsule.window.time is None else _happened(capsule, capsule.window.time, content, arrival)
     source = reduction.source if isinstance(reduction, FuseReduction) else None
-    return CapsuleInput(
+    return TakenEvent(
         at,
         tuple([_key(name, place, topic, attributes) for name, place in reduction.by]),
         tuple([_number(attributes, path) for path in reduction.paths]),
@@ -154,7 +154,7 @@ def _at(attributes: Mapping[str, Value], path: tuple[str, ...]) -> Value:
 # --- results
 
 
-def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence[CapsuleInput]) -> ReducedGroup:
+def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence[TakenEvent]) -> ReducedGroup:
     """Fuse the inputs of several sources, given in the order of their arrival. Raises `PolicyError`."""
     reduction, catalogue = capsule.reduction, capsule.catalogue
     assert isinstance(reduction, FuseReduction)

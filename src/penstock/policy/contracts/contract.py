@@ -181,12 +181,12 @@ def advertisement(contract: ProducerContract) -> ProducerAdvertisement:
 
 
 def request_attributes(contract: ConsumerContract) -> Attributes:
-    """What a consumer's contract says when it asks for events, whatever the event and the time."""
-    given: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in contract.attributes}
-    given |= {PURPOSE: contract.purposes, PROMISED: contract.situations, ACTION: frozenset({ACCESS})}
+    """Return the attributes of a consumer's contract in a request for events, whatever the event and the time."""
+    attributes: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in contract.attributes}
+    attributes |= {PURPOSE: contract.purposes, PROMISED: contract.situations, ACTION: frozenset({ACCESS})}
     if contract.retention is not None:
-        given[RETENTION] = contract.retention
-    return given
+        attributes[RETENTION] = contract.retention
+    return attributes
 
 
 def commitments(rule: PrivacyRule) -> Iterator[Compare]:

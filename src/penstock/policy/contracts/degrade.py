@@ -285,7 +285,7 @@ def _less_accurate(degradation: Grid | Step, value: float) -> float | None:
 _COARSER: dict[str, Callable[[Grid | Step, float], float | None]] = {
     "precision": _less_precise,
     "accuracy": _less_accurate,
-    "resolution": lambda one, value: max(value, one.size),
+    "resolution": lambda degradation, value: max(value, degradation.size),
 }
 
 

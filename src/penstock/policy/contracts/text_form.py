@@ -236,9 +236,9 @@ def _degradation(value: object) -> Degradation:
     kind, alone, readers = _DEGRADATIONS[name]
     if alone and not isinstance(arguments, Mapping):
         arguments = {alone: arguments}
-    given = _mapping(arguments, set(readers))
+    settings = _mapping(arguments, set(readers))
     try:
-        built: Degradation = kind(**{key: _in((name, key), readers[key], value) for key, value in given.items()})
+        built: Degradation = kind(**{key: _in((name, key), readers[key], value) for key, value in settings.items()})
     except (TypeError, ValueError):
         raise PolicyError(f"`{name}`: expected {_listed(readers)}, found `{arguments!r:.80}`") from None
     return built
