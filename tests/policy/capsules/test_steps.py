@@ -83,9 +83,9 @@ def test_what_is_left_out(said: dict[str, Any], of: Quality) -> None:
     [
         ({**GOOD, "kind": None}, "`kind`: `kind` is no text"),
         ({**GOOD, "kind": "x" * 300}, "at most 256 characters"),
-        ({**GOOD, "at": "yesterday"}, "`at` is no time"),
-        ({**GOOD, "at": True}, "`at` is no time: True"),
-        ({"pm10": 1, "kind": "park"}, "`at` is no time"),
+        ({**GOOD, "at": "yesterday"}, "`at` is not a time"),
+        ({**GOOD, "at": True}, "`at` is not a time: True"),
+        ({"pm10": 1, "kind": "park"}, "`at` is not a time"),
         ({**GOOD, "at": NOON + 5}, "happened 5 s after it came"),
     ],
     ids=["a group without a name", "a long name", "no time", "a bool as time", "without a time", "in the future"],
@@ -96,7 +96,7 @@ def test_what_is_put_aside(said: dict[str, Any], problem: str) -> None:
 
 
 def test_a_value_that_is_no_number_is_put_aside() -> None:
-    with pytest.raises(PolicyError, match="`pm10` is no number"):
+    with pytest.raises(PolicyError, match="`pm10` is not a number"):
         taken(made(FUSED), {**GOOD, "pm10": "much"})
 
 

@@ -109,13 +109,13 @@ def _happened(capsule: Capsule, time: Expression, content: Content, arrival: int
         try:
             value = timestamp_from_string(value[:100])
         except EvaluationError as error:
-            raise PolicyError(f"`{time.text}` is no time: {error}") from None
+            raise PolicyError(f"`{time.text}` is not a time: {error}") from None
     if isinstance(value, Timestamp):
         at = value.nanos // _NANOSECONDS
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         at = moment(value).nanos // _NANOSECONDS
     else:
-        raise PolicyError(f"`{time.text}` is no time: {value if isinstance(value, Failure) else repr(value)[:80]}")
+        raise PolicyError(f"`{time.text}` is not a time: {value if isinstance(value, Failure) else repr(value)[:80]}")
     if at > arrival + capsule.window.skew:
         raise PolicyError(f"it happened {(at - arrival) / MICROSECONDS:g} s after it came")
     return at
@@ -133,14 +133,14 @@ def _key(name: str, place: KeyPlace, topic: str, attributes: Mapping[str, Value]
         return str(value).lower()
     if not isinstance(value, str | int) or len(text := str(value)) > MAX_KEY:
         where = f"level {place}" if isinstance(place, int) else f"`{'.'.join(place)}`"
-        raise PolicyError(f"`{name}`: {where} is no text, number or bool of at most {MAX_KEY} characters")
+        raise PolicyError(f"`{name}`: {where} is not a text, number or bool of at most {MAX_KEY} characters")
     return text
 
 
 def _number(attributes: Mapping[str, Value], path: tuple[str, ...]) -> float:
     value = _at(attributes, path)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise PolicyError(f"`{'.'.join(path)}` is no number")
+        raise PolicyError(f"`{'.'.join(path)}` is not a number")
     return float(value)
 
 

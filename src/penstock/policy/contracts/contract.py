@@ -169,7 +169,7 @@ class ConsumerContract:
             raise PolicyError(f"contract `{self.name}` has more than {MAX_RULES} wants, or two of one name")
         _check_retention(f"contract `{self.name}`", self.retention)
         if reserved := RESERVED & {name for name, _ in self.attributes}:
-            raise PolicyError(f"contract `{self.name}`: `{min(reserved)}` is not an attribute that can be given")
+            raise PolicyError(f"contract `{self.name}`: `{min(reserved)}` is a reserved attribute")
 
 
 # --- what they compile to

@@ -309,7 +309,7 @@ def number_at(content: Content, path: Path) -> float:
         except ValueError:
             at = None
     if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
-        raise ContentError(f"`{'.'.join(path)}` is no number, so it cannot be degraded")
+        raise ContentError(f"`{'.'.join(path)}` is not a number, so it cannot be degraded")
     return float(at)
 
 

@@ -206,7 +206,7 @@ def _number(arguments: Assigned, name: str) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise PolicyError(f"`{name}` is no number: `{value!r:.80}`") from None
+        raise PolicyError(f"`{name}` is not a number: `{value!r:.80}`") from None
 
 
 def _texts(arguments: Assigned, name: str) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ def _wrong(duty: DutyExpression) -> str:
     if unknown := arguments.keys() - must - may:
         return f"`{min(unknown)}` is not a parameter of it"
     if any(not isinstance(assignment.expression, LiteralValue) for assignment in duty.assignments):
-        return ""  # what it comes to is known when it is asked
+        return ""  # the values are known only at evaluation
     try:
         if duty.id == RETAIN:
             _number(arguments, "seconds")

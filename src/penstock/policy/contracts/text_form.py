@@ -308,7 +308,7 @@ def _list(value: object) -> Sequence[Any]:
 def _texts(value: object) -> Texts:
     names = _list(value)
     if len(names) > _MAX_NAMES:
-        raise PolicyError(f"{len(names)} names are too many, {_MAX_NAMES} are the most")
+        raise PolicyError(f"{len(names)} names are too many; the maximum is {_MAX_NAMES}")
     if not all(isinstance(name, str) and name for name in names):
         raise PolicyError(f"expected a name or a list of names, found `{value!r:.80}`")
     return frozenset(names)
