@@ -81,7 +81,7 @@ def test_what_is_left_out(said: dict[str, Any], of: Quality) -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({**GOOD, "kind": None}, "`kind`: `kind` is no text"),
+        ({**GOOD, "kind": None}, "`kind`: `kind` is not a text"),
         ({**GOOD, "kind": "x" * 300}, "at most 256 characters"),
         ({**GOOD, "at": "yesterday"}, "`at` is not a time"),
         ({**GOOD, "at": True}, "`at` is not a time: True"),
