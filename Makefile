@@ -43,11 +43,12 @@ lint: $(VENV)/.ready-dev ## style: ruff, rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(VENV)/.ready-dev ## rewrite the sources as `lint` wants them, and tables and pages of reference as the code is
+format: $(VENV)/.ready-dev ## rewrite the sources as `lint` wants them, and tables, pages of reference and pictures as the code is
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python -m scripts.settings_table
 	$(BIN)/python -m scripts.reference
+	$(BIN)/python -m scripts.architecture
 
 types: $(VENV)/.ready-dev ## types: mypy, strict
 	$(BIN)/mypy

@@ -46,7 +46,7 @@ BEYOND: dict[str, tuple[Format, Callable[[], bytes], str]] = {
     "a payload that is too large": (
         Format.JSON,
         lambda: b'"' + b"a" * (MAX_BYTES - 1) + b'"',
-        "a payload of 1048577 bytes is too large to be decoded, 1048576 are the most",
+        "a payload of 1048577 bytes is too large to be decoded; the maximum is 1048576",
     ),
     "too many lists inside each other": (
         Format.JSON,

@@ -70,8 +70,8 @@ def test_protobuf_reads_it_too() -> None:
     [
         ({"m": {"worth": 1}}, "unknown key `worth`"),
         ({"m": {"value": 1, "type": "Int"}}, "unknown type `Int`"),
-        ({"m": [1]}, "no value of type"),
-        ({"m": {"value": "x", "type": "Int32"}}, "no value of type Int32"),
+        ({"m": [1]}, "not a value of type"),
+        ({"m": {"value": "x", "type": "Int32"}}, "not a value of type Int32"),
         ({"m": 2**64}, "more than 64 bits"),
         ({"m": {"value": 1, "alias": -1}}, "expected a number as `alias`"),
         ({"m": {"value": 1, "properties": [1]}}, "expected `properties` by name"),

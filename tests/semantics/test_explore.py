@@ -144,7 +144,7 @@ def _ring(brokers: str) -> Schema:
 
 
 def test_a_ring_of_brokers_never_comes_to_rest() -> None:
-    with pytest.raises(ExplorationError, match="an event may travel for ever"):
+    with pytest.raises(ExplorationError, match="an event may travel forever"):
         explore(_ring("xyz"), published("d x a"))
 
 

@@ -186,7 +186,7 @@ class Pairs:
 
     @cached_property
     def _leaving(self) -> dict[str, int]:
-        """For each entity the links and entities that the links from it reach together."""
+        """The links and entities that the links from each entity reach together."""
         bits = dict.fromkeys(self.graph.kinds, 0)
         for at, link in enumerate(self.graph.links):
             bits[link.source] |= self._reached[at]

@@ -231,7 +231,7 @@ class _Picture:
         dash = f' stroke-dasharray="{style.dash}"' if style.dash else ""
         start_marker = f' marker-start="url(#a{number})"' if len(line.links) == 2 else ""
         width = 4 if bold else 1.8
-        title = escape("; ".join(f"{each}: {each.type} {self._monitors(each)}".strip() for each in line.links))
+        title = escape("; ".join(f"{drawn}: {drawn.type} {self._monitors(drawn)}".strip() for drawn in line.links))
         yield f'<path d="{_curve(line.points)}" fill="none" stroke="{style.colour}" stroke-width="{width}"{dash}'
         yield f' marker-end="url(#a{number})"{start_marker}><title>{title}</title></path>'
 

@@ -124,7 +124,7 @@ def _same_scope(policy: AssignedPolicy, other: AssignedPolicy, message: Message)
     sides = {_side(policy, message), _side(other, message)}
     if sides == {"publisher", "reader"}:
         alone = policy.clients == other.clients and policy.clients is not None and len(policy.clients) == 1
-        return not alone  # nobody is sent its own
+        return not alone  # a client does not receive its own messages here
     if len(sides) == 2 or sides == {"advertiser"}:
         return True
     return bool(policy.nodes or other.nodes) or _common(policy.clients, other.clients)

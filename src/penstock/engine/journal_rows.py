@@ -1,4 +1,4 @@
-"""What the journal is told of events, as values: where they came from, whom they reached, what was decided."""
+"""Rows for the journal, as values: sources, events, receivers, decisions."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -13,7 +13,7 @@ CUT = "i"
 
 
 class Source(NamedTuple):
-    """Where events come from: what holds of all that a session publishes."""
+    """A source of events: the columns that all publications of a session share."""
 
     client_id: str
     user: str | None
@@ -37,7 +37,7 @@ class Reached(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What a plan decides for each of its events."""
+    """The decision of a plan for each of its events."""
 
     number: int
     verdict: Verdict
@@ -50,7 +50,7 @@ class Note(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What was gathered since the last time. Rows from one source that came together are a run."""
+    """The rows gathered since the last time. Rows from one source that came together are a run."""
 
     notes: list[Note]
     """For each row."""
@@ -83,7 +83,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":
-        """Packets that come one after the other."""
+        """Return a run of consecutive packets."""
         made = cls.new()
         if packets:
             made.notes.extend([note] * len(packets))
@@ -93,7 +93,7 @@ class Rows(NamedTuple):
         return made
 
     def run(self, source: Source, time: float, packets: bytes) -> None:
-        """The notes that belong to no run yet are one."""
+        """Make one run of the notes that belong to none yet."""
         self.ends.append(len(self.notes))
         self.sources.append(source)
         self.times.append(time)

@@ -1,6 +1,7 @@
-"""What must become durable, as values: the engine fills a `Changes`, the broker's store writes it in one transaction.
+"""The ledger: everything that must become durable, as values.
 
-The last word on a key wins, and what comes and goes between two commits never reaches the disk.
+The engine fills a `Changes`, and the broker's store writes it in one transaction. The last value for a key wins, so a
+value that comes and goes between two commits never reaches the disk.
 """
 
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from penstock.policy.trust.rating import Evidence
 
 
 class Withheld(msgspec.Struct, frozen=True):
-    """What a reader of Sparkplug messages does not have of an edge node or device."""
+    """The metrics of an edge node or device that a reader does not have."""
 
     metrics: dict[str, bytes]
     """Those that it may get back: by name, as they were last reported."""
@@ -159,12 +160,12 @@ class Ledger:
         return kept
 
     def moved(self, delivery: Outgoing) -> None:
-        """A delivery's state or packet identifier has changed."""
+        """Store a delivery's changed state or packet identifier."""
         if delivery.row and delivery.row not in self.changes.deliveries:
             self.changes.updated[delivery.row] = delivery
 
     def settle(self, delivery: Outgoing) -> None:
-        """A delivery is finished with, whatever the outcome."""
+        """Remove a finished delivery, whatever the outcome."""
         row, kept = delivery.row, delivery.kept
         if not row or kept is None:
             return
@@ -195,17 +196,17 @@ class Ledger:
             self.changes.advertisements[session.id, name] = made
 
     def brought(self, session: Session, name: str, made: msgspec.Struct | None) -> None:
-        """A session has brought a contract, or has it no longer."""
+        """Store or remove a session's contract."""
         if session.durable:
             self.changes.brought[session.id, name] = None if made is None else msgspec.json.encode(made)
 
     def held(self, session: Session, number: int, held: Held | None) -> None:
-        """Contracts hold an event back for a session, or no longer."""
+        """Store or remove an event that contracts hold back for a session."""
         if session.durable:
             self.changes.held[number] = held
 
     def collected(self, session: Session, one: Collected) -> None:
-        """What is collected for a session has changed; with nothing in it, it is gone."""
+        """Store a session's window; an empty one is deleted."""
         if session.durable:
             self.changes.windows[session.id, msgspec.json.encode(one.about)] = one
 
@@ -214,16 +215,16 @@ class Ledger:
             self.changes.received[session.id, packet_id] = held
 
     def standing(self, session: Session, source: str, withheld: Withheld | None) -> None:
-        """What a reader does not have of an edge node or device has changed."""
+        """Store which metrics of an edge node or device a reader does not have."""
         if session.durable:
             self.changes.standings[session.id, source] = withheld
 
     def persisted_before(self, last: int, count: int) -> None:
-        """The store has so many persisted messages, the last one with this number."""
+        """Set the number of persisted messages in the store, and the last one's number."""
         self._persisted, self.persisted = last, count
 
     def persist(self, row: Persisted, most: int) -> bool:
-        """A policy wants a message kept; whether older ones, above `most`, have to go for it."""
+        """Store a message for a policy; return True if older ones, above `most`, have to be removed."""
         if not self.durable:
             return False
         self._persisted += 1
@@ -234,22 +235,22 @@ class Ledger:
         return too_many > 0
 
     def access(self, digest: str) -> None:
-        """All that waits has been judged by other access policies."""
+        """Note that waiting events have been judged by other access policies."""
         if self.durable:
             self.changes.access = digest
 
     def statements(self, digest: str) -> None:
-        """All that waits has been judged by other policy statements."""
+        """Note that waiting events have been judged by other policy statements."""
         if self.durable:
             self.changes.statements = digest
 
     def evidence(self, neighbour: str, evidence: Evidence) -> None:
-        """What is held of a neighbour has changed."""
+        """Store the evidence about a neighbour."""
         if self.durable:
             self.changes.evidence[neighbour] = evidence
 
     def token(self, token: Token) -> None:
-        """Events may wait that have this token."""
+        """Store a token that waiting events may have."""
         if self.durable:
             self.changes.tokens[token.digest] = token
 
@@ -258,7 +259,7 @@ class Ledger:
             self.changes.tokens[digest] = None
 
     def monitor(self, link: Link, name: str, state: State) -> None:
-        """A monitor's state on a link has changed."""
+        """Store the state of a monitor on a link."""
         if self.durable:
             self.changes.monitors[link.source, link.target, name] = state
 
@@ -267,7 +268,7 @@ class Ledger:
             self.changes.retained[topic] = event
 
     def take(self) -> tuple[Changes, list[tuple[Session, object, bytes]]]:
-        """The changes to write now, and the packets that wait for just these."""
+        """Return the changes to write now, and the packets that wait for just these."""
         taken = self.changes, self.deferred
         self.changes = Changes()
         self.deferred = []

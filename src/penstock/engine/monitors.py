@@ -23,7 +23,7 @@ class Watch:
         """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
 
     def take(self, monitors: tuple[Monitor, ...]) -> None:
-        """Other monitors from now on; one of the same name goes on in the state that the earlier one was in."""
+        """Set the monitors; one of the same name continues in the earlier one's state."""
         states = {monitor.name: state for monitor, state in zip(self.monitors, self.states, strict=True)}
         for monitor in self.monitors:
             if monitor.name not in {other.name for other in monitors}:
@@ -33,37 +33,37 @@ class Watch:
         self.key = self._key()
 
     def close(self, monitor: Monitor, state: State) -> None:
-        """The monitor is not on this link any more, whatever it says to that."""
+        """Close a monitor that is no longer on this link, ignoring its errors."""
         try:
             monitor.close(state)
         except MonitorError as error:
             self.failures.append(str(error))
 
     def move(self, place: int, state: State) -> None:
-        """The monitor at this place is in another state now."""
+        """Set the state of the monitor at this place."""
         self.states[place] = state
         self.key = self._key()
 
     def copy(self) -> "Watch":
-        """The same in the same states, to be moved on without consequences."""
+        """Return a copy in the same states, which can move on without effects."""
         twin = Watch(self.link, (), {})
         twin.monitors, twin.states, twin.key = self.monitors, deepcopy(self.states), self.key
         return twin
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The link, as monitors are known by it."""
+        """The link, as the key of its monitors."""
         return self.link.source, self.link.target
 
     def alphabet(self) -> tuple[str, ...]:
-        """Filters of what its monitors must see, whether or not anybody subscribes to it."""
+        """Return filters of the topics that its monitors must see, whether or not anybody subscribes to them."""
         return tuple(dict.fromkeys(filter for monitor in self.monitors for filter in monitor.alphabet()))
 
     def _key(self) -> tuple[str | None, ...]:
         return tuple(state if isinstance(state, str) else None for state in self.states)
 
     def _begin(self, monitor: Monitor, states: dict[str, State]) -> State:
-        """The state it goes on in; one that fails at that begins anew, so that no reload ends half-way."""
+        """Return the state to continue in; a monitor that fails begins anew, so that no reload stops half-way."""
         if monitor.name in states:
             try:
                 return monitor.resume(states[monitor.name])

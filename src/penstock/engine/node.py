@@ -92,7 +92,7 @@ class Node:
         self.notices.append(Notice(kind, client_id, user, topic, reason))
 
     def deny(self, kind: str, session: Session | None, topic: str, reason: str) -> None:
-        """Note that a publication or subscription was refused."""
+        """Count a refused publication or subscription."""
         self.stats.denied += 1
         if session is not None:
             session.denied += 1

@@ -1,4 +1,4 @@
-"""What happens at a node, gathered for the journal: events as they came, what monitors made of them, what was decided.
+"""The recorder gathers a node's events, monitors' outputs and decisions for the journal.
 
 Rows are gathered in lists that a writer takes over as they are. A row names its plan by a `Note`, which says once what
 all events of the plan have in common; and packets that are passed on as they are stay in the buffer that they came in.
@@ -56,13 +56,13 @@ class Recorder:
         """Bytes of packets that were made for it; those that connections append they count themselves."""
 
     def take(self) -> Rows:
-        """What was gathered; it is the caller's from now on."""
+        """Return the rows gathered so far; they belong to the caller."""
         rows = self.rows
         self._begin()
         return rows
 
     def note(self, plan: Plan) -> Note:
-        """What is said of all events of a plan."""
+        """Return the note for all events of a plan."""
         if plan.note is None:
             self._numbered += 1
             targets = [*plan.targets, *(target for _, behind in plan.watched for target in behind)]
@@ -75,7 +75,7 @@ class Recorder:
     def relayed(
         self, session: Session, now: float, buffer: bytes, begin: int, frames: Sequence[Frame], first: int
     ) -> None:
-        """Packets from this session that were passed on: as many as there are notes that belong to no run yet.
+        """Record packets of a session that were passed on: as many as there are notes without a run.
 
         They are one after the other in the buffer, from `begin` on, and their frames so from the `first` on.
         """
@@ -99,7 +99,7 @@ class Recorder:
         is_output: bool,
         verdict: Verdict | None,
     ) -> None:
-        """One event by itself: as it came, or what a monitor made of it."""
+        """Record one event: as it came, or as a monitor made it."""
         rows = self.rows
         if is_output and event is self._last:
             packet, source = b"", source_of(session)
@@ -121,7 +121,7 @@ class Recorder:
         rows.run(source, now, packet)
 
     def saw(self, seen: Seen, is_before: bool = False) -> None:
-        """The last arrival, or the one that will be added next, was evidence about a neighbour."""
+        """Record that the last arrival, or the next one, was evidence about a neighbour."""
         if is_before:
             self._seen.append(seen)
         else:
@@ -129,7 +129,7 @@ class Recorder:
             facts.evidence = (*facts.evidence, seen)
 
     def kept(self, source: Source, event: Event, target: Target, filter: str, now: float) -> None:
-        """A retained event was sent to this session, for its subscription to the filter."""
+        """Record that a retained event was sent to this session, for its subscription to the filter."""
         if len(self._publishers) >= MOST_PUBLISHERS:
             self._publishers.clear()
         row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
@@ -141,17 +141,17 @@ class Recorder:
         self.rows.chosen[row] = (_reached(target),)
 
     def chose(self, target: Target) -> None:
-        """The last event was sent to this session too, which its plan does not name: whose turn it is in a group."""
+        """Record that the last event also went to this session, a group's member that its plan does not name."""
         row, chosen = len(self.notes) - 1, self.rows.chosen
         chosen[row] = (*chosen.get(row, ()), _reached(target))
 
     def passed_over(self, target: Target) -> None:
-        """The last event was not sent to this session, which its plan names."""
+        """Record that the last event was not sent to this session, which its plan names."""
         row, missed = len(self.notes) - 1, self.rows.missed
         missed[row] = (*missed.get(row, ()), _reached(target))
 
     def dropped(self, plan: Plan, session: Session) -> None:
-        """The event that is added next is not sent to this session, which its plan names: it is away, or too slow."""
+        """Record that the next event is not sent to this session of its plan: it is away, or too slow."""
         row, missed = len(self.notes), self.rows.missed
         target = next(target for target in plan.targets if target.session is session)
         missed[row] = (*missed.get(row, ()), _reached(target))
@@ -170,7 +170,7 @@ class Recorder:
 
 
 def _packet(session: Session, event: Event, now: float) -> tuple[bytes, Source]:
-    """The event as a packet, in its source's own version if that can say it."""
+    """Return the event as a packet, in its source's own version if possible."""
     source = source_of(session)
     topic, payload, qos, retain, properties, expires = event[:6]
     if not properties and expires is None and not event.id and (not event.path or event.path == (session.neighbour,)):
@@ -191,7 +191,7 @@ def _encoded(event: Event, source: Source, now: float) -> bytes:
 
 
 def source_of(session: Session) -> Source:
-    """The session as a source of events, made once."""
+    """Return the session as a source of events, made once."""
     if session.place.source is None or session.place.source.version != session.version:
         session.place.source = Source(
             session.client_id,

@@ -45,7 +45,7 @@ class ClientPortrait(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PastPortrait(msgspec.Struct, frozen=True):
-    """What a client of the domain has had of sessions that have ended."""
+    """The totals of a client's sessions that have ended."""
 
     entity: str
     took: int
@@ -94,7 +94,7 @@ class SubscriptionPortrait(msgspec.Struct, frozen=True):
 
 
 def portrait(node: Node, now: float, with_clients: bool = True, with_content: bool = True) -> NodePortrait:
-    """The node as it is now; there may be many clients, and in the states of Python monitors what messages said."""
+    """Return the node's status now; it may be long, and states of Python monitors may show messages' content."""
     return NodePortrait(
         node.name,
         tuple(_link(node, name, session) for name, session in node.federation.neighbours.items()),
@@ -107,7 +107,7 @@ def portrait(node: Node, now: float, with_clients: bool = True, with_content: bo
 
 
 def subscriptions(node: Node, most: int) -> Iterator[SubscriptionPortrait]:
-    """What is subscribed to, at most so many."""
+    """Return the subscriptions, at most so many."""
     for session in list(node.sessions.values()):
         for one in list(session.subscriptions.values()):
             if most <= 0:

@@ -75,14 +75,14 @@ def _a(type_: Type) -> str:
     return f"{'an' if str(type_)[0] in 'ai' else 'a'} {type_}" if type_ != types.NULL else "null"
 
 
-def _elements_of(given: Type) -> Type | None:
+def _elements_of(container: Type) -> Type | None:
     """Return the type of what `in` and macros go through; None if it is neither a list nor a map."""
-    match given:
+    match container:
         case ListType(element) | MapType(element, _):
             return element
         case RecordType():
             return types.STRING
-    return DYN if given == DYN else None
+    return DYN if container == DYN else None
 
 
 Scope = Mapping[str, Type]

@@ -88,7 +88,7 @@ def make_condition(text: str, declared: RecordType = ANYTHING) -> Condition:
     tree = parse(text)
     check_condition(tree, text, declared)
     condition = condition_of(tree)
-    if len(condition.text) > MAX_TEXT:  # it is kept and told by this text, which must be a condition too
+    if len(condition.text) > MAX_TEXT:  # the canonical text is stored and sent, so it must be a valid condition too
         length = f"this has {len(condition.text)} in canonical form"
         raise ConditionError(f"a condition has at most {MAX_TEXT} characters, {length}", text, 0)
     return condition

@@ -92,7 +92,7 @@ class MetricDefinition:
         return max(values) if self.direction is Direction.HIGHER else min(values)
 
     def clamped(self, value: float) -> float:
-        """Return the value of the range that is nearest; raises `PolicyError` for what is no number."""
+        """Return the value of the range that is nearest; raises `PolicyError` if it is not a number."""
         nearest = min(max(float(value), self.least), self.most) if _is_number(value) else math.nan
         if not math.isfinite(nearest):
             raise PolicyError(f"metric `{self.id}`: `{value}` is not a number")
@@ -246,7 +246,7 @@ class Quality(tuple[MetricValue, ...]):
     def __new__(cls, values: Iterable[MetricValue] = ()) -> "Quality":
         ordered = sorted(values, key=_KEY)
         if len(ordered) > MAX_VALUES:
-            raise PolicyError(f"{len(ordered)} quality values are too many, {MAX_VALUES} are the most")
+            raise PolicyError(f"{len(ordered)} quality values are too many; the maximum is {MAX_VALUES}")
         for value, other in pairwise(ordered):
             if value.key == other.key:
                 raise PolicyError(f"quality `{value.key}` is given twice")

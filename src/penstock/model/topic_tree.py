@@ -1,4 +1,4 @@
-"""Values by topic or topic filter, found by how these lie beside another topic or filter.
+"""Trees of values by topic or topic filter, found by their relation to another topic or filter.
 
 Topics and filters here are plain and have been checked (see `penstock.model.topic`). A topic, read as a filter, matches
 just itself: so the filters that match a topic are those that cover it, and the topics that a filter matches are those
@@ -78,17 +78,17 @@ class FilterIndex(Generic[T]):
         filters = _covering(self._wild, topic)
         if topic in by_filter:
             filters.append(topic)
-        found: list[T] = []
+        matching: list[T] = []
         for filter in filters:
             values = by_filter[filter]
             if isinstance(values, tuple):
-                found.append(values[1])
+                matching.append(values[1])
             else:
-                found.extend(values.values())
-        return found
+                matching.extend(values.values())
+        return matching
 
     def filters(self) -> Iterator[tuple[str, Hashable, T]]:
-        """Each filter, key and value; the index must not change meanwhile."""
+        """Yield each filter, key and value; the index must not change meanwhile."""
         for filter, values in self._by_filter.items():
             for key, value in (values,) if isinstance(values, tuple) else values.items():
                 yield filter, key, value
@@ -213,9 +213,9 @@ def _delete(root: _Branch, text: str) -> None:
 
 def _covering(root: _Branch, text: str) -> list[str]:
     """Return the filters in the tree that match all that this topic or filter matches. This is in the hot path."""
-    found: list[str] = []
+    texts: list[str] = []
     if not root.children:
-        return found
+        return texts
     levels = text.split("/")
     is_open = levels[-1] == "#"
     if is_open:
@@ -239,16 +239,16 @@ def _covering(root: _Branch, text: str) -> list[str]:
                     following.append(child)
             rest = children.get("#")
             if isinstance(rest, str):  # nothing is ever below `#`
-                found.append(rest)
+                texts.append(rest)
         reached = following
         if not reached:
-            return found
+            return texts
     if not is_open:
-        found.extend(_own_texts(reached))
+        texts.extend(_own_texts(reached))
     for node in reached:
         if isinstance(node, _Branch) and isinstance(rest := node.children.get("#"), str):
-            found.append(rest)  # `#` matches its parent level too (MQTT 5, 4.7.1.2)
-    return found
+            texts.append(rest)  # `#` matches its parent level too (MQTT 5, 4.7.1.2)
+    return texts
 
 
 def _beside(root: _Branch, filter: str, asks: Callable[[str, str], bool]) -> Iterator[str]:

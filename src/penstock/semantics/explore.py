@@ -109,7 +109,7 @@ def explore(
 ) -> frozenset[RunOutcome]:
     """Return every outcome that some interleaving has.
 
-    A system in which an event may travel for ever (brokers joined in a cycle) raises `ExplorationError`, and so does
+    A system in which an event may travel forever (brokers joined in a cycle) raises `ExplorationError`, and so does
     one with more than `most_states` configurations.
     """
     start = _timeless(schema, Configuration(initial(schema), tuple(publications)))
@@ -132,7 +132,7 @@ def explore(
             waiting.pop()
             outcomes[now] = _united(open_steps.pop(now), outcomes)
         elif after in open_steps:
-            raise ExplorationError(f"an event may travel for ever: {_tasks(after)}")
+            raise ExplorationError(f"an event may travel forever: {_tasks(after)}")
         elif after not in outcomes:
             enter(after)
     return outcomes[start]

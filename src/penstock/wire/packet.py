@@ -69,27 +69,27 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
     properties: Properties = NO_PROPERTIES
 
 
-class _Answer(msgspec.Struct, frozen=True, gc=False):
-    """What is said about a PUBLISH."""
+class _Acknowledgement(msgspec.Struct, frozen=True, gc=False):
+    """The fields of PUBACK, PUBREC, PUBREL and PUBCOMP."""
 
     packet_id: int
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class Puback(_Answer, frozen=True, gc=False):
+class Puback(_Acknowledgement, frozen=True, gc=False):
     pass
 
 
-class Pubrec(_Answer, frozen=True, gc=False):
+class Pubrec(_Acknowledgement, frozen=True, gc=False):
     pass
 
 
-class Pubrel(_Answer, frozen=True, gc=False):
+class Pubrel(_Acknowledgement, frozen=True, gc=False):
     pass
 
 
-class Pubcomp(_Answer, frozen=True, gc=False):
+class Pubcomp(_Acknowledgement, frozen=True, gc=False):
     pass
 
 

@@ -59,7 +59,7 @@ DIALLED: Final[dict[tuple[int, int], int]] = {
 }
 """The same on a connection that we made: what the neighbour sends to us."""
 
-# A message that we send: where its handshake stands.
+# The states of the handshake of a message that we send.
 WAITING: Final = 0  # not sent yet
 PUBLISHED: Final = 1  # QoS 1, PUBACK awaited
 OFFERED: Final = 2  # QoS 2, PUBREC awaited

@@ -119,7 +119,7 @@ def test_what_a_node_may_release_is_not_said_never_to_fit(tmp_path: Path, capsys
         ("{id: unheard-of, set: {a: 1}}", "`unheard-of`: it is not known"),
         ("{id: retain, set: {for: 1h}}", "`retain`: `seconds` is missing"),
         ("{id: grid, set: {metres: 5, metre: 5}}", "`grid`: `metre` is not a parameter"),
-        ("{id: grid, set: {metres: far}}", "`metres` is no number"),
+        ("{id: grid, set: {metres: far}}", "`metres` is not a number"),
         ("{id: grid, set: {metres: -1}}", "`metres` is from 1"),
         ("{id: grid, set: {metres: {attribute: subject.metres}}}", ""),
         ("{id: retain, set: {seconds: 5}}", ""),

@@ -210,7 +210,7 @@ def test_what_was_released_for_a_time_is_not_taken_when_that_is_over(interpreted
     start(interpreted, running, once=True).awaitTermination()
     assert [row["inputs"] for row in table(running.folder)] == [1], "the first is to be deleted by now"
     (aside,) = table(running.folder, "quarantine")
-    assert aside["problem"].startswith("`at` is no time")
+    assert aside["problem"].startswith("`at` is not a time")
     kept_until = aside["retain_until"]
     assert 3590 < kept_until.timestamp() - aside["time"].timestamp() < 3610
     (result,) = table(running.folder)

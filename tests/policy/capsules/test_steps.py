@@ -12,8 +12,8 @@ from penstock.domain.compile.capsules import compiled
 from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Quality
-from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, CapsuleWindow
-from penstock.policy.capsules.steps import CapsuleInput, ReducedGroup, conclude, fused, take
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, WindowSchedule
+from penstock.policy.capsules.steps import ReducedGroup, TakenEvent, conclude, fused, take
 from tests.support.scenes.air_capsules import AIR, FUSED, NOON, quality
 
 CAME = NOON * MICROSECONDS
@@ -31,7 +31,7 @@ def made(said: dict[str, Any], **more: Any) -> Capsule:
     return compiled(Domain.model_validate(whole), "it")
 
 
-def taken(capsule: Capsule, said: object, of: Quality = MEDIUM) -> CapsuleInput | None:
+def taken(capsule: Capsule, said: object, of: Quality = MEDIUM) -> TakenEvent | None:
     return take(capsule, "city/a/air", Content(json.dumps(said).encode()), of, CAME)
 
 
@@ -40,7 +40,7 @@ def taken(capsule: Capsule, said: object, of: Quality = MEDIUM) -> CapsuleInput 
 
 @given(st.integers(-(10**16), 10**16), st.integers(1, 10**6), st.integers(1, 50), st.integers(0, 10**6))
 def test_a_time_is_in_the_windows_that_have_it(at: int, slide: int, times: int, more: int) -> None:
-    window = CapsuleWindow(slide * times + more % slide, slide)
+    window = WindowSchedule(slide * times + more % slide, slide)
     starts = list(window.starts(at))
     assert starts == [start for start in range(starts[0] - slide, at + 1, slide) if start <= at < start + window.length]
     assert all(start % slide == 0 for start in starts)
@@ -51,7 +51,7 @@ def test_a_time_is_in_the_windows_that_have_it(at: int, slide: int, times: int, 
 )
 def test_windows_that_cannot_be(length: int, slide: int) -> None:
     with pytest.raises(PolicyError):
-        CapsuleWindow(length, slide)
+        WindowSchedule(length, slide)
 
 
 # --- events
@@ -81,11 +81,11 @@ def test_what_is_left_out(said: dict[str, Any], of: Quality) -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({**GOOD, "kind": None}, "`kind`: `kind` is no text"),
+        ({**GOOD, "kind": None}, "`kind`: `kind` is not a text"),
         ({**GOOD, "kind": "x" * 300}, "at most 256 characters"),
-        ({**GOOD, "at": "yesterday"}, "`at` is no time"),
-        ({**GOOD, "at": True}, "`at` is no time: True"),
-        ({"pm10": 1, "kind": "park"}, "`at` is no time"),
+        ({**GOOD, "at": "yesterday"}, "`at` is not a time"),
+        ({**GOOD, "at": True}, "`at` is not a time: True"),
+        ({"pm10": 1, "kind": "park"}, "`at` is not a time"),
         ({**GOOD, "at": NOON + 5}, "happened 5 s after it came"),
     ],
     ids=["a group without a name", "a long name", "no time", "a bool as time", "without a time", "in the future"],
@@ -96,7 +96,7 @@ def test_what_is_put_aside(said: dict[str, Any], problem: str) -> None:
 
 
 def test_a_value_that_is_no_number_is_put_aside() -> None:
-    with pytest.raises(PolicyError, match="`pm10` is no number"):
+    with pytest.raises(PolicyError, match="`pm10` is not a number"):
         taken(made(FUSED), {**GOOD, "pm10": "much"})
 
 
@@ -192,8 +192,8 @@ def test_numbers_beyond_all_are_no_result() -> None:
 # --- fusion
 
 
-def _said(pm10: float, source: str, **of: float) -> CapsuleInput:
-    return CapsuleInput(CAME, ("a",), (pm10,), quality(NOON, **of), source)
+def _said(pm10: float, source: str, **of: float) -> TakenEvent:
+    return TakenEvent(CAME, ("a",), (pm10,), quality(NOON, **of), source)
 
 
 def test_sources_are_weighted_by_the_inverse_of_their_spreads_squares() -> None:

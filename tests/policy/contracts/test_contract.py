@@ -519,7 +519,7 @@ def test_an_event_that_waited_is_judged_by_its_age_now() -> None:
 
 
 def test_an_attribute_that_a_contract_may_not_give_itself() -> None:
-    with pytest.raises(PolicyError, match="`purpose` is not an attribute"):
+    with pytest.raises(PolicyError, match="`purpose` is a reserved attribute"):
         consumer(attributes={"purpose": "health"})
 
 

@@ -60,10 +60,10 @@ CASES = {
     "of null": Case(b'{"p":null,"a":1}', (remove("p.n"),), b'{"p":null,"a":1}'),
     "of an empty list": Case(b'{"p":[]}', (remove("p.n"),), b'{"p":[]}'),
     "of what is not there": Case(b'{"a":1}', (remove("p.n"),), b'{"a":1}'),
-    "of a text": Case(b'{"p":"Ada"}', (remove("p.n"),), "`p` is no object"),
-    "of a number far inside": Case(b'{"p":{"q":7}}', (remove("p.q.n"),), "`q` is no object"),
-    "of a list with a text": Case(b'{"p":[{"n":1},"Ada"]}', (remove("p.n"),), "`p` is no object"),
-    "of a list of lists": Case(b'{"p":[[{"n":1}]]}', (remove("p.n"),), "`p` is no object"),
+    "of a text": Case(b'{"p":"Ada"}', (remove("p.n"),), "`p` is neither an object"),
+    "of a number far inside": Case(b'{"p":{"q":7}}', (remove("p.q.n"),), "`q` is neither an object"),
+    "of a list with a text": Case(b'{"p":[{"n":1},"Ada"]}', (remove("p.n"),), "`p` is neither an object"),
+    "of a list of lists": Case(b'{"p":[[{"n":1}]]}', (remove("p.n"),), "`p` is neither an object"),
     "kept of each object in a list": Case(
         b'{"p":[{"n":"A","x":1},{"n":"B"},{"x":1}],"n":1}', (keep("p.n"),), b'{"p":[{"n":"A"},{"n":"B"},{}]}'
     ),

@@ -22,7 +22,7 @@ from penstock.model.content.content import Content
 from penstock.model.quality import NO_QUALITY, MetricValue, Quality, moment
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.capsules.capsule import MICROSECONDS, AggregateFunction, AggregateReduction, Capsule
-from penstock.policy.capsules.steps import CapsuleInput, CapsuleResult, ReducedGroup, conclude, fused, take
+from penstock.policy.capsules.steps import CapsuleResult, ReducedGroup, TakenEvent, conclude, fused, take
 from penstock.policy.quality.carriage import CLAIMED, write_properties
 from penstock.policy.quality.criteria import LIBRARY
 from penstock.policy.quality.propagation import propagate
@@ -168,7 +168,7 @@ class Expected:
 
 def expected(capsule: Capsule, some: Iterable[Reading]) -> Expected:
     """By a slow reading: all at once, in the order in which they came."""
-    found, groups, last = Expected(), dict[tuple[int, tuple[str, ...]], list[CapsuleInput]](), 0
+    found, groups, last = Expected(), dict[tuple[int, tuple[str, ...]], list[TakenEvent]](), 0
     window = capsule.window
     for one in some:
         came = math.floor(one.came * MICROSECONDS + 0.5)
@@ -203,7 +203,7 @@ _FUNCTIONS: dict[AggregateFunction, Callable[[list[float]], float]] = {
 }
 
 
-def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[CapsuleInput]) -> ReducedGroup:
+def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[TakenEvent]) -> ReducedGroup:
     reduction = capsule.reduction
     if not isinstance(reduction, AggregateReduction):
         return fused(capsule, start, group, inputs)

@@ -22,9 +22,7 @@ from penstock.policy.capsules.capsule import (
     AggregateFunction,
     AggregateReduction,
     Capsule,
-    CapsuleOutput,
     CapsuleStep,
-    CapsuleWindow,
     FuseReduction,
     InferStep,
     KeepStep,
@@ -33,8 +31,10 @@ from penstock.policy.capsules.capsule import (
     PutStep,
     Reduction,
     RemoveStep,
+    ResultTemplate,
     SituationRule,
     WhereStep,
+    WindowSchedule,
     result_types,
 )
 from penstock.policy.contracts.text_form import read_indicator
@@ -113,7 +113,7 @@ class _CapsuleCompiler:
         parts = (condition, window, taken, reduction, steps, output)
         return Capsule(self._name, settings.client, settings.input.topics, *parts, self._catalogue)
 
-    def _window(self) -> CapsuleWindow | None:
+    def _window(self) -> WindowSchedule | None:
         settings = self._settings.window
         time = (
             None
@@ -122,7 +122,7 @@ class _CapsuleCompiler:
         )
         times = _micros(settings.length), _micros(settings.slide or settings.length), _micros(settings.lateness)
         more = Late(settings.late), time, _micros(settings.skew), settings.expected or 0
-        return self._try(("window",), CapsuleWindow, *times, *more)
+        return self._try(("window",), WindowSchedule, *times, *more)
 
     def _reduction(self, at: int, operation: CapsuleOperation) -> Reduction | None:
         if operation.aggregate is not None:
@@ -198,12 +198,12 @@ class _CapsuleCompiler:
                 raise PolicyError(f"metric `{key}` has no range to weigh by")
         return key
 
-    def _output(self, reduction: Reduction, types: RecordType) -> CapsuleOutput | None:
+    def _output(self, reduction: Reduction, types: RecordType) -> ResultTemplate | None:
         settings = self._settings.output
         pairs = [
             (n, self._try(("output", "payload", n), make_expression, e, types)) for n, e in settings.payload.items()
         ]
-        output = CapsuleOutput(
+        output = ResultTemplate(
             settings.topic, tuple((n, e) for n, e in pairs if e is not None), settings.quality == "content"
         )
         names = [name for name, _ in reduction.by]

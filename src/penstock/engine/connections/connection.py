@@ -271,12 +271,12 @@ class NodeConnection:
     # --- output
 
     def pause(self) -> None:
-        """The transport takes no more bytes for now."""
+        """Stop sending: the transport takes no more bytes for now."""
         if self.session is not None and self.session.outlet is self:
             self.session.block()
 
     def resume(self) -> None:
-        """The transport takes bytes again."""
+        """Resume sending: the transport takes bytes again."""
         if self.session is not None and self.session.outlet is self:
             session_flow.unblock(self.host.node, self.session, self.host.now())
             self.host.wake()
@@ -365,7 +365,7 @@ class NodeConnection:
             self.transport.close()
 
     def lost(self, cause: str = "closed") -> None:
-        """The transport is gone."""
+        """Handle the loss of the transport."""
         self.host.lost(self)
         self._part()
         if self.session is not None:

@@ -1,4 +1,4 @@
-"""What a connection needs around it: a transport for its bytes, and a host that runs its node.
+"""The surroundings of a connection: a transport for its bytes, and a host that runs its node.
 
 Both are written so that doing nothing is right for a connection in memory. A live node passes asyncio's transports, and
 its server is the host.
@@ -64,20 +64,20 @@ class Host:
         """Take a turn once the present round of input is through."""
 
     def made(self, connection: Any) -> None:
-        """A connection has a transport: count it, or cut it off if there are too many."""
+        """Count a connection that has a transport, or close it if there are too many."""
 
     def took(self, connection: Any, packets: int) -> None:
-        """A connection has handled so many packets."""
+        """Note that a connection has handled so many packets."""
 
     def held(self, connection: Any) -> None:
-        """A connection has begun to hold publications back."""
+        """Note that a connection has begun to hold publications back."""
 
     def lost(self, connection: Any) -> None:
-        """The transport of a connection is gone."""
+        """Note that the transport of a connection is gone."""
 
     def tell(self, text: str, level: int = INFO, **details: object) -> None:
         """Log what has happened to a connection."""
 
     def failed(self, error: Exception, client: str) -> None:
-        """A packet of a client could not be handled: log the error, or raise it."""
+        """Log or raise the error of a packet that could not be handled."""
         raise error

@@ -73,7 +73,7 @@ class Made(NamedTuple):
 
 
 def why_not(node: Node, session: Session) -> str:
-    """Why a client may not bring contracts; empty if it may."""
+    """Return the reason why a client may not bring contracts; empty if it may."""
     if node.contracts is None or not node.contracts.contracts.may_bring(session.place.entity):
         return f"contract: the domain does not let `{session.place.entity}` bring contracts"
     return ""
@@ -83,7 +83,7 @@ def why_not(node: Node, session: Session) -> str:
 
 
 def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
-    """A client brings a contract, or takes one back."""
+    """Take or withdraw a contract that a client sends."""
     outcome = _receive(node, session, payload, now)
     if outcome.reason >= 0x80:
         node.deny("contract denied", session, TOPIC, outcome.text)
@@ -116,7 +116,7 @@ def _receive(node: Node, session: Session, payload: bytes, now: float) -> Outcom
 
 
 def _produces(node: Node, session: Session, name: str, text: bytes, now: float) -> Outcome:
-    """A producer's contract is an advertisement too, as one of the domain is."""
+    """Take a producer's contract, which is an advertisement too, as one of the domain is."""
     made = _made(node, session, name, text.decode(), is_consumer=False)
     _check_room(session, name, made)
     contract = made.contract
@@ -156,7 +156,7 @@ def _take_back(node: Node, session: Session, name: str, now: float) -> Outcome:
 
 
 def with_subscription(node: Node, session: Session, filter: Filter, key: str, said: str, is_local: bool) -> Made:
-    """What a client guarantees for a subscription; raises `PolicyError`."""
+    """Return the guarantees of a client for a subscription; raise `PolicyError`."""
     state = node.contracts
     assert state is not None  # who may bring was asked before
     scope: Scope = "local" if is_local else "global"
@@ -169,14 +169,14 @@ def with_subscription(node: Node, session: Session, filter: Filter, key: str, sa
 
 
 def subscribed(node: Node, one: Subscribed, made: Made | None, now: float) -> None:
-    """A subscription was taken, with a contract or without."""
+    """Note a new subscription, with a contract or without."""
     contract = None if made is None else made.contract
     assert not isinstance(contract, ProducerContract)
     put_consumer(node, one.session, _OF_SUBSCRIPTION + one.key, contract, now)
 
 
 def unsubscribed(node: Node, session: Session, key: str) -> None:
-    """A subscription has gone, and the contract with it."""
+    """Remove the contract of a subscription that has ended."""
     if session.declared.consumes:
         put_consumer(node, session, _OF_SUBSCRIPTION + key, None, None)
 
@@ -185,7 +185,7 @@ def unsubscribed(node: Node, session: Session, key: str) -> None:
 
 
 def put_producer(node: Node, session: Session, name: str, contract: ProducerContract | None) -> None:
-    """A session has this contract of a name now, or none: what it publishes is looked at by it."""
+    """Set or remove a session's producer contract of a name: its publications are checked by it."""
     state = node.contracts
     for one in (session.declared.produces.pop(name, None), contract):
         if one is not None and state is not None:
@@ -197,7 +197,7 @@ def put_producer(node: Node, session: Session, name: str, contract: ProducerCont
 
 
 def put_consumer(node: Node, session: Session, name: str, contract: ConsumerContract | None, now: float | None) -> None:
-    """A session has this contract of a name now, or none; other nodes are told."""
+    """Set or remove a session's consumer contract of a name, and announce it to other nodes."""
     before = session.declared.consumes.pop(name, None)
     if contract is not None:
         session.declared.consumes[name] = contract
@@ -217,7 +217,7 @@ def put_consumer(node: Node, session: Session, name: str, contract: ConsumerCont
 
 
 def _needing(state: State, contract: ConsumerContract, count: int) -> None:
-    """Events that a consumer asks some quality or content of must be looked at."""
+    """Have events inspected of which a consumer asks some quality or content."""
     state.forget()
     for want in contract.wants:
         if want.asks:
@@ -239,7 +239,7 @@ def _tell(node: Node, session: Session, contract: ConsumerContract, is_there: bo
 
 
 def forget(node: Node, session: Session, now: float) -> None:
-    """The session ends, and its contracts with it."""
+    """Remove the contracts of a session that ends."""
     for name in list(session.declared.consumes):
         put_consumer(node, session, name, None, now)
     for name in list(session.declared.produces):
@@ -284,7 +284,7 @@ def restore(node: Node, session: Session, name: str, stored: Stored, now: float)
 
 
 def _need_state(node: Node) -> State:
-    """The node's contracts, even if the domain has none (any more): producers have brought some."""
+    """Return the node's contracts, even if the domain has none (any more): producers have brought some."""
     if node.contracts is None:
         node.contracts = State(Contracts(make_catalogue(())))
     return node.contracts
@@ -310,7 +310,7 @@ def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool)
 
 
 def _check_situations(state: State, contract: ConsumerContract | ProducerContract) -> None:
-    """Raises `PolicyError` for a situation that the domain does not have: what is mistyped would never be open."""
+    """Raise `PolicyError` for a situation that the domain does not have: a misspelt one would never be open."""
     if isinstance(contract, ConsumerContract):
         named = contract.situations
     else:
@@ -322,7 +322,7 @@ def _check_situations(state: State, contract: ConsumerContract | ProducerContrac
 
 
 def _name(name: str, client: str, plain: bytes) -> str:
-    """What a contract is known by in the whole ensemble. No contract of the domain has a colon in its name."""
+    """Return a contract's name in the whole ensemble. No contract of the domain has a colon in its name."""
     digest = blake2b(client.encode() + b"\0" + name.encode() + b"\0" + plain, digest_size=12).hexdigest()
     return f"{BROUGHT}{name}:{digest}" if name else f"{BROUGHT}{digest}"
 

@@ -1,4 +1,4 @@
-"""What contracts hold back for a while: events that go out later, and events of which only means go out.
+"""Events that contracts delay, and windows of events of which only the mean is delivered.
 
 Both are bounded for each session, end with it, and are kept in the store for sessions that outlive their connection, so
 that what was acknowledged is not lost. When their time has come, they are held against contracts as they are then.
@@ -66,7 +66,7 @@ class Later:
         return True
 
     def take(self, now: float) -> list[Held]:
-        """What may go out by now."""
+        """Remove and return the events that are due."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             _, number = heappop(self._heap)
@@ -83,7 +83,7 @@ class Later:
         self._ledger.held(held.session, number, None)
 
     def forget(self, session: Session) -> None:
-        """The session ends."""
+        """Discard what is held for a session that ends."""
         for number in list(self._of.get(session.id, ())):
             self._drop(number, self.held[number])
         self._of.pop(session.id, None)
@@ -92,13 +92,13 @@ class Later:
             self.close(key)
 
     def begin_anew(self, session: Session, now: float) -> None:
-        """What the session may get is decided in another way from now on: what is collected is not of whole times."""
+        """Discard the session's windows: the rules for it have changed, so none of them would be complete."""
         session.since = max(session.since, now)
         for key in [key for key in self.windows if key[0] == session.id]:
             self.close(key)
 
     def has_room(self, session: Session, about: Collecting) -> bool:
-        """Whether one more window can be collected for a session."""
+        """Return True if one more window can be collected for a session."""
         key = (session.id, about)
         return key in self.windows or sum(one == session.id for one, _ in self.windows) < MOST_WINDOWS
 
@@ -113,7 +113,7 @@ class Later:
 
 
 def write_window(window: MeanWindow) -> bytes:
-    """A window, for the store."""
+    """Encode a window for the store."""
     return msgspec.json.encode(
         StoredWindow(
             window.number,
@@ -126,7 +126,7 @@ def write_window(window: MeanWindow) -> bytes:
 
 
 def read_window(data: bytes, now: float) -> MeanWindow:
-    """A window of the store; raises `ContentError`."""
+    """Decode a window of the store; raise `ContentError`."""
     try:
         stored = msgspec.json.decode(data, type=StoredWindow)
     except msgspec.MsgspecError as error:

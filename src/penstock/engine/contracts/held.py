@@ -1,4 +1,4 @@
-"""What contracts hold back, as values: events that go out later, and events of which only means do."""
+"""Values for events that contracts hold back: delayed events and windows."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Held(NamedTuple):
 
 
 class Collecting(msgspec.Struct, frozen=True):
-    """Whose events are collected for whom, by which rule."""
+    """The publisher, receiver and rule for which a window collects events."""
 
     topic: str
     producer: str
@@ -35,7 +35,7 @@ class Collecting(msgspec.Struct, frozen=True):
 
 
 class Collected(NamedTuple):
-    """What has come of it in one time."""
+    """The events collected in one window."""
 
     session: Session
     about: Collecting

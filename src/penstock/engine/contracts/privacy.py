@@ -20,18 +20,18 @@ _INHERITED = (CONTRACT, ACE, RELEASED, AT, RETAIN_UNTIL)
 
 
 def is_private(node: Node, event: Event) -> bool:
-    """Whether a contract or a policy may keep the event, or some of it, from somebody."""
+    """Return True if a contract or a policy may withhold the event, or a part of it, from somebody."""
     state = node.contracts
     return state is not None and (CONTRACT_BYTES in event.properties or bool(state.contracts.private(event.topic)))
 
 
 def of_topic(contracts: Contracts, topic: str) -> tuple[Private, ...]:
-    """The policies about events on a topic."""
+    """Return the policies about events on a topic."""
     return tuple(Private(one, topic) for one in contracts.private(topic))
 
 
 def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
-    """The policies that came with an event; raises `PolicyError`."""
+    """Return the policies that came with an event; raise `PolicyError`."""
     found = []
     for text in texts:
         name, _, topic = text.removeprefix(PRIVACY).rpartition("#")  # a topic has no `#`

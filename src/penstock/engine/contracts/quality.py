@@ -51,7 +51,7 @@ def attach(node: Node, session: Session, event: Event, now: float) -> Event | Ve
 
 
 def _claimed(event: Event, content: Content, now: float) -> Quality:
-    """What an event says of its own quality: in its content, and in properties, which count more."""
+    """Return the quality that an event claims: in its content, and in properties, which take precedence."""
     received = moment(now)
     try:
         inside = read_quality(content, received)
@@ -62,7 +62,7 @@ def _claimed(event: Event, content: Content, now: float) -> Quality:
 
 
 def claimed(node: Node, event: Event, content: Content, now: float) -> Quality:
-    """The quality of an event that no node has measured: its producer's word, as far as metrics can be so."""
+    """Return the quality of an event that no node has measured: its producer's claims, where metrics allow claims."""
     assert node.contracts is not None
     catalogue = node.contracts.contracts.catalogue
     try:

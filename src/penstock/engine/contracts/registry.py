@@ -30,12 +30,12 @@ BROUGHT = "brought:"
 
 
 def recorded(now: float) -> float:
-    """A time as journals have it, to the microsecond: so what is decided by it can be decided again."""
+    """Round a time to the journal's microseconds, so that a decision by it can be repeated."""
     return int(now * 1_000_000) / 1_000_000
 
 
 def producing(node: Node, session: Session, topic: str) -> tuple[ProducerContract, ...]:
-    """The contracts that bind what a client publishes on a topic: the domain's, and those that it has brought."""
+    """Return the contracts for a client's publications on a topic: the domain's, and its own."""
     assert node.contracts is not None
     given, _ = node.contracts.binding(session.place.entity, topic)
     if not session.declared.produces:
@@ -57,14 +57,14 @@ def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool
 
 
 def named(state: State, contract: ProducerContract) -> str:
-    """A contract as events name it: all of one that the domain does not have."""
+    """Return a contract as events name it: in full if the domain does not have it."""
     if state.contracts.named(contract.name) is not None:
         return contract.name
     return msgspec.json.encode({"name": contract.name, **plain_producer(contract)}).decode()
 
 
 def of_origin(node: Node, event: Event) -> tuple[ProducerContract, ...]:
-    """The contracts that bind who has published an event at this node, as they are now."""
+    """Return the present contracts of the publisher of an event at this node."""
     state = node.contracts
     if state is None or not event.origin or any(one in node.ensemble.nodes for one in event.path):
         return ()
@@ -115,7 +115,7 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
 
 
 def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:
-    """When an event was published, as its producer's node has said; raises `ContentError`."""
+    """Return the time of publication as the producer's node recorded it; raise `ContentError`."""
     said = next((value for name, value in pairs if name == AT), None)
     if said is None:
         return None
@@ -129,9 +129,7 @@ def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:
 
 
 def _unasked(node: Node, event: Event, released: list[str], policies: tuple[Private, ...]) -> Governed | None:
-    """What has been released to a client, and a monitor on its link has put on another topic: that topic's policies
-    are asked of it.
-    """
+    """Ask the policies of the new topic about an event that a monitor moved to it after the release to a client."""
     content = node.ensemble.reader.read(event)
     try:
         marks = tuple(mark for text in released for mark in read_marks(text))
@@ -142,7 +140,7 @@ def _unasked(node: Node, event: Event, released: list[str], policies: tuple[Priv
 
 
 def contract_of(contracts: Contracts, told: str) -> ProducerContract:
-    """The contract that an event names, or has with it; raises `PolicyError`."""
+    """Return the contract that an event names or carries; raise `PolicyError`."""
     if not told.startswith("{"):
         known = contracts.named(told)
         if known is None:

@@ -1,4 +1,4 @@
-"""What one receiver gets of an event that contracts or privacy policies speak of: the stage release, without effect."""
+"""The decision of the stage release for one receiver, without effects."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -48,7 +48,7 @@ _EXPIRES = "it expires before it may go out"
 
 
 class Step(NamedTuple):
-    """What one contract of a producer says to one want, for `explain`."""
+    """The result of one producer's contract for one want, for `explain`."""
 
     contract: str
     place: FilterPlace
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What one receiver gets of an event."""
+    """The result of the release decision for one receiver."""
 
     event: Event | None
     """None: nothing, or not now."""
@@ -75,7 +75,7 @@ class Decided(NamedTuple):
 
 
 def decide(node: Node, session: Session, event: Event, found: Governed, now: float) -> Decided:
-    """What a client gets of an event that contracts speak of."""
+    """Decide what a client gets of an event under the contracts."""
     if found.wrong:
         return Decided(None, reasons=(f"what came with it cannot be read: {found.wrong}",))
     assert node.contracts is not None
@@ -112,7 +112,7 @@ def needed(node: Node, session: Session, event: Event, now: float) -> Governed |
 
 
 class _Left(NamedTuple):
-    """What contracts have left of an event."""
+    """The part of an event that contracts have left."""
 
     content: Content
     quality: Quality
@@ -126,7 +126,7 @@ class _Left(NamedTuple):
 
 
 def _by_want(state: State, session: Session, event: Event, found: Governed, asking: Asking, now: float) -> Decided:
-    """All contracts of the event must release it: each degrades what the one before has left."""
+    """Release the event by all of its contracts: each degrades what the one before has left."""
     _, consumer, want = asking
     left = _Left(found.content, found.quality, now, found.marks)
     for producer in found.contracts or (_PUBLIC,):
@@ -156,7 +156,7 @@ def _by_want(state: State, session: Session, event: Event, found: Governed, aski
 def asked_of(
     state: State, session: Session, consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
 ) -> ReleaseRequest:
-    """What policies in XACML are asked."""
+    """Return the request for the XACML policies."""
     given = dict((*shown_by(session, now), *state.contracts.known.get(session.place.entity, ())))
     values = state.contracts.values.get(session.place.entity, ())
     return ReleaseRequest(
@@ -173,7 +173,7 @@ def _by_policies(
     left: _Left,
     now: float,
 ) -> Decided:
-    """What the policies in XACML let a client have of what contracts have left, if that is what it wants."""
+    """Apply the XACML policies to what the contracts have left, if the client wants that."""
     consumers = () if asking is None else (asking.contract,)
     origin = event.origin if found.is_first else ""
     for policy, topic in found.private:
@@ -241,7 +241,7 @@ def _released(
     quality: Quality,
     now: float,
 ) -> tuple[FilterPlace, Release]:
-    """What one contract releases to one want, and where that is decided (Algorithm 1)."""
+    """Return what one contract releases to one want, and where that is decided (Algorithm 1)."""
     client, consumer, want = asking
     where = place(_circumstance(producer, want, found.is_first))
     if where is FilterPlace.ENABLED and found.is_late and producer.scope == "global":
@@ -273,8 +273,8 @@ def shown(
     until: float | None = None,
     marks: Iterable[ReleaseMark] = (),
 ) -> Event:
-    """The event as a consumer sees it: with its quality, when it is to be deleted, and as long as it waits, by what it
-    was released. MQTT 3.1.1 has no properties: there the content says its quality, if it can.
+    """Return the event as a consumer sees it: with its quality, its time of deletion, and while it waits its releasing
+    rules. MQTT 3.1.1 has no properties: there the content carries the quality, if it can.
     """
     payload = content.payload
     if session.version == 4 and quality:

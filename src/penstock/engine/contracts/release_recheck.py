@@ -1,4 +1,4 @@
-"""What has been released and waits, and what is collected: it goes out only as contracts are when it does."""
+"""Re-check of released events that waited, and of windows, at the moment of delivery."""
 
 from penstock.engine.contracts import privacy, registry
 from penstock.engine.contracts.held import Collected, Collecting
@@ -57,7 +57,7 @@ def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
 
 
 def _is_over(event: Event, now: float) -> bool:
-    """Whether its consumer would have to delete it at once."""
+    """Return True if the consumer would have to delete it at once."""
     try:
         return any(read_retain(text) <= now for text in user_properties.told(event, RETAIN_UNTIL))
     except ContentError:
@@ -90,7 +90,7 @@ def _permits(
     consumers: tuple[ConsumerContract, ...],
     now: float,
 ) -> bool:
-    """Whether a policy in XACML says of what is left of the event just what it said of the event."""
+    """Return True if an XACML policy decides the same for what is left of the event as for the event."""
     origin = "" if event.path else event.origin
     topic = mark.topic or event.topic
     permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), content, now)
@@ -118,7 +118,7 @@ def still(node: Node, session: Session, event: Event, now: float) -> Event | Non
 
 
 def absorb_into(node: Node, session: Session, event: Event, decided: Decided, now: float) -> None:
-    """An event goes into a window."""
+    """Put an event into a window."""
     assert decided.aggregate is not None
     about, content, quality = decided.aggregate
     assert node.contracts is not None
@@ -157,7 +157,7 @@ def is_whole(session: Session, topic: str, begin: float, is_known: bool) -> bool
 
 
 def _is_since(event: Event, begin: float) -> bool:
-    """Whether an event was published in a time that began then, as far as it says."""
+    """Return True if an event says that it was published in the window that began then."""
     try:
         return any(float(text) >= begin for text in user_properties.told(event, user_properties.AT))
     except ValueError:

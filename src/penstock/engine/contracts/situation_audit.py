@@ -25,7 +25,7 @@ _KINDS = {SituationChange.OPENED: OPENED, SituationChange.CLOSED: ENDED, Situati
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What is kept of an opening or an end."""
+    """The recorded part of an opening or an end."""
 
     situation: str
     change: str
@@ -55,7 +55,7 @@ def tell(node: Node, sender: Session | None, topic: str, notices: Iterable[Situa
 
 
 def heard(node: Node, sender: Session, name: str, before: OpenSituations, now: float) -> None:
-    """The same of what the node of its source has told."""
+    """Record an opening or an end that the source's node announced."""
     assert node.contracts is not None
     after = node.contracts.open
     if (name in before) == (name in after):
@@ -74,14 +74,14 @@ def heard(node: Node, sender: Session, name: str, before: OpenSituations, now: f
 
 
 def refused(node: Node, sender: Session | None, name: str, why: str) -> None:
-    """What a node tells of a situation does not count here, if there is a reason why."""
+    """Record that a node's announcement of a situation does not count here, if there is a reason."""
     if why:
         told = "as the store has it" if sender is None else f"as node `{sender.neighbour}` tells it"
         node.notice(REFUSED, sender, "", f"`{name:.80}` {told}: {why:.200}")
 
 
 def count(node: Node, session: Session, event: Event) -> None:
-    """An event goes to a client; by which rules it is released, it says."""
+    """Count an event that goes to a client, by the rules that released it."""
     state = node.contracts
     if state is None or not state.open:
         return

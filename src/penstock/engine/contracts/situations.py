@@ -18,7 +18,7 @@ from penstock.policy.contracts.situation import OpenSituation
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What a node tells of a situation."""
+    """A node's announcement of a situation."""
 
     since: float
     until: float
@@ -26,7 +26,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def restore(node: Node, now: float) -> None:
-    """Situations that were open before a restart are, if their time is not over: what was told of them is retained."""
+    """Reopen situations from before a restart that are not over, from their retained announcements."""
     if node.contracts is not None:
         for topic, event in node.retained.match(f"{SITUATION}+"):
             name = topic.removeprefix(SITUATION)
@@ -43,7 +43,7 @@ def run(passage: Passage) -> None:
 
 
 def look(node: Node, event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
-    """Whether an event opens or closes situations; what other nodes are to be told of them."""
+    """Open or close situations by an event; return the announcements for other nodes."""
     state = node.contracts
     if state is None:
         return ()
@@ -72,16 +72,16 @@ def look(node: Node, event: Event, sender: Session | None, now: float) -> tuple[
 
 
 def tell(state: State, name: str) -> Event:
-    """What other nodes are told of a situation. It is retained, so that those who come later know it too."""
+    """Return the announcement of a situation for other nodes. It is retained, for those that come later."""
     opened = state.open.get(name)
     payload = b"" if opened is None else msgspec.json.encode(Told(*opened))
     return Event(SITUATION + name, payload or b"null", 1, True)
 
 
 def _hear(state: State, name: str, payload: bytes, now: float) -> str:
-    """Another node, or this one before a restart, tells of a situation; why that does not count, empty if it does.
+    """Take an announcement by another node, or by this one before a restart; return why it does not count, or empty.
 
-    What is open already stays so, as long as it was to.
+    A situation that is open already keeps its end.
     """
     try:
         told = msgspec.json.decode(payload, type=Told | None)
@@ -102,7 +102,7 @@ def _hear(state: State, name: str, payload: bytes, now: float) -> str:
 
 
 def expire(node: Node, now: float) -> None:
-    """Situations come to their end."""
+    """End situations whose time is over."""
     state = node.contracts
     assert state is not None
     left, notices = situation.current(state.open, now)

@@ -1,4 +1,4 @@
-"""What a node knows of contracts: those of the domain, those that clients have brought, open situations."""
+"""The contracts that a node knows: the domain's, those that clients have brought, and open situations."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class Asking(NamedTuple):
 
 
 class State:
-    """What a node knows of contracts beside the domain's."""
+    """The contracts of clients, beside the domain's."""
 
     def __init__(self, contracts: Contracts) -> None:
         self.contracts = contracts
@@ -64,24 +64,24 @@ class State:
         self._binding: dict[tuple[str, str], tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]] = {}
 
     def forget(self) -> None:
-        """What clients have brought has changed."""
+        """Forget what was derived from clients' contracts, which have changed."""
         self._concerned.clear()
         self._asking.clear()
         self._beyond.clear()
 
     def open_at(self, now: float) -> frozenset[str]:
-        """The situations that are open, whether or not anybody has noticed that others are over."""
+        """Return the open situations, even if the end of others has not been noticed yet."""
         return frozenset(name for name, one in self.open.items() if one.until > now) if self.open else _NONE
 
     def brought(self, filter: str, count: int) -> None:
-        """Contracts have come or gone by which events on such topics must be looked at."""
+        """Count contracts that have come or gone, by which events on such topics must be inspected."""
         self._filters[filter] += count
         if not self._filters[filter]:
             del self._filters[filter]
         self.forget()
 
     def concerns(self, topic: str) -> bool:
-        """Whether events on a topic must be looked at."""
+        """Return True if events on a topic must be looked at."""
         found = self._concerned.get(topic)
         if found is None:
             if len(self._concerned) >= MOST_RELEASERS:
@@ -100,7 +100,7 @@ class State:
         return found
 
     def asking(self, session: Session, topic: str, now: float) -> tuple[Asking, ...]:
-        """The wants of a client here that are about a topic: the domain's, and those that it has brought."""
+        """Return the wants of a client here that are about a topic: the domain's, and its own."""
         known = shown_by(session, now)
         key = (session.id, topic)
         found = self._asking.get(key)
@@ -121,7 +121,7 @@ class State:
         return tuple(made)
 
     def beyond(self, topic: str) -> tuple[Asking, ...]:
-        """The global wants about a topic of all clients whose guarantees are known here, wherever they are."""
+        """Return the global wants about a topic of all clients whose guarantees are known here, wherever they are."""
         found = self._beyond.get(topic)
         if found is None:
             if len(self._beyond) >= MOST_RELEASERS:
@@ -142,7 +142,7 @@ class State:
         return found
 
     def binding(self, client: str, topic: str) -> tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]:
-        """The domain's contracts and collectors for what a client publishes on a topic."""
+        """Return the domain's contracts and collectors for what a client publishes on a topic."""
         found = self._binding.get((client, topic))
         if found is None:
             if len(self._binding) >= MOST_RELEASERS:
@@ -155,7 +155,7 @@ class State:
     def releaser(
         self, client: str, producer: ProducerContract, consumer: ConsumerContract, want: ContextWant
     ) -> Releaser:
-        """What decides on events of a contract for a want of a client, made once."""
+        """Return the releaser of a contract for a want of a client, made once."""
         key = (client, producer.name, consumer.name, want.name)
         about = (producer, consumer, want)
         known = self._releasers.get(key)
@@ -169,7 +169,7 @@ class State:
 
 
 def shown_by(session: Session, now: float) -> Subject:
-    """What is known of a client because it has shown_by it here: its user, its certificate, who issued its token."""
+    """Return the attributes that a client has proven here: its user, its certificate, the issuer of its token."""
     found = [("user", session.subject.user), ("certificate", session.subject.certificate)]
     if session.trust.token is not None and session.trust.token.counts(now):
         found.append(("token-issuer", session.trust.token.token.claims.issuer))
@@ -177,7 +177,7 @@ def shown_by(session: Session, now: float) -> Subject:
 
 
 class Governed(NamedTuple):
-    """What contracts say of an event, whoever gets it."""
+    """The findings of contracts about an event, independent of the receiver."""
 
     contracts: tuple[ProducerContract, ...]
     quality: Quality
@@ -203,7 +203,7 @@ class Governed(NamedTuple):
 
 
 def renewed_contracts(before: State | None, contracts: Contracts | None) -> State | None:
-    """The state with other contracts of the domain."""
+    """Return the state with other contracts of the domain."""
     if contracts is None:
         return None
     made = State(contracts)

@@ -1,4 +1,4 @@
-"""Where nodes are joined in a cycle, an event may come by several ways: who is notified gets it by the first of them.
+"""Duplicate removal where nodes are joined in a cycle: a receiver gets an event by the first of its ways.
 
 Each way is judged by itself, so that an event which may not go on from one link may still do so from another.
 """
@@ -8,7 +8,7 @@ from penstock.model.event import Event
 
 
 def told_apart(outputs: tuple[Event, ...]) -> tuple[Event, ...]:
-    """What a monitor made of one event: two that are equal are still two."""
+    """Number a monitor's outputs for one event: two that are equal are still two."""
     if len(outputs) < 2 or not outputs[0].id:
         return outputs
     return tuple(one._replace(id=f"{one.id}.{place}") if place else one for place, one in enumerate(outputs))

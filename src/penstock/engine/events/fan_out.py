@@ -102,7 +102,7 @@ def _may_take(passage: Passage, member: Subscribed) -> bool:
 
 
 def may_take(node: Node, event: Event, member: Subscribed, now: float | None = None) -> bool:
-    """Whether a member of a group may have the event or some of it, and asks for such. Of means it gets none."""
+    """Return True if a group's member may have the event or some of it, and asks for such. Members get no means."""
     if not route.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
         return False
     return match.shown(node, member.session, event, now).event is not None

@@ -40,7 +40,7 @@ _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pu
 
 
 def receive(node: Node, session: Session, packet: Publish, now: float, raw: bytes = b"") -> None:
-    """One PUBLISH from a client; `raw`: its bytes, if they are at hand."""
+    """Handle one PUBLISH from a client; `raw`: its bytes, if they are at hand."""
     node.stats.received += 1
     limits = node.limits
     if packet.qos > limits.max_qos:
@@ -92,7 +92,7 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
 
 
 def policy_refused(node: Node, session: Session, properties: Properties) -> str:
-    """Why a client may not have these user properties with what it publishes, a policy above all; empty if it may."""
+    """Return why a client may not publish with these user properties, a policy above all; empty if it may."""
     if session.neighbour is not None:
         return ""
     for name, _ in properties.user_properties:
@@ -109,7 +109,7 @@ def policy_refused(node: Node, session: Session, properties: Properties) -> str:
 
 
 def _control(node: Node, session: Session, event: Event, now: float) -> Outcome:
-    """What a client tells the node itself; that it may not is recorded as of any topic."""
+    """Handle a client's control message; a refusal is recorded as for any topic."""
     plans = link_plans.plans_of(node, session)
     verdict = advertise.judge(node, plans.key, event.topic)
     if verdict.effect is not Effect.SUPPRESS and event.topic in feedback.TOPICS:
@@ -166,7 +166,7 @@ def _look(node: Node, session: Session, event: Event, packet: Publish, plans: Pl
 
 
 def travelling(node: Node, session: Session, properties: Properties) -> bytes:
-    """What travels with an event that a session publishes; policies too, which it was found to have the right to."""
+    """Return the properties that travel with a session's event, with the policies that it may attach."""
     if is_node(node, session):
         return user_properties.travelling(properties, is_node=True)
     kept = user_properties.travelling(properties)
@@ -190,7 +190,7 @@ def _is_known_replay(node: Node, session: Session, packet: Publish, event: Event
 
 
 def release(node: Node, session: Session, packet_id: int) -> None:
-    """A PUBREL: the identifier is free again."""
+    """Handle a PUBREL: the identifier is free again."""
     held = _state(session, packet_id)
     state, answer = RECEIVER[held, PUBREL]
     if state != held and session.received is not None:
@@ -229,7 +229,7 @@ def _state(session: Session, packet_id: int) -> int:
 
 
 def _is_repeated(node: Node, session: Session, packet: Publish) -> bool:
-    """A QoS 2 PUBLISH whose identifier is held is answered again, and nothing else."""
+    """Answer a QoS 2 PUBLISH again whose identifier is held, and do nothing else."""
     if packet.qos != 2 or _state(session, packet.packet_id) == FREE:
         return False
     _, answer = RECEIVER[HELD, PUBLISH]

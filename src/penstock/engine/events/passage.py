@@ -156,7 +156,7 @@ class Observer(Protocol):
 
 
 class Outputs(NamedTuple):
-    """What the stage edit has made of an event: each goes on by a plan of its own."""
+    """The events that the stage edit made of one: each goes on by a plan of its own."""
 
     events: tuple[Event, ...]
 

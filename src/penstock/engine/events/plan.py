@@ -57,7 +57,7 @@ class Target:
         self.retain_as_published = any(one.retain_as_published for one in subscriptions)
 
     def is_direct(self) -> bool:
-        """A QoS 0 packet can be passed on to it as it is."""
+        """True if a QoS 0 packet can be passed on to it as it is."""
         return self.session.connection.plain and not self.ids and not self.no_local and not self.is_judged
 
 
@@ -73,7 +73,7 @@ class Group:
         self.turn = 0
 
     def choose(self, may_have: Callable[[Subscribed], bool]) -> Target | None:
-        """The next member that may have the event; one that can take it now goes before one that cannot."""
+        """Return the next member that may have the event, preferring one that can take it now."""
         found = self.peek(may_have)
         if found is None:
             return None
@@ -81,7 +81,7 @@ class Group:
         return Target([member])
 
     def peek(self, may_have: Callable[[Subscribed], bool]) -> tuple[Subscribed, int] | None:
-        """Who would be chosen, and whose turn it would be then."""
+        """Return the member that would be chosen, and the turn after that."""
         second: Subscribed | None = None
         count = len(self.members)
         for step in range(count):
@@ -97,7 +97,7 @@ class Group:
 
 
 class Plan:
-    """What is left to do for an event on a topic."""
+    """The steps that are left for an event on a topic."""
 
     __slots__ = (
         "closed",
@@ -160,11 +160,11 @@ class Plan:
 
     @property
     def has_receivers(self) -> bool:
-        """Whether anybody asks for the event."""
+        """True if anybody subscribes to the event."""
         return bool(self.targets or self.groups or any(targets for _, targets in self.watched))
 
     def retire(self) -> None:
-        """No longer valid. It lets go of its sessions: a topic may name it long after they are gone."""
+        """Invalidate the plan, and release its sessions: a topic may name it long after they are gone."""
         self.valid = False
         self.rest = None
         self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = ()
@@ -179,7 +179,7 @@ Plans = LinkPlans[Plan]
 
 
 class Waits(Enum):
-    """Where an event may have waited. It is asked about again when it leaves."""
+    """A place where an event may have waited. It is judged again when it leaves."""
 
     RETAINED = "retained"
     DELAYED = "delayed"
@@ -189,7 +189,7 @@ class Waits(Enum):
 
     @property
     def is_rechecked(self) -> bool:
-        """Whether it only has to be asked about: it has been through the stages already."""
+        """True if it only has to be checked again: it has been through the stages."""
         return self in (Waits.QUEUED, Waits.RESENT)
 
 

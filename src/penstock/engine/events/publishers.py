@@ -7,7 +7,7 @@ from penstock.model.event import Event
 
 
 def is_neighbour(node: Node, event: Event) -> bool:
-    """Whether an event came from a neighbour."""
+    """Return True if an event came from a neighbour."""
     session = node.sessions.get(event.origin)
     return session is not None and session.neighbour is not None
 
@@ -22,7 +22,7 @@ def entry_of(node: Node, event: Event) -> ClientEntry | None:
 
 
 def has_monitors(node: Node, entry: ClientEntry) -> bool:
-    """Whether there are monitors on the link that a client publishes by."""
+    """Return True if the link by which a client publishes has monitors."""
     inwards, _ = entry.links(node.name)
     return bool(node.ensemble.monitors(inwards))
 

@@ -1,4 +1,4 @@
-"""What travels with an event: its MQTT 5 properties, and between nodes the way it has come."""
+"""MQTT 5 properties that travel with an event, and between nodes its path."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -40,7 +40,7 @@ _SHOWN = (TRACE, RETAIN_UNTIL)
 
 
 def travelling(properties: Properties, is_node: bool = False) -> bytes:
-    """The properties that go on to subscribers unaltered."""  # [MQTT-3.3.2-4], -15, -16, -17, -18, -20
+    """Return the properties that go on to subscribers unaltered."""
     if properties is NO_PROPERTIES:
         return b""
     kept = _WITH_EVENTS if is_node else ()
@@ -60,7 +60,7 @@ def travelling(properties: Properties, is_node: bool = False) -> bytes:
 
 
 def from_outside(packet: Publish) -> Publish:
-    """What a foreign broker sends, without what only nodes may say: anybody behind it could have said that."""
+    """Return a foreign broker's properties without those reserved for nodes: anybody behind it could have set them."""
     told = packet.properties.user_properties
     left = tuple(pair for pair in told if not pair[0].startswith(RESERVED))
     if len(left) == len(told):
@@ -70,14 +70,14 @@ def from_outside(packet: Publish) -> Publish:
 
 
 def told(event: Event, name: str) -> tuple[str, ...]:
-    """What a reserved user property of an event says; it may be there several times."""
+    """Return the values of a reserved user property of an event."""
     if RESERVED_BYTES not in event.properties:
         return ()
     return tuple(value for key, value in carried(event.properties).user_properties if key == name)
 
 
 def for_clients(event: Event) -> Event:
-    """The event without what is only for nodes."""
+    """Return the event without what is only for nodes."""
     if RESERVED_BYTES not in event.properties:
         return event
     properties = carried(event.properties)
@@ -88,7 +88,7 @@ def for_clients(event: Event) -> Event:
 
 
 def bare(event: Event) -> Event:
-    """The event without what its publisher has put beside its content: only the media type is left."""
+    """Return the event without what its publisher has put beside its content: only the media type is left."""
     if not event.properties:
         return event
     properties = carried(event.properties)
@@ -101,7 +101,7 @@ def bare(event: Event) -> Event:
 
 
 def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]], without: str = "") -> Event:
-    """The event with another content type, unless that is None, without a user property, and with more of them."""
+    """Return the event with another content type (unless None), without one user property, and with more of them."""
     properties = carried(event.properties)
     left = tuple(pair for pair in properties.user_properties if pair[0] != without)
     made = msgspec.structs.replace(properties, user_properties=(*left, *add))
@@ -111,7 +111,7 @@ def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]
 
 
 def carried(properties: bytes) -> Properties:
-    """What travels with an event, read back."""
+    """Return what travels with an event, read back."""
     return _carried(properties) if len(properties) <= _MOST_KNOWN else _decoded(properties)
 
 
@@ -125,46 +125,46 @@ _carried = lru_cache(maxsize=64)(_decoded)
 
 
 def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:
-    """The nodes that an event from a neighbour has been through."""
+    """Return the nodes that an event from a neighbour has been through."""
     told = next((value for name, value in properties.user_properties if name == PATH), None)
     return tuple(told.split(",")) if told else (neighbour,)
 
 
 def id_of(properties: Properties) -> str:
-    """What tells an event from a neighbour from all others; empty if it does not say."""
+    """Return the unique id of an event from a neighbour; empty if it has none."""
     return next((value for name, value in properties.user_properties if name == ID), "")
 
 
 def is_replay(properties: Properties) -> bool:
-    """Whether a neighbour sends it because it is retained there, not because it is new."""
+    """Return True if a neighbour sends it because it is retained there, not because it is new."""
     return (REPLAY, "1") in properties.user_properties
 
 
 def with_path(event: Event, node: str) -> Event:
-    """The event as it leaves a node for a neighbour."""
+    """Return the event as it leaves a node for a neighbour."""
     event = _with_property(event, PATH, ",".join((*event.path, node)))
     return _with_property(event, ID, event.id) if event.id else event
 
 
 def as_recorded(event: Event, neighbour: str | None) -> Event:
-    """The event with all that came with it from a neighbour, for the journal."""
+    """Return the event with all that came with it from a neighbour, for the journal."""
     if event.path and event.path != (neighbour,):
         event = _with_property(event, PATH, ",".join(event.path))
     return _with_property(event, ID, event.id) if event.id else event
 
 
 def with_token(event: Event, digest: str) -> Event:
-    """The event as it leaves a node for a neighbour, with the digest of its token."""
+    """Return the event as it leaves a node for a neighbour, with the digest of its token."""
     return _with_property(event, TOKEN, digest)
 
 
 def digest_of(text: bytes) -> str:
-    """The digest of a token as it was sent, whether or not it can be read."""
+    """Return the digest of a token as it was sent, whether or not it can be read."""
     return sha256(text).hexdigest()
 
 
 def as_replay(event: Event) -> Event:
-    """A retained event that a neighbour may have already."""
+    """Mark a retained event that a neighbour may have already."""
     return _with_property(event, REPLAY, "1")
 
 

@@ -13,7 +13,7 @@ from penstock.wire.packet import Connect
 
 
 def left(node: Node, packet: Connect, session: Session) -> Will | None:
-    """The will that a CONNECT leaves with its session."""
+    """Return the will that a CONNECT leaves with its session."""
     will = packet.will
     if will is None:
         return None
@@ -33,7 +33,7 @@ def left(node: Node, packet: Connect, session: Session) -> Will | None:
 
 
 def refused(node: Node, packet: Connect, who: Subject) -> str:
-    """Why a client may not leave its will with a policy attached; empty if it may, or does not."""
+    """Return the reason why a client may not attach a policy to its will; empty if it may, or does not."""
     entry = placement.entry_of(node, who)
     if packet.will is None or entry is None or not packet.will.properties.user_properties:
         return ""

@@ -19,7 +19,7 @@ from penstock.policy.sparkplug.views import START, ViewRequest, written
 
 
 class Views:
-    """What one event's way makes of Sparkplug messages, on copies."""
+    """The Sparkplug views along one event's way, computed on copies."""
 
     def __init__(self) -> None:
         self._plants: dict[tuple[str, SparkplugSource], Plant] = {}

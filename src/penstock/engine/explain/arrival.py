@@ -28,7 +28,7 @@ class ExplainError(PenstockError):
 def hypothetical(
     topic: str, payload: bytes, qos: int = 0, retain: bool = False, content_type: str = "", policy: str = ""
 ) -> Event:
-    """An event to ask about; raises `ExplainError` if its content type cannot be sent, or its policy is none."""
+    """Return an event to ask about; raise `ExplainError` for an unsendable content type or a malformed policy."""
     try:
         properties = user_properties.travelling(Properties(content_type=content_type)) if content_type else b""
         properties += with_policy(policy) if policy else b""
@@ -61,7 +61,7 @@ class Arrival:
 
 
 def arrival(node: Node, entity: str, event: Event) -> Arrival:
-    """The event as it would come from a client, a neighbour or a foreign broker; raises `ExplainError`."""
+    """Return the event as it would come from a client, a neighbour or a foreign broker; raise `ExplainError`."""
     session = _session(node, entity)
     if session is not None:
         return arrived(node, session, event)
@@ -80,7 +80,7 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
 
 
 def arrived(node: Node, session: Session, event: Event) -> Arrival:
-    """The event as it comes from a session."""
+    """Return the event as it comes from a session."""
     link = Link(session.place.entity, node.name, session.place.publish_type)
     if session.neighbour in node.ensemble.foreign:
         event = user_properties.for_clients(event)  # a foreign broker attaches no policies
@@ -97,7 +97,7 @@ def _told(node: Node, subject: Subject, link: Link, event: Event, path: tuple[st
 
 
 def _session(node: Node, entity: str) -> Session | None:
-    """The session of an entity, or of a client that is known only by its client id."""
+    """Return the session of an entity, or of a client that is known only by its client id."""
     if entity in node.federation.neighbours:
         return node.federation.neighbours[entity]
     by_name = (session for session in node.sessions.values() if session.place.entity == entity)

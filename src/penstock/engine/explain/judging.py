@@ -22,7 +22,7 @@ from penstock.wire.properties import Properties, encode_properties
 
 
 def refused_policy(node: Node, sender: Session | None, event: Event) -> Verdict | None:
-    """That a client may not attach the policy that it attaches; None if it may, or does not."""
+    """Return the verdict that a client may not attach its policy; None if it may, or attaches none."""
     if sender is None or sender.neighbour is not None:
         return None
     for text in user_properties.told(event, user_properties.POLICY):
@@ -33,7 +33,7 @@ def refused_policy(node: Node, sender: Session | None, event: Event) -> Verdict 
 
 
 def with_policy(text: str) -> bytes:
-    """The property by which a client attaches a policy; raises `StatementError`."""
+    """Return the property by which a client attaches a policy; raise `StatementError`."""
     attached = show_compact(parse_statement(text))
     return encode_properties(Properties(user_properties=((user_properties.POLICY, attached),)))
 
@@ -50,12 +50,12 @@ class Asked(Judging):
 
     @property
     def said_before(self) -> tuple[Verdict, ...]:
-        """What rules say that come before matching, and what else stops it there."""
+        """The verdicts of the rules before matching, and of anything else that stops the event there."""
         stopped = () if self.verdict is None or self.verdict in self.before else (self.verdict,)
         return _with_conditions((*self.before, *stopped), self.bounds)
 
     def towards(self, targets: Sequence[Target], verdicts: list[Verdict]) -> list[tuple[Target, Event]]:
-        """The event as each of these gets it, if at all; what rules say is added to the verdicts."""
+        """Return the event as each of these gets it, if at all; what rules say is added to the verdicts."""
         found = []
         for target in targets:
             event, said = self.explained(target.session, target.subscriptions)
@@ -66,11 +66,11 @@ class Asked(Judging):
         return found
 
     def lets(self, member: Subscribed) -> bool:
-        """Whether a member of a group may have it."""
+        """Return True if a member of a group may have it."""
         return self.explained(member.session, (member,))[0] is not None
 
     def asked_for(self) -> Iterator[Subscribed]:
-        """What neighbours would have subscribed to that get it because a policy floods it."""
+        """Yield the subscriptions that stand for neighbours to which a policy floods the event."""
         for session in self.flooded():
             yield Subscribed(session, self.event.topic, 2, retain_as_published=True)
 
@@ -84,7 +84,7 @@ def _with_conditions(said: Sequence[Verdict], bounds: Sequence[Bound]) -> tuple[
 
 
 def _with_condition(verdict: Verdict, bounds: Sequence[Bound]) -> Verdict:
-    """The verdict of a clause with the condition that held, if it is clear which clause it is of."""
+    """Return the verdict of a clause with the condition that held, if it is clear which clause it is of."""
     found = _RULE.fullmatch(verdict.rule)
     if found is None:
         return verdict
@@ -104,5 +104,5 @@ def _with_condition(verdict: Verdict, bounds: Sequence[Bound]) -> Verdict:
 
 
 def _nth(several: tuple[T, ...], number: str) -> tuple[T, ...]:
-    """The one of this number, from 1 on, if there is one."""
+    """Return the item of this number, from 1 on, if there is one."""
     return several[int(number) - 1 : int(number)]

@@ -56,7 +56,7 @@ def match_verdict(
     event: Event,
     now: float,
 ) -> Verdict:
-    """What the stage match says of one link."""
+    """Return the verdict of the stage match for one link."""
     name, topic = candidate.link.target, event.topic
     if any(local_part(target, sender) is not None for target in targets):
         asked = (said for one in readable for said in _satisfied(node, event, one, now))
@@ -98,20 +98,20 @@ def _modes(node: Node, neighbour: str) -> Iterator[str]:
 
 
 def _satisfied(node: Node, event: Event, subscribed: Subscribed, now: float) -> Iterator[str]:
-    """What a subscription asks for, and of what that was found."""
+    """Return the condition of a subscription, and the content that satisfied it."""
     asked = list(match.conditions(subscribed, event.topic))
     is_later = bool(asked) and match.shown(node, subscribed.session, event, now).in_mean
     yield from (f"`{one.text}` {'is asked of the mean' if is_later else 'holds'}" for one in asked)
 
 
 def unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed], now: float) -> Verdict:
-    """That the content is not what any of these subscriptions asks for, and why."""
+    """Return the verdict that the content satisfies none of these subscriptions, with the reason."""
     said = (f"{_titled(one)}: {_why_not(node, event, one, now)}" for one in subscriptions)
     return Verdict("match", Effect.SUPPRESS, "condition", "; ".join(said))
 
 
 def _why_not(node: Node, event: Event, subscribed: Subscribed, now: float) -> str:
-    """Conditions are asked of what a subscriber is shown, and that may be other than the event, or nothing."""
+    """Return why conditions failed on what a subscriber is shown, which may differ from the event or be nothing."""
     view = match.shown(node, subscribed.session, event, now).event
     if view is None:
         _, said = releasing.released(node, subscribed.session, event, now)
@@ -127,5 +127,5 @@ def _titled(one: Subscribed) -> str:
 
 
 def local_part(target: Target, sender: Session | None) -> Target | None:
-    """The target, or what is left of it for the session's own event."""
+    """Return the target, or what is left of it for the session's own event."""
     return target.own if target.no_local and target.session is sender else target

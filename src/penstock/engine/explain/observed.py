@@ -1,4 +1,4 @@
-"""What is explained: passages and deliveries that gather what the stages say, and the drafts that they follow."""
+"""Passages, deliveries and drafts that collect the stages' verdicts for `explain`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

@@ -29,7 +29,7 @@ _PLACES = {
 
 
 class Supposed:
-    """What would be open after the event, at all nodes; it is undone when the walk is over."""
+    """The situations that would be open after the event, at all nodes; undone when the walk ends."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._before: list[tuple[Node, OpenSituations]] = [
@@ -46,7 +46,7 @@ class Supposed:
                 node.contracts.open = before
 
     def look(self, came: Arrival, event: Event, now: float) -> None:
-        """As the node that the event comes to looks at it."""
+        """Look for situations as the node does to which the event comes."""
         state, sender = came.node.contracts, came.session or came.stand_in
         if state is None or sender is None or sender.neighbour in came.node.ensemble.nodes:
             return
@@ -61,7 +61,7 @@ class Supposed:
 
 
 def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tuple[Event, tuple[Verdict, ...]]:
-    """The event with its quality and its producer's contracts, if it is as they guarantee."""
+    """Return the event with its quality and its producer's contracts, if it is as they guarantee."""
     sender = came.session or came.stand_in
     if not registry.is_bound(came.node, sender, event, is_admitted):
         return event, ()
@@ -79,7 +79,7 @@ def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tup
 
 
 def released(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, tuple[Verdict, ...]]:
-    """The event as it is released to a session now, and why or why not."""
+    """Return the event as it is released to a session now, and why or why not."""
     state = node.contracts
     if state is None:
         return event, ()
@@ -108,7 +108,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
 
 
 def _not_enabled(state: State, session: Session, event: Event, found: Governed, now: float) -> Iterator[str]:
-    """Why the producer's node has not enabled access, as far as it can be told from here."""
+    """Return why the producer's node has not enabled access, as far as this node knows."""
     reasons = (
         reason
         for client, consumer, want in state.asking(session, event.topic, now)
@@ -138,7 +138,7 @@ def _verdict(decided: Decided, found: Governed, event: Event, now: float) -> Ver
 
 
 def _said(decided: Decided, found: Governed) -> str:
-    """By which contract it is released where, and what has become of its quality."""
+    """Return by which contract it is released where, and how its quality changed."""
     told = [_step(one) for one in decided.steps]
     after = decided.steps[-1].release.quality if decided.steps else found.quality
     changes = list(_changes(found.quality, after))

@@ -44,7 +44,7 @@ class EventAccount(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def values_of(topic: str, payload: bytes) -> dict[str, Any] | None:
-    """The values of the metrics of a Sparkplug message; None if it is none."""
+    """Return the values of the metrics of a Sparkplug message; None if it is none."""
     if not is_sparkplug(governed(topic)):
         return None
     try:
@@ -74,7 +74,7 @@ class VerdictAccount(msgspec.Struct, frozen=True):
 
 
 class DecisionAccount(msgspec.Struct, frozen=True):
-    """What one node does towards one link; `goes_by` is None if the event went no further than its own link."""
+    """The decision of one node towards one link; `goes_by` is None if the event stopped at its own link."""
 
     node: str
     came_by: LinkAccount
@@ -98,7 +98,7 @@ class DecisionAccount(msgspec.Struct, frozen=True):
 
 
 class ReceiverAccount(msgspec.Struct, frozen=True):
-    """What a client or foreign broker gets, in order; if that is nothing, what stood in the way."""
+    """The events that a client or foreign broker gets, in order; if none, the verdicts that stopped them."""
 
     gets: tuple[EventAccount, ...] = ()
     why_not: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class Account(msgspec.Struct, frozen=True):
 def account(
     decisions: tuple[Decision, ...], whole: Ensemble, about: Collection[str], to: Collection[str] = ()
 ) -> Account:
-    """The account of decisions, the first of which is at the event's first node.
+    """Return the account of decisions, the first of which is at the event's first node.
 
     `about` are the receivers to speak of besides those that are reached; with `to`, only these and what leads to them.
     """
@@ -138,7 +138,7 @@ def account(
 
 
 def receiver(decisions: Iterable[Decision], entity: str, whole: Ensemble) -> ReceiverAccount:
-    """What an entity gets, or why it gets nothing."""
+    """Return the account of one entity: what it gets, or why it gets nothing."""
     found = list(decisions)
     gets = tuple(EventAccount.of(output) for one in found if _goes_to(one, entity) for output in one.outputs)
     if gets:
@@ -151,7 +151,7 @@ def receiver(decisions: Iterable[Decision], entity: str, whole: Ensemble) -> Rec
 
 
 def leads_to(decision: Decision, entity: str, whole: Ensemble) -> bool:
-    """Whether what is decided concerns an entity: it is the next on the way, or beyond."""
+    """Return True if a decision concerns an entity: the entity is next on the way, or beyond."""
     if decision.goes_by is None or _goes_to(decision, entity):
         return True
     seen, waiting = {decision.node}, [decision.goes_by.target]
@@ -166,7 +166,7 @@ def leads_to(decision: Decision, entity: str, whole: Ensemble) -> bool:
 
 
 def _is_telling(decision: Decision, source: str, whole: Ensemble, to: Collection[str]) -> bool:
-    """Whether to show it: that its publisher does not get it back goes without saying."""
+    """Return True if the verdict is worth showing; that a publisher does not get its own event back is not."""
     if to:
         return any(leads_to(decision, name, whole) for name in to)
     return not (_goes_to(decision, source) and decision.effect is Effect.SUPPRESS)

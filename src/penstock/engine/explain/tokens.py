@@ -29,7 +29,7 @@ def no_token(node: Node, name: str) -> str:
 
 
 class Weighed(NamedTuple):
-    """What a node makes of the token that an event comes with."""
+    """A node's finding about the token that an event comes with."""
 
     passing: Passing | None = None
     """Of a neighbour's."""
@@ -39,7 +39,7 @@ class Weighed(NamedTuple):
     refusal: Verdict | None = None
 
     def told(self, verdict: Verdict) -> Verdict:
-        """What admission says, with this."""
+        """Return the verdict of admission."""
         if self.refusal is not None:
             return self.refusal
         if self.passing is not None and verdict.effect is Effect.PASS:
@@ -61,7 +61,7 @@ class Carried:
         self._tokens: dict[str, Token] = {}
 
     def begin(self, start: Arrival) -> Arrival:
-        """The event with the token that it has as it comes to its first node."""
+        """Return the event with the token that it has as it comes to its first node."""
         node, session = start.node, start.session or start.stand_in
         token = None
         if node.trust.tokens is not None and session is not None:
@@ -85,7 +85,7 @@ class Carried:
         return token.digest
 
     def weigh(self, came: Arrival) -> Weighed:
-        """What the node makes of the token; without tokens, nothing."""
+        """Return the node's finding about the token; without tokens, nothing."""
         node, session, token = came.node, came.session, self._tokens.get(came.event.token)
         if node.trust.tokens is None:
             return _NOTHING
@@ -115,7 +115,7 @@ class Carried:
         return Weighed(goes=token.digest, said=how)
 
     def named(self, node: Node, event: Event) -> str:
-        """The digest of the token with which an event leaves a node for another."""
+        """Return the digest of the token with which an event leaves a node for another."""
         if node.trust.tokens is None:
             return event.token
         digest = node.trust.tokens.named(event.token)
@@ -123,7 +123,7 @@ class Carried:
 
 
 def _told(session: Session, topic: str) -> Token | None:
-    """The token that an event of a neighbour on a topic would have: the one that its events have now, or might."""
+    """Return the token that a neighbour's event on a topic would have: the one its events have now, or might have."""
     link = session.trust.tokens
     if link is None:
         return None
@@ -135,7 +135,7 @@ def _told(session: Session, topic: str) -> Token | None:
 
 
 def _signed(node: Node, name: str, found: Verified, goes: Token | None) -> str:
-    """Who has signed a token, how the neighbour is rated, and whether the node signs it too."""
+    """Return who has signed a token, the neighbour's rating, and whether the node signs it too."""
     holder = found.token.claims.subject.name
     whose = f"`{holder.removeprefix(OWN)}`'s own" if holder.startswith(OWN) else f"`{holder}`'s"
     said = [f"the token is {whose}, signed by {', '.join(f'`{one}`' for one in sorted(found.signers))}"]

@@ -1,4 +1,4 @@
-"""What the stages say about an event when they are asked to explain it: verdicts with the rule and the reason."""
+"""Verdicts of the stages for `explain`, each with its rule and reason."""
 
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.plan import Plans
@@ -42,7 +42,7 @@ def admitted(node: Node, link: LinkClass, topic: str) -> Verdict:
 
 
 def edit_effect(went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> Effect:
-    """What a monitor did."""
+    """Return the effect of a monitor."""
     if not came_out:
         return Effect.SUPPRESS
     if came_out == went_in:
@@ -51,7 +51,7 @@ def edit_effect(went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> Effe
 
 
 def edit_reason(before: State, after: State, went_in: tuple[Event, ...], came_out: tuple[Event, ...], why: str) -> str:
-    """Why a monitor did it."""
+    """Return the reason of a monitor's effect."""
     said = [f"in state `{before!s:.80}`" if before == after else f"from state `{before!s:.80}` to `{after!s:.80}`"]
     said += [why] if why else []
     if came_out and came_out != went_in:
@@ -69,7 +69,7 @@ def routed(node: Node, came_by: Link, link: Link, event: Event) -> Verdict:
 
 
 def unreadable(rights: Rights | TokenRights | None, topic: str) -> Verdict:
-    """That somebody may not read a topic, by its token or by the access list."""
+    """Return the verdict that a topic may not be read, by the token or by the access list."""
     assert rights is not None
     rule = "token" if isinstance(rights, TokenRights) and not rights.reads(topic) else "acl"
     return Verdict("match", Effect.SUPPRESS, rule, rights.why_read(topic))
@@ -80,7 +80,7 @@ def had_it(entity: str) -> Verdict:
 
 
 def leaves(session: Session, qos: int) -> Verdict:
-    """What is left of `emit` once monitors have spoken."""
+    """Return the verdict of `emit` after the monitors."""
     if session.outlet is not None:
         reason = f"goes on to `{session.neighbour}`" if session.neighbour else f"delivered with QoS {qos}"
         return Verdict("emit", Effect.PASS, "", reason)

@@ -1,9 +1,8 @@
-"""Why an event is delivered, changed or withheld: its decisions, node after node, towards each link.
+"""The walk behind `penstock explain`: an event's decisions, node after node, towards each link.
 
-It is the runner of the stages with an observer: the draft of an observed event has steps that tell what they find, and
-whom the event might concern are all links, not only those that a plan would name. Nothing changes by it: monitors, what
-is known of edge nodes, and what readers have had are copied before a question changes them. A monitor that is a Python
-class and does more than its `step` returns does that here too.
+It runs the stages with an observer: the draft of an observed event has steps that report their findings, and all links
+are candidates, not only those that a plan would name. A walk changes nothing: monitors, edge nodes and readers' states
+are copied first. Only a Python monitor whose `step` has side effects has them here too.
 """
 
 from collections import deque

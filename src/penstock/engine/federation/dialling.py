@@ -1,4 +1,4 @@
-"""How a node introduces itself to a neighbour that it dials."""
+"""The CONNECT with which a node introduces itself to a neighbour that it dials."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ KEEPALIVE = 20
 
 
 class Greeting(NamedTuple):
-    """What it says of itself, and what it asks of a foreign broker."""
+    """The identity a node shows, and its subscriptions at a foreign broker."""
 
     client_id: str
     version: int = 5
@@ -28,12 +28,12 @@ class Greeting(NamedTuple):
 
     @classmethod
     def of_node(cls, name: str, secret: bytes, most_bytes: int) -> "Greeting":
-        """To another node."""
+        """Return the greeting for another node."""
         most = most_bytes if most_bytes < MAX_PACKET else None
         return cls(NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
 
     def packet(self, claim: bytes | None = None) -> Connect:
-        """The CONNECT; `claim`: which trust groups it is in, to be proven next."""
+        """Return the CONNECT; `claim`: the trust groups to prove next."""
         properties = NO_PROPERTIES
         if self.version == 5:
             properties = Properties(
@@ -47,8 +47,8 @@ class Greeting(NamedTuple):
         return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
 
     def wish(self, is_new: bool = True) -> Subscribe | None:
-        """What to send once the neighbour has taken the connection. `is_new`: nothing that is retained there is known
-        here yet; otherwise it would come again as a new event at each reconnect.
+        """Return the packets to send once the neighbour has accepted. `is_new`: nothing that is retained there is
+        known here yet; otherwise it would come again as a new event at each reconnect.
         """
         modern = self.version == 5
         handling = 0 if is_new or not modern else 1

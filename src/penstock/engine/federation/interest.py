@@ -1,4 +1,4 @@
-"""What a node wants of a neighbour, and what it can tell a neighbour that will be published: the four modes of a link.
+"""Interest: what a node wants of a neighbour and what it offers to it, in the four modes of a link.
 
 | mode | subscriptions | advertisements | what a node wants of a neighbour |
 | --- | --- | --- | --- |
@@ -48,14 +48,14 @@ class _Class(NamedTuple):
     """Classes before it: the first that an event is of counts."""
 
     def cut(self, filter: str) -> Iterator[str]:
-        """What a filter has in common with the class. `#` is the class of all events, those with a `$` too."""
+        """Return the intersection of a filter with the class. `#` is the class of all events, those with a `$` too."""
         for both in (filter,) if self.filter == "#" else intersection(filter, self.filter):
             if not self.earlier or not is_covered(both, self.earlier):
                 yield both
 
 
 class NeighbourExchange:
-    """What a node has told a neighbour since their link is up, and what it is worked out from."""
+    """The wants and offers told to a neighbour since their link is up, and what they are computed from."""
 
     def __init__(self, node: Node, neighbour: Session) -> None:
         self._node = node
@@ -73,15 +73,15 @@ class NeighbourExchange:
         return self._wanted is not None
 
     def offer_all(self) -> tuple[Offer, ...]:
-        """All that the neighbour is offered, as the first thing that it is told."""
+        """Return all offers, the first message to the neighbour."""
         return self._offers(known_ids(self._node)).offer
 
     def ask_all(self, forward: Forward) -> frozenset[Want]:
-        """All that is wanted of the neighbour, once it has said what it has to offer."""
+        """Return all wants, once the neighbour has sent its offers."""
         return self._rebuild(forward).add
 
     def update(self, news: News, forward: Forward, linger: float) -> Change:
-        """What the news change in what the neighbour knows.
+        """Return the change in what the neighbour must know.
 
         The neighbour may not have a new domain yet, nor told what it offers by it. So what is not wanted any more
         because of one is taken back only after the time `linger`.
@@ -105,11 +105,11 @@ class NeighbourExchange:
         return change._replace(add=self._not_lingering(more), remove=less)
 
     def _not_lingering(self, wants: frozenset[Want]) -> frozenset[Want]:
-        """Those that the neighbour does not know; what lingers it knows, and now it is wanted again."""
+        """Return those that the neighbour does not know; it knows the lingering ones, which are wanted again."""
         return frozenset(want for want in wants if self._lingering.pop(want, None) is None)
 
     def take_back(self, now: float) -> frozenset[Want]:
-        """What has lingered for long enough."""
+        """Remove and return the wants that have lingered long enough."""
         due = frozenset(want for want, until in self._lingering.items() if until <= now)
         for want in due:
             del self._lingering[want]
@@ -154,7 +154,7 @@ class NeighbourExchange:
         return Change(told - known, known - told)
 
     def _own_wants(self) -> Iterator[tuple[Want, None]]:
-        """What is wanted whoever subscribes: everything, and what monitors must see."""
+        """Return the wants that do not depend on subscribers: everything, and what monitors must see."""
         node, neighbour = self._node, self._neighbour
         for one in self._classes:
             if one.mode == "all":
@@ -173,7 +173,7 @@ class NeighbourExchange:
             yield self._want(filter, None, self._here())[0], None
 
     def _take_offer(self, wanted: Wanted, id: str) -> list[Source]:
-        """What an offer is now, if this neighbour is the way to it; returns the subscriptions that it may concern."""
+        """Update an offer, if this neighbour is the way to it; return the subscriptions that it may concern."""
         offered = self._neighbour.federation.offers[id] if way_to(self._node, id) is self._neighbour else None
         matter = Matter(offered.offer.filter, offered.condition) if offered is not None else None
         wanted.put(id, self._advertised(matter) if matter is not None else {})
@@ -207,7 +207,7 @@ class NeighbourExchange:
         wanted.put(source, self._subscribed(source, one, matter, judged))
 
     def _may_reach(self, session: Session, one: Subscribed) -> bool:
-        """Whether what comes from this neighbour may go to who subscribes."""
+        """Return True if events from this neighbour may go to the subscriber."""
         neighbour = self._neighbour
         return (
             not one.is_local
@@ -235,7 +235,7 @@ class NeighbourExchange:
         }
 
     def _is_projected(self, filter: str) -> bool:
-        """Whether subscribers are shown only a part of such events: then only their node knows what satisfies them."""
+        """Return True if subscribers see only a part of such events: then only their node knows what satisfies them."""
         namespaces = (f"{NAMESPACE}/#", f"{CERTIFICATES}#")
         return self._node.sparkplug is not None and any(overlaps(filter, one) for one in namespaces)
 
@@ -260,7 +260,7 @@ def _classes(forward: Forward) -> Iterator[_Class]:
 
 @lru_cache(maxsize=65_536)
 def _is_tellable(condition: Condition) -> bool:
-    """Whether another node can read it: what a client asks for and what the domain adds may be too long together."""
+    """Return True if another node can read it: the client's condition and the domain's may be too long together."""
     try:
         make_condition(condition.text)
     except ConditionError:

@@ -38,7 +38,7 @@ class Widest:
     """Wants with their conditions, and which of them stand for all."""
 
     def __init__(self, most: int = MOST_CONDITIONS) -> None:
-        """`most`: how many may stand at a place that is not crowded."""
+        """Make an empty set; a place with more than `most` wants is crowded."""
         self._most = most
         self._conditions: dict[Want, Condition | None] = {}
         self._standing_wants: set[Want] = set()
@@ -80,7 +80,7 @@ class Widest:
             unsettled[each] = None
 
     def at(self, place: Place) -> ConditionIndex[Want] | None:
-        """The wants that stand at a place."""
+        """Return the wants that stand at a place."""
         filter, path, apart = place
         return (self._standing.get(filter) or {}).get((path, apart))
 
@@ -90,12 +90,12 @@ class Widest:
                 yield next(iter(group)).filter, path, apart
 
     def is_crowded(self, place: Place) -> bool:
-        """Whether so many wants stand there that it is simpler to want all. A policy is not for more than was said."""
+        """Return True if a place has so many wants that wanting all is simpler. A policy is never widened."""
         group = None if place[2] else self.at(place)
         return group is not None and len(group) > self._most
 
     def _disperse(self) -> None:
-        """Where it is no longer crowded, find the place of those that could not be compared."""
+        """File the wants that were not compared while the place was crowded."""
         for place in [place for place in self._changed if place in self._crowd]:
             waiting = self._crowd[place]
             while waiting and not self.is_crowded(place):
@@ -132,7 +132,7 @@ class Widest:
         self._changed[place_of(want)] = None
 
     def _withdraw(self, want: Want) -> None:
-        """It stands no longer."""
+        """Remove a want that stood."""
         self._standing_wants.discard(want)
         by_path = self._standing.get(want.filter)
         assert by_path is not None
@@ -149,7 +149,7 @@ class Widest:
         self._below.setdefault(above, set()).add(want)
 
     def _covering(self, want: Want) -> Iterator[Want]:
-        """Of those that stand the ones that cover it. Of two that cover each other the greater one stands."""
+        """Return the standing wants that cover it. Of two that cover each other the greater one stands."""
         nodes, condition = set(want.path), self._conditions[want]
         for by_path in self._standing.covering(want.filter):
             for (path, apart), group in by_path.items():
@@ -171,7 +171,7 @@ class Widest:
                             yield other
 
     def _covers(self, wide: Want, narrow: Want) -> bool:
-        """Whether who has the first has the second; a way that is part of another goes wherever that one goes."""
+        """Return True if the first covers the second; a path that is part of another goes wherever that one goes."""
         outer, inner = self._conditions[wide], self._conditions[narrow]
         return (
             _apart(wide) == _apart(narrow)
@@ -185,5 +185,5 @@ class Widest:
 
 
 def _is_manifold(condition: Condition | None) -> bool:
-    """Whether it is about several attributes."""
+    """Return True if it is about several attributes."""
     return condition is not None and condition.ranges is not None and len(condition.ranges.regions) > 1

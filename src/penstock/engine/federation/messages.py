@@ -44,7 +44,7 @@ def packets(
     withdraw: Iterable[str] = (),
     of_all: Literal["", "wants", "offers"] = "",
 ) -> Iterator[bytes]:
-    """The packets that tell this. `of_all`: it is all that is wanted, or all that is offered."""
+    """Return the packets for a change. `of_all`: it is all that is wanted, or all that is offered."""
     entries: list[tuple[str, Want | Offer | str]] = [("offer", one) for one in sorted(offer)]
     entries += [("add", one) for one in sorted(add)]
     entries += [("remove", one) for one in sorted(remove)]
@@ -71,7 +71,7 @@ def packets(
 
 
 class Room:
-    """How much of a packet one want or offer may take: who would take more is widened, and the operator told."""
+    """The size that one want or offer may have in a packet: a larger one is widened, and the operator notified."""
 
     def __init__(self, node: Node, neighbour: Session) -> None:
         self._node = node
@@ -79,7 +79,7 @@ class Room:
         self._most = _room(neighbour)
 
     def want(self, want: Want) -> Want:
-        """The want, or one that covers it and can be told."""
+        """Return the want, or a wider one that fits."""
         if _longest(want) <= self._most or _size(want) <= self._most or want.policy:
             return want  # a policy is not for more than was said: if it does not fit, it is not told
         for filter in _wider(want.filter):
@@ -90,7 +90,7 @@ class Room:
         return made
 
     def offer(self, offer: Offer) -> Offer:
-        """The offer, or one of more that can be told."""
+        """Return the offer, or a wider one that fits."""
         if _size(offer) <= self._most or offer.policy:
             return offer
         for filter in _wider(offer.filter):
@@ -110,7 +110,7 @@ class Room:
 
 
 def _wider(filter: str) -> Iterator[str]:
-    """The filter, and ever shorter ones that cover it."""
+    """Yield the filter, and ever shorter ones that cover it."""
     yield filter
     levels = filter.removesuffix("/#").split("/")
     while len(levels) > 1:
@@ -127,7 +127,7 @@ def _room(session: Session) -> int:
 
 
 def _longest(want: Want) -> int:
-    """No less than its size: a character is at most six bytes of JSON."""
+    """Return an upper bound of its size: a character is at most six bytes of JSON."""
     return (
         64 + 6 * (len(want.filter) + len(want.where) + len(want.policy)) + sum(6 * len(node) + 3 for node in want.path)
     )

@@ -14,17 +14,17 @@ _NO_WANTS: frozenset[Want] = frozenset()
 
 
 class Difference(NamedTuple):
-    """What is told that was not told before, and what is no longer wanted."""
+    """The wants to tell that were not told before, and those to withdraw."""
 
     more: frozenset[Want]
     less: frozenset[Want]
 
 
 class Wanted:
-    """What sources want: subscriptions, offers, the node itself. What several want is wanted until none does."""
+    """The wants of sources: subscriptions, offers, the node itself. A want ends with the last of its sources."""
 
     def __init__(self, most: int = MOST_CONDITIONS) -> None:
-        """`most`: conditions on one filter, of which none covers another, that are told one by one."""
+        """Make an empty set that tells at most `most` incomparable conditions on one filter one by one."""
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}
         self._conditions: dict[Want, Condition | None] = {}
@@ -37,7 +37,7 @@ class Wanted:
         self._widened: set[Place] = set()
 
     def put(self, source: Hashable, demands: Demands) -> None:
-        """What a source wants from now on."""
+        """Set the wants of a source."""
         before = self._demands.pop(source, _NOTHING)
         if demands:
             self._demands[source] = demands
@@ -49,7 +49,7 @@ class Wanted:
                 self._discount(want)
 
     def changes(self) -> Difference:
-        """What to tell the neighbour since this was last asked."""
+        """Return what to tell the neighbour since the last call."""
         places = self._widest.change(self._leaving, self._entering)
         self._leaving, self._entering = {}, {}
         widened = {place for place in places if self._widest.is_crowded(place)}
@@ -67,7 +67,7 @@ class Wanted:
         return Difference(frozenset(more), frozenset(less))
 
     def told(self) -> frozenset[Want]:
-        """All that the neighbour is to know, as of the last `changes`."""
+        """Return all that the neighbour is to know, as of the last `changes`."""
         return frozenset().union(*self._told.values())
 
     def _count(self, want: Want, condition: Condition | None) -> None:
@@ -114,7 +114,7 @@ class Wanted:
             self._leaving[want] = None
 
     def _telling(self, place: Place) -> frozenset[Want]:
-        """What of a place is told: its wants, or its filter as such, or nothing, if a filter told as such covers it."""
+        """Return what to tell of a place: its wants, its whole filter, or nothing if a whole filter covers it."""
         if not place[2] and any(other != place and _shadows(other, place) for other in self._widened):
             return _NO_WANTS
         if place in self._widened:
@@ -128,7 +128,7 @@ def _length(want: Want) -> tuple[int, Path]:
 
 
 def _shadows(wide: Place, narrow: Place) -> bool:
-    """Of two that cover each other the greater one is told."""
+    """Return True if `narrow` need not be told; of two that cover each other the greater one is told."""
     return _covers(wide, narrow) and (wide > narrow or not _covers(narrow, wide))
 
 

@@ -1,4 +1,4 @@
-"""Which of a node's subscriptions meet an advertisement that a neighbour is the way to (statements §3.2).
+"""An index of a node's subscriptions by the advertisements that they meet (statements §3.2).
 
 A subscription remembers one advertisement that it meets. When that is withdrawn it looks for another; when a new one
 comes, only subscriptions that meet none are asked.
@@ -27,7 +27,7 @@ class Matter(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no content is of it."""
+        """True if no content can be of it."""
         ranges = self.condition.ranges if self.condition is not None else None
         return ranges is not None and ranges.is_empty
 
@@ -64,7 +64,7 @@ class Matters(Generic[K]):
         return matter
 
     def meeting(self, matter: Matter) -> Iterator[K]:
-        """Those that have something in common with it, or may have."""
+        """Yield those that have something in common with it, or may have."""
         if matter.is_empty:
             return
         near = list(islice(self._by_filter.overlapping(matter.filter), MOST_FILTERS + 1))
@@ -88,7 +88,7 @@ class Meetings(Generic[K]):
         self._meeting: dict[str, dict[K, None]] = {}
 
     def ask(self, key: K, matter: Matter) -> bool:
-        """Somebody subscribes to this from now on; whether it meets an advertisement."""
+        """Add a subscription; return True if it meets an advertisement."""
         known = self._met[key][0] if key in self._met else self._unmet.known.get(key)
         if known == matter:
             return key in self._met
@@ -111,7 +111,7 @@ class Meetings(Generic[K]):
         return key in self._met
 
     def offer(self, id: str, matter: Matter | None) -> list[K]:
-        """What is advertised under an id from now on; returns the subscriptions for which that may change something."""
+        """Set the advertisement under an id; return the subscriptions for which that may change something."""
         if self._offers.known.get(id) == matter:
             return []
         self._offers.pop(id)

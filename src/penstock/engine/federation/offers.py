@@ -30,7 +30,7 @@ def changed(node: Node, session: Session, name: str) -> None:
 
 
 def own_offers(node: Node) -> dict[str, OwnOffer]:
-    """What the clients here advertise, and the domain for them, by id."""
+    """Return the offers of clients here, and of the domain for them, by id."""
     made: dict[str, OwnOffer] = {}
     for entry in node.ensemble.listed(node.name):
         for one in entry.advertises:
@@ -52,7 +52,7 @@ def _own(node: Node, id: str, one: ProducerAdvertisement, source: str, session: 
 
 
 def _given(node: Node, given: AssignedPolicy, client: str, source: str) -> dict[str, OwnOffer]:
-    """What the domain advertises for a client, or the node itself, because a policy belongs to it."""
+    """Return the domain's advertisements for a client, or for the node itself, that have a policy."""
     name = sha256(f"{given.name} {given.filter} {given.condition and given.condition.text}".encode()).hexdigest()[:16]
     id = f"{_part(node.name)}/{_part(client)}/policy/{name}"
     one = ProducerAdvertisement(name, given.filter, given.condition, policy=given.policy)
@@ -60,14 +60,14 @@ def _given(node: Node, given: AssignedPolicy, client: str, source: str) -> dict[
 
 
 def known_ids(node: Node) -> Iterator[str]:
-    """The ids of all offers that are known here; some may come twice."""
+    """Return the ids of all offers that are known here; some may come twice."""
     yield from node.federation.own_offers
     for session in node.federation.neighbours.values():
         yield from session.federation.offers
 
 
 def told_classes(node: Node) -> frozenset[str]:
-    """The classes of events for which advertisements count on some link of the ensemble."""
+    """Return the classes of events for which advertisements count on some link of the ensemble."""
     return frozenset(
         filter
         for connection in node.ensemble.connections
@@ -77,7 +77,7 @@ def told_classes(node: Node) -> frozenset[str]:
 
 
 def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
-    """The offer that a neighbour is told of under this id: the one that has come the shortest way; None if none is."""
+    """Return the offer told to a neighbour under this id: the one that came the shortest way; None if none is told."""
     found = [
         one
         for one in _known(node, id)
@@ -99,7 +99,7 @@ def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str])
 
 
 def way_to(node: Node, id: str) -> Session | None:
-    """The neighbour by which to go for an offer: links that are up first, then the shortest way."""
+    """Return the neighbour by which to go for an offer: links that are up first, then the shortest way."""
     knowing = (session for session in node.federation.neighbours.values() if id in session.federation.offers)
     return min(
         knowing,
@@ -134,5 +134,5 @@ def _client_offer_id(node: Node, session: Session, name: str) -> str:
 
 
 def _part(text: str) -> str:
-    """A part of an id, so that no two differ in nothing but where a part ends."""
+    """Encode a part of an id, so that ids with different parts differ."""
     return text.replace("%", "%25").replace("/", "%2F")

@@ -74,7 +74,7 @@ def _session(node: Node, name: str, connection: LinkSettings) -> Session:
 
 
 def subscribe_foreign(node: Node, session: Session, filters: tuple[str, ...], qos: int) -> None:
-    """A foreign broker cannot say what it wants: the domain says it."""
+    """Subscribe for a foreign broker, which cannot send its wants: the domain has them."""
     for text in set(session.subscriptions) - set(filters):
         subscribe.remove(node, session, text)
     for text in filters:
@@ -129,7 +129,7 @@ def _tell(node: Node, session: Session, packets: Iterator[bytes]) -> None:
 
 
 def take_interest(node: Node, session: Session, payload: bytes, now: float) -> None:
-    """The neighbour says what it wants, and what it can offer."""
+    """Take the wants and offers of a neighbour."""
     try:
         change = msgspec.json.decode(payload, type=Interest)
         wanted = [(want, parse_filter(want.filter), _condition(want.where)) for want in change.add]
@@ -184,7 +184,9 @@ def _condition(where: str) -> Condition | None:
 
 
 def _policies(node: Node, session: Session, told: list[Want | Offer]) -> dict[str, Policy | None]:
-    """The policies that wants and offers have, by text. What has one that cannot be applied here does not count."""
+    """Return the policies of wants and offers by text. A want or offer whose policy cannot be applied does
+    not count.
+    """
     found: dict[str, Policy | None] = {"": None}
     for one in told:
         if one.policy not in found:
@@ -245,14 +247,14 @@ def _take_want(
 
 
 def take_refused(node: Node, session: Session, now: float) -> None:
-    """Policies have changed: what they did not let in of the neighbour's wants, they may now."""
+    """Let in the neighbour's wants that changed policies no longer refuse."""
     for want in sorted(node.federation.refused.pop(session.id, ())):
         policy = bindings.readable(want.policy) if want.policy else None
         _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
 
 
 def refuse(node: Node, session: Session, subscribed: Subscribed) -> None:
-    """Policies have changed, and no longer let a want in that they let in before."""
+    """Remove a want that changed policies no longer let in."""
     text = "" if subscribed.policy is None else subscribed.policy.text
     wants = {Want(subscribed.filter, subscribed.asked, way, text) for way in subscribed.ways}
     node.federation.refused.setdefault(session.id, set()).update(wants)

@@ -1,4 +1,4 @@
-"""What has changed since a node last worked out its interest."""
+"""Changes since a node last computed its interest."""
 
 from penstock.engine.sessions.session import Session
 

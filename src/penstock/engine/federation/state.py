@@ -1,4 +1,4 @@
-"""What a node keeps of its neighbours: their sessions, what they were told, what has changed since."""
+"""A node's state about its neighbours: sessions, exchanged wants and offers, pending changes."""
 
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from penstock.policy.statements.statement import Policy
 
 
 class Change(NamedTuple):
-    """What a neighbour is to be told: wants and offers that are new or other, and those that are gone."""
+    """A message for a neighbour: wants and offers that are new or changed, and those that are gone."""
 
     add: frozenset[Want] = frozenset()
     remove: frozenset[Want] = frozenset()
@@ -23,20 +23,20 @@ class Change(NamedTuple):
 
 
 class Exchange(Protocol):
-    """What a neighbour has been told since its link is up."""
+    """The exchange with a neighbour since its link is up."""
 
     @property
     def has_asked(self) -> bool:
-        """Whether it was told what is wanted of it."""
+        """True if the neighbour was told the wants."""
 
     def offer_all(self) -> tuple[Offer, ...]:
-        """All that it is offered, as the first thing that it is told."""
+        """Return all offers, the first message to the neighbour."""
 
     def ask_all(self, forward: Forward) -> frozenset[Want]:
-        """All that is wanted of it."""
+        """Return all wants."""
 
     def update(self, news: News, forward: Forward, linger: float) -> Change:
-        """What the news change in what it knows."""
+        """Return the change in what the neighbour must know."""
 
     def take_back(self, now: float) -> frozenset[Want]:
         """What has lingered for long enough."""

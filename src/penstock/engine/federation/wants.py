@@ -1,4 +1,4 @@
-"""What two nodes tell each other: wants, and offers."""
+"""The values that two nodes exchange: wants and offers."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ Path = tuple[str, ...]
 
 
 class Want(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
-    """What a node wants to get: topics, and a condition on the content."""
+    """The topics that a node wants to get, with a condition on the content."""
 
     filter: str
     where: str = ""
@@ -56,7 +56,7 @@ class NeighbourTold:
 
 
 def is_of_client(id: str) -> bool:
-    """Whether a client has advertised it itself; else the domain has, for somebody."""
+    """Return True if a client has advertised it itself; else the domain has, for somebody."""
     parts = id.split("/")
     return len(parts) != 4 or parts[2] == "client"
 

@@ -51,12 +51,12 @@ class Entry:
         self.values: dict[Hashable, Any] = {}
 
     def holds(self, attributes: Mapping[str, Value], content: Content) -> bool:
-        """Whether the condition is true; a failure is not."""
+        """Return True if the condition is true; a failure is not."""
         return (self.condition.holds(content) if self.decide is None else self.decide(attributes)) is True
 
 
 class _Line(NamedTuple):
-    """What values of some types leave open. It is flat, as of many blocks little is in the processor's cache."""
+    """The entries that values of some types leave open. It is flat, because few blocks fit the processor's cache."""
 
     types: tuple[type, ...]
     points: dict[Value, int] | None
@@ -89,7 +89,7 @@ class Block:
     __slots__ = ("_columns", "_debt", "_fresh", "_removed", "_sorted", "_unsure", "_values", "known")
 
     def __init__(self, known: Collection[Path] = ()) -> None:
-        """A block for content of which some attributes are known to be what all of its conditions want."""
+        """Make a block for content in which some attributes are known to be what all of its conditions want."""
         self.known = known
         self._fresh: tuple[Entry, ...] = ()
         self._debt = 0
@@ -181,7 +181,7 @@ class Block:
 
 
 def _set(numbers: Iterable[int], size: int) -> int:
-    """The set of these of so many entries."""
+    """Return the bit set of these among so many entries."""
     digits = bytearray(b"0") * size
     for number in numbers:
         digits[~number] = ord("1")

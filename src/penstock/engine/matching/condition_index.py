@@ -63,7 +63,7 @@ class ConditionIndex(Generic[K]):
         _remove(self._by_keenest, _keenest(ranges)[0], key)
 
     def covering(self, condition: Condition | None) -> Iterator[K]:
-        """Those that are true wherever this one is, as far as that can be told."""
+        """Yield those that are true wherever this one is, as far as that can be told."""
         yield from self._by_text.get("", ())
         if condition is None:
             return
@@ -77,7 +77,7 @@ class ConditionIndex(Generic[K]):
                         yield key
 
     def covered(self, condition: Condition | None) -> Iterator[K]:
-        """Those that are true only where this one is, as far as that can be told."""
+        """Yield those that are true only where this one is, as far as that can be told."""
         if condition is None:
             yield from self
             return
@@ -93,7 +93,7 @@ class ConditionIndex(Generic[K]):
                 yield key
 
     def meeting(self, condition: Condition | None) -> Iterator[K]:
-        """Those that may be true where this one is."""
+        """Yield those that may be true where this one is."""
         yield from self._free
         if condition is None or condition.ranges is None:
             yield from self._ranges
@@ -116,7 +116,7 @@ class ConditionIndex(Generic[K]):
 
 
 def _hulls(ranges: Ranges) -> Iterator[tuple[Path, tuple[Place, Place]]]:
-    """For each attribute that a condition names its hull; what it names a field of is a map."""
+    """Return the hull of each attribute that a condition names; one with a field is a map."""
     parents = {path[:length] for path in ranges.regions for length in range(1, len(path))}
     for path in parents - ranges.regions.keys():
         yield path, _MAP
@@ -128,7 +128,7 @@ _MAP = OTHER.hull()
 
 
 def _keenest(ranges: Ranges, among: list[Path] | None = None) -> tuple[Path, tuple[Place, Place]]:
-    """The attribute of which a condition lets the least through, with its hull: one value, a span, or more."""
+    """Return the attribute of which a condition lets the least through, with its hull: one value, a span, or more."""
     hulls = {path: ranges.regions[path].hull() for path in (ranges.regions if among is None else among)}
     return min(hulls.items(), key=lambda item: (_width(*item[1]), item[0]))
 

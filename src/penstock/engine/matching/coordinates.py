@@ -1,4 +1,4 @@
-"""Where a condition can be true, as places on the lines that the index of conditions is sorted by.
+"""The coordinates of conditions: intervals on the lines by which the index of conditions is sorted.
 
 There are three lines: numbers, strings, and the words true, false and null. Lists, maps, times and what is not there
 lie on none, so nothing can be said of an attribute that may be one of these. Places may hold more than the condition
@@ -52,7 +52,7 @@ class Placement(NamedTuple):
 
 
 def place(condition: Condition) -> Placement:
-    """The places of a condition; of one without normal form, those of the operands of its `&&` that have one."""
+    """Return the places of a condition; without a normal form, those of the operands of its `&&` that have one."""
     needed = _needed(condition)
     if needed is None or needed.is_empty:
         return Placement({}, is_exact=False, is_nowhere=needed is not None)
@@ -101,7 +101,7 @@ def _numbers(region: Region) -> Places:
 
 
 def _integers(line: tuple[Span, ...]) -> Spans:
-    """The integers on a line of numbers."""
+    """Return the integers on a line of numbers."""
     return spans(
         *(
             (

@@ -22,13 +22,13 @@ _MOST_BOUNDS = 32
 
 
 class Placed(Protocol):
-    """What can be filed: for each attribute that it restricts, the places where it may hold."""
+    """A value that can be filed: for each attribute that it restricts, the places where it may hold."""
 
     where: dict[Path, Where]
 
 
 class Cell(NamedTuple):
-    """What is known of an attribute in a node: its value is on this line, in this span; None: it is one value."""
+    """The range of an attribute in a node: its value is on this line, in this span; None: it is one value."""
 
     line: type
     span: Span | None
@@ -41,7 +41,7 @@ _WHOLE: Span = (None, None)
 
 
 def best_path(entries: Sequence[Placed], within: Within) -> Path | None:
-    """The attribute that tells most entries apart; None if none does well enough."""
+    """Return the attribute that tells most entries apart; None if none does well enough."""
     naming: dict[Path, list[Where]] = {}
     for entry in entries:
         for path, where in entry.where.items():
@@ -57,7 +57,7 @@ def best_path(entries: Sequence[Placed], within: Within) -> Path | None:
 
 
 def best_bound(entries: Sequence[Placed], path: Path, slab: Cell) -> Any:
-    """Where to cut a slab that it is best to cut."""
+    """Return the bound at which to cut a slab."""
     assert slab.span is not None
     found = _best_cut([_hull(entry.where[path][slab.line].spans) for entry in entries], slab.span)
     assert found is not None
@@ -65,7 +65,7 @@ def best_bound(entries: Sequence[Placed], path: Path, slab: Cell) -> Any:
 
 
 def _met(wheres: list[Where], cell: Cell | None) -> float:
-    """How many of the entries that name an attribute are met by a value of it."""
+    """Return how many of the entries that name an attribute are met by a value of it."""
     if cell is not None and cell.span is None:
         return len(wheres)
     points: Counter[tuple[type, Any]] = Counter()
@@ -89,7 +89,7 @@ def _hull(spans: tuple[Span, ...]) -> Span:
 
 
 def _best_cut(spans: list[Span], inside: Span) -> tuple[Any, int, int] | None:
-    """The bound that leaves least on both sides, and how many spans are on each; None if there is no bound inside."""
+    """Return the bound that leaves least on both sides, and how many spans are on each; None without a bound inside."""
     starts = sorted(start for start, _ in spans)
     ends = sorted(end for _, end in spans if end is not None)
     low, high = inside

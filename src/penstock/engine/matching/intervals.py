@@ -66,19 +66,19 @@ class Intervals(Generic[K]):
             self._highest[at] = max(one.high for one in block)
 
     def containing(self, low: Any, high: Any) -> Iterator[K]:
-        """Those that this interval is inside of."""
+        """Return those that this interval is inside of."""
         return self._found(low, high, None)
 
     def meeting(self, low: Any, high: Any) -> Iterator[K]:
-        """Those that have something in common with this interval."""
+        """Return those that have something in common with this interval."""
         return self._found(high, low, None)
 
     def inside(self, low: Any, high: Any) -> Iterator[K]:
-        """Those that are inside of this interval."""
+        """Return those that are inside of this interval."""
         return self._found(high, low, (low, high))
 
     def _found(self, latest: Any, earliest: Any, bounds: tuple[Any, Any] | None) -> Iterator[K]:
-        """Those that begin at `latest` or before and end at `earliest` or after, and within the bounds if there are."""
+        """Yield those that begin by `latest` and end at `earliest` or after, and within the bounds if there are any."""
         for block, highest in zip(self._blocks, self._highest, strict=True):
             if block[0].low > latest:
                 return
@@ -91,7 +91,7 @@ class Intervals(Generic[K]):
                     yield key
 
     def _block(self, entry: _Entry) -> int:
-        """The last block that begins before the entry; -1 if there is none."""
+        """Return the last block that begins before the entry; -1 if there is none."""
         low, high = 0, len(self._blocks)
         while low < high:
             middle = (low + high) // 2

@@ -59,7 +59,7 @@ class Node:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether its block has too many entries."""
+        """True if its block has too many entries."""
         return len(self.block) > self.limit
 
     def settle(self) -> None:
@@ -107,14 +107,14 @@ class Node:
             self.limit = max(self.crowd, self.limit // 2)
 
     def all(self) -> Iterator[Entry]:
-        """All entries, some of them several times."""
+        """Yield all entries, some of them several times."""
         yield from self.block
         for axis in self.axes:
             for cell in axis.cells():
                 yield from cell.all()
 
     def blocks(self, attributes: Mapping[str, Value]) -> list[Block]:
-        """The blocks that all are in that may hold for content with these attributes."""
+        """Return blocks with all entries that may hold for content with these attributes."""
         found: list[Block] = []
         waiting = [self]
         while waiting:
@@ -148,7 +148,7 @@ class Line:
         self.slabs = [slab]
 
     def numbers(self, spans: tuple[Span, ...]) -> list[int]:
-        """The numbers of the slabs that spans are in."""
+        """Return the numbers of the slabs that spans are in."""
         bounds = self.bounds
         found: list[int] = []
         for start, end in spans:
@@ -174,11 +174,11 @@ class Axis:
         """Entries of the node that would be in too many slabs."""
 
     def has(self, entry: Entry) -> bool:
-        """Whether an entry of the node is filed here, if it is not along an axis before this."""
+        """Return True if an entry of the node is filed here, unless it is along an earlier axis."""
         return self.path in entry.where and entry not in self.refused
 
     def takes(self, entry: Entry) -> bool:
-        """Whether an entry is to be filed here."""
+        """Return True if an entry is to be filed here."""
         if not self.has(entry):
             return False
         if any(len(line.numbers(places.spans)) > MOST_SLABS for _, line, places in self._lines(entry)):
@@ -215,7 +215,7 @@ class Axis:
                 self._join(kind, line, number - 1)
 
     def cells(self) -> Iterator[Node]:
-        """All cells, empty slabs included."""
+        """Yield all cells, empty slabs included."""
         for line in set(self.lines.values()):
             yield from line.points.values()
             yield from line.slabs
@@ -227,12 +227,12 @@ class Axis:
             yield kind, self.lines[kind], places
 
     def _whole(self, kind: type) -> Span:
-        """All values that get here."""
+        """Return the cell of all values that get here."""
         cell = self._node.within.get(self.path)
         return cell.span if cell is not None and cell.line is kind and cell.span is not None else (None, None)
 
     def _slab(self, kind: type, line: Line, number: int) -> Node:
-        """A new slab for this place among the bounds."""
+        """Make a slab for this place among the bounds."""
         low, high = self._whole(kind)
         bounds = line.bounds
         return self._cell(

@@ -1,4 +1,4 @@
-"""Which conditions hold for content: the conditional subscriptions of one topic filter.
+"""An index of the conditional subscriptions of one topic filter: which conditions hold for a content.
 
 Equal conditions are one entry. An entry is filed by the name of an attribute that it needs, and there by what it says
 about attributes, in a tree of blocks (`engine/matching/matching_tree.py`, `engine/matching/block.py`). A condition with
@@ -30,7 +30,7 @@ class Predicates(Generic[T]):
     __slots__ = ("_alternatives", "_by_key", "_by_text", "_crowd", "_finding", "_loose", "_trees")
 
     def __init__(self, crowd: int = CROWD) -> None:
-        """An index that divides its conditions when there are more than `crowd` of them."""
+        """Make an index that divides its conditions when there are more than `crowd` of them."""
         self._crowd = crowd
         self._by_key: dict[Hashable, Entry] = {}
         self._by_text: dict[str, Entry] = {}
@@ -44,11 +44,11 @@ class Predicates(Generic[T]):
         """Entries by text and number of the alternative; no alternative has alternatives."""
 
     def __len__(self) -> int:
-        """The number of keys."""
+        """Return the number of keys."""
         return len(self._by_key)
 
     def __iter__(self) -> Iterator[T]:
-        """The values, whatever their conditions."""
+        """Iterate over the values, whatever their conditions."""
         for entry in self._by_text.values():
             yield from entry.values.values()
 
@@ -75,12 +75,12 @@ class Predicates(Generic[T]):
         return True
 
     def values(self) -> Iterator[T]:
-        """All of them."""
+        """Return all values."""
         for key, entry in self._by_key.items():
             yield entry.values[key]
 
     def match(self, content: Content) -> list[T]:
-        """The values whose condition is true for this content; one that fails is not."""
+        """Return the values whose condition is true for this content; one that fails is not."""
         found: list[T] = []
         loose: Iterable[Entry] = self._loose.values()
         if self._finding:
@@ -105,7 +105,7 @@ class Predicates(Generic[T]):
         return found
 
     def _findable(self, content: Content) -> Iterator[Entry]:
-        """Those whose text is in a document; or all, if it would take longer to look."""
+        """Yield those whose text is in a document; or all, if it would take longer to look."""
         document = content.document
         if document is None:
             return

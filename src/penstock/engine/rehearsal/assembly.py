@@ -50,7 +50,7 @@ class Assembly:
         stores: Mapping[str, Storage],
         choose: Choose,
     ) -> None:
-        """`domain` is expanded already."""
+        """Make the nodes of an expanded `domain`."""
         self.now = START
         self.choose = choose
         self.domain = domain

@@ -16,7 +16,7 @@ class RehearsedConnection:
 
     @property
     def is_over(self) -> bool:
-        """Whether one of the nodes has closed it."""
+        """True if one of the nodes has closed it."""
         return CLOSED in (self.node_end.phase, getattr(self.other, "phase", None))
 
     def cut(self) -> None:

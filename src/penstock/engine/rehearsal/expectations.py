@@ -1,4 +1,4 @@
-"""What policy tests expect, held against what came; and both in words."""
+"""Comparison of a policy test's expectations with the results, and both in words."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from penstock.model.verdict import Verdict
 
 
 def is_met(expected: Expected, got: tuple[Delivered, ...]) -> bool:
-    """Whether an entity got what it was to get, and nothing else."""
+    """Return True if an entity got what was expected, and nothing else."""
     if expected.in_order is not None:
         return all(_fits(wanted, one) for wanted, one in zip_longest(expected.in_order, got))
     return _all_matched(expected.any_order or (), got)
@@ -46,7 +46,7 @@ def _has_metrics(wanted: ExpectedMessage, got: Delivered) -> bool:
 
 
 def _all_matched(wanted: tuple[ExpectedMessage, ...], got: tuple[Delivered, ...]) -> bool:
-    """Whether each is for one of the others, and the other way round: by the ways that lead from one to the next."""
+    """Return True if the two sides can be paired completely, by augmenting paths."""
     if len(wanted) != len(got):
         return False
     taken: dict[int, int] = {}  # what came, and for which wish it is
@@ -64,7 +64,7 @@ def _all_matched(wanted: tuple[ExpectedMessage, ...], got: tuple[Delivered, ...]
 
 
 def is_about(wanted: ExpectedVerdict, decision: Decision) -> bool:
-    """Whether a verdict is expected of this decision."""
+    """Return True if a verdict is expected of this decision."""
     target = decision.goes_by.target if decision.goes_by is not None else None
     return (
         wanted.at == decision.node
@@ -82,7 +82,7 @@ def is_so(wanted: ExpectedVerdict, verdict: Verdict) -> bool:
 
 
 def telling(decision: Decision) -> str:
-    """Why something was let through: the brokering table's word, and what monitors made of it."""
+    """Return why something was let through: the brokering table's rule, and the monitors' effects."""
     said = [one for one in decision.verdicts if one.stage in ("edit", "route", "shape") or one.effect != "pass"]
     return "; ".join(map(str, said or decision.verdicts[-1:]))
 
@@ -99,7 +99,7 @@ def verdict_text(wanted: ExpectedVerdict) -> str:
 
 
 def texts(messages: Iterable[Delivered], expected: Expected) -> tuple[str, ...]:
-    """What came, in as much detail as what was expected."""
+    """Return the results, in as much detail as the expectations."""
     wanted = expected.in_order or expected.any_order or ()
     asked = [key for key in _DETAILS if any(getattr(one, key) is not None for one in wanted)]
     told = (f"{_said(one)}{_in_brackets({key: _DETAILS[key](one) for key in asked})}" for one in messages)

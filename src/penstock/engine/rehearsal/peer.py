@@ -90,7 +90,7 @@ class Peer:
             self._send(greeting)
 
     def part(self) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
         self.is_open = False
         self._transport = DISCARD
 

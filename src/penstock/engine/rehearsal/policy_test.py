@@ -53,7 +53,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What came of one test."""
+    """The result of one test."""
 
     title: str
     passed: bool
@@ -77,7 +77,7 @@ def try_out(title: str, test: PolicyTest, rehearsal: Rehearsal) -> Result:
 
 
 class _Trial:
-    """What has happened, and what of it has not been looked at yet."""
+    """The results so far, and those that no expectation has consumed yet."""
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self._play = rehearsal
@@ -189,13 +189,13 @@ class _Trial:
         play.run()
 
     def _text(self, one: PublishStep | Wish | AdvertiseStep | SetPolicyStep) -> str:
-        """The policy that is said with it; empty: none."""
+        """Return the policy attached to it; empty: none."""
         if isinstance(one.policy, Statement):
             return show_compact(one.policy)
         return "" if one.policy is None else self._texts[one.policy]
 
     def _next(self, one: PublishStep) -> int | None:
-        """The `seq` of an edge node's next message."""
+        """Return the `seq` of an edge node's next message."""
         if one.metrics is None or not is_sparkplug(one.topic):
             return one.seq
         place = message_topic(one.topic)
@@ -240,7 +240,7 @@ class _Trial:
                 yield Failure(at, name, expected_texts(expected), texts(got, expected), tuple(self._why(name)))
 
     def _why(self, entity: str) -> Iterator[str]:
-        """What was decided towards somebody about all that was published."""
+        """Return the decisions towards somebody about everything that was published."""
         for source, topic, decisions in self._published:
             told = receiver(decisions, entity, self._play.ensemble)
             reasons = told.why_not or tuple(

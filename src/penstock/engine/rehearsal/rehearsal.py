@@ -41,7 +41,7 @@ class Rehearsal:
         stores: Mapping[str, Storage] | None = None,
         choose: Choose = earliest,
     ) -> None:
-        """`acls` are the nodes' access rights; `stores` what the nodes keep that survive a restart with all they have.
+        """Start the nodes; `acls` are their access rights, `stores` the storage of nodes that survive a restart.
 
         Passwords are not asked for: whoever connects is who it says it is.
         """
@@ -198,7 +198,7 @@ class Rehearsal:
 
     @property
     def entities(self) -> tuple[str, ...]:
-        """Clients and foreign brokers that have been connected so far."""
+        """The clients and foreign brokers that have been connected so far."""
         return tuple(dict.fromkeys(name for name, _ in self.assembly.peers))
 
     def deliveries(self, entity: str) -> tuple[Delivered, ...]:
@@ -207,7 +207,7 @@ class Rehearsal:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What the nodes have reported to their operators so far."""
+        """The notices of the nodes to their operators so far."""
         for node in self.nodes.values():
             self._notices += node.notices
             node.notices = []

@@ -8,7 +8,7 @@ from penstock.engine.sessions import outbox, session_flow
 
 
 class Storage(Protocol):
-    """What a node that is to survive a restart writes to."""
+    """The storage of a node that survives a restart."""
 
     def write(self, changes: Changes) -> None:
         """Put one batch into an open transaction."""

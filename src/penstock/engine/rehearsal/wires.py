@@ -1,4 +1,4 @@
-"""What carries packets in a rehearsal."""
+"""Wires that carry packets in a rehearsal."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ class Wire(Transport):
 
     @property
     def first(self) -> int:
-        """When its next packet was sent, as a number."""
+        """The sequence number of its next packet."""
         return self._packets[0][0]
 
     def write(self, data: bytes) -> None:

@@ -64,7 +64,7 @@ def judge(node: Node, link: LinkClass, topic: str) -> Verdict:
 
 
 def receive(node: Node, session: Session, topic: str, payload: bytes, now: float) -> Outcome:
-    """A client that may do so advertises, takes an advertisement back, or sets a policy."""
+    """Take or withdraw a client's advertisement, or set its policy, if it may do so."""
     if topic == SET_POLICY:
         outcome = set_policy.receive(node, session, payload, now)
     elif topic == ADVERTISE:
@@ -133,7 +133,7 @@ def _unadvertise(node: Node, session: Session, payload: bytes, now: float) -> Ou
 
 
 def _made(node: Node, told: _Advertised) -> ProducerAdvertisement:
-    """The advertisement that a client tells of; raises `TopicError` or `ConditionError`."""
+    """Return the advertisement that a client sends; raise `TopicError` or `ConditionError`."""
     filter, where = told.filter, told.where
     if not is_name(filter):
         raise TopicError(f"topic filter {filter[:80]!r} contains a control character or a non-character")
@@ -147,14 +147,14 @@ def _made(node: Node, told: _Advertised) -> ProducerAdvertisement:
 
 
 def changed(node: Node, session: Session, name: str) -> None:
-    """What a session may publish has changed, and what other nodes are told of it."""
+    """Update plans and neighbours after a change of a session's advertisements."""
     session.plans = session.edited_plans = None
     advertised_policies.note(node, session)
     offers.changed(node, session, name)
 
 
 def forget(node: Node, session: Session) -> None:
-    """The session ends, and its advertisements with it."""
+    """Remove the advertisements of a session that ends."""
     names = list(session.declared.advertisements)
     session.declared.advertisements.clear()
     advertised_policies.note(node, session)

@@ -15,7 +15,7 @@ NO_EXPIRY = 0xFFFFFFFF
 
 
 def keepalive_of(node: Node, packet: Connect) -> int:
-    """The seconds that hold: the client's, or in MQTT 5 the node's if that is less."""
+    """Return the keep-alive in seconds: the client's, or in MQTT 5 the node's if that is less."""
     most = node.limits.max_keepalive
     if packet.version == 5 and most and (packet.keepalive == 0 or packet.keepalive > most):
         return most
@@ -63,6 +63,6 @@ def _receive_maximum(node: Node, session: Session) -> int | None:
 
 
 def _response_info(session: Session) -> str | None:
-    """Where the client may ask for responses; None if its id cannot be part of a topic."""
+    """Return the topic for responses to the client; None if its id cannot be part of a topic."""
     topic = f"response/{session.client_id}/"
     return None if is_wild(topic) or len(topic.encode()) > MAX_BYTES else topic

@@ -27,7 +27,7 @@ from penstock.wire.reason import Reason, connack_code_311
 
 
 class Refusal(NamedTuple):
-    """Why a CONNECT is turned down."""
+    """The reason why a CONNECT is refused."""
 
     reason: Reason
     text: str
@@ -63,7 +63,7 @@ def connect(
 def answered(
     node: Node, challenged: group_proofs.Challenged, packet: Auth, door: Door, outlet: Outlet, now: float
 ) -> Opened | Refusal:
-    """The client has answered: open its session with what it has proven, or say why not."""
+    """Open the session of a client that has answered with what it has proven, or refuse it."""
     try:
         proof = group_proofs.judge(node, challenged.state, packet, now)
     except WireError as error:  # [MQTT-4.12.0-4]
@@ -79,7 +79,7 @@ class Who(NamedTuple):
 
 
 def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session | Refusal:
-    """The client or the neighbour that a CONNECT comes from."""
+    """Return the client or the neighbour that a CONNECT comes from."""
     if wants.neighbour_in(packet.client_id) is not None:
         return _neighbour(node, packet, door)
     # [MQTT-3.1.4-2]
@@ -145,7 +145,7 @@ def _open(
 
 
 def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
-    """The CONNACK that says no."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
+    """Return the CONNACK that refuses."""
     if packet.version == MQTT_311:
         return encode(Connack(False, connack_code_311(refusal.reason)), MQTT_311)
     asked, most = wants_reasons(packet.properties), packet.properties.maximum_packet_size or 0
@@ -153,7 +153,7 @@ def refusal_packet(packet: Connect, refusal: Refusal) -> bytes:
 
 
 def _neighbour(node: Node, packet: Connect, door: Door) -> Session | Refusal:
-    """A node dials: it must be a neighbour, and show that it is."""
+    """Identify a node that dials: it must be a neighbour, and prove it."""
     name = wants.neighbour_in(packet.client_id)
     session = node.federation.neighbours.get(name or "")
     secret = node.federation.secrets.get(name or "")
@@ -178,7 +178,7 @@ def _open_neighbour(
 def joined(
     node: Node, session: Session, connack: Connack, outlet: Outlet, now: float, proof: group_proofs.Proof | None = None
 ) -> None:
-    """A neighbour that this node dialled has taken the connection; `proof`: of the groups that both are in."""
+    """Open the session of a neighbour that accepted this node's connection; `proof`: of the groups that both are in."""
     told = connack.properties
     properties = Properties(
         session_expiry=NO_EXPIRY,
@@ -211,7 +211,7 @@ def _join(
 
 
 def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> None:
-    """The client says goodbye; the connection is closed by the caller, who then calls `lost`."""
+    """Handle a DISCONNECT; the caller closes the connection and then calls `lost`."""
     expiry = packet.properties.session_expiry
     if expiry is not None:
         if expiry and not session.connection.expiry:  # [MQTT-3.14.2-1]
@@ -222,7 +222,7 @@ def disconnect(node: Node, session: Session, packet: Disconnect, now: float) -> 
 
 
 def lost(node: Node, session: Session, outlet: Outlet, now: float) -> None:
-    """The connection is gone, for whatever reason."""
+    """Handle the loss of the connection, for whatever reason."""
     # [MQTT-4.1.0-1]
     if session.outlet is not outlet:
         return  # taken over
@@ -318,7 +318,7 @@ def _check(node: Node, packet: Connect) -> Refusal | None:
 def _session(
     node: Node, packet: Connect, subject: Subject, proven: Mapping[str, float], now: float
 ) -> tuple[Session, bool]:
-    """The session to use, and whether it was there before."""
+    """Return the session to use, and whether it was there before."""
     old = node.sessions.get(subject.client_id)
     if old is not None and old.outlet is not None:
         outlet = old.outlet

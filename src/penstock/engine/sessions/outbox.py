@@ -10,7 +10,7 @@ MOST_DEFERRED_BYTES = 64 * 2**20
 
 
 def push(node: Node, session: Session, packet: bytes) -> None:
-    """A packet that must arrive, behind whatever the session already waits for."""
+    """Send a packet that must arrive, behind whatever the session already waits for."""
     if session.open:
         if not session.buffer:
             node.dirty.append(session)
@@ -45,7 +45,7 @@ def push_lossy(node: Node, session: Session, packet: bytes) -> bool:
 
 
 def push_durable(node: Node, session: Session, packet: bytes) -> None:
-    """A packet that may leave only when every change so far is in the store."""
+    """Send a packet that may leave only when every change so far is in the store."""
     if not node.ledger.durable:
         push(node, session, packet)
     elif session.outlet is not None:
@@ -54,7 +54,7 @@ def push_durable(node: Node, session: Session, packet: bytes) -> None:
 
 
 def release_deferred(node: Node, deferred: list[tuple[Session, object, bytes]]) -> None:
-    """The store has what these packets waited for."""
+    """Send packets that waited for the store."""
     for session, outlet, packet in deferred:
         if session.outlet is not outlet:
             continue

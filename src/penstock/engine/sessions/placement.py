@@ -61,7 +61,7 @@ def settle_in(node: Node, session: Session) -> bool:
 
 
 def _stir(node: Node, session: Session) -> None:
-    """Its links are of other types: what it may get, and who may get what is its own, is other too."""
+    """Update plans and wants after the types of its links have changed."""
     if session.subscriptions or session.declared.advertisements or session.federation.offers:
         node.federation.news.everything()
 
@@ -97,7 +97,7 @@ def look_on(node: Node) -> None:
 
 
 def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:
-    """Who a neighbour is at a node. A foreign broker that has contracts as a producer may publish nothing else."""
+    """Return the entry of a neighbour. A foreign broker with producer contracts may publish nothing else."""
     inwards, outwards = whole.links.get((name, node)), whole.links.get((node, name))
     if inwards is None or outwards is None:
         return None
@@ -107,7 +107,7 @@ def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None
 
 
 def watch(node: Node, link: Link) -> Watch | None:
-    """The monitors on a link with their states, or None if it has none."""
+    """Return the monitors on a link with their states, or None if it has none."""
     ends = (link.source, link.target)
     known = node.monitors.watches.get(ends)
     if known is not None:
@@ -120,7 +120,7 @@ def watch(node: Node, link: Link) -> Watch | None:
 
 
 def new_watch(node: Node, link: Link) -> Watch | None:
-    """The monitors on a link in the states that they begin with here: those that the store has, else their first."""
+    """Return the monitors on a link in their first states here: those of the store, else of the monitors."""
     monitors = node.ensemble.monitors(link)
     if not monitors:
         return None
@@ -130,7 +130,7 @@ def new_watch(node: Node, link: Link) -> Watch | None:
 
 
 def leave(node: Node, session: Session) -> None:
-    """The session has ended. States of links with clients that nobody listed would otherwise gather for ever."""
+    """Remove a session that has ended, and the monitors' states of a client that is not listed."""
     _part(node, session)
     if session.neighbour is not None:
         return

@@ -1,4 +1,4 @@
-"""Why something was refused, told to a client unless it asked not to be told."""
+"""Reasons for refusals, sent to a client unless it has declined them."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ LONGEST = 1024
 
 
 class Outcome(NamedTuple):
-    """What became of a request: a reason code, and the reason in words if it was refused."""
+    """The result of a request: a reason code, and the reason in words if it was refused."""
 
     reason: Reason
     text: str = ""
@@ -25,22 +25,22 @@ LONGEST_NAME = 200
 
 
 def problem_of_name(name: str) -> str:
-    """What is wrong with a name that a client gives to a subscription or an advertisement; empty if nothing."""
+    """Return what is wrong with a client's name for a subscription or an advertisement; empty if nothing."""
     if len(name) > LONGEST_NAME:
         return f"a name has at most {LONGEST_NAME} characters, this one has {len(name)}"
     return "" if is_name(name) else f"name {name!r} contains a control character or a non-character"
 
 
 def wants_reasons(connect: Properties) -> bool:
-    """Whether a client takes reason strings: not only if it asks for them, that is what a missing property means."""
+    """Return True if a client takes reason strings; a missing property means that it does."""
     return connect.request_problem_info is not False
 
 
 def encode_told(
     packet: Connack | Disconnect | Puback | Pubrec | Suback | Unsuback, text: str, version: int, asked: bool, most: int
 ) -> bytes:
-    """The packet with the text as its reason string, if the client wants it and can take it. `most`: its maximum
-    packet size, 0 if it has none.
+    """Encode the packet with the text as its reason string, if the client wants it and can take it. `most`: its
+    maximum packet size, 0 if it has none.
     """
     if text and asked and version == MQTT_5:
         told = msgspec.structs.replace(

@@ -25,7 +25,7 @@ def packet_parts(
     alias: int = 0,
     known: bool = False,
 ) -> tuple[bytes, bytes]:
-    """What stands before and after the packet identifier of a PUBLISH.
+    """Return the bytes before and after the packet identifier of a PUBLISH.
 
     With an `alias` the packet carries it, and if it is already `known` to the peer, no topic.
     """
@@ -92,14 +92,14 @@ class Forms:
         return parts
 
     def for_clients(self) -> "Forms":
-        """The event without what is only for nodes."""
+        """Return the event without what is only for nodes."""
         if self._clients is None:
             self._clients = Forms(for_clients(self.event), self.now)
             self._clients.has_reserved = False
         return self._clients
 
     def view(self, payload: bytes) -> "Forms":
-        """The event with another payload: one for all who see the same of it."""
+        """Return the event with another payload: one for all who see the same of it."""
         if self._views is None:
             self._views = {}
         found = self._views.get(payload)
@@ -108,7 +108,7 @@ class Forms:
         return found
 
     def view_of(self, event: Event) -> "Forms":
-        """The event with another payload and other properties: one for all who get the same of it."""
+        """Return the event with another payload and other properties: one for all who get the same of it."""
         if self._released is None:
             self._released = {}
         key = (event.payload, event.properties)
@@ -119,19 +119,19 @@ class Forms:
 
 
 def mark_duplicate(packet: bytes) -> bytes:
-    """The same PUBLISH with DUP set."""
+    """Return the PUBLISH with DUP set."""
     return bytes((packet[0] | 0x08,)) + packet[1:]
 
 
 def to_version_5(packet: bytes, after_topic: int) -> bytes:
-    """A 3.1.1 QoS 0 PUBLISH as MQTT 5: an empty property list is put in. `after_topic`: where its payload begins."""
+    """Convert a 3.1.1 QoS 0 PUBLISH to MQTT 5, with no properties. `after_topic`: where its payload begins."""
     body = packet[_body(packet) :]
     split = after_topic - (len(packet) - len(body))
     return packet[:1] + encode_varint(len(body) + 1) + body[:split] + b"\0" + body[split:]
 
 
 def to_version_4(packet: bytes, after_topic: int) -> bytes:
-    """An MQTT 5 QoS 0 PUBLISH without properties as 3.1.1. `after_topic`: where its empty property list is."""
+    """Convert an MQTT 5 QoS 0 PUBLISH without properties to 3.1.1. `after_topic`: where its property list is."""
     body = packet[_body(packet) :]
     split = after_topic - (len(packet) - len(body))
     return packet[:1] + encode_varint(len(body) - 1) + body[:split] + body[split + 1 :]

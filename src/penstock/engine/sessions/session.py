@@ -1,4 +1,4 @@
-"""What a node keeps of one client: subscriptions, windows, queues. State only; the rules are in the other modules."""
+"""A session: the state of one client (subscriptions, windows, queues). The rules are in the other modules."""
 
 from collections import deque
 from typing import Any, Protocol
@@ -123,12 +123,12 @@ class Subscribed:
 
     @property
     def key(self) -> str:
-        """What the session knows it by. No filter has a U+0000 in it."""
+        """The key in its session. No filter has a U+0000 in it."""
         return key_of(self.filter, self.name)
 
 
 def key_of(filter: str, name: str = "") -> str:
-    """What a session knows a subscription by."""
+    """Return the key of a subscription in its session."""
     return f"{filter}\0{name}" if name else filter
 
 
@@ -146,7 +146,7 @@ _NO_REPLAYS: list[Replay] = []
 
 
 class Will:
-    """What is published for a client that goes without saying so."""
+    """The will of a client: published when it goes without a DISCONNECT."""
 
     __slots__ = ("delay", "event", "lifetime")
 
@@ -282,7 +282,7 @@ class Outbox:
                 return number
 
     def waiting(self) -> int:
-        """Return how many deliveries are queued behind the window."""
+        """Return the deliveries queued behind the window."""
         return len(self.queue) if self.queue else 0
 
 

@@ -185,17 +185,17 @@ def remove(node: Node, session: Session, key: str) -> bool:
 
 
 def _place(subscribed: Subscribed) -> Hashable:
-    """What it is known by beside others with the same filter."""
+    """Return what distinguishes it from others with the same filter."""
     return (subscribed.session.id, subscribed.name) if subscribed.name else subscribed.session.id
 
 
 def _is_same(one: Subscribed, other: Subscribed) -> bool:
-    """Whether both are for the same events."""
+    """Return True if both are for the same events."""
     return (one.asked, one.policy, one.no_local) == (other.asked, other.policy, other.no_local)
 
 
 def _alike(one: Subscribed, other: Subscribed) -> bool:
-    """Whether both have their place in the same part of the index, so that one replaces the other there."""
+    """Return True if both belong to the same part of the index, so that one replaces the other there."""
     return (one.condition is None) == (other.condition is None) or one.filter.startswith("$share/")
 
 
@@ -221,7 +221,7 @@ def _take_out(node: Node, subscribed: Subscribed, filter: Filter) -> None:
 
 
 def renew(node: Node, session: Session) -> None:
-    """What the domain adds to the session's subscriptions may have changed."""
+    """Update what the domain adds to the session's subscriptions."""
     for subscribed in list(session.subscriptions.values()):
         filter = parse_filter(subscribed.filter)
         condition = condition_of(node, session, filter, subscribed.asked)
@@ -235,14 +235,14 @@ def renew(node: Node, session: Session) -> None:
 def condition_of(
     node: Node, session: Session, filter: Filter, asked: str, declared: RecordType = ANYTHING
 ) -> Condition | None:
-    """What content must satisfy for a subscription: what its client asks, and what the domain says for the client."""
+    """Return the condition of a subscription: its client's and the domain's for the client."""
     conditions = [make_condition(asked, declared)] if asked else []
     conditions += [condition for wide, condition in session.place.where if covers(wide, filter.filter)]
     return all_of(conditions) if conditions else None
 
 
 def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition], ...]:
-    """What the domain says for the client of some topics of the filter, and not of all."""
+    """Return the domain's conditions for the client on some topics of the filter, but not on all."""
     return tuple(
         (one, condition)
         for one, condition in session.place.where
@@ -251,7 +251,7 @@ def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition],
 
 
 class _Wishes(NamedTuple):
-    """What a client says in user properties of a SUBSCRIBE, about all subscriptions in it."""
+    """The wishes in the user properties of a SUBSCRIBE, for all subscriptions in it."""
 
     name: str = ""
     where: str = ""
@@ -288,7 +288,7 @@ class _Wishes(NamedTuple):
     def made_contract(
         self, node: Node, session: Session, filter: Filter, key: str
     ) -> client_contracts.Made | Outcome | None:
-        """What the client guarantees for the subscription, or why it is refused."""
+        """Return the client's guarantees for the subscription, or the reason why it is refused."""
         if not self.contract:
             return None
         refused = client_contracts.why_not(node, session)
@@ -300,14 +300,14 @@ class _Wishes(NamedTuple):
             return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"contract: {error}")
 
     def made_policy(self, node: Node, session: Session, carrier: Message) -> Policy | Outcome | None:
-        """The policy, or why there is none."""
+        """Return the policy, or why there is none."""
         if not self.policy:
             return None
         made = bindings.settable(node, session, self.policy, carrier)
         return Outcome(Reason.NOT_AUTHORIZED, made) if isinstance(made, str) else made
 
     def condition(self, node: Node, session: Session, filter: Filter) -> Condition | Outcome | None:
-        """The condition of a subscription to this filter, or why there is none."""
+        """Return the condition of a subscription to this filter, or why there is none."""
         if self.problem:
             return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, self.problem)
         try:
@@ -317,7 +317,7 @@ class _Wishes(NamedTuple):
 
 
 def _means(key: str) -> str | None:
-    """Which wish somebody meant who wrote in other case, with blanks around it, or exchanged two letters."""
+    """Return the wish that a misspelt name means: other case, blanks around it, or two letters exchanged."""
     plain = key.strip().lower()
     exchanged = (plain[:at] + plain[at + 1] + plain[at] + plain[at + 2 :] for at in range(len(plain) - 1))
     longest = max(map(len, _WISHES))

@@ -1,4 +1,4 @@
-"""What is to happen later: sessions that expire, wills that are delayed."""
+"""Timers: sessions that expire, wills that are delayed."""
 
 import heapq
 from collections.abc import Iterator

@@ -56,7 +56,7 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
 
 
 def _is_ready(session: Session) -> bool:
-    """Whether events may go to a session now: a neighbour must have shown the token that it was given first."""
+    """Return True if events may go to a session now: a neighbour must first have shown the token it was given."""
     return session.trust.tokens is None or session.trust.tokens.is_registered
 
 
@@ -129,7 +129,7 @@ def resume(node: Node, session: Session, now: float, recheck: Callable[[Node, Ou
 
 
 def acknowledge(node: Node, session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
-    """A PUBACK, PUBREC or PUBCOMP has come."""
+    """Handle a PUBACK, PUBREC or PUBCOMP."""
     outbox = session.outbox
     delivery = outbox.inflight.get(packet_id)
     if delivery is None:
@@ -211,7 +211,7 @@ def _parts(
     now: float,
     forms: Forms | None,
 ) -> tuple[bytes, bytes]:
-    """The packet before and after its identifier, with a topic alias where the client takes them."""
+    """Return the packet before and after its identifier, with a topic alias where the client takes them."""
     aliases = session.connection.aliases_out
     if aliases is not None:
         alias = aliases.get(event.topic, 0)
@@ -230,7 +230,7 @@ def _parts(
 
 
 def _too_large(session: Session, forms: Forms, qos: int, retain: bool, ids: tuple[int, ...]) -> bool:
-    """Whether the client's maximum packet size forbids it."""  # [MQTT-3.1.2-24]
+    """Return True if the client's maximum packet size forbids it."""  # [MQTT-3.1.2-24]
     if not session.connection.maximum_packet_size:
         return False
     return not _fits(session, qos, *forms.parts(session.version, qos, retain, ids))

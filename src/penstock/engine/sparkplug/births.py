@@ -65,13 +65,13 @@ def take_in(node: Node, event: Event) -> str:
 
 
 def _born_at(event: Event) -> int | None:
-    """When a birth was, as the node says that keeps its certificate."""
+    """Return the time of a birth, from the node that keeps its certificate."""
     said = dict(user_properties.carried(event.properties).user_properties).get(BORN_AT, "")
     return int(said) if said.isdecimal() and len(said) < _DIGITS else None
 
 
 def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None) -> None:
-    """What two nodes keep of an edge node that has moved is not equally old."""
+    """Learn from a certificate, if it is newer: two nodes may keep one each of an edge node that has moved."""
     source = read.topic.source
     if source is None or read.topic.type not in BIRTHS:
         raise ContentError("only births have certificates")
@@ -82,7 +82,7 @@ def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None) -> No
 
 
 def certificate(node: Node, event: Event) -> Event | None:
-    """What is kept of a birth for those who come later; None of other events, and of one that another node keeps."""
+    """Return what is kept of a birth for later subscribers; None for other events, and if another node keeps it."""
     if node.sparkplug is None or not node.ensemble.certificates or not is_birth(event.topic):
         return None
     if any(one in node.ensemble.nodes for one in event.path):

@@ -10,14 +10,14 @@ from penstock.model.values import Timestamp
 
 
 def actor_of(node: Node, session: Session) -> Actor | None:
-    """The session as a subject; None for a node of the domain, which sees all and judges by itself."""
+    """Return the session as a subject; None for a node of the domain, which sees all and judges by itself."""
     if session.place.actor is None and session.neighbour not in node.ensemble.nodes:
         session.place.actor = _actor(node, session)
     return session.place.actor
 
 
 def renew(node: Node, session: Session) -> None:
-    """Who the session is may have changed, or what policies say; what it has had has not."""
+    """Renew the session's subject and policies; what it has received stays."""
     if session.place.actor is not None:
         reader, session.place.actor = session.place.actor.reader, None
         actor = actor_of(node, session)
@@ -58,5 +58,5 @@ def make_actor(subject: Subject, entry: ClientEntry | None, name: str, is_own_id
 
 
 def moment(now: float) -> Timestamp:
-    """A time of the node's clock, as conditions see it."""
+    """Return a time of the node's clock, as conditions see it."""
     return Timestamp(int(now * 1000) * 1_000_000)

@@ -1,4 +1,4 @@
-"""What a node knows of Sparkplug: edge nodes and devices, the last message as it was read, and readers."""
+"""A node's state about Sparkplug: edge nodes and devices, the last message decoded, and readers."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ MOST_GRANTS = 10_000
 
 
 def governed(topic: str) -> str:
-    """The Sparkplug topic that a topic is about: itself, or what a certificate is of; empty if none."""
+    """Return the Sparkplug topic of a topic: itself, or that of a certificate; empty if none."""
     inner = topic.removeprefix(CERTIFICATES)
     return inner if in_namespace(inner) else ""
 
@@ -50,7 +50,7 @@ class Actor:
         self._grants: dict[tuple[str, Privilege], Grants] = {}
 
     def grants(self, access: Access, topic: str, privilege: Privilege) -> Grants:
-        """The policies that may grant it access."""
+        """Return the policies that may grant it access."""
         key = topic, privilege
         found = self._grants.get(key)
         if found is None:
@@ -69,7 +69,7 @@ class Sparkplug:
         self._last: tuple[str, bytes, Read] | None = None
 
     def read(self, topic: str, payload: bytes) -> Read:
-        """What a message says, by its Sparkplug topic; raises `ContentError`. The last one is remembered."""
+        """Decode a message by its Sparkplug topic, remembering the last one; raise `ContentError`."""
         last = self._last
         if last is not None and last[0] == topic and last[1] is payload:
             return last[2]
@@ -83,7 +83,7 @@ class Sparkplug:
 
 
 def renewed(sparkplug: Sparkplug | None, access: Access | None) -> Sparkplug | None:
-    """With the policies that hold now; what is known of edge nodes stays."""
+    """Return the state with other policies; what is known of edge nodes stays."""
     if access is None:
         return None
     made = Sparkplug(access)
@@ -124,5 +124,5 @@ class Asked(NamedTuple):
 
     @property
     def is_of_the_past(self) -> bool:
-        """Whether it is a certificate."""
+        """True if it is a certificate."""
         return self.edge is None and self.request is not None and self.request.topic.source is not None

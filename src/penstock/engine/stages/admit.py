@@ -20,7 +20,7 @@ _BETWEEN_NODES = ("$sparkplug/certificates/", "$penstock/meta/", "$penstock/situ
 
 
 class Door(NamedTuple):
-    """What the listener knows of a connection before its client has said anything."""
+    """The properties of a connection that the listener knows before its client sends anything."""
 
     address: str
     listener: str
@@ -30,7 +30,7 @@ class Door(NamedTuple):
 
 
 def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> Subject | str:
-    """The subject behind a CONNECT, or why there is none."""
+    """Return the subject behind a CONNECT, or why there is none."""
     user = connect.username
     if door.certificate_user is not None:
         return Subject(connect.client_id, door.certificate_user, door.address, door.listener, door.certificate_user)
@@ -48,8 +48,8 @@ def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> S
 
 
 def is_known(subject: Subject, door: Door, passwords: Passwords | None, unchecked: str = "") -> bool:
-    """Whether a subject that was authenticated, with other passwords perhaps, is a user; `unchecked`: why no name is
-    taken that cannot be checked.
+    """Return True if a subject authenticated earlier is still a user; `unchecked`: why unverifiable names are
+    refused.
     """
     if subject.user is None or door.certificate_user is not None:
         return True

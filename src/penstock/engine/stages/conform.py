@@ -22,7 +22,7 @@ from penstock.policy.statements.advertisement import OWN, AdvertisementSet, clai
 
 
 class Demand(NamedTuple):
-    """What content must be for the event to be as its producer's advertisements say, by one of their claims."""
+    """The conditions on content by which an event is as its producer advertised, one for each claim."""
 
     rule: str
     conditions: tuple[Condition, ...]
@@ -111,12 +111,12 @@ def judged(node: Node, binding: tuple[AdvertisementSet, ...], event: Event) -> t
 
 
 def takes_back(event: Event) -> bool:
-    """Whether it takes a retained message back: there is no content to ask about, and its topic is advertised."""
+    """Return True if it clears a retained message: it has no content to check, and its topic is advertised."""
     return event.retain and not event.payload
 
 
 def judge(demands: tuple[Demand, ...], topic: str, content: Content) -> Verdict:
-    """Whether content is as one of the advertisements of each demand says; an error is not as advertised."""
+    """Return True if content is as one of the advertisements of each demand says; an error is not."""
     kept = []
     for rule, conditions in demands:
         said = []

@@ -71,7 +71,7 @@ class Draft:
 
     @property
     def verdict(self) -> Verdict:
-        """What the stages so far say of every event."""
+        """The verdict of the stages so far on every event."""
         return PASS if self.plan is None else self.plan.verdict
 
     def ask(self, stage: Stage) -> None:

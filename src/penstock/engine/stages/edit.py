@@ -19,7 +19,7 @@ def tell_failures(node: Node, watch: Watch) -> None:
 
 
 def plan(draft: Draft) -> None:
-    """Where the state does not change and the event stays as it is, a monitor costs nothing."""
+    """Add a step where a monitor may change its state or the event; else a monitor costs nothing."""
     if not draft.link.monitors:
         return
     for monitor, state in zip(draft.link.monitors, draft.link.states, strict=True):
@@ -59,7 +59,7 @@ def run_monitors(node: Node, watch: Watch, event: Event, now: float) -> tuple[Ev
 
 
 def ask(node: Node, watch: Watch, place: int, events: tuple[Event, ...], now: float) -> tuple[Event, ...]:
-    """What one of the link's monitors makes of these events. One that fails suppresses, and is reported."""
+    """Return what one of the link's monitors makes of these events. One that fails suppresses, and is reported."""
     if len(events) == 1:
         return _step(node, watch, place, events[0], now)
     made = tuple(output for each in events for output in _step(node, watch, place, each, now))

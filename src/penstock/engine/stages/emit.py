@@ -36,7 +36,7 @@ def plan(draft: Draft) -> None:
 
 
 def _telling(draft: Draft) -> tuple[Session, ...]:
-    """The neighbours that must be told with each event which token it has."""
+    """Return the neighbours to which each event must name its token."""
     node = draft.node
     if node.trust.tokens is None:
         return ()

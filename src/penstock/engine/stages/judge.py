@@ -126,9 +126,7 @@ BLOCKED = Verdict("judge", Effect.SUPPRESS)
 def still(
     node: Node, event: Event, session: Session, given: Sequence[Bound], subscribed: Sequence[Subscribed], now: float
 ) -> Event | None:
-    """What was judged before, as the domain's policies for its publisher (`given`) and its reader are now: only what
-    takes away counts.
-    """
+    """Judge again by the domain's policies for publisher (`given`) and reader as they are now: only removals count."""
     content = node.ensemble.reader.read(event)
     said = [one for one in given if one.matches(content)]
     attached = [one._replace(carrier=None) for one in said if one.carrier is Message.PUBLICATION]

@@ -138,7 +138,7 @@ MAX_RESOLVED = 10_000
 
 
 def satisfied(node: Node, plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
-    """Of the plan's subscriptions that ask for content those that the event satisfies, and that may have it."""
+    """Return the plan's conditional subscriptions that the event satisfies and that may have it."""
     is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
     found: Iterable[Subscribed]
     if is_projected:
@@ -157,7 +157,7 @@ def satisfied(node: Node, plan: Plan, link: LinkClass, event: Event, now: float)
 def _satisfied_by_views(
     node: Node, plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
 ) -> Iterator[Subscribed]:
-    """Those that are satisfied by what each may see: a client is asked for once, and all who see the same together."""
+    """Return those satisfied by what each may see: each client is asked once, and all with the same view together."""
     views: dict[int, Preview] = {}
     found: dict[tuple[bytes, str], set[int]] = {}
     for one in asking:
@@ -193,13 +193,13 @@ def satisfies(node: Node, event: Event, subscribed: Subscribed, now: float | Non
 
 
 def shown(node: Node, session: Session, event: Event, now: float | None) -> Preview:
-    """What a subscriber may see of an event, without consequences."""
+    """Return what a subscriber may see of an event, without side effects."""
     found = release.preview(node, session, event, now)
     return found if found.event is None else Preview(project.preview(node, session, found.event, now))
 
 
 def unmet(node: Node, event: Event, subscribed: Subscribed) -> Iterator[str]:
-    """What the subscription asks for and the event's content is not, and why."""
+    """Return the condition that the event's content does not satisfy, and why."""
     if _is_kept_beyond(node, event, subscribed):
         return
     for condition in conditions(subscribed, event.topic):
@@ -216,7 +216,7 @@ def _is_kept_beyond(node: Node, event: Event, subscribed: Subscribed) -> bool:
 
 
 def _kept_beyond(node: Node, topic: str) -> Iterator[Subscribed]:
-    """What neighbours ask for of a topic by content."""
+    """Return the neighbours' conditional subscriptions to a topic."""
     for session in node.federation.neighbours.values():
         for one in session.subscriptions.values():
             if one.condition is not None and matches(one.filter, topic):
@@ -224,7 +224,7 @@ def _kept_beyond(node: Node, topic: str) -> Iterator[Subscribed]:
 
 
 def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
-    """What content on a topic that the subscription matches must satisfy."""
+    """Return the conditions for content on a topic that the subscription matches."""
     if subscribed.condition is not None:
         yield subscribed.condition
     for filter, condition in subscribed.also:
@@ -233,7 +233,7 @@ def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
 
 
 def wanting(node: Node, event: Event, session: Session) -> list[Subscribed]:
-    """The subscriptions of a session that are for an event that it may see as it is."""
+    """Return the subscriptions of a session that are for an event that it may see as it is."""
     return [
         one
         for one in session.subscriptions.values()

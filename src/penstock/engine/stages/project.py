@@ -21,7 +21,7 @@ from penstock.policy.sparkplug.views import START, UNKNOWN, ViewRequest, Withhel
 
 
 def plan(draft: Draft) -> None:
-    """Each delivery must be looked at, so no packet's own bytes are passed on. Monitors may put out Sparkplug too."""
+    """Add a step for each delivery, so no packet's own bytes are passed on. Monitors may put out Sparkplug too."""
     if draft.node.sparkplug is not None:
         step = ask_queued if draft.waits is not None and draft.waits.is_rechecked else run
         draft.for_each_delivery(step, is_for_plain=concerns(draft.node, draft.topic))
@@ -54,7 +54,7 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
 
 
 def concerns(node: Node, topic: str) -> bool:
-    """Whether events on this topic are projected."""
+    """Return True if events on this topic are projected."""
     return node.sparkplug is not None and bool(governed(topic))
 
 
@@ -62,7 +62,7 @@ _AS_IT_IS = Asked("")
 
 
 def show(node: Node, session: Session, forms: Forms) -> Forms | None:
-    """The event as a session may see it; None if it may not."""
+    """Return the event as a session may see it; None if it may not."""
     asked = forms.asked
     if asked is None:
         asked = forms.asked = _asked(node, forms.event, forms.now)
@@ -96,7 +96,7 @@ def _asked(node: Node, event: Event, now: float | None) -> Asked:
 def _payload(
     node: Node, sparkplug: Sparkplug, session: Session, actor: Actor, asked: Asked, request: ViewRequest
 ) -> bytes | None:
-    """The bytes that a session may see: those of the event itself if that is all of them."""
+    """Return the bytes that a session may see: those of the event itself if that is all of them."""
     grants = actor.grants(sparkplug.access, asked.topic, "read")
     source = request.topic.source
     try:
@@ -115,7 +115,7 @@ def _payload(
 
 
 def preview(node: Node, session: Session, event: Event, now: float | None) -> Event | None:
-    """The event as a session would see it, but for its `seq`; None if it would not."""
+    """Return the event as a session would see it, but for its `seq`; None if it would not."""
     asked = _asked(node, event, now)
     actor = actor_of(node, session) if asked.topic else None
     if actor is None or node.sparkplug is None:
@@ -154,7 +154,7 @@ def _keep(node: Node, session: Session, actor: Actor, source: SparkplugSource, b
 
 
 def judge_again(node: Node, session: Session, event: Event, now: float | None) -> Event | None:
-    """What waits for a session and was projected before policies changed: what of it may still be seen."""
+    """Return what may still be seen of an event that was projected before policies changed."""
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)
     actor = actor_of(node, session) if topic else None

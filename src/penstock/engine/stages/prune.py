@@ -38,7 +38,7 @@ def run(passage: Passage) -> Verdict | None:
 
 
 def judge(node: Node, actor: Actor | None, event: Event, now: float) -> tuple[Event, Verdict]:
-    """The same by who the publisher is; None: a node of the domain."""
+    """Judge by the publisher; None: a node of the domain."""
     sparkplug = node.sparkplug
     assert sparkplug is not None
     if actor is None:
@@ -82,14 +82,14 @@ def _judge(
 
 
 def asked(sparkplug: Sparkplug, read: Read, now: float) -> ViewRequest:
-    """What policies are asked about a message that somebody wants to write."""
+    """Return the policies' request for a message that somebody wants to write."""
     source = read.topic.source
     known = UNKNOWN if source is None else sparkplug.plant.known(source)
     return ViewRequest(read.topic, read.message, known, moment(now), read.state)
 
 
 def usurped(edges: Mapping[str, str], own: str, topic: MessageTopic) -> str:
-    """Why a client may not speak for an edge node; empty if it may. `edges` are clients, `own` is its own one."""
+    """Return why a client may not speak for an edge node; empty if it may. `own` is its own edge node."""
     source = topic.source
     if source is None or topic.type in COMMANDS:
         return ""

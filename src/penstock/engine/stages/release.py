@@ -26,7 +26,7 @@ from penstock.policy.contracts.release_place import ACE, LATE, ace_digest, write
 
 
 def plan(draft: Draft) -> None:
-    """Each delivery must be looked at, so no packet's own bytes are passed on. Events may bring contracts with them."""
+    """Add a step for each delivery, so no packet's own bytes are passed on. Events may bring contracts with them."""
     if draft.node.contracts is None:
         return
     if draft.waits is not None and draft.waits.is_rechecked:
@@ -38,12 +38,12 @@ def plan(draft: Draft) -> None:
 
 
 def concerns(node: Node, topic: str) -> bool:
-    """Whether contracts may say something of events on this topic."""
+    """Return True if contracts may concern events on this topic."""
     return node.contracts is not None and node.contracts.concerns(topic)
 
 
 def concerns_event(node: Node, event: Event) -> bool:
-    """The same of an event, which may also bring a contract with it."""
+    """Return True if contracts may concern an event, which may also carry one."""
     return node.contracts is not None and (
         node.contracts.concerns(event.topic) or user_properties.CONTRACT_BYTES in event.properties
     )
@@ -111,7 +111,7 @@ NO_LONGER = Verdict("release", Effect.SUPPRESS, "", "it is no longer released")
 
 
 class Preview(NamedTuple):
-    """What a client may see of an event."""
+    """The part of an event that a client may see."""
 
     event: Event | None
     """None: nothing, or nothing of this event alone."""
@@ -120,7 +120,7 @@ class Preview(NamedTuple):
 
 
 def preview(node: Node, session: Session, event: Event, now: float | None) -> Preview:
-    """The event as a client may see it, without consequences: conditions are asked of that."""
+    """Return the event as a client may see it, without side effects: conditions are evaluated on that."""
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return Preview(event)
     at = registry.recorded(node.runtime.clock() if now is None else now)
@@ -132,7 +132,7 @@ def preview(node: Node, session: Session, event: Event, now: float | None) -> Pr
 
 
 def late(node: Node, session: Session, event: Event) -> Event:
-    """What is retained, for a client that has subscribed after it was published."""
+    """Return a retained event for a client that subscribed after it was published."""
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if is_node or user_properties.CONTRACT_BYTES not in event.properties:
         return event
@@ -147,25 +147,25 @@ def _governed(node: Node, forms: Forms) -> Governed | None:
 
 
 def _for_nodes(node: Node, forms: Forms, found: Governed) -> Forms:
-    """The event for another node: at its producer's node, with the ACE set of all whose guarantees are known here."""
+    """Return the event for another node: at its producer's node, with the ACE set of all known guarantees."""
     event = for_nodes(node, forms.event, found, registry.recorded(forms.now))
     return forms if event is forms.event else forms.view_of(event)
 
 
 def for_nodes(node: Node, event: Event, found: Governed, now: float) -> Event:
-    """The event as another node gets it."""
+    """Return the event as another node gets it."""
     if not found.is_first or not found.is_private or found.wrong:
         return event
     return enabling(node, event, found, now)
 
 
 def enabling(node: Node, event: Event, found: Governed, now: float) -> Event:
-    """The event with its ACE set."""
+    """Return the event with its ACE set."""
     return user_properties.having(event, None, ((ACE, write_ace(enabled(node, event.topic, found, now))),), without=ACE)
 
 
 def enabled(node: Node, topic: str, found: Governed, now: float, only: str | None = None) -> dict[str, str]:
-    """The ACE set of an event: for all whose guarantees are known here, or for `only` one client."""
+    """Return the ACE set of an event: for all whose guarantees are known here, or for `only` one client."""
     state = node.contracts
     assert state is not None
     made: dict[str, str] = {}

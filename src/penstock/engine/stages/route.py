@@ -61,7 +61,7 @@ _CLOSED = Verdict("route", Effect.SUPPRESS, "brokering")
 
 
 def is_open(node: Node, link: LinkClass, session: Session) -> bool:
-    """Whether what came by such a link may go on to this session."""
+    """Return True if events from such a link may go on to this session."""
     return link.is_own or (
         node.table.allows(link.link_type, session.place.notify_type)
         and (link.neighbour is None or session.neighbour != link.neighbour)  # brokering §5.3 T-Broker: z != x
@@ -69,16 +69,16 @@ def is_open(node: Node, link: LinkClass, session: Session) -> bool:
 
 
 def is_closed(node: Node, link: LinkClass, session: Session) -> bool:
-    """Whether it is the brokering table that says no."""
+    """Return True if the brokering table denies it."""
     return not link.is_own and not node.table.allows(link.link_type, session.place.notify_type)
 
 
 def may_pass(node: Node, link_type: str, session: Session) -> bool:
-    """Whether an event that came by a link of this type may go on to this session."""
+    """Return True if an event from a link of this type may go on to this session."""
     return not link_type or node.table.allows(link_type, session.place.notify_type)
 
 
 def may_have(node: Node, event: Event, session: Session) -> bool:
-    """Whether rights and brokering table, as they are now, let this session have the event."""
+    """Return True if rights and brokering table, as they are now, let this session have the event."""
     rights = session.rights
     return (rights is None or rights.may_read(event.topic)) and may_pass(node, event.link_type, session)

@@ -3,7 +3,8 @@
 An event comes to a node by one of the entrances in `ENTRANCES`. The plan of its topic and link class has the steps that
 are left of the stages (`compile_plan`): `run` goes through those for each event, then `deliver` through those for each
 delivery. A step is asked, and answers with a verdict if the event, or the delivery, goes no further. Nothing else puts
-stages into a sequence. What waited somewhere is asked about again by `recheck`, which goes through the same tuple.
+stages into a sequence. What has waited has a plan of its own, compiled from the same tuple (`Draft.waits`): every stage
+is asked about it again.
 """
 
 from typing import NamedTuple
@@ -43,7 +44,7 @@ class Entrance(NamedTuple):
     """A way into the stages."""
 
     stage: str
-    """The first stage that is asked."""
+    """The first stage with work to do: those before it are behind the event. If it has waited, they are asked again."""
     what: str
 
 

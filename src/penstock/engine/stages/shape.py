@@ -20,7 +20,7 @@ from penstock.model.topic import matches
 
 
 def plan(draft: Draft) -> None:
-    """Where no link of the domain has a monitor, there is nothing to ask. What was held back or queued has been by."""
+    """Add a step if any link of the domain has a monitor, except for events that were held back or queued after it."""
     if draft.node.ensemble.has_monitors and draft.waits in (None, Waits.RETAINED):
         draft.for_each_delivery(run, is_for_plain=False)
 

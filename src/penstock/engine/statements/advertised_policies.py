@@ -14,7 +14,7 @@ from penstock.policy.statements.judging import Bound
 
 
 def meeting(node: Node, filter: str, condition: Condition | None) -> Iterator[Advertised]:
-    """The policies of advertisements that a subscription meets at a node."""
+    """Return the policies of advertisements that a subscription meets at a node."""
     known = node.statements.advertised
     if known is None or known.ensemble is not node.ensemble:
         known = node.statements.advertised = AdvertisedPolicies(node.ensemble, list(_all(node)))
@@ -44,7 +44,7 @@ def _is_here(node: Node, given: AssignedPolicy) -> bool:
 
 
 def note(node: Node, session: Session) -> None:
-    """What a session advertises has changed: whether there are policies among it is looked up often."""
+    """Update whether a session's advertisements have policies, which is looked up often."""
     has = any(one.policy is not None for one in session.declared.advertisements.values()) or any(
         one.policy is not None for one in session.federation.offers.values()
     )

@@ -1,4 +1,4 @@
-"""What policies of subscriptions are for what goes one way: found once for a target, applied to each event."""
+"""The policies of subscriptions for one direction: looked up once for a target, applied to each event."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _INGRESS, _EGRESS, _ROUTING = (frozenset({point}) for point in (Point.INGRESS, P
 
 
 def is_outside(node: Node, session: Session | None) -> bool:
-    """Whether a session is beyond the edge of the overlay: a client, a foreign broker, a node of another part."""
+    """Return True if a session is beyond the overlay: a client, a foreign broker, a node of another part."""
     if session is None or session.neighbour is None:
         return True
     overlays = node.ensemble.overlays
@@ -28,12 +28,12 @@ def is_node(node: Node, session: Session | None) -> bool:
 
 
 def came_from(node: Node, sender: Session | None) -> frozenset[Point]:
-    """Where a message is that has come by a link, as far as it is known before it goes on."""
+    """Return the points of a message that has come by a link, as far as they are known before it goes on."""
     return _INGRESS if is_outside(node, sender) else _NOWHERE
 
 
 def points(node: Node, sender: Session | None, receiver: Session) -> frozenset[Point]:
-    """Where a message is that goes from one to another (statements §3.4)."""
+    """Return the points of a message that goes from one to another (statements §3.4)."""
     return came_from(node, sender) | _goes_to(node, receiver)
 
 
@@ -51,7 +51,7 @@ def make_course(
     came: frozenset[Point],
     known: Courses | None = None,
 ) -> Course:
-    """The course for what goes to a session; `came` is what `came_from` says of it. It is put to what is `known`."""
+    """Return the course of what goes to a session; `came` is from `came_from`. It is added to `known`."""
     own = bounds_for(session, topic, subscribed, content)
     course = Course(node.ensemble, own, came | _goes_to(node, session), subscribed)
     if known is not None and not session.place.policies:  # what the domain gives depends on topic and content
@@ -60,13 +60,13 @@ def make_course(
 
 
 def as_bound(given: AssignedPolicy) -> Bound:
-    """A policy that the domain gives."""
+    """Wrap a policy that the domain gives."""
     return Bound(given.policy, given.name, given.filter, given.condition, given.to, is_given=True)
 
 
 def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], content: Content) -> tuple[Bound, ...]:
-    """The policies for what goes to a session by these of its subscriptions: the domain's first, so that they are asked
-    whatever the client's own do. An element that refers to a filter refers to the client's.
+    """Return the policies for what goes to a session by these subscriptions: the domain's first, so that they are
+    asked whatever the client's own do. An element that refers to a filter refers to the client's.
     """
     found = []
     for given in session.place.policies:

@@ -1,4 +1,4 @@
-"""Which policies there are for what a session publishes, and which its client may set."""
+"""The policies for a session's publications, and those that its client may set."""
 
 from collections.abc import Iterable
 
@@ -33,24 +33,24 @@ def bounds_of(node: Node, session: Session) -> tuple[Bound, ...]:
 
 
 def given_bounds(node: Node, client: str) -> tuple[Bound, ...]:
-    """Those that the domain gives to what a client publishes here."""
+    """Return the domain's policies for what a client publishes here."""
     kinds = (Message.PUBLICATION, Message.ADVERTISEMENT)
     found = [as_bound(one) for kind in kinds for one in node.ensemble.statements.of(client, kind)]
     return (*own_bounds(node), *(one for one in found if one.policy.concerns(Message.PUBLICATION)))
 
 
 def own_bounds(node: Node) -> tuple[Bound, ...]:
-    """Those for what the node says itself."""
+    """Return the policies for the node's own events."""
     return tuple(as_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
 
 
 def own(node: Node) -> tuple[AssignedPolicy, ...]:
-    """The policies of what the node advertises itself."""
+    """Return the policies of what the node advertises itself."""
     return node.ensemble.statements.at(node.name)
 
 
 def readable(text: str) -> Policy:
-    """A policy that travels with a message; raises `PolicyError`."""
+    """Parse a policy that travels with a message; raise `PolicyError`."""
     try:
         return make_policy(text)
     except StatementError as error:
@@ -58,7 +58,7 @@ def readable(text: str) -> Policy:
 
 
 def settable(node: Node, session: Session, text: str, carrier: Message) -> Policy | str:
-    """The policy that a client wants to set, or why it may not. Who may set none does not have its text read."""
+    """Return the policy that a client wants to set, or why it may not. The text is read only if it may set one."""
     if not node.ensemble.statements.may_set(session.place.entity, carrier):
         return f"policy: {node.ensemble.statements.none_of(session.place.entity, carrier)}"
     try:
@@ -70,14 +70,14 @@ def settable(node: Node, session: Session, text: str, carrier: Message) -> Polic
 
 
 def why_not(node: Node, session: Session, policy: Policy, carrier: Message) -> str:
-    """Why a client may not set a policy; empty if it may."""
+    """Return why a client may not set a policy; empty if it may."""
     denied = next((topic for topic in _topics(policy) if not _may_write(session, topic)), None)
     refused = f"`{session.place.entity}` may not publish on `{denied}`" if denied is not None else ""
     return node.ensemble.statements.why_not(session.place.entity, carrier, policy) or refused
 
 
 def _topics(policy: Policy) -> Iterable[str]:
-    """The topics that a policy publishes on, but for those of meta-events."""
+    """Yield the topics that a policy publishes on, but for those of meta-events."""
     for act in policy.acts():
         if act.element.name == "Publish" and len(act.arguments) > 1:
             yield str(act.arguments[1])

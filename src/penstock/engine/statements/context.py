@@ -1,4 +1,4 @@
-"""Whom and what policies ask about: the node, and sessions as senders and receivers."""
+"""The context of policies: the node, and sessions as senders and receivers."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Known(NamedTuple):
 
 
 class _Elapsed:
-    """How long the message has been in the node: the same for all who ask."""
+    """The time that the message has been in the node: one value for all policies."""
 
     __slots__ = ("_found", "_node", "_since")
 
@@ -47,7 +47,7 @@ class _Elapsed:
 
 
 def here(node: Node, now: float) -> Here:
-    """The node as policies see it."""
+    """Return the node as policies see it."""
     return Here(
         node.name,
         node.runtime.host,

@@ -39,7 +39,7 @@ class Course:
 
 
 def asked_by(subscribed: Sequence[Subscribed]) -> Iterator[object]:
-    """What tells what subscriptions ask for from what others ask for."""
+    """Yield the parts of a key that subscriptions with the same conditions share."""
     return (id(one.condition) for one in subscribed)
 
 
@@ -48,13 +48,13 @@ Courses = dict[frozenset[Point], Course]
 
 
 def _told_by(bound: Bound) -> tuple[object, ...]:
-    """What a policy that is the same for all depends on. Identities will do: all of it lives as long as the event."""
+    """Return the key of a shared policy's result. Identities suffice: all of it lives as long as the event."""
     if not bound.policy.needs_filter:
         return (id(bound.policy),)
     return (id(bound.policy), id(bound.condition), bound.filter)
 
 
 def _asked(subscribed: Sequence[Subscribed], is_all: bool) -> frozenset[Path]:
-    """The attributes that subscriptions ask for, of which the copy is trimmed to what all of them want."""
+    """Return the attributes that subscriptions ask for; the copy is trimmed to what all of them want."""
     asking = (one for one in subscribed if is_all or one.policy is not None)
     return frozenset(path for one in asking if one.condition is not None for path in paths_read(one.condition.tree))

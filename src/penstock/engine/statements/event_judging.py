@@ -1,4 +1,4 @@
-"""What policy statements make of one event, in each direction that it goes."""
+"""The judging of one event by policy statements, in each direction that it goes."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -27,7 +27,7 @@ from penstock.policy.statements.statement import Policy, blinded
 
 
 class Towards(Judgement):
-    """What becomes of a copy that goes to a session. What most policies do not ask for is found when one does."""
+    """A copy that goes to a session. Facts that few policies ask for are computed on demand."""
 
     released: Event | None = None
     """What the session is shown of a private event: that is what its own policies are asked about."""
@@ -85,7 +85,7 @@ class Judging:
         statements: Sequence[Bound] = (),
         at: Here | None = None,
     ) -> None:
-        """`at`: what policies see of the node, if that is not as it is now."""
+        """Begin to judge an event; `at`: the node as policies see it, if not as it is now."""
         self.node = node
         self.event = event
         self.sender = sender
@@ -114,7 +114,7 @@ class Judging:
         self._begin(attached, statements)
 
     def _begin(self, attached: list[Bound], statements: Sequence[Bound]) -> None:
-        """Rules that come before matching; then which of the others are for it, and which are attached to it."""
+        """Apply the rules before matching; then find the other policies, and those attached to the event."""
         before = [one for one in statements if one.policy.has_before]
         if before or any(one.policy.has_before for one in attached):
             self._judge_before((*attached, *before))
@@ -146,7 +146,7 @@ class Judging:
 
     @property
     def kept(self) -> Event:
-        """The event as it is retained: with the policies that would be gone with the advertisements of a client."""
+        """The event to retain: with the policies that would be gone with a client's advertisements."""
         there = user_properties.told(self.event, user_properties.POLICY)
         add = [
             (user_properties.POLICY, one.policy.text)
@@ -156,8 +156,8 @@ class Judging:
         return user_properties.having(self.event, None, add) if add else self.event
 
     def forms(self, session: Session, subscribed: Sequence[Subscribed], known: Courses | None = None) -> Forms | None:
-        """The event as it goes to a session, for these of its subscriptions; None: it does not. `known` is what is
-        already known of how policies apply to these.
+        """Return the forms in which the event goes to a session for these subscriptions; None: it does not. `known` is
+        the cache of how policies apply to these.
         """
         course = None if known is None else known.get(self._came)
         if course is None or course.ensemble is not self.node.ensemble:
@@ -179,7 +179,7 @@ class Judging:
         return found
 
     def counting(self, target: Target) -> Target:
-        """The target for which the forms were asked for last, with only the subscriptions that still count."""
+        """Return the target for which the forms were asked for last, with only the subscriptions that still count."""
         left = self._counting.get(self._last)
         return target if left is None else Target([target.subscriptions[at] for at in left])
 
@@ -194,7 +194,7 @@ class Judging:
         return make_course(self.node, session, self.event.topic, subscribed, self.content, self._came, known)
 
     def _key(self, course: Course, session: Session, subscribed: Sequence[Subscribed]) -> tuple[object, ...]:
-        """What copies that are equal have in common."""
+        """Return the key that equal copies share."""
         key = None if course.mine and self._is_private else course.key
         if key is not None and (self._attached or self._associated):
             if all(one.policy.is_shared for one in (*self._attached, *self._associated)):
@@ -204,7 +204,7 @@ class Judging:
         return (session.id, *subscribed) if key is None or key in self._apart else key
 
     def flooded(self) -> Iterable[Session]:
-        """The neighbours that get it although they have not asked."""
+        """Yield the neighbours that get it although they have not asked."""
         bounds = (*self._attached, *self._associated)
         if not any("FloodMessage" in one.policy.uses() for one in bounds):
             return
@@ -216,13 +216,13 @@ class Judging:
                     yield session
 
     def explained(self, session: Session, subscribed: Sequence[Subscribed]) -> tuple[Event | None, tuple[Verdict, ...]]:
-        """What goes to a session, and what each rule says; nothing comes of it."""
+        """Return the copies for a session and each rule's verdict, without side effects."""
         judgement = self._judged(session, subscribed, self._course(session, subscribed))
         event = None if judgement.blocked else self._changed(judgement)
         return event, tuple(judgement.verdicts)
 
     def bounds_of_all(self, session: Session, subscribed: Sequence[Subscribed]) -> tuple[Bound, ...]:
-        """The policies that may have a say in what goes to a session by these of its subscriptions."""
+        """Return the policies that may have a say in what goes to a session by these of its subscriptions."""
         return (*self.bounds, *bounds_for(session, self.event.topic, subscribed, self.content))
 
     @property
@@ -327,8 +327,8 @@ class Judging:
 
 
 def _blind(bound: Bound, attached: frozenset[Policy]) -> Bound:
-    """A policy as it may be asked about a private event that may not be of who has set it; those that are attached
-    already have been asked where it was published, where everybody has only policies for its own.
+    """Return a policy as it may be asked about a private event that its setter may not see; attached ones were asked
+    where it was published, where everybody has only policies for its own.
     """
     policy = blinded(bound.policy, attached)
     name = bound.name if policy == bound.policy else f"{bound.name}, which asks for private content"
@@ -336,7 +336,7 @@ def _blind(bound: Bound, attached: frozenset[Policy]) -> Bound:
 
 
 def _is_kept_beyond(event: Event, session: Session) -> bool:
-    """Whether a neighbour keeps it for all who come there: no single one of them may change it."""
+    """Return True if a neighbour retains it for all its subscribers: no single one of them may change it."""
     return event.retain and session.neighbour is not None
 
 
@@ -345,14 +345,14 @@ def _asks_hidden(bound: Bound, copy: Copy) -> bool:
 
 
 def _counting(subscribed: Sequence[Subscribed], copy: Copy) -> tuple[int, ...]:
-    """The places of the subscriptions that still count: not those that ask for what was taken out, for whether they are
-    satisfied would tell of it.
+    """Return the places of the subscriptions that still count: not those that ask for what was taken out, as their
+    result would reveal it.
     """
     return tuple(at for at, one in enumerate(subscribed) if one.condition is None or not is_hidden(one.condition, copy))
 
 
 def is_hidden(condition: Condition, copy: Copy) -> bool:
-    """Whether a condition asks for something that was taken out, or may do so."""
+    """Return True if a condition asks, or may ask, for something that was taken out."""
     if not copy.takes_out:
         return False
     if any(isinstance(node, XPath) for node, _ in walk(condition.tree)):

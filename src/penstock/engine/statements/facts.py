@@ -1,6 +1,6 @@
-"""What policies asked of a node while they judged an event: the journal keeps it, so that judging again finds the same.
+"""Facts that policies asked of a node while they judged an event; the journal keeps them, to judge again alike.
 
-Only what was asked is noted, by whichever element: an event whose policies ask for nothing has no facts.
+Only facts that were asked for are noted: an event whose policies ask for none has none.
 """
 
 from msgspec import Struct, field
@@ -38,7 +38,7 @@ class Facts(Struct, omit_defaults=True):
         return self != NOTHING
 
     def answer(self, receiver: str | None, group: str, is_member: bool) -> None:
-        """It was asked whether the receiver of this name, or without one the sender, is in a group."""
+        """Note whether the receiver of this name, or without one the sender, is in a group."""
         known = self.sender if receiver is None else self.receivers.setdefault(receiver, {})
         known[group] = is_member and known.get(group, True)
 

@@ -44,14 +44,14 @@ class Filtered(NamedTuple):
 
 
 def nothing_to_trim(policy: Policy | None, condition: Condition | None) -> str:
-    """Why a policy cannot belong to a filter that asks for no attributes; empty if it can."""
+    """Return why a policy cannot belong to a filter that asks for no attributes; empty if it can."""
     if policy is None or "TrimAttributes" not in policy.uses() or paths_read(condition.tree if condition else None):
         return ""
     return "policy: `TrimAttributes()` leaves what the condition asks for, and there is none that asks for attributes"
 
 
 def insert_subscription(node: Node, subscribed: Subscribed, filter: str, now: float) -> str:
-    """Why policies do not let a subscription into the tables; empty if they do."""
+    """Return why policies refuse a subscription; empty if they let it into the tables."""
     session = subscribed.session
     node.statements.acted.pop((session.id, subscribed.key), None)
     policies = _policies(node, subscribed, filter)
@@ -70,7 +70,7 @@ def insert_subscription(node: Node, subscribed: Subscribed, filter: str, now: fl
 
 
 def _towards_here(node: Node, subscribed: Subscribed, filter: str, policies: list[Advertised], now: float) -> None:
-    """Advertisers that are clients here are not told of subscriptions; what policies want done besides is done."""
+    """Apply policies' side effects; advertisers that are clients here are not told of subscriptions."""
     session = subscribed.session
     for bound, source in policies:
         if bound.carrier is not Message.ADVERTISEMENT or (source is not None and source.neighbour is not None):
@@ -81,7 +81,7 @@ def _towards_here(node: Node, subscribed: Subscribed, filter: str, policies: lis
 
 
 def forward_subscription(node: Node, subscribed: Subscribed, filter: str, neighbour: Session) -> Filtered | None:
-    """A subscription as a neighbour is told of it; None if it is not."""
+    """Return a subscription as a neighbour is told of it; None if it is not."""
     session = subscribed.session
     policies = [
         one
@@ -108,7 +108,7 @@ def forward_subscription(node: Node, subscribed: Subscribed, filter: str, neighb
 
 
 def _policies(node: Node, subscribed: Subscribed, filter: str) -> list[Advertised]:
-    """What may have something to say of a subscription."""
+    """Return the policies that may concern a subscription."""
     found = []
     if subscribed.policy is not None and subscribed.policy.concerns(Message.SUBSCRIPTION):
         found.append(Advertised(Bound(subscribed.policy, f"{subscribed.session.place.entity}: {filter}"), None))
@@ -126,7 +126,7 @@ def _policies(node: Node, subscribed: Subscribed, filter: str) -> list[Advertise
 def insert_advertisement(
     node: Node, session: Session, filter: str, condition: Condition | None, policy: Policy | None, now: float
 ) -> str:
-    """Why its policy does not let an advertisement into the tables; empty if it does."""
+    """Return why its policy refuses an advertisement; empty if it lets it into the tables."""
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
         return ""
     judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, session, None, now)
@@ -146,7 +146,7 @@ def forward_advertisement(
     source: Session | None,
     neighbour: Session,
 ) -> Filtered | None:
-    """An advertisement as a neighbour is told of it; None if it is not."""
+    """Return an advertisement as a neighbour is told of it; None if it is not."""
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
         return Filtered(condition, "" if policy is None else policy.text)
     judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, source, neighbour, NOW)
@@ -169,7 +169,7 @@ def taken_back(
     policies: Iterable[Bound],
     now: float,
 ) -> None:
-    """A subscription or an advertisement is taken back: what policies want done because of it is done."""
+    """Apply the policies' side effects of a withdrawn subscription or advertisement."""
     bounds = [one for one in policies if one.policy.concerns(message)]
     if not bounds:
         return
@@ -181,7 +181,7 @@ def taken_back(
 
 
 def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]:
-    """The policies of a subscription, its client's and the domain's."""
+    """Yield the policies of a subscription, its client's and the domain's."""
     filter = parse_filter(subscribed.filter).filter
     if subscribed.policy is not None:
         name = f"{session.place.entity}: {filter}"
@@ -195,7 +195,7 @@ def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]
 
 
 def _arriving(node: Node, session: Session | None) -> frozenset[Point]:
-    """Where a message is that has come to be put into the tables."""
+    """Return the points of a message that has come to be put into the tables."""
     return frozenset({Point.INGRESS if is_outside(node, session) else Point.ROUTING})
 
 
@@ -240,7 +240,7 @@ def _travelling(policy: Policy | None) -> str:
 
 
 def _merged(policies: list[Policy]) -> str:
-    """One text for several policies."""
+    """Merge several policies into one text."""
     if not policies:
         return ""
     rules = tuple(rule for policy in policies for rule in policy.statement.rules)
@@ -253,5 +253,5 @@ def _reason(judgement: Judgement) -> str:
 
 
 def name_with_policy(where: str, policy: str) -> str:
-    """What a neighbour's subscription is told by from others with the same filter."""
+    """Return the name that distinguishes a neighbour's subscription from others with the same filter."""
     return f"{where}\0{policy}" if policy else where

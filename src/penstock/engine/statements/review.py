@@ -23,7 +23,7 @@ _NOTHING = "PolicyStatement { On(Forward, Publication) { If {} Then {BlockMessag
 
 
 def review(node: Node, now: float) -> None:
-    """The domain may be another: take away what it no longer grants, and what it no longer lets in."""
+    """Review clients' policies after a domain change: remove those that it no longer grants or lets in."""
     for session in list(node.sessions.values()):
         if session.neighbour is None:
             _take_away(node, session)
@@ -73,7 +73,7 @@ def _of_subscription(node: Node, subscribed: Subscribed) -> None:
 
 
 def nothing() -> Policy:
-    """The policy that lets no publication through."""
+    """Return the policy that lets no publication through."""
     return make_policy(_NOTHING)
 
 

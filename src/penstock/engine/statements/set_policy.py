@@ -30,7 +30,7 @@ class _Set(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
-    """A client that may do so sets a policy."""
+    """Set the policy of a client that may do so."""
     try:
         told = msgspec.json.decode(payload, type=_Set)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

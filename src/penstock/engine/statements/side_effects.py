@@ -1,4 +1,4 @@
-"""What comes of policies besides: what they publish, have logged, or have kept."""
+"""The side effects of policies: events published, log entries, kept messages."""
 
 from collections.abc import Callable, Iterable
 
@@ -24,7 +24,7 @@ _SHARE = 8
 
 
 def may_make(event: Event) -> int:
-    """How many events policies may still make because of this one."""
+    """Return how many events policies may still make because of this one."""
     said = next(iter(user_properties.told(event, user_properties.MADE)), None)
     if said is None:
         return MOST_MADE
@@ -56,7 +56,7 @@ def take_effects(
 
 
 def made_topic(made: PolicyPublication) -> str:
-    """Where it is published."""
+    """Return the topic on which it is published."""
     return made.topic or f"{META}{made.content.get('class', '')}"
 
 

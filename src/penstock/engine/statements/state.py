@@ -36,7 +36,7 @@ class AdvertisedPolicies:
                 self._empty.append(number)
 
     def meeting(self, filter: str, condition: Condition | None) -> Iterator[Advertised]:
-        """Those that a subscription meets, in their order."""
+        """Return those that a subscription meets, in their order."""
         matter = Matter(filter, condition)
         near = range(len(self._all)) if matter.is_empty else sorted((*self._index.meeting(matter), *self._empty))
         return (self._all[number] for number in near if _meet(self._all[number].bound, filter, condition))

@@ -1,4 +1,4 @@
-"""What nodes tell each other of tokens and ratings, on a control topic that only they may use."""
+"""Announcements of tokens and ratings between nodes, on a control topic that only they may use."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ TOPIC = "$penstock/trust"
 
 
 class Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one side tells the other, one thing at a time."""
+    """One announcement from one side to the other."""
 
     token: str = ""
     """A token that events will name."""
@@ -47,7 +47,7 @@ def verify(node: Node, text: bytes, now: float) -> Verified | TokenError:
 
 
 def deny(node: Node, session: Session, why: str) -> None:
-    """Of a token that a neighbour tells, shows or gives: refuse it."""
+    """Refuse a token that a neighbour announces, shows or gives."""
     node.stats.tokens_refused += 1
     node.deny("token refused", session, "", why)
 

@@ -30,7 +30,7 @@ class Shown(NamedTuple):
 
 
 def text_of(node: Node, packet: Connect) -> bytes | None:
-    """The token in a CONNECT: what the method says, or a password that is a JSON object; None if there is none."""
+    """Return the token in a CONNECT: by its method, or a password that is a JSON object; None if there is none."""
     if node.trust.tokens is None:
         return None
     if packet.properties.auth_method == METHOD:
@@ -39,7 +39,7 @@ def text_of(node: Node, packet: Connect) -> bytes | None:
 
 
 def look(node: Node, packet: Connect, door: Door, text: bytes, now: float) -> Shown | str:
-    """Who shows a token, or why it does not count."""
+    """Return the subject that shows a token, or why the token does not count."""
     verified = verify(node, text, now)
     if isinstance(verified, str):
         return verified
@@ -53,7 +53,7 @@ def look(node: Node, packet: Connect, door: Door, text: bytes, now: float) -> Sh
 
 
 def verify(node: Node, text: bytes, now: float) -> Verified | str:
-    """A token that a client may show here, or why it may not."""
+    """Return a token that a client may show here, or why it may not."""
     assert node.trust.tokens is not None
     try:
         verified = node.trust.tokens.verifier.verify(text, now)
@@ -70,7 +70,7 @@ def verify(node: Node, text: bytes, now: float) -> Verified | str:
 
 
 def is_holder(token: Verified, subject: Subject, entry: ClientEntry) -> bool:
-    """Whether a token is its own that a client shows: that of the entity, or, of one that nobody lists, of the user."""
+    """Return True if a token is the client's own: that of its entity or, if nobody lists it, of its user."""
     return token.token.claims.subject == Party("client", entry.name if entry.listed else subject.user or "")
 
 
@@ -79,7 +79,7 @@ def not_holder(token: Verified, entry: ClientEntry) -> str:
 
 
 def attach(node: Node, session: Session, token: Verified | None) -> None:
-    """The session is opened with this token, or without."""
+    """Open the session with this token, or without."""
     session.trust.token = token
     if token is not None and node.trust.tokens is not None:
         node.trust.tokens.ends(session.id, token)
@@ -88,7 +88,7 @@ def attach(node: Node, session: Session, token: Verified | None) -> None:
 
 
 def carry(node: Node, session: Session) -> Token | None:
-    """The token that goes with what a client publishes; None if it has shown none."""
+    """Return the token that goes with what a client publishes; None if it has shown none."""
     if session.trust.token is None or node.trust.tokens is None:
         return None
     carried = node.trust.tokens.carried(session.trust.token.token)
@@ -98,7 +98,7 @@ def carry(node: Node, session: Session) -> Token | None:
 
 
 def renew(node: Node, session: Session, text: bytes, now: float) -> str:
-    """A client shows another token on its connection; why it is refused, empty if it is taken."""
+    """Take another token that a client shows on its connection; return why it is refused, or empty."""
     verified = verify(node, text, now)
     if isinstance(verified, str):
         return verified
@@ -125,7 +125,7 @@ def expire(node: Node, now: float) -> None:
 
 
 def check_again(node: Node, session: Session, now: float) -> None:
-    """Keys or revocations may be others: does the session's token still count?"""
+    """Check the session's token again after a change of keys or revocations."""
     assert session.trust.token is not None
     if node.trust.tokens is None:
         session.trust.token = None
@@ -139,7 +139,7 @@ def check_again(node: Node, session: Session, now: float) -> None:
 
 
 def _end(node: Node, session: Session, why: str) -> None:
-    """It may no longer publish, its will included. One that is away is asked for a token when it comes back."""
+    """End the right to publish, the will included. An absent client is asked for a token when it comes back."""
     if session.connection.will is not None:
         session.connection.will = None
         if session.durable:

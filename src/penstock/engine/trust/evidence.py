@@ -18,7 +18,7 @@ from penstock.policy.trust.evaluation import Interaction, evaluated
 
 
 def looks_at(node: Node, session: Session, topic: str) -> bool:
-    """Whether each event of a neighbour on a topic is evidence, so that none may pass without a look."""
+    """Return True if each event of a neighbour on a topic is evidence, so that none may pass without a look."""
     if node.trust.ratings is None:
         return False
     if node.ensemble.evaluate is not None:
@@ -52,7 +52,7 @@ def look(node: Node, session: Session, event: Event, now: float) -> None:
 
 
 def edited(node: Node, sender: Session | None, is_good: bool, now: float) -> None:
-    """The monitors on the link have let an event of a neighbour pass, or made nothing of it."""
+    """Note that the link's monitors let an event of a neighbour pass, or suppressed it."""
     if sender is None or sender.trust.tokens is None or node.trust.ratings is None:
         return
     if node.trust.ratings.settings.evidence.monitors:
@@ -60,7 +60,7 @@ def edited(node: Node, sender: Session | None, is_good: bool, now: float) -> Non
 
 
 def _keeps(node: Node, session: Session, event: Event) -> bool | None:
-    """Whether an event is as the neighbour says that somebody beyond it advertises; None if it says nothing of it."""
+    """Return True if an event is as the neighbour advertises; None if no advertisement concerns it."""
     offered = [one.condition for one in session.federation.offers.values() if matches(one.offer.filter, event.topic)]
     conditions = [condition for condition in offered if condition is not None]
     if not conditions or len(conditions) < len(offered) or (event.retain and not event.payload):
@@ -70,7 +70,7 @@ def _keeps(node: Node, session: Session, event: Event) -> bool | None:
 
 
 def _guaranteed(node: Node, topic: str) -> list[ProducerContract]:
-    """The domain's contracts that guarantee something of the quality of events on a topic."""
+    """Return the domain's contracts that guarantee something of the quality of events on a topic."""
     if node.contracts is None:
         return []
     return [one for one in node.contracts.contracts.producers if one.guarantees and matches(one.filter, topic)]
@@ -100,8 +100,8 @@ def _promised(node: Node, event: Event, now: float) -> bool | None:
 def _kept(
     contract: ProducerContract, told: Quality, measured: Quality, clock: set[MetricKey], content: Content
 ) -> bool | None:
-    """Whether an event keeps a contract, of the quality that it came with and that is measured here; None if only the
-    neighbour says so, which is no merit: it could say anything.
+    """Return True if an event keeps a contract, by its own quality and the quality measured here; None if only the
+    neighbour says so: it could say anything.
 
     What goes by the clock is worse here than it was at the producer's node, which is nobody's fault.
     """

@@ -1,4 +1,4 @@
-"""What clients say of the events that they received: good or bad, to the node that they are connected to.
+"""Clients' feedback on the events that they received: good or bad, sent to their own node.
 
 It becomes evidence about the neighbour that sent the event (trust §II-C). Who may rate is said in the domain; one
 message counts once for each who rates it, and one client's word about one neighbour only so often.
@@ -51,7 +51,7 @@ class Held(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def receive(node: Node, session: Session, event: Event, now: float) -> tuple[Outcome, Verdict]:
-    """A client rates a message, or an operator sets evidence: what it is told, and what the journal says."""
+    """Take a client's rating or an operator's evidence; return the answer and the journal's entry."""
     done = _set(node, session, event.payload, now) if event.topic == EVIDENCE else _rate(node, session, event, now)
     if isinstance(done, Outcome):
         return done, Verdict("admit", Effect.SUPPRESS, "feedback", done.text)
@@ -101,7 +101,7 @@ def who(node: Node, session: Session) -> str:
 
 
 def _shown(node: Node, session: Session) -> str:
-    """The name that a client has shown that it has: by a token, a certificate or a password."""
+    """Return the name that a client has proven: by a token, a certificate or a password."""
     if session.trust.token is not None:
         return session.trust.token.token.claims.subject.name
     is_user = session.subject.certificate is not None or node.admission.passwords is not None
@@ -121,7 +121,7 @@ def _may_rate(node: Node, session: Session, settings: FeedbackSettings) -> bool:
 
 
 def subscribed(node: Node, one: Subscribed) -> None:
-    """A client that may rate has subscribed: what came before was not for it."""
+    """Note the subscription of a client that may rate: earlier events were not for it."""
     feedback = node.ensemble.trust.feedback if node.ensemble.trust is not None else None
     if feedback is not None and _may_rate(node, one.session, feedback):
         for session in node.federation.neighbours.values():
@@ -153,14 +153,14 @@ def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | 
 
 
 def _may_have_had(node: Node, session: Session, topic: str) -> bool:
-    """Whether messages of a topic go to the client: it subscribes to it, and may read it."""
+    """Return True if messages of a topic go to the client: it subscribes to it, and may read it."""
     if session.rights is not None and not session.rights.may_read(topic):
         return False
     return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
 
 
 def _sender(node: Node, rater: Session, told: Rated) -> str | None:
-    """The neighbour from which a message was accepted that has gone to the rater."""
+    """Return the neighbour from which a message was accepted that has gone to the rater."""
     for name, session in node.federation.neighbours.items():
         link = session.trust.tokens
         mine = {

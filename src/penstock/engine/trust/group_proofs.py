@@ -47,7 +47,7 @@ _WRONG: dict[type, str] = {
 
 
 class Proof(NamedTuple):
-    """What an exchange has shown about the other side."""
+    """The groups that an exchange has proven about the other side."""
 
     state: Accepting | Claiming | Showing
     proven: dict[str, float]
@@ -68,7 +68,7 @@ class Challenged(NamedTuple):
 
 
 def supports(node: Node, method: str) -> bool:
-    """Whether a CONNECT may name this authentication method."""
+    """Return True if a CONNECT may name this authentication method."""
     return method == METHOD and node.runtime.make_nonce is not None
 
 
@@ -76,7 +76,7 @@ def supports(node: Node, method: str) -> bool:
 
 
 def ask(node: Node, connect: Connect) -> Challenged:
-    """The answer to a CONNECT with claims; raises `WireError`."""
+    """Return the answer to a CONNECT with claims; raise `WireError`."""
     state = Accepting(connect.client_id)
     packet = encode(challenge(node, state, connect.properties.auth_data), connect.version)
     if len(packet) > (connect.properties.maximum_packet_size or MAX_PACKET):  # [MQTT-3.1.2-24]
@@ -85,7 +85,7 @@ def ask(node: Node, connect: Connect) -> Challenged:
 
 
 def challenge(node: Node, accepting: Accepting, data: bytes | None) -> Auth:
-    """The answer to a claim; raises `WireError`."""
+    """Return the answer to a claim; raise `WireError`."""
     claim = _read(GroupClaim.decode, data)
     assert node.runtime.make_nonce is not None
     exchange = accepting.exchange = ProofExchange(
@@ -97,7 +97,7 @@ def challenge(node: Node, accepting: Accepting, data: bytes | None) -> Auth:
 
 
 def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
-    """What the other side's answer shows; raises `WireError`."""
+    """Return what the other side's answer proves; raise `WireError`."""
     exchange, accepting.exchange = accepting.exchange, None
     _check_method(packet.properties)
     if exchange is None or packet.reason != Reason.CONTINUE_AUTHENTICATION:  # [MQTT-4.12.0-3]
@@ -116,7 +116,7 @@ def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
 
 
 def make_claimant(node: Node, session: Session) -> Claimant | None:
-    """What to prove to a neighbour that is dialled; None if there is nothing in common."""
+    """Return the claimant for a neighbour that is dialled; None if no group is common."""
     name = session.neighbour or ""
     secrets = dict(list(groups.shared(node, name).items())[:MAX_GROUPS])
     if not secrets or node.runtime.make_nonce is None:
@@ -125,7 +125,7 @@ def make_claimant(node: Node, session: Session) -> Claimant | None:
 
 
 def answer(claimant: Claimant, packet: Auth) -> Auth:
-    """What to say to a challenge; raises `WireError`."""
+    """Answer a challenge; raise `WireError`."""
     _check_method(packet.properties)
     if packet.reason != Reason.CONTINUE_AUTHENTICATION:
         raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
@@ -133,7 +133,7 @@ def answer(claimant: Claimant, packet: Auth) -> Auth:
 
 
 def concluded(node: Node, claiming: Claiming, packet: Auth | Connack, now: float) -> Proof:
-    """What has come of an exchange, as the end of it says; raises `WireError`."""
+    """Return the result of an exchange from its last packet; raise `WireError`."""
     _check_method(packet.properties)
     done, claiming.claimant = claiming.claimant, None
     assert done is not None
@@ -215,7 +215,7 @@ def _say(node: Node, session: Session, packet: Auth) -> None:
 
 
 def auth(reason: Reason, data: bytes) -> Auth:
-    """A packet of the exchange."""
+    """Return a packet of the exchange."""
     return Auth(reason, Properties(auth_method=METHOD, auth_data=data))
 
 

@@ -12,7 +12,7 @@ from penstock.engine.trust.state import GroupSecrets
 
 
 def is_member(node: Node, session: Session, group: str, now: float) -> bool:
-    """Whether who is behind a session, a client or a neighbour, is known to be in a trust group."""
+    """Return True if a session's client or neighbour is known to be in a trust group."""
     known = node.ensemble.trust_groups.get(group)
     if known is None:
         return False
@@ -23,7 +23,7 @@ def is_member(node: Node, session: Session, group: str, now: float) -> bool:
 
 
 def shared(node: Node, neighbour: str) -> dict[str, bytes]:
-    """The groups that the domain has both this node and a neighbour in, with their secrets."""
+    """Return the groups that the domain has both this node and a neighbour in, with their secrets."""
     known = node.ensemble.trust_groups
     return {
         group: secret
@@ -33,7 +33,7 @@ def shared(node: Node, neighbour: str) -> dict[str, bytes]:
 
 
 def until(node: Node, group: str, now: float) -> float:
-    """How long a proof of now counts; not at all if there is no such group any more."""
+    """Return how long a proof made now counts; no time at all if the group is gone."""
     known = node.ensemble.trust_groups.get(group)
     return now + known.expiry if known is not None else now
 
@@ -51,7 +51,7 @@ def set_proven(node: Node, session: Session, proven: dict[str, float]) -> bool:
 
 
 def may_resume(session: Session, proven: Collection[str]) -> bool:
-    """Whether somebody who has proven these groups may have what waits in a session.
+    """Return True if somebody who has proven these groups may have what waits in a session.
 
     A client id is no secret: what was queued for a member must not reach who only has the member's name.
     """

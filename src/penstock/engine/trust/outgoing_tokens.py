@@ -13,13 +13,13 @@ MOST_BOUND = 10_000
 
 
 def outgoing(node: Node, link: LinkClass) -> str:
-    """The digest of the token with which events of a class of links go on."""
+    """Return the digest of the token with which events of a class of links go on."""
     assert node.trust.tokens is not None
     return link.token.goes if link.token is not None else node.trust.tokens.own
 
 
 def bind(node: Node, session: Session, topic: str, digest: str) -> bool:
-    """Whether events on a topic may go to a neighbour as they are, because it knows which token they have."""
+    """Return True if a topic's events may go to a neighbour unchanged, because it knows which token they have."""
     link = session.trust.tokens
     if link is None:
         return True
@@ -62,6 +62,6 @@ def introduce(node: Node, session: Session, digest: str) -> None:
 
 
 def with_token(node: Node, event: Event) -> Event:
-    """The event as it goes to a neighbour, with the digest of its token."""
+    """Return the event as it goes to a neighbour, with the digest of its token."""
     assert node.trust.tokens is not None
     return user_properties.with_token(event, node.trust.tokens.named(event.token))

@@ -1,4 +1,4 @@
-"""How far a node trusts its neighbours, and which tokens it accepts by that (trust §II-C, §II-D).
+"""A node's trust in its neighbours, and the tokens it accepts by that (trust §II-C, §II-D).
 
 Evidence becomes ratings, ratings and the neighbours' vectors become least-trustworthy paths, and these say whose tokens
 are accepted. What was decided is kept until the decision would be another.
@@ -13,7 +13,7 @@ from penstock.policy.trust.rating import (
 
 
 def renewed(node: Node, before: Ratings | None) -> Ratings | None:
-    """The ratings by the domain as it is now, with the evidence that there is."""
+    """Return the ratings by the domain as it is now, with the evidence that there is."""
     settings = node.ensemble.trust
     if settings is None:
         return None
@@ -43,7 +43,7 @@ def set_evidence(node: Node, neighbour: str, evidence: Evidence, now: float) -> 
 
 
 def refresh(node: Node, now: float) -> None:
-    """Ratings or paths may be others: so may be what is accepted."""
+    """Recompute what is accepted after a change of ratings or paths."""
     assert node.trust.ratings is not None
     names = node.federation.rated
     connected = {name for name in names if node.federation.neighbours[name].outlet is not None}

@@ -21,7 +21,7 @@ def register(node: Node, session: Session, now: float) -> None:
 
 
 def given(node: Node, session: Session, text: str, now: float) -> None:
-    """The neighbour has registered this node: hold what it gives, and show it."""
+    """Keep and show the token with which a neighbour has registered this node."""
     found = verify(node, text.encode(), now)
     name = session.neighbour or ""
     if isinstance(found, TokenError):
@@ -37,7 +37,7 @@ def given(node: Node, session: Session, text: str, now: float) -> None:
 
 
 def shown(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> None:
-    """The neighbour shows what it was given: from now on events go to it."""
+    """Check the token that a neighbour shows: from now on events go to it."""
     found = verify(node, text, now)
     name = session.neighbour or ""
     if isinstance(found, TokenError):

@@ -1,4 +1,4 @@
-"""What a node keeps of trust: secrets of groups, ratings of neighbours, limits of feedback, proofs under way."""
+"""A node's state about trust: groups' secrets, neighbours' ratings, limits of feedback, open proofs."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class GroupSecrets:
 
 
 class FeedbackLimits:
-    """Who has rated what, and how often lately."""
+    """The ratings by client, and their number within the limit's window."""
 
     def __init__(self) -> None:
         self._rated: dict[tuple[str, str, str], None] = {}
@@ -58,7 +58,7 @@ class FeedbackLimits:
         """By neighbour, who has called something of it bad, and when last."""
 
     def is_first(self, event: Event) -> bool:
-        """Whether an event that is told apart by an id has not come by another way; without an id there is one way."""
+        """Return True if an event with this id has not come by another way; without an id there is one way."""
         if not event.id:
             return True
         key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
@@ -70,7 +70,7 @@ class FeedbackLimits:
         return True
 
     def is_alone(self, rater: str, neighbour: str, least: int, period: float, now: float) -> bool:
-        """Whether too few clients have called something of a neighbour bad lately, this one included."""
+        """Return True if too few clients, this one included, have recently rated events of a neighbour as bad."""
         raters = self._bad.setdefault(neighbour, {})
         raters.pop(rater, None)
         raters[rater] = now
@@ -79,7 +79,7 @@ class FeedbackLimits:
         return sum(at > now - period for at in raters.values()) < least
 
     def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
-        """Why a rating does not count; empty if it does, and it is counted."""
+        """Count a rating; return why it does not count, empty if it does."""
         key = (rater, *message)
         if key in self._rated:
             return f"it has been rated by {'this' if rater else 'such a'} client already"
@@ -97,7 +97,7 @@ class FeedbackLimits:
 
 
 class Ruled(NamedTuple):
-    """What is decided about tokens with some signers, from one neighbour."""
+    """The decision on tokens with some signers, from one neighbour."""
 
     ruling: TokenRuling
     signs: bool
@@ -105,7 +105,7 @@ class Ruled(NamedTuple):
 
 
 class Ratings:
-    """What one node holds of its neighbours."""
+    """One node's ratings of its neighbours."""
 
     def __init__(self, node: str, nodes: int, settings: TrustSettings, thresholds: Thresholds) -> None:
         self.node = node
@@ -130,17 +130,17 @@ class Ratings:
         return self.of(neighbour, now).rating(self.settings.weights, now)
 
     def held(self, neighbour: str) -> float | None:
-        """The rating by which things are decided now; None of who is no neighbour."""
+        """Return the rating by which the node decides now; None for a node that is no neighbour."""
         return self._ratings.get(neighbour)
 
     def of(self, neighbour: str, now: float) -> Evidence:
-        """The evidence about a neighbour; before there is any, what the domain gives, which is as of now: it begins to
-        age with the first that is seen.
+        """Return the evidence about a neighbour; before any is seen, the domain's, which begins to age with the first
+        that is seen.
         """
         return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
 
     def rule(self, sender: str, signers: frozenset[str]) -> Ruled:
-        """Whether tokens that these have signed are accepted from a neighbour."""
+        """Return the decision on tokens of these signers from a neighbour."""
         key = (sender, signers)
         found = self._rulings.get(key)
         if found is None:
@@ -177,12 +177,12 @@ class Ratings:
         return is_other
 
     def lost(self, neighbour: str) -> None:
-        """The link is down: paths over it are gone."""
+        """Forget paths over a link that is down."""
         self.table.forget(neighbour)
         self.is_stale = self.is_changed = True
 
     def heard(self, neighbour: str, update: Update) -> bool:
-        """A neighbour tells of paths; False if it must begin anew. Raises `PolicyError`."""
+        """Take a neighbour's paths; return False if it must begin anew. Raise `PolicyError`."""
         taken = self.table.receive(neighbour, update)
         if taken:
             self.is_stale = self.is_changed = True
@@ -201,7 +201,7 @@ class Accepting:
     __slots__ = ("client_id", "exchange")
 
     def __init__(self, client_id: str) -> None:
-        """`client_id` as the CONNECT has it."""
+        """Make the proof's state; `client_id` is the CONNECT's."""
         self.client_id = client_id
         self.exchange: ProofExchange | None = None
         """The one that is under way."""
@@ -220,7 +220,7 @@ class Claiming:
 
 
 class TokenLink:
-    """What two nodes have told each other of tokens, on the connection between them."""
+    """The tokens that two nodes have announced on the connection between them."""
 
     __slots__ = (
         "bound_in",
@@ -244,7 +244,7 @@ class TokenLink:
         self.begin(inf)
 
     def begin(self, registered: float) -> None:
-        """A connection begins, or is gone: nothing has been told."""
+        """Reset for a connection that begins or is gone: nothing has been told."""
         self.sent: set[str] = set()
         """Tokens that the neighbour has been told, by digest."""
         self.heard: dict[str, Verified | TokenError] = {}
@@ -260,7 +260,7 @@ class TokenLink:
         self.forget()
 
     def forget(self) -> None:
-        """What was found of tokens may no longer hold."""
+        """Forget the findings about tokens."""
         self.passings: dict[str, Passing] = {}
         self.plans: dict[str, tuple[LinkPlans[Any], LinkPlans[Any]]] = {}
         self.until = inf

@@ -56,7 +56,7 @@ MOST_REFUSED = 1_000
 
 
 def begin(node: Node, session: Session, now: float) -> None:
-    """The link is up: nothing has been told on it yet."""
+    """Reset a link that comes up: nothing has been told on it yet."""
     link = session.trust.tokens
     if link is None:
         return
@@ -68,7 +68,7 @@ def begin(node: Node, session: Session, now: float) -> None:
 
 
 def end(node: Node, session: Session) -> None:
-    """The link is down."""
+    """Reset a link that is down."""
     if session.trust.tokens is not None:
         session.trust.tokens.begin(NEVER)
         node.plans.forget_all()
@@ -112,7 +112,7 @@ def tick(node: Node, now: float) -> None:
 
 
 def _used(node: Node) -> set[str]:
-    """The tokens of what is kept: retained, or waiting for a neighbour."""
+    """Return the tokens of what is kept: retained, or waiting for a neighbour."""
     kept = (node.retained.get(topic) for topic in node.retained)
     found = {event.token for event in kept if event is not None}
     for session in node.federation.neighbours.values():
@@ -144,7 +144,7 @@ def turn(node: Node, now: float) -> None:
 
 
 def plans_for(node: Node, session: Session, digest: str, now: float) -> Plans:
-    """The plans for what comes from a neighbour with the token of that digest."""
+    """Return the plans for what comes from a neighbour with the token of that digest."""
     link, base = session.trust.tokens, link_plans.plans_of(node, session)
     assert link is not None
     known = link.plans.get(digest)
@@ -157,7 +157,7 @@ def plans_for(node: Node, session: Session, digest: str, now: float) -> Plans:
 
 
 def passing(node: Node, session: Session, digest: str, now: float) -> Passing:
-    """What becomes of events with the token of that digest, from a neighbour."""
+    """Return the handling of a neighbour's events with the token of that digest."""
     link = session.trust.tokens
     assert link is not None
     if now >= link.until:
@@ -194,7 +194,7 @@ def judge(node: Node, session: Session, link: TokenLink, digest: str, now: float
 
 
 def weigh(node: Node, name: str, heard: Verified) -> tuple[Passing, Token | None]:
-    """What becomes of events with a token that a neighbour tells, and the token that they go on with."""
+    """Return the handling of events with a token that a neighbour announces, and the token that they go on with."""
     assert node.trust.tokens is not None
     token, reason, goes = heard.token, "", heard.token
     beyond = node.ensemble.beyond(node.name, name)
@@ -215,7 +215,7 @@ def _refused(digest: str, rule: str, reason: str) -> Passing:
 
 
 def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict | None:
-    """A neighbour tells something; raises `WireError` for what cannot be. Of a token that is refused, why."""
+    """Take a neighbour's announcement; raise `WireError` for an impossible one. Return why a token is refused."""
     link, refusal = session.trust.tokens, None
     if link is None:
         return None  # it has tokens and this node has not: their domains differ for a moment
@@ -301,7 +301,7 @@ def _hear_vector(node: Node, session: Session, told: Told) -> None:
 
 
 def came_with(session: Session, topic: str, properties: Properties) -> str:
-    """The digest of the token that an event from a neighbour has; empty if none."""
+    """Return the digest of the token that an event from a neighbour has; empty if none."""
     for name, value in properties.user_properties:
         if name == user_properties.TOKEN:
             return value

@@ -31,19 +31,19 @@ EVERYTHING = BETWEEN_NODES | {"#"}
 
 
 class Keys(NamedTuple):
-    """What a node signs with, and what it verifies others' signatures with."""
+    """The key that a node signs with, and the keys that it verifies others' signatures with."""
 
     signing: SigningKey
     public: KeySet
     revoked: Revoked = NOTHING
 
     def why_unused(self, node: str, now: float) -> str:
-        """Why what the node signs counts nowhere; empty if it does."""
+        """Return why the node's signature counts nowhere; empty if it counts."""
         return why_unused(node, self.signing.key_id, self.public, self.revoked, now)
 
 
 class Passing(NamedTuple):
-    """What becomes of events with one token that come by one link."""
+    """The handling of events with one token that come by one link."""
 
     came: str
     """The digest of the token that they come with."""
@@ -56,7 +56,7 @@ class Passing(NamedTuple):
     until: float = inf
 
     def judge(self, topic: str) -> Verdict | None:
-        """What admission says of an event on a topic, if it refuses it."""
+        """Return the refusal of admission for an event on a topic, if there is one."""
         if self.refusal is not None:
             return self.refusal
         if not Filters(self.publish).match(topic):
@@ -100,7 +100,7 @@ class Tokens:
         seconds: float | None = None,
         is_carried: bool = False,
     ) -> Token:
-        """A new token for a client or a neighbour; raises `TokenError`. `is_carried`: it only goes with events."""
+        """Issue a token for a client or a neighbour; raise `TokenError`. `is_carried`: it only goes with events."""
         begins, id = int(now), self._nonce().hex()[:32]
         claims = Claims(
             issuer=self.node,
@@ -116,8 +116,8 @@ class Tokens:
         return issue(claims, self.keys.signing)
 
     def carried(self, shown: Token) -> Token:
-        """The token that goes with the events of a client. Neighbours see it, and with the one that the client has
-        shown they could come as the client.
+        """Return the token that goes with a client's events. Neighbours see it; with the one that the client has shown
+        they could connect as the client.
         """
         known = self._carried.get(shown.claims.digest)
         if known is None:
@@ -148,8 +148,8 @@ class Tokens:
         return True
 
     def named(self, digest: str) -> str:
-        """The token with which an event goes on that came with this one: the same while it counts. For what was kept
-        for longer the node vouches itself, unless the token was revoked.
+        """Return the token with which an event goes on that came with this one: the same while it is valid. For events
+        kept longer the node vouches itself, unless the token was revoked.
         """
         if not digest:
             return self.own
@@ -176,7 +176,7 @@ class Tokens:
         self._ended.discard(digest)
 
     def is_revoked(self, digest: str) -> bool:
-        """Whether the token of an event counts no more, or the key of who issued it."""
+        """Return True if an event's token, or its issuer's key, is revoked."""
         token = self.known.get(digest)
         if token is None:
             return False
@@ -184,7 +184,7 @@ class Tokens:
         return self.keys.revoked.has(token.claims.id) or not keys.isdisjoint(self.keys.revoked.keys)
 
     def signed(self, token: Token) -> Token:
-        """The same with this node's signature, made once."""
+        """Return the token with this node's signature, made once."""
         if self.node in token.nodes:
             return token
         known = self.known.get(self._signed.get(token.digest, ""))
@@ -201,7 +201,7 @@ class Tokens:
         heappush(self._due, (token.end, session, token.token.digest))
 
     def over(self, now: float) -> dict[int, str]:
-        """Of sessions whose tokens have ended: the numbers, and which token it was."""
+        """Yield the numbers of sessions whose tokens have ended, with the token."""
         found: dict[int, str] = {}
         while self._due and self._due[0][0] <= now:
             _, number, digest = heappop(self._due)

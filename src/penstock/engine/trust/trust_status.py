@@ -1,4 +1,4 @@
-"""How a node stands with its neighbours and with tokens, as operators are told."""
+"""The status of neighbours and tokens, for operators."""
 
 from heapq import nsmallest
 
@@ -20,7 +20,7 @@ class Path(msgspec.Struct, frozen=True):
 
 
 class NeighbourStanding(msgspec.Struct, frozen=True):
-    """What a node holds of a neighbour."""
+    """A node's rating of a neighbour."""
 
     connected: bool
     good: float
@@ -70,7 +70,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def standing(node: Node, now: float, paths: int | None = None) -> Standing:
-    """How a node stands now; of paths, at most so many, those that are least trustworthy."""
+    """Return the status now, with at most so many paths, the least trustworthy ones."""
     tokens = None
     if node.trust.tokens is not None:
         required, key = node.trust.tokens.settings.required, node.trust.tokens.keys.signing.key_id

@@ -46,7 +46,7 @@ FindXPath = Callable[[str, Work], Value]
 
 
 def no_xml(expression: str, work: Work) -> Value:
-    """Fail: the content is not XML."""
+    """Raise `EvaluationError`: the content is not XML."""
     raise failed(FailureKind.UNREADABLE_CONTENT, f"the content is not XML, so `{expression}` finds nothing in it")
 
 

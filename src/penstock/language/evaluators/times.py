@@ -43,7 +43,7 @@ def timestamp_from_string(text: str) -> Timestamp:
     try:
         seconds = (datetime(*map(int, numbers), tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)  # type: ignore[misc, arg-type]
     except ValueError:
-        raise failed(FailureKind.INVALID_ARGUMENT, f"`{text}` is not a day and time that there is") from None
+        raise failed(FailureKind.INVALID_ARGUMENT, f"`{text}` is not a valid date and time") from None
     if sign:
         seconds -= (int(hours) * 60 + int(minutes)) * (-60 if sign == "-" else 60)
     return make_timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")))

@@ -37,7 +37,7 @@ from penstock.language.values import MAX_INT
 
 T = TypeVar("T")
 
-# What XML cannot carry (XML 1.0 §2.2) has no place in a text either, so that each form says what the others say.
+# Characters that XML cannot carry (XML 1.0 §2.2) are refused in text too, so that all forms can say the same.
 _NO_TEXT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORD = re.compile(r"@?[A-Za-z_][A-Za-z0-9_]*|[0-9]+|.", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

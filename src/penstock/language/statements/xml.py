@@ -169,8 +169,8 @@ class _StatementBuilder(XmlReader):
             raise _Element("", element.line).fail(_not_inside(name, around.name))
         for attribute in attributes:
             if attribute not in (known := _ATTRIBUTES.get(name, ())):
-                said = not_one_of(attribute, known) if known else f"it has no attribute {shown(attribute)}"
-                raise element.fail(said)
+                problem = not_one_of(attribute, known) if known else f"it has no attribute {shown(attribute)}"
+                raise element.fail(problem)
         around.inside.append(element)
         if (bound := _MAX_INSIDE.get((around.name, name))) and len(around.all(name)) > bound[1]:
             raise element.fail(too_many(*bound))

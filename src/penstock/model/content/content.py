@@ -216,7 +216,7 @@ def _read(format: Format, payload: bytes) -> Attributes | Xml:
     if format is Format.OPAQUE:
         return {}
     if len(payload) > MAX_BYTES:
-        raise BoundError(f"a payload of {len(payload)} bytes is too large to be decoded, {MAX_BYTES} are the most")
+        raise BoundError(f"a payload of {len(payload)} bytes is too large to be decoded; the maximum is {MAX_BYTES}")
     if not payload and format in (Format.JSON, Format.XML):
         raise ContentError("the payload is empty")
     return _READERS[format](payload)

@@ -1,4 +1,4 @@
-"""XML read within bounds.
+"""A reader of XML within bounds.
 
 Documents with a document type are refused (docs/decisions/0017): it is where entities come from, and with them files,
 networks and laughs by the billion. Nothing else in XML makes a reader open or expand anything.
@@ -35,11 +35,11 @@ class XmlError(ContentError):
 
 
 class XmlReader:
-    """Reads one document. A subclass has the methods that it needs of those that `_EVENTS` lists."""
+    """A reader of one document. A subclass has the methods of `_EVENTS` that it needs."""
 
     _events: ClassVar[list[tuple[str, str]]]
     separator: str | None = None
-    """What stands between a namespace and a local name; None: there are no namespaces."""
+    """The separator of a namespace and a local name; None: there are no namespaces."""
     parser: expat.XMLParserType
     """It is there while the document is read, to say where it is."""
 
@@ -76,7 +76,7 @@ class XmlReader:
             raise BoundError(f"more than {self._max_depth} XML elements inside each other")
 
     def document_type(self, *_: object) -> NoReturn:
-        """Refuse it."""
+        """Refuse a document type."""
         raise BoundError("XML with a document type is not read, as it could define entities")
 
 

@@ -32,7 +32,7 @@ class CompiledXPath(NamedTuple):
 def compile_xpath(expression: str) -> CompiledXPath:
     """Compile an XPath 1.0 expression; raises `ContentError` if it is not valid."""
     try:
-        # Without EXSLT's regular expressions: they are Python's, which may take for ever.
+        # Without EXSLT's regular expressions: they are Python's, whose time is not bounded.
         evaluate = etree.XPath(expression, regexp=False, smart_strings=False)
         compiled = CompiledXPath(evaluate, cost(expression))
         evaluate(_SMALLEST)  # for mistakes that libxml2 finds only now

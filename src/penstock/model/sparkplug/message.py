@@ -117,7 +117,7 @@ def _parse(payload: bytes, shell: Shell | None = None) -> SparkplugMessage:
                 raise BoundError(f"more than {MAX_NODES} metrics")
             metrics.append(_metric(payload, start, value, stop))
         elif tag == _SEQ:
-            if seq is not None:  # readers take the last of two; a view must not say one and mean the other
+            if seq is not None:  # readers take the last of two, so a view could differ from the message
                 raise ContentError("there are two `seq`")
             seq, seq_place = value, (start, stop)
         elif tag == _TIMESTAMP:

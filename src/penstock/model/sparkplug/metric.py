@@ -70,7 +70,7 @@ class _Metric(PayloadDecoder):
                 properties |= self._property_set(value, end, 2)
             elif (kind := OF_METRIC.get(tag)) is not None:
                 place = self._single(place, kind, value, end)
-        # Of another type than the birth says, some read it by one and some by the other: no condition can go by it.
+        # If the type differs from the birth's, readers disagree on the value: no condition can use it.
         if not born_as or type_ == born_as:
             record["value"] = None if is_null or place is None else self._value(*place, type_, 1)
         record["type"] = type_name(type_)

@@ -127,7 +127,7 @@ def _value(name: str, type_: str, value: Any, first: int) -> bytes:
             return write_varint(key(number, written)) + struct.pack(code, value)
         case str() if type_ in _TEXTS:
             return length_field(key(first + 5, LENGTH), value.encode())
-    raise ContentError(f"metric `{name}`: `{value}` is no value of type {type_} that can be written here")
+    raise ContentError(f"metric `{name}`: `{value}` is not a value of type {type_} that can be written here")
 
 
 def _properties(name: str, properties: Any) -> bytes:

@@ -47,7 +47,7 @@ MAX_VALUES = 1_000_000
 
 
 class Bounds(NamedTuple):
-    """What a YAML text may be at most."""
+    """Bounds of a YAML text."""
 
     depth: int = MAX_DEPTH
     values: int = MAX_VALUES

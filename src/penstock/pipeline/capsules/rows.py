@@ -31,8 +31,8 @@ from penstock.pipeline.capsules.claims import Claims, read_claims
 from penstock.pipeline.capsules.columns import columns_of
 from penstock.pipeline.spark.policies import Policies, PolicyFiles
 from penstock.pipeline.tables.view import UNTIL
-from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, CapsuleWindow, FuseReduction, Late
-from penstock.policy.capsules.steps import CapsuleInput, take
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, FuseReduction, Late, WindowSchedule
+from penstock.policy.capsules.steps import TakenEvent, take
 from penstock.policy.contracts.release import RETAIN_UNTIL, read_retain
 from penstock.policy.quality.carriage import ATTACHED, CLAIMED, MEMBER, read_properties, read_quality
 from penstock.wire.properties import Properties, encode_properties
@@ -111,7 +111,7 @@ def taken(rows: DataFrame, reference: CapsuleReference, closed: int | None) -> D
     return read.mapInArrow(work, from_arrow_schema(types))
 
 
-def late_starts(window: CapsuleWindow, at: int, now: int) -> list[int]:
+def late_starts(window: WindowSchedule, at: int, now: int) -> list[int]:
     """Return the windows of a time that are closed by now."""
     if at + window.lateness >= now:  # they end after that time
         return []
@@ -138,7 +138,7 @@ class _Reading:
             yield quick
             yield pa.RecordBatch.from_pylist([{"arrival": max(arrival)}], schema=self._types)
             return
-        kept, claimed, places, aside = list[CapsuleInput](), list[Claims](), list[int](), list[dict[str, Any]]()
+        kept, claimed, places, aside = list[TakenEvent](), list[Claims](), list[int](), list[dict[str, Any]]()
         carried = self._carried(batch)
         for at, content in enumerate(self._contents(topics, batch)):
             came = arrival[at]

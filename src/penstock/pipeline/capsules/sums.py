@@ -19,7 +19,7 @@ from penstock.model.values import Timestamp
 from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.tables.view import UNTIL
 from penstock.policy.capsules.capsule import MICROSECONDS, AggregateFunction, AggregateReduction, Capsule, FuseReduction
-from penstock.policy.capsules.steps import CapsuleInput, CapsuleResult, ReducedGroup, conclude, fused
+from penstock.policy.capsules.steps import CapsuleResult, ReducedGroup, TakenEvent, conclude, fused
 from penstock.policy.quality.carriage import write_properties
 from penstock.policy.quality.summaries import Statistic, Summary, propagate_summaries, statistic_of
 from penstock.wire.properties import Properties, encode_properties
@@ -241,13 +241,13 @@ def _quality(capsule: Capsule, reduction: AggregateReduction, row: dict[str, Any
     return propagate_summaries(reduction.operations, row["inputs"], summaries, capsule.catalogue, now, expected)
 
 
-def _input(capsule: Capsule, group: tuple[str, ...], item: dict[str, Any]) -> CapsuleInput:
+def _input(capsule: Capsule, group: tuple[str, ...], item: dict[str, Any]) -> TakenEvent:
     values = [
         MetricValue(key, value, _time(created), None if created == changed else _time(changed))
         for key, value, created, changed in zip(capsule.metrics, item["q"], item["c"], item["a"], strict=True)
         if value is not None
     ]
-    return CapsuleInput(item["at"], group, tuple(item["n"]), Quality(values), item["source"])
+    return TakenEvent(item["at"], group, tuple(item["n"]), Quality(values), item["source"])
 
 
 def _time(micros: int) -> Timestamp:

@@ -114,7 +114,7 @@ class Rights:
 
     @cached_property
     def _trees(self) -> tuple[FilterIndex[int] | None, FilterIndex[int] | None]:
-        """If there are many rules, the trees that find the rules for a topic."""
+        """Trees that find the rules for a topic; None where there are few rules."""
         topics, patterns = (
             place_index(rule.filter for rule in rules) if len(rules) > _FEW else None
             for rules in (self.topics, self.patterns)

@@ -39,7 +39,7 @@ class Late(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CapsuleWindow:
+class WindowSchedule:
     """The windows of a capsule. Times are in microseconds; windows begin at multiples of `slide` since the epoch."""
 
     length: int
@@ -183,7 +183,7 @@ _HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class CapsuleOutput:
+class ResultTemplate:
     """The topic and payload of results."""
 
     topic: str
@@ -226,11 +226,11 @@ class Capsule:
     """The subject that the capsule acts as."""
     topics: tuple[str, ...]
     where: Condition | None
-    window: CapsuleWindow
+    window: WindowSchedule
     before: tuple[CapsuleStep, ...]
     reduction: Reduction
     after: tuple[CapsuleStep, ...]
-    output: CapsuleOutput
+    output: ResultTemplate
     catalogue: Catalogue
 
     @property

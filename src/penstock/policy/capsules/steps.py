@@ -44,7 +44,7 @@ MAX_KEY = 256
 _NANOSECONDS = 1_000
 
 
-class CapsuleInput(NamedTuple):
+class TakenEvent(NamedTuple):
     """The part of an event that a capsule uses."""
 
     at: int
@@ -77,7 +77,7 @@ class CapsuleResult(NamedTuple):
 # --- events
 
 
-def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> CapsuleInput | None:
+def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> TakenEvent | None:
     """Return the input of a capsule from an event that arrived at a time in microseconds; None if it is dropped. Raises
     `PolicyError`.
     """
@@ -94,7 +94,7 @@ def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arriv
     reduction = capsule.reduction
     at = arrival if capsule.window.time is None else _happened(capsule, capsule.window.time, content, arrival)
     source = reduction.source if isinstance(reduction, FuseReduction) else None
-    return CapsuleInput(
+    return TakenEvent(
         at,
         tuple([_key(name, place, topic, attributes) for name, place in reduction.by]),
         tuple([_number(attributes, path) for path in reduction.paths]),
@@ -109,13 +109,13 @@ def _happened(capsule: Capsule, time: Expression, content: Content, arrival: int
         try:
             value = timestamp_from_string(value[:100])
         except EvaluationError as error:
-            raise PolicyError(f"`{time.text}` is no time: {error}") from None
+            raise PolicyError(f"`{time.text}` is not a time: {error}") from None
     if isinstance(value, Timestamp):
         at = value.nanos // _NANOSECONDS
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         at = moment(value).nanos // _NANOSECONDS
     else:
-        raise PolicyError(f"`{time.text}` is no time: {value if isinstance(value, Failure) else repr(value)[:80]}")
+        raise PolicyError(f"`{time.text}` is not a time: {value if isinstance(value, Failure) else repr(value)[:80]}")
     if at > arrival + capsule.window.skew:
         raise PolicyError(f"it happened {(at - arrival) / MICROSECONDS:g} s after it came")
     return at
@@ -133,14 +133,14 @@ def _key(name: str, place: KeyPlace, topic: str, attributes: Mapping[str, Value]
         return str(value).lower()
     if not isinstance(value, str | int) or len(text := str(value)) > MAX_KEY:
         where = f"level {place}" if isinstance(place, int) else f"`{'.'.join(place)}`"
-        raise PolicyError(f"`{name}`: {where} is no text, number or bool of at most {MAX_KEY} characters")
+        raise PolicyError(f"`{name}`: {where} is not a text, number or bool of at most {MAX_KEY} characters")
     return text
 
 
 def _number(attributes: Mapping[str, Value], path: tuple[str, ...]) -> float:
     value = _at(attributes, path)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise PolicyError(f"`{'.'.join(path)}` is no number")
+        raise PolicyError(f"`{'.'.join(path)}` is not a number")
     return float(value)
 
 
@@ -154,7 +154,7 @@ def _at(attributes: Mapping[str, Value], path: tuple[str, ...]) -> Value:
 # --- results
 
 
-def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence[CapsuleInput]) -> ReducedGroup:
+def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence[TakenEvent]) -> ReducedGroup:
     """Fuse the inputs of several sources, given in the order of their arrival. Raises `PolicyError`."""
     reduction, catalogue = capsule.reduction, capsule.catalogue
     assert isinstance(reduction, FuseReduction)

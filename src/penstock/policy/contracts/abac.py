@@ -53,17 +53,17 @@ class Relation(StrEnum):
 
 
 _OF_TEXTS: Mapping[Relation, Callable[[Texts, Texts], bool]] = {
-    Relation.ANY_OF: lambda found, asked: bool(found & asked),
-    Relation.ONLY: lambda found, asked: bool(found) and found <= asked,
-    Relation.ALL_OF: lambda found, asked: asked <= found,
-    Relation.NONE_OF: lambda found, asked: not found & asked,
+    Relation.ANY_OF: lambda values, texts: bool(values & texts),
+    Relation.ONLY: lambda values, texts: bool(values) and values <= texts,
+    Relation.ALL_OF: lambda values, texts: texts <= values,
+    Relation.NONE_OF: lambda values, texts: not values & texts,
 }
 _OF_NUMBERS: Mapping[Relation, Callable[[float, float], bool]] = {
-    Relation.AT_LEAST: lambda found, bound: found >= bound,
-    Relation.AT_MOST: lambda found, bound: found <= bound,
-    Relation.ABOVE: lambda found, bound: found > bound,
-    Relation.BELOW: lambda found, bound: found < bound,
-    Relation.KNOWN: lambda found, bound: True,
+    Relation.AT_LEAST: lambda value, bound: value >= bound,
+    Relation.AT_MOST: lambda value, bound: value <= bound,
+    Relation.ABOVE: lambda value, bound: value > bound,
+    Relation.BELOW: lambda value, bound: value < bound,
+    Relation.KNOWN: lambda value, bound: True,
 }
 
 

@@ -169,7 +169,7 @@ class ConsumerContract:
             raise PolicyError(f"contract `{self.name}` has more than {MAX_RULES} wants, or two of one name")
         _check_retention(f"contract `{self.name}`", self.retention)
         if reserved := RESERVED & {name for name, _ in self.attributes}:
-            raise PolicyError(f"contract `{self.name}`: `{min(reserved)}` is not an attribute that can be given")
+            raise PolicyError(f"contract `{self.name}`: `{min(reserved)}` is a reserved attribute")
 
 
 # --- what they compile to
@@ -181,12 +181,12 @@ def advertisement(contract: ProducerContract) -> ProducerAdvertisement:
 
 
 def request_attributes(contract: ConsumerContract) -> Attributes:
-    """What a consumer's contract says when it asks for events, whatever the event and the time."""
-    given: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in contract.attributes}
-    given |= {PURPOSE: contract.purposes, PROMISED: contract.situations, ACTION: frozenset({ACCESS})}
+    """Return the attributes of a consumer's contract in a request for events, whatever the event and the time."""
+    attributes: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in contract.attributes}
+    attributes |= {PURPOSE: contract.purposes, PROMISED: contract.situations, ACTION: frozenset({ACCESS})}
     if contract.retention is not None:
-        given[RETENTION] = contract.retention
-    return given
+        attributes[RETENTION] = contract.retention
+    return attributes
 
 
 def commitments(rule: PrivacyRule) -> Iterator[Compare]:

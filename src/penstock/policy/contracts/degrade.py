@@ -285,7 +285,7 @@ def _less_accurate(degradation: Grid | Step, value: float) -> float | None:
 _COARSER: dict[str, Callable[[Grid | Step, float], float | None]] = {
     "precision": _less_precise,
     "accuracy": _less_accurate,
-    "resolution": lambda one, value: max(value, one.size),
+    "resolution": lambda degradation, value: max(value, degradation.size),
 }
 
 
@@ -309,7 +309,7 @@ def number_at(content: Content, path: Path) -> float:
         except ValueError:
             at = None
     if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
-        raise ContentError(f"`{'.'.join(path)}` is no number, so it cannot be degraded")
+        raise ContentError(f"`{'.'.join(path)}` is not a number, so it cannot be degraded")
     return float(at)
 
 

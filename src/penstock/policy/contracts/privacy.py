@@ -206,7 +206,7 @@ def _number(arguments: Assigned, name: str) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise PolicyError(f"`{name}` is no number: `{value!r:.80}`") from None
+        raise PolicyError(f"`{name}` is not a number: `{value!r:.80}`") from None
 
 
 def _texts(arguments: Assigned, name: str) -> tuple[str, ...]:
@@ -222,14 +222,19 @@ def _span(arguments: Assigned) -> float | None:
 
 
 _MAKERS: dict[str, Callable[[Assigned], Degradation]] = {
-    "grid": lambda said: Grid(
-        _number(said, "metres"), _text(said, "latitude", "lat"), _text(said, "longitude", "lon"), _span(said)
+    "grid": lambda arguments: Grid(
+        _number(arguments, "metres"),
+        _text(arguments, "latitude", "lat"),
+        _text(arguments, "longitude", "lon"),
+        _span(arguments),
     ),
-    "step": lambda said: Step(_text(said, "attribute", ""), _number(said, "size"), _span(said)),
-    "keep": lambda said: Keep(_texts(said, "attribute")),
-    "delay": lambda said: Delay(_number(said, "seconds")),
-    "aggregate": lambda said: Aggregate(
-        _number(said, "seconds"), _texts(said, "attribute"), int(_number(said, "least")) if "least" in said else 2
+    "step": lambda arguments: Step(_text(arguments, "attribute", ""), _number(arguments, "size"), _span(arguments)),
+    "keep": lambda arguments: Keep(_texts(arguments, "attribute")),
+    "delay": lambda arguments: Delay(_number(arguments, "seconds")),
+    "aggregate": lambda arguments: Aggregate(
+        _number(arguments, "seconds"),
+        _texts(arguments, "attribute"),
+        int(_number(arguments, "least")) if "least" in arguments else 2,
     ),
 }
 """Obligations by their identifiers: those that contracts compile to."""
@@ -275,7 +280,7 @@ def _wrong(duty: DutyExpression) -> str:
     if unknown := arguments.keys() - must - may:
         return f"`{min(unknown)}` is not a parameter of it"
     if any(not isinstance(assignment.expression, LiteralValue) for assignment in duty.assignments):
-        return ""  # what it comes to is known when it is asked
+        return ""  # the values are known only at evaluation
     try:
         if duty.id == RETAIN:
             _number(arguments, "seconds")

@@ -236,9 +236,9 @@ def _degradation(value: object) -> Degradation:
     kind, alone, readers = _DEGRADATIONS[name]
     if alone and not isinstance(arguments, Mapping):
         arguments = {alone: arguments}
-    given = _mapping(arguments, set(readers))
+    settings = _mapping(arguments, set(readers))
     try:
-        built: Degradation = kind(**{key: _in((name, key), readers[key], value) for key, value in given.items()})
+        built: Degradation = kind(**{key: _in((name, key), readers[key], value) for key, value in settings.items()})
     except (TypeError, ValueError):
         raise PolicyError(f"`{name}`: expected {_listed(readers)}, found `{arguments!r:.80}`") from None
     return built
@@ -308,7 +308,7 @@ def _list(value: object) -> Sequence[Any]:
 def _texts(value: object) -> Texts:
     names = _list(value)
     if len(names) > _MAX_NAMES:
-        raise PolicyError(f"{len(names)} names are too many, {_MAX_NAMES} are the most")
+        raise PolicyError(f"{len(names)} names are too many; the maximum is {_MAX_NAMES}")
     if not all(isinstance(name, str) and name for name in names):
         raise PolicyError(f"expected a name or a list of names, found `{value!r:.80}`")
     return frozenset(names)

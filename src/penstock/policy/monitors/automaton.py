@@ -151,7 +151,7 @@ def _condition_outcome(guard: GuardedMove, outcome: Outcome) -> str:
 
 def _ordered(state: str, edges: Edges) -> tuple[AutomatonEdge, ...]:
     """Check the edges, and return them with those of `*` last."""
-    sure: list[str] = []  # what stands before and has no condition
+    sure: list[str] = []  # earlier filters without a condition
     wild: list[str] = []
     ordered: list[AutomatonEdge] = []
     last: list[AutomatonEdge] = []

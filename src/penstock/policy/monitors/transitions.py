@@ -54,7 +54,7 @@ class TopicOutput(NamedTuple):
         return cause._replace(
             topic=self.topic,
             payload=cause.payload if template is None else template.payload(cause.topic, cause.payload, self.captures),
-            properties=cause.properties if template is None else b"",  # they speak of the payload that it had
+            properties=cause.properties if template is None else b"",  # they describe the old payload
             qos=cause.qos if self.qos is None else self.qos,
             retain=cause.retain if self.retain is None else self.retain,
         )

@@ -149,7 +149,7 @@ def _to_rows(quality: Quality) -> str:
 
 def _of_entries(entries: Value, received: Timestamp) -> Quality:
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
-        raise ContentError(f"`{MEMBER}` is no list of quality values")
+        raise ContentError(f"`{MEMBER}` is not a list of quality values")
     return _made(_of_entry(entry, received) for entry in _bounded(entries))
 
 
@@ -158,7 +158,7 @@ def _of_entry(entry: Value, received: Timestamp) -> MetricValue:
         raise ContentError(f"`{str(entry)[:80]}` is not a quality value")
     value = entry.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ContentError(f"a quality value has the `value` `{str(value)[:80]}`, which is no number")
+        raise ContentError(f"a quality value has the `value` `{str(value)[:80]}`, which is not a number")
     ids = (entry.get(name) for name in MetricKey._fields)
     return _value(ids, value, entry.get("created"), entry.get("modified"), received)
 
@@ -220,7 +220,7 @@ def _value(ids: Iterable[Any], value: float, created: Any, modified: Any, receiv
 
 def _time(text: Any) -> Timestamp:
     if not isinstance(text, str) or len(text) > _MAX_TIME:
-        raise ContentError("a quality value has a time that is no text like `2009-02-13T23:31:30Z`")
+        raise ContentError("a quality value has a time that is not a text like `2009-02-13T23:31:30Z`")
     return read_time(text)
 
 

@@ -61,11 +61,11 @@ class Need:
         for id in self.key:
             check_id(id)
         if self.relation is not None and self.relation not in _RELATIONS:
-            raise PolicyError(f"quality `{self.key}`: `{self.relation}` is none of `>=`, `<=`, `>`, `<`")
+            raise PolicyError(f"quality `{self.key}`: `{self.relation}` is not one of `>=`, `<=`, `>`, `<`")
         if not math.isfinite(self.bound):
             raise PolicyError(f"quality `{self.key}`: `{self.bound}` is not a number")
         if self.relation is None:
-            object.__setattr__(self, "bound", 0.0)  # it says nothing then, and equal constraints are equal
+            object.__setattr__(self, "bound", 0.0)  # it has no meaning then, and equal constraints must compare equal
 
     def __str__(self) -> str:
         return f"{self.key}" if self.relation is None else f"{self.key} {self.relation} {_shown(self.bound)}"
@@ -166,7 +166,7 @@ def parse_constraints(value: object, catalogue: Catalogue) -> tuple[Constraint, 
     """Parse a list of constraints, or one; raises `PolicyError`."""
     items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     if len(items) > MAX_CONSTRAINTS:
-        raise PolicyError(f"{len(items)} quality constraints are too many, {MAX_CONSTRAINTS} are the most")
+        raise PolicyError(f"{len(items)} quality constraints are too many; the maximum is {MAX_CONSTRAINTS}")
     return tuple(parse_constraint(item, catalogue) for item in items)
 
 
@@ -223,7 +223,7 @@ def _need(key: MetricKey, relation: str | None, bound: str | None, catalogue: Ca
     return Need(key, better, definition.level(bound))
 
 
-# --- what constraints say of each other
+# --- relations between constraints
 
 
 class Range(NamedTuple):

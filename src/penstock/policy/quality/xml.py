@@ -58,7 +58,7 @@ def read_indicator(indicator: Value) -> XmlIndicator:
     value = _only(indicator, VALUE)
     text = str(value.get("@value")).strip(_BLANK)
     if not _NUMBER.fullmatch(text):
-        raise ContentError(f"a `{VALUE}` has the value `{text[:80]}`, which is no number")
+        raise ContentError(f"a `{VALUE}` has the value `{text[:80]}`, which is not a number")
     ids = (indicator.get("@id"), criterion.get("@id"), definition.get("@id"))
     return XmlIndicator(ids, float(text), value.get(f"@{CREATED}"), value.get(f"@{MODIFIED}"))
 
@@ -151,7 +151,7 @@ class _Places(XmlReader):
         self._encoding = None if encoding is None else encoding.lower()
 
     def declare(self, prefix: str | None, namespace: str | None) -> None:
-        # It is told of before its element starts: at depth 0, it is the root's.
+        # The parser reports it before its element starts: at depth 0, it is the root's.
         if self._depth == 0 and prefix is None and namespace:
             self.has_namespace = True
 

@@ -40,7 +40,7 @@ def _literal(written: str) -> str:
 def _matcher(written: str) -> Callable[[str], bool]:
     parts = _PARTS.findall(written)
     quoted = (_MEANING.get(part) or "".join(map(_quoted, _literal(part))) for part in parts)
-    return matcher(f"\\A{''.join(quoted)}\\z")  # RE2: names come from clients, and stars must not be tried for ever
+    return matcher(f"\\A{''.join(quoted)}\\z")  # RE2: names come from clients, so its time must be bounded
 
 
 def _quoted(character: str) -> str:

@@ -170,7 +170,7 @@ class Judgement:
         assert self.policy is not None
         self.blocked = self.uninserted = self.policy.name
         self.note(Verdict("judge", Effect.SUPPRESS, rule, reason))
-        self._tell(EXCEPTION, f"{rule} failed", reason)  # what failed may tell of content: only operators are told
+        self._tell(EXCEPTION, f"{rule} failed", reason)  # the reason may reveal content: only operators see it
 
 
 def attach(

@@ -75,7 +75,7 @@ def _cut_object(name: str, raw: msgspec.Raw, paths: Collection[Path], keeping: b
         return None
     if begin == b"n":  # null
         return raw
-    raise ElementError(f"`{name[:80]}` is no object, nor a list of objects: it has no parts that could be taken out")
+    raise ElementError(f"`{name[:80]}` is neither an object nor a list of objects: it has no parts to remove")
 
 
 def _begins(raw: msgspec.Raw) -> bytes:

@@ -56,7 +56,7 @@ class Act:
             return self.element.run(judgement, *self.arguments)
         except ElementError as error:
             raise ElementError(f"`{self.text}`: {error}") from None
-        except Exception as error:  # an element may be anybody's
+        except Exception as error:  # an element may come from any package
             raise ElementError(f"`{self.text}` fails: {type(error).__name__}: {error}") from error
 
 

@@ -91,7 +91,7 @@ def _put_xml(root: Any, path: Path, number: float) -> None:
             raise ContentError(f"there is no `{'.'.join(path)}`, or there are several")
         at = matching[0]
     if len(at):
-        raise ContentError(f"`{'.'.join(path)}` is no number")
+        raise ContentError(f"`{'.'.join(path)}` is not a number")
     at.text = repr(number)
 
 

@@ -136,7 +136,7 @@ class Claims:
 
     @cached_property
     def _json(self) -> bytes:
-        # The names are those of RFC 7519 where it has one. `token` tells this from other things that a key may sign.
+        # The names are those of RFC 7519 where it has one. `token` marks it among other data that a key signs.
         return canonical(
             {
                 "token": VERSION,

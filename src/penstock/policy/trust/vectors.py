@@ -93,7 +93,7 @@ class TrustTable:
             else:
                 sums[walk] = total
         if len({walk.origin for walk in sums}) > self.nodes:
-            raise PolicyError(f"`{neighbour}` tells of more than {self.nodes} nodes")
+            raise PolicyError(f"`{neighbour}` announces more than {self.nodes} nodes")
         self._told[neighbour] = sums
         self._heard[neighbour] = update.number
         return True
@@ -168,7 +168,9 @@ class TrustTable:
 
 def _check(neighbour: str, walk: Walk, total: int | None) -> None:
     if walk.edges < 0 or (total is not None and not 0 <= total <= walk.edges * UNIT):
-        raise PolicyError(f"`{neighbour}` tells of `{walk.edges}` edges from `{walk.origin:.80}` that sum to `{total}`")
+        raise PolicyError(
+            f"`{neighbour}` announces `{walk.edges}` edges from `{walk.origin:.80}` that sum to `{total}`"
+        )
     if walk.edges == 0 and walk.origin != neighbour:
         raise PolicyError(f"`{neighbour}` says that it is `{walk.origin:.80}`")
 

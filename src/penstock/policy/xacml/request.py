@@ -135,7 +135,7 @@ class Context:
     __slots__ = ("_contents", "_now", "_steps", "bags", "cache", "issued", "work")
 
     def __init__(self, request: Single, now: int) -> None:
-        """The context of a request; `now` is the time in nanoseconds since 1970, in UTC."""
+        """Make the context of a request; `now` is the time in nanoseconds since 1970, in UTC."""
         self.bags: dict[Key, Bag] = {}
         self.issued: dict[tuple[str, str, str, str], Bag] = {}
         self._contents: dict[str, RequestContent] = {}

@@ -37,7 +37,7 @@ def compile_path(path: str, prefixes: Prefixes) -> _Path:
             raise ContentError(f"it has more than {MAX_XPATH} characters")
         estimate = cost(path, frozenset(prefix for prefix, _ in prefixes))
         namespaces = dict(prefixes)
-        # Without EXSLT's regular expressions: they are Python's, which may take for ever.
+        # Without EXSLT's regular expressions: they are Python's, whose time is not bounded.
         whole = etree.XPath(_absolute(path), namespaces=namespaces, regexp=False, smart_strings=True)
         part = etree.XPath(path, namespaces=namespaces, regexp=False, smart_strings=True)
         whole(_SMALLEST)  # for mistakes that libxml2 finds only now

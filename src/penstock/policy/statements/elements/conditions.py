@@ -47,7 +47,7 @@ def _strict_match(on: "Judgement") -> bool:
     """
     bound = on.policy
     assert bound is not None  # judging
-    if bound.carrier is None:  # of what was retained, the advertisement may be gone
+    if bound.carrier is None:  # the advertisement of a retained message may be gone
         raise ElementError("the filter that it refers to is not known here")
     if isinstance(on.copy, FilterCopy):
         return on.copy.filter == bound.filter and on.copy.condition == bound.condition

@@ -127,7 +127,7 @@ def _log(on: "Judgement", text: str = "") -> None:
 
 def _check_collection(arguments: tuple[Argument, ...]) -> str:
     wrong = next((argument for argument in arguments if _COLLECTION.fullmatch(str(argument)) is None), None)
-    return "" if wrong is None else f"`{wrong}` is no name: letters, digits, `.`, `-` and `_`"
+    return "" if wrong is None else f"`{wrong}` is not a name: expected letters, digits, `.`, `-` and `_`"
 
 
 def _persist(on: "Judgement", collection: str = "messages") -> None:

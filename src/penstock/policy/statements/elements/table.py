@@ -33,7 +33,7 @@ def elements() -> Mapping[str, Element]:
 def _offered(point: EntryPoint) -> Iterator[Element]:
     try:
         offered = point.load()
-    except Exception as error:  # whatever somebody's module does when it is loaded
+    except Exception as error:  # a module of a package may raise anything when it is loaded
         raise PolicyError(f"entry point `{point.value}` of `{GROUP}` cannot be loaded: {error}") from error
     elements_offered = offered if isinstance(offered, list | tuple) else [offered]
     for element in elements_offered:

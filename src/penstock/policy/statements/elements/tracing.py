@@ -25,7 +25,7 @@ def _where(arguments: tuple[Argument, ...]) -> str:
     return "" if all(argument in _PLACES for argument in arguments) else f"expected `{_BESIDE}` or `{_ATTRIBUTES}`"
 
 
-def _told(name: str, value: Callable[["Judgement"], object], about: str) -> Callable[..., None]:
+def _tracer(name: str, value: Callable[["Judgement"], object], about: str) -> Callable[..., None]:
     attribute = name.replace("-", "_")
 
     def run(on: "Judgement", where: str = _BESIDE) -> None:
@@ -54,8 +54,8 @@ def _time(on: "Judgement") -> float:
 
 
 TRACING = tuple(
-    Element(name, _told(*told), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
-    for name, told in (
+    Element(name, _tracer(*arguments), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
+    for name, arguments in (
         ("AugmentBrokerHostInfo", (HOST, _host, "the name and the host of the node")),
         ("AugmentBrokerLoadIndex", (LOAD, _load, "the load of the node")),
         ("AugmentProcessingTime", (TIME, _time, "the seconds that the message has spent in the node")),

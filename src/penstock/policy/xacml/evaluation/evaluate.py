@@ -73,18 +73,18 @@ def _always(_: Context) -> Matched:
 
 
 def _joined(parts: Sequence[Matching], deciding: bool) -> Matching:
-    """One part that comes to `deciding` decides, before what fails (False: tables 2 and 4; True: table 3)."""
+    """Join parts: a part that is `deciding` decides, before one that fails (False: tables 2 and 4; True: table 3)."""
     if len(parts) == 1:
         return parts[0]
 
     def matches(context: Context) -> Matched:
         failure: Status | None = None
         for part in parts:
-            found = part(context)
-            if found is deciding:
+            matched = part(context)
+            if matched is deciding:
                 return deciding
-            if not isinstance(found, bool):
-                failure = failure or found
+            if not isinstance(matched, bool):
+                failure = failure or matched
         return failure or not deciding
 
     return matches

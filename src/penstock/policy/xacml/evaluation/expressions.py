@@ -170,10 +170,10 @@ def _once(run: Run) -> Run:
 def _applied(apply: Callable[..., Any], runs: list[Run]) -> Run:
     """Return a function of the values of its arguments, without a list for the usual few."""
     match runs:
-        case [one]:
-            return lambda context: apply(one(context))
-        case [one, other]:
-            return lambda context: apply(one(context), other(context))
+        case [only]:
+            return lambda context: apply(only(context))
+        case [first, second]:
+            return lambda context: apply(first(context), second(context))
     return lambda context: apply(*[run(context) for run in runs])
 
 

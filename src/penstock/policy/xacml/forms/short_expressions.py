@@ -203,7 +203,7 @@ def _alternative(value: Any, known: AttributeNames) -> list[AllOf]:
         if len(alternatives) > _MAX_ALTERNATIVES:
             raise XacmlError("too many numbers in an alternative of a target: declare types")
     if not all(alternatives):
-        raise XacmlError("an alternative of a target asks for something")
+        raise XacmlError("an alternative of a target is empty")
     return alternatives
 
 

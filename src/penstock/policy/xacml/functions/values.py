@@ -108,7 +108,7 @@ def _floor(value: float) -> float:
 
 def _truncate(value: float) -> int:
     if not math.isfinite(value):
-        raise unprocessable("a double that is not a finite number is no integer")
+        raise unprocessable("a double that is not finite cannot be an integer")
     return math.trunc(value)
 
 

@@ -197,7 +197,7 @@ DATA_TYPES: dict[str, DataType] = {
     names.XPATH_EXPRESSION: DataType("xpathExpression", _read_path, lambda value: value.path),
 }
 
-SHORT_TYPES = {one.name: uri for uri, one in DATA_TYPES.items()}
+SHORT_TYPES = {data_type.name: uri for uri, data_type in DATA_TYPES.items()}
 
 
 def type_named(uri: str) -> str:
