@@ -246,8 +246,9 @@ def _upwards(order: list[str], pairs: set[tuple[str, str]]) -> int:
 def draw_imports(package: str, label: Callable[[str], str]) -> str:
     """Return the table of who imports from whom: a dot where the folder of the row imports from that of the column."""
     names, pairs = find_imports(package)
-    cell, left, top = 34, 150, 128
-    width, height = left + cell * len(names) + 70, top + cell * len(names) + 66
+    cell, longest = 34, max(len(label(name)) for name in names)
+    left, top = longest * 9 + 28, longest * 7 + 28
+    width, height = left + cell * len(names) + longest * 6, top + cell * len(names) + 66
     parts = []
     for at, name in enumerate(names):
         middle = at * cell + cell / 2
@@ -264,7 +265,9 @@ def draw_imports(package: str, label: Callable[[str], str]) -> str:
                 parts.append(f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="6.5"/>')
     bottom = top + cell * len(names)
     parts.append(_text(left, bottom + 28, "A dot: the row imports from the column.", "small"))
-    parts.append(_text(left, bottom + 48, "Blue: downwards in this order. Red: upwards.", "small"))
+    parts.append(
+        _text(left, bottom + 48, "Blue: downwards in this order. Red: upwards, where folders form a cycle.", "small")
+    )
     return _svg(width, height, f"Imports in {package}", parts)
 
 

@@ -53,6 +53,13 @@ def test_pages_name_files_that_exist(page: Path) -> None:
     assert [name for name in sorted(named) if not (SOURCE / name).exists() and not (ROOT / name).exists()] == []
 
 
+def test_docstrings_name_modules_that_exist() -> None:
+    modules = sorted(SOURCE.rglob("*.py"))
+    paths = [f"/{module.relative_to(SOURCE)}" for module in modules]
+    named = [(module, name) for module in modules for name in re.findall(r"`([\w/]+\.py)`", module.read_text("utf-8"))]
+    assert [pair for pair in named if not any(path.endswith(f"/{pair[1]}") for path in paths)] == []
+
+
 def test_the_functions_that_it_names_are_in_their_files() -> None:
     named = re.findall(rf"`(\w+)` in `((?:{'|'.join(FOLDERS)})/[\w/]+\.py)`", PAGE)
     assert len(named) > 8

@@ -3,7 +3,7 @@
 The policies that are attached to an event act on every copy of it; those of advertisements on what comes by the link
 that the advertisement came by; those of a subscription on the copy that goes to its session.
 `policy/statements/judging.py` applies them; here is what they are applied to, and what comes of it. Filters are judged
-in `judge_filters.py`.
+in `engine/statements/filter_policies.py`.
 """
 
 from collections.abc import Sequence

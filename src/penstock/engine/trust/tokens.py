@@ -1,7 +1,7 @@
 """Authorisation tokens at a node: its keys, the tokens that it issues and knows, and what it has told of them by links.
 
-A client shows its token when it connects (`showing.py`). What it publishes goes to neighbours with that token; what a
-node says itself, or lets in without a token, with one of the node's own (`carrying.py`).
+A client shows its token when it connects (`client_tokens.py`). What it publishes goes to neighbours with that token;
+what a node says itself, or lets in without a token, with one of the node's own (`token_exchange.py`).
 """
 
 from collections.abc import Callable

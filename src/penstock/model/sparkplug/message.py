@@ -1,6 +1,6 @@
 """The parts of a Sparkplug B payload by their positions, so that a view can be cut from the original bytes.
 
-Values are not decoded here (`sparkplug_metric.py` does that for the few that a condition asks for). What is kept is
+Values are not decoded here (`metric.py` does that for the few that a condition asks for). What is kept is
 kept byte for byte, fields that nobody knows included.
 """
 

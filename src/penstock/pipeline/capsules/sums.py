@@ -136,7 +136,7 @@ def _of_quality(capsule: Capsule, reduction: AggregateReduction) -> Iterator[_Su
 
 
 def _aged(capsule: Capsule, at: int, key: MetricKey) -> Column:
-    """Return a metric at the end of the window: ages have grown by then, as `quality_propagate.aged` has it."""
+    """Return a metric at the end of the window: ages have grown by then, as `propagation.aged` has it."""
     value = F.col(f"q{at}")
     if capsule.catalogue.kind(key) != "freshness":
         return value

@@ -1,7 +1,7 @@
 """Conditions on typed content, as Spark's own expressions: for rows whose content is in a column.
 
 A column of typed content is all that the payload says, or NULL. So where it is not NULL a condition can be asked of it;
-the other rows, and conditions that have no native form, are left to `satisfied.py`.
+the other rows, and conditions that have no native form, are left to `stages/match.py`.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Least-trustworthy paths of large networks, as an iterative job: what `policy.vectors` computes, for all nodes.
+"""Least-trustworthy paths of large networks, as an iterative job: what `policy.trust.vectors` computes, for all nodes.
 
 A step continues every walk by one edge and keeps, for each origin and each last edge, the least sum. Walks that turn
 back at once or return to their origin are left out, as nodes leave them out.
