@@ -247,8 +247,8 @@ def forget(node: Node, session: Session, now: float) -> None:
 
 
 def review(node: Node, now: float) -> None:
-    """The domain may be another. What a client guarantees counts no longer if it may not say so; what a producer asks
-    for stays until it takes it back, as more would be released without it.
+    """Review clients' contracts after a domain change. A guarantee ends if its client may no longer give it; a
+    producer's demand stays until withdrawn, as more would be released without it.
     """
     for session in list(node.sessions.values()):
         for one in session.declared.produces.values():

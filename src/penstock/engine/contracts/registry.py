@@ -44,8 +44,8 @@ def producing(node: Node, session: Session, topic: str) -> tuple[ProducerContrac
 
 
 def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool) -> bool:
-    """Whether the contracts of who publishes are still to be held against an event: it comes from outside, or monitors
-    have made it of what did.
+    """Return True if the publisher's contracts still have to be applied: the event, or its cause, comes from
+    outside.
     """
     if node.contracts is None or sender is None or sender.neighbour in node.ensemble.nodes:
         return False
@@ -76,8 +76,8 @@ def of_origin(node: Node, event: Event) -> tuple[ProducerContract, ...]:
 
 
 def governed(node: Node, event: Event, now: float) -> Governed | None:
-    """What contracts say of an event; None if they say nothing of it. What was retained before its producer had a
-    contract is bound by it too.
+    """Return the contracts' findings about an event; None if no contract applies. An event that was retained before
+    its producer had a contract is bound by it too.
     """
     state = node.contracts
     if state is None:

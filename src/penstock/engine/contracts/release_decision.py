@@ -99,7 +99,7 @@ def decide(node: Node, session: Session, event: Event, found: Governed, now: flo
 
 
 def needed(node: Node, session: Session, event: Event, now: float) -> Governed | None:
-    """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
+    """Return the known quality of an event without a producer's contract, if its consumer asks for more than
     a topic.
     """
     state = node.contracts
@@ -294,8 +294,8 @@ _CANNOT_ASK = "it is released later, or in a mean: what policies of its subscrip
 
 
 def at_once(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
-    """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
-    nothing that could be shown now. And why.
+    """Return the event as a client is shown it now, marked as released so that the stage passes it on, or None; and
+    why.
     """
     at = registry.recorded(now)
     found = registry.governed(node, event, at) or needed(node, session, event, at)

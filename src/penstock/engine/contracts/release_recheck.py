@@ -31,8 +31,8 @@ MARKED = RELEASED.encode()
 
 
 def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
-    """Whether what was released and has waited may go out: each of its rules is there as it was, still for this
-    consumer, and the situation is what the rule is for.
+    """Return True if a released event that waited may still go out: its rules are unchanged, still name this consumer,
+    and the situation they need is open.
     """
     if user_properties.RESERVED_BYTES not in event.properties:
         return True
@@ -98,8 +98,8 @@ def _permits(
 
 
 def still(node: Node, session: Session, event: Event, now: float) -> Event | None:
-    """What waits for a client, as contracts that are other now let it have it: what was released when nothing was
-    private here is decided on now.
+    """Return a waiting event as the changed contracts let the client have it; an event released before anything was
+    private here is decided now.
     """
     state = node.contracts
     if state is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
@@ -145,7 +145,7 @@ def absorb_into(node: Node, session: Session, event: Event, decided: Decided, no
 
 
 def is_whole(session: Session, topic: str, begin: float, is_known: bool) -> bool:
-    """Whether a session gets all events of a topic in the time that began then; `is_known`: some are collected already.
+    """Return True if a session gets all events of a topic in a window; `is_known`: some are collected already.
 
     Of two means that are made of almost the same events, it could be told what one of these said. So who subscribes, or
     may get something, from the middle of a time on gets no mean of it; nor do those who share a subscription.
@@ -188,8 +188,8 @@ def _release(node: Node, one: Collected, mean: Mean, now: float) -> None:
 
 
 def of_mean(node: Node, one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
-    """When a mean goes out, and as what: if its rules are still what they were, and it has the quality that its
-    consumer needs; what is marked is asked for the rest when it goes.
+    """Return the time and the form in which a mean goes out, if its rules are unchanged and it has the quality that
+    its consumer needs; the rest is checked when it goes.
     """
     state = node.contracts
     assert state is not None

@@ -218,7 +218,7 @@ MOST_HEARD = 10_000
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """What a node tells of a consumer's contract."""
+    """A node's announcement of a consumer's contract."""
 
     client: str
     name: str
@@ -226,7 +226,7 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 def hear(state: State, topic: str, payload: bytes) -> None:
-    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
+    """Take another node's announcement of a client's contract. One that cannot be read enables nobody."""
     before = state.heard.pop(topic, None)
     if payload and len(state.heard) < MOST_HEARD:
         try:

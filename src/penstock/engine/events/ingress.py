@@ -177,7 +177,7 @@ def travelling(node: Node, session: Session, properties: Properties) -> bytes:
 
 
 def _is_known_replay(node: Node, session: Session, packet: Publish, event: Event) -> bool:
-    """A neighbour repeats what it retains when a link comes up; what is retained here already is no news.
+    """Return True for a neighbour's replay, after a link comes up, of a message that is retained here already.
 
     A foreign broker does not mark it. In MQTT 3.1.1 the retain flag itself says so, as live messages never have it.
     """

@@ -1,4 +1,4 @@
-"""Which plans the events of a link follow."""
+"""The plans that the events of a link follow."""
 
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.plan import Plans
@@ -71,7 +71,7 @@ def plans_after_edit(node: Node, session: Session, token: Passing | None = None)
 
 
 def forget_link(node: Node, session: Session) -> None:
-    """What is accepted of a neighbour may be other now."""
+    """Forget what is accepted of a neighbour."""
     if session.trust.tokens is not None:
         session.trust.tokens.forget()
     if session.plans is not None:

@@ -21,7 +21,7 @@ from penstock.policy.tokens.verification import Verified
 
 
 def no_token(node: Node, name: str) -> str:
-    """That a client cannot be here, for it has no token and needs one; empty if that is not so."""
+    """Return the reason why a client without a token cannot be here; empty if it can."""
     settings = node.trust.tokens.settings if node.trust.tokens is not None else None
     if settings is None or not settings.required or settings.granted(name) is not None:
         return ""

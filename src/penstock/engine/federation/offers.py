@@ -18,7 +18,7 @@ LONGEST_CLIENT_ID = 64
 
 
 def changed(node: Node, session: Session, name: str) -> None:
-    """A client has advertised something under this name, or has taken it back."""
+    """Note that a client has set or withdrawn an advertisement of this name."""
     id = _client_offer_id(node, session, name)
     node.statements.acted.pop(("offer", id), None)  # it is another message
     one = session.declared.advertisements.get(name)

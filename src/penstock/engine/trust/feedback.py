@@ -92,8 +92,8 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | S
 
 
 def who(node: Node, session: Session) -> str:
-    """Whose word it is: a client's own choice of a client id, or of a user name that nobody asks a password for, makes
-    it nobody else, and no second one. Empty of who is not listed and has not shown who it is.
+    """Return the identity behind a rating: a freely chosen client id or unverified user name makes nobody a second
+    rater. Empty for a client that is not listed and has not authenticated.
     """
     if session.place.entry is not None and session.place.entry.listed:
         return session.place.entry.name
@@ -109,8 +109,8 @@ def _shown(node: Node, session: Session) -> str:
 
 
 def _rater(node: Node, session: Session, may: Collection[str]) -> str:
-    """Who is counted as having rated. All those together are one who have not shown who they are, unless the domain
-    names them: one person can come from many addresses, and under many names.
+    """Return the rater to count. All unauthenticated clients that the domain does not name count as one: one person
+    can come from many addresses, under many names.
     """
     name = who(node, session)
     return name if name in may or _shown(node, session) else ""

@@ -268,7 +268,7 @@ class TokenLink:
 
 
 class SessionTrust:
-    """What is known of who is behind a session, beyond its name: its token, and the trust groups that it is in."""
+    """The evidence about the client behind a session: its token, and its trust groups."""
 
     __slots__ = ("bound", "proven", "proving", "token", "tokens")
 
