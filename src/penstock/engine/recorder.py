@@ -28,7 +28,7 @@ _FIRST = tuple(bytes((0x30 | flags,)) for flags in range(8))
 
 _KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
 """Of retained events, each is decided about by itself."""
-MOST_PUBLISHERS = 10_000
+MAX_PUBLISHERS = 10_000
 
 
 class Recorder:
@@ -130,7 +130,7 @@ class Recorder:
 
     def kept(self, source: Source, event: Event, target: Target, filter: str, now: float) -> None:
         """Record that a retained event was sent to this session, for its subscription to the filter."""
-        if len(self._publishers) >= MOST_PUBLISHERS:
+        if len(self._publishers) >= MAX_PUBLISHERS:
             self._publishers.clear()
         row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
         self.weight += len(packet)

@@ -39,12 +39,12 @@ from penstock.wire.reason import Reason
 
 TOPIC = "$penstock/contract"
 TOPICS = frozenset({TOPIC})
-MOST_CONTRACTS = 64
-"""Contracts that one session may bring; and in `MOST_BYTES` how long they may be together."""
-MOST_BYTES = 65_536
-_MOST_EACH = 32_768
+MAX_CONTRACTS = 64
+"""Contracts that one session may bring; and in `MAX_BYTES` how long they may be together."""
+MAX_BYTES = 65_536
+_MAX_CONTRACT_BYTES = 32_768
 """A producer's contract goes with its events, in a user property."""
-_LONGEST_NAME = 32
+_MAX_NAME_LENGTH = 32
 _OF_SUBSCRIPTION = "\0"
 """Before the key of a subscription: what a session knows the contract by that came with it."""
 
@@ -126,10 +126,10 @@ def _produces(node: Node, session: Session, name: str, text: bytes, now: float) 
     offered = advertisement(contract)
     key = _advertised(name)
     if (
-        len(session.declared.advertisements) >= advertise.MOST_ADVERTISEMENTS
+        len(session.declared.advertisements) >= advertise.MAX_ADVERTISEMENTS
         and key not in session.declared.advertisements
     ):
-        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {advertise.MOST_ADVERTISEMENTS} advertisements already")
+        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {advertise.MAX_ADVERTISEMENTS} advertisements already")
     problem = filter_policies.insert_advertisement(node, session, offered.filter, offered.condition, None, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, f"contract `{name}`: {problem}")
@@ -295,8 +295,8 @@ def _need_state(node: Node) -> State:
 
 def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool) -> Made:
     assert node.contracts is not None
-    if not 0 < len(name) <= _LONGEST_NAME:
-        raise PolicyError(f"a contract's name has 1 to {_LONGEST_NAME} characters")
+    if not 0 < len(name) <= _MAX_NAME_LENGTH:
+        raise PolicyError(f"a contract's name has 1 to {_MAX_NAME_LENGTH} characters")
     catalogue = node.contracts.contracts.catalogue
     contract: ConsumerContract | ProducerContract
     if is_consumer:
@@ -337,12 +337,12 @@ def _check_room(session: Session, name: str, made: Made) -> None:
         **{(False, key): one for key, one in session.declared.produces.items()},
     }
     others.pop((isinstance(made.contract, ConsumerContract), name), None)
-    if len(others) >= MOST_CONTRACTS:
-        raise PolicyError(f"session has {MOST_CONTRACTS} contracts already")
+    if len(others) >= MAX_CONTRACTS:
+        raise PolicyError(f"session has {MAX_CONTRACTS} contracts already")
     together = made.size + sum(map(_size, others.values()))
-    if made.size > _MOST_EACH or together > MOST_BYTES:
+    if made.size > _MAX_CONTRACT_BYTES or together > MAX_BYTES:
         raise PolicyError(
-            f"a contract has at most {_MOST_EACH} bytes, all of a session {MOST_BYTES}, not {made.size} and {together}"
+            f"a contract has at most {_MAX_CONTRACT_BYTES} bytes, all of a session {MAX_BYTES}, not {made.size} and {together}"
         )
 
 

@@ -18,7 +18,7 @@ from penstock.model.quality import moment
 from penstock.policy.contracts.aggregate import MeanWindow
 from penstock.policy.quality.carriage import read_properties, write_properties
 
-MOST_WINDOWS = 256
+MAX_WINDOWS = 256
 """Times that are being collected for one session: one for each topic and rule."""
 
 
@@ -100,7 +100,7 @@ class Later:
     def has_room(self, session: Session, about: Collecting) -> bool:
         """Return True if one more window can be collected for a session."""
         key = (session.id, about)
-        return key in self.windows or sum(one == session.id for one, _ in self.windows) < MOST_WINDOWS
+        return key in self.windows or sum(one == session.id for one, _ in self.windows) < MAX_WINDOWS
 
     def collect(self, one: Collected) -> None:
         self.windows[one.session.id, one.about] = one

@@ -22,7 +22,7 @@ SITUATION = "$penstock/situation/"
 """Before a situation's name: where the node of its source tells others of it."""
 CONSUMER = "$penstock/consumer/"
 """Before a digest: where a node tells others what a client has brought that consumes."""
-MOST_RELEASERS = 20_000
+MAX_RELEASERS = 20_000
 _NONE: frozenset[str] = frozenset()
 Counted = dict[str, Counter[str]]
 """By situation and client, how many events a rule has released that is for that situation."""
@@ -84,7 +84,7 @@ class State:
         """Return True if events on a topic must be looked at."""
         found = self._concerned.get(topic)
         if found is None:
-            if len(self._concerned) >= MOST_RELEASERS:
+            if len(self._concerned) >= MAX_RELEASERS:
                 self._concerned.clear()
             found = self._concerned[topic] = (
                 topic.startswith((SITUATION, CONSUMER))
@@ -115,7 +115,7 @@ class State:
                 for want in one.wants
                 if matches(want.filter, topic)
             ]
-        if len(self._asking) >= MOST_RELEASERS:
+        if len(self._asking) >= MAX_RELEASERS:
             self._asking.clear()
         self._asking[key] = known, tuple(made)
         return tuple(made)
@@ -124,7 +124,7 @@ class State:
         """Return the global wants about a topic of all clients whose guarantees are known here, wherever they are."""
         found = self._beyond.get(topic)
         if found is None:
-            if len(self._beyond) >= MOST_RELEASERS:
+            if len(self._beyond) >= MAX_RELEASERS:
                 self._beyond.clear()
             made = [
                 Asking(client, self.contracts.of(client, one), want)
@@ -145,7 +145,7 @@ class State:
         """Return the domain's contracts and collectors for what a client publishes on a topic."""
         found = self._binding.get((client, topic))
         if found is None:
-            if len(self._binding) >= MOST_RELEASERS:
+            if len(self._binding) >= MAX_RELEASERS:
                 self._binding.clear()
             contracts = self.contracts
             found = contracts.producing(client, topic), contracts.collectors(client, topic)
@@ -161,7 +161,7 @@ class State:
         known = self._releasers.get(key)
         if known is not None and known[0] == about:
             return known[1]
-        if len(self._releasers) >= MOST_RELEASERS:
+        if len(self._releasers) >= MAX_RELEASERS:
             self._releasers.clear()
         made = Releaser(producer, consumer, want, self.contracts.catalogue, self.situations)
         self._releasers[key] = about, made
@@ -213,7 +213,7 @@ def renewed_contracts(before: State | None, contracts: Contracts | None) -> Stat
     return made
 
 
-MOST_HEARD = 10_000
+MAX_ANNOUNCED = 10_000
 """Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
 
 
@@ -228,7 +228,7 @@ class Heard(msgspec.Struct, frozen=True):
 def hear(state: State, topic: str, payload: bytes) -> None:
     """Take another node's announcement of a client's contract. One that cannot be read enables nobody."""
     before = state.heard.pop(topic, None)
-    if payload and len(state.heard) < MOST_HEARD:
+    if payload and len(state.heard) < MAX_ANNOUNCED:
         try:
             told = msgspec.json.decode(payload, type=Heard)
             contract = read_consumer(told.name, told.contract, state.contracts.catalogue)

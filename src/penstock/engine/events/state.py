@@ -97,7 +97,7 @@ class PlanCache:
             plan.retire()
 
 
-MOST_REMEMBERED = 20_000
+MAX_REMEMBERED = 20_000
 """Events; the oldest are forgotten first."""
 
 
@@ -125,7 +125,7 @@ class Once:
         key = (event.id, event.topic, event.payload)
         receivers = self._notified.get(key)
         if receivers is None:
-            if len(self._notified) >= MOST_REMEMBERED:
+            if len(self._notified) >= MAX_REMEMBERED:
                 del self._notified[next(iter(self._notified))]
             receivers = self._notified[key] = {}
         return receivers.setdefault(receiver, self._arrival) == self._arrival

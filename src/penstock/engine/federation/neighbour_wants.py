@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from penstock.engine.federation.maximal_wants import MOST_CONDITIONS, Place, Widest
+from penstock.engine.federation.maximal_wants import MAX_CONDITIONS, Place, Widest
 from penstock.engine.federation.wants import Path, Want
 from penstock.language.condition import Condition
 from penstock.model.topic import covers
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
 class Wanted:
     """The wants of sources: subscriptions, offers, the node itself. A want ends with the last of its sources."""
 
-    def __init__(self, most: int = MOST_CONDITIONS) -> None:
+    def __init__(self, most: int = MAX_CONDITIONS) -> None:
         """Make an empty set that tells at most `most` incomparable conditions on one filter one by one."""
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}

@@ -23,10 +23,10 @@ from penstock.language.values import Value
 CROWD = 1_000
 """Entries of a node before it is divided, unless a tree is made with another number."""
 
-MOST_SLABS = 8
+MAX_SLABS = 8
 """Slabs of one axis that an entry may be in. A wider one stays in the node, where another axis may suit it."""
 
-MOST_DEPTH = 16
+MAX_DEPTH = 16
 """Nodes inside each other; then they just grow."""
 
 _NOTHING = object()
@@ -65,7 +65,7 @@ class Node:
     def settle(self) -> None:
         """Divide the node for as long as it is crowded."""
         while self.is_crowded:
-            path = best_path(list(self.block), self.within) if self.depth < MOST_DEPTH else None
+            path = best_path(list(self.block), self.within) if self.depth < MAX_DEPTH else None
             if path is None:
                 self.limit = 2 * len(self.block)
                 return
@@ -181,7 +181,7 @@ class Axis:
         """Return True if an entry is to be filed here."""
         if not self.has(entry):
             return False
-        if any(len(line.numbers(places.spans)) > MOST_SLABS for _, line, places in self._lines(entry)):
+        if any(len(line.numbers(places.spans)) > MAX_SLABS for _, line, places in self._lines(entry)):
             self.refused.add(entry)
             return False
         return True
@@ -270,7 +270,7 @@ class Axis:
             for half in (number, number + 1):
                 if half in numbers:
                     line.slabs[half].put(entry)
-            if len(numbers) > MOST_SLABS:
+            if len(numbers) > MAX_SLABS:
                 refused.append(entry)
         for entry in refused:
             self._withdraw(entry)

@@ -29,7 +29,7 @@ from penstock.wire.reason import Reason
 FEEDBACK = "$penstock/feedback"
 EVIDENCE = "$penstock/evidence"
 TOPICS = frozenset({FEEDBACK, EVIDENCE})
-MOST_EVIDENCE = 1e9
+MAX_EVIDENCE = 1e9
 
 
 class Rated(msgspec.Struct, forbid_unknown_fields=True):
@@ -139,8 +139,8 @@ def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | 
     try:
         told = msgspec.json.decode(payload, type=Held)
         held = Evidence(told.good, told.bad, min(told.at, now))
-        if max(held.good, held.bad) > MOST_EVIDENCE:
-            raise PolicyError(f"more than {MOST_EVIDENCE:g}")
+        if max(held.good, held.bad) > MAX_EVIDENCE:
+            raise PolicyError(f"more than {MAX_EVIDENCE:g}")
         if held.at < 0:
             raise PolicyError(f"as of `{held.at:g}`, which is before 1970")
     except (msgspec.MsgspecError, PolicyError) as error:

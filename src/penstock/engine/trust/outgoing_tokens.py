@@ -8,7 +8,7 @@ from penstock.engine.trust import announcements
 from penstock.engine.trust.announcements import Said
 from penstock.model.event import Event
 
-MOST_BOUND = 10_000
+MAX_BOUND_TOPICS = 10_000
 """Topics of one link whose events are bound to a token; of others each event says its own."""
 
 
@@ -31,7 +31,7 @@ def bind(node: Node, session: Session, topic: str, digest: str) -> bool:
         session.outlet is None
         or not link.is_registered
         or (bound is not None and bound in node.trust.tokens.known)
-        or len(link.bound_out) >= MOST_BOUND
+        or len(link.bound_out) >= MAX_BOUND_TOPICS
     ):
         return False
     introduce(node, session, digest)

@@ -28,11 +28,11 @@ from penstock.policy.trust.rating import (
 )
 from penstock.policy.trust.vectors import TrustTable, Update
 
-MOST_RATED = 100_000
+MAX_RATED = 100_000
 """Ratings that are remembered, so that nobody rates one message twice."""
-MOST_SAID = 10_000
+MAX_RATERS = 10_000
 """Raters and neighbours whose ratings are counted."""
-MOST_RULINGS = 10_000
+MAX_RULINGS = 10_000
 
 
 class GroupSecrets:
@@ -64,7 +64,7 @@ class FeedbackLimits:
         key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
         if key in self._came:
             return False
-        while len(self._came) >= MOST_RATED:
+        while len(self._came) >= MAX_RATED:
             del self._came[next(iter(self._came))]
         self._came[key] = None
         return True
@@ -74,7 +74,7 @@ class FeedbackLimits:
         raters = self._bad.setdefault(neighbour, {})
         raters.pop(rater, None)
         raters[rater] = now
-        while len(raters) > MOST_SAID:
+        while len(raters) > MAX_RATERS:
             del raters[next(iter(raters))]
         return sum(at > now - period for at in raters.values()) < least
 
@@ -86,11 +86,11 @@ class FeedbackLimits:
         said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
         if len(said) >= most:
             return f"more than {most} ratings of one client about one neighbour in {period:g} s"
-        while len(self._rated) >= MOST_RATED:
+        while len(self._rated) >= MAX_RATED:
             del self._rated[next(iter(self._rated))]
         self._rated[key] = None
         self._said.pop((rater, neighbour), None)
-        while len(self._said) >= MOST_SAID:
+        while len(self._said) >= MAX_RATERS:
             del self._said[next(iter(self._said))]
         self._said[rater, neighbour] = [*said, now]
         return ""
@@ -144,7 +144,7 @@ class Ratings:
         key = (sender, signers)
         found = self._rulings.get(key)
         if found is None:
-            if len(self._rulings) >= MOST_RULINGS:
+            if len(self._rulings) >= MAX_RULINGS:
                 self._rulings.clear()
             found = self._rulings[key] = self._rule(*key)
         return found

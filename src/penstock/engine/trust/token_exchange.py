@@ -16,7 +16,7 @@ from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.statements.facts import Seen
 from penstock.engine.trust import announcements, ratings, registration
 from penstock.engine.trust.announcements import Said, Told, deny, verify
-from penstock.engine.trust.outgoing_tokens import MOST_BOUND
+from penstock.engine.trust.outgoing_tokens import MAX_BOUND_TOPICS
 from penstock.engine.trust.state import TokenLink
 from penstock.engine.trust.tokens import Passing
 from penstock.model.errors import PolicyError, TopicError
@@ -31,7 +31,7 @@ from penstock.wire.errors import WireError
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
-MOST_HEARD = 20_000
+MAX_ANNOUNCED = 20_000
 """Tokens that a neighbour may tell on a connection."""
 DIGEST_LETTERS = 64
 _NOT_TOLD = "not told"
@@ -48,7 +48,7 @@ _BLAMELESS = {
 _LATER = {Wrong.NOT_YET_VALID, Wrong.KEY_NOT_IN_USE}
 """Those that pass with time."""
 LATER_SECONDS = 1.0
-MOST_REFUSED = 1_000
+MAX_REFUSED = 1_000
 """Tokens of a connection that are refused and may count later."""
 
 
@@ -247,18 +247,18 @@ def _bound(session: Session, link: TokenLink, topic: str, digest: str) -> None:
         raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
     if len(digest) != DIGEST_LETTERS:
         raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: `{digest:.80}` is no digest")
-    if len(link.bound_in) >= MOST_BOUND and topic not in link.bound_in:
-        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MOST_BOUND} topics")
+    if len(link.bound_in) >= MAX_BOUND_TOPICS and topic not in link.bound_in:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MAX_BOUND_TOPICS} topics")
     link.bound_in[topic] = digest
     if session.plans is not None:
         session.plans.known.pop(topic.encode(), None)
 
 
 def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
-    if len(link.heard) >= MOST_HEARD:
+    if len(link.heard) >= MAX_ANNOUNCED:
         link.heard = {digest: one for digest, one in link.heard.items() if isinstance(one, Verified) and now < one.end}
-    if len(link.heard) >= MOST_HEARD:
-        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MOST_HEARD} tokens")
+    if len(link.heard) >= MAX_ANNOUNCED:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MAX_ANNOUNCED} tokens")
     found = verify(node, text, now)
     digest = found.token.digest if isinstance(found, Verified) else user_properties.digest_of(text)
     link.heard[digest] = found
@@ -266,7 +266,7 @@ def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float
         link_plans.forget_link(node, session)
     if isinstance(found, Verified):
         return None
-    if found.reason in _BLAMELESS and len(link.refused) < MOST_REFUSED:
+    if found.reason in _BLAMELESS and len(link.refused) < MAX_REFUSED:
         link.refused[digest] = text
     deny(node, session, f"from `{session.neighbour}`: {found}")
     if (
