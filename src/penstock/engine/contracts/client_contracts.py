@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.domain.problems import suggestion
 from penstock.engine.contracts.registry import BROUGHT
-from penstock.engine.contracts.state import CONSUMER, Heard, State, shown_by
+from penstock.engine.contracts.state import CONSUMER, ContractAnnouncement, ContractState, shown_by
 from penstock.engine.events import own_events
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise
@@ -216,7 +216,7 @@ def put_consumer(node: Node, session: Session, name: str, contract: ConsumerCont
             _tell(node, session, one, one is contract, node.runtime.clock() if now is None else now)
 
 
-def _needing(state: State, contract: ConsumerContract, count: int) -> None:
+def _needing(state: ContractState, contract: ConsumerContract, count: int) -> None:
     """Have events inspected of which a consumer asks some quality or content."""
     state.forget()
     for want in contract.wants:
@@ -233,7 +233,7 @@ def _tell(node: Node, session: Session, contract: ConsumerContract, is_there: bo
     if is_there:
         known = node.contracts.contracts.of(session.place.entity, contract, shown_by(session, now))
         payload = msgspec.json.encode(
-            Heard(session.place.entity, contract.name, plain_consumer(replace(known, wants=wants)))
+            ContractAnnouncement(session.place.entity, contract.name, plain_consumer(replace(known, wants=wants)))
         )
     own_events.say(node, CONSUMER + contract.name.rpartition(":")[2], payload, now)
 
@@ -283,10 +283,10 @@ def restore(node: Node, session: Session, name: str, stored: Stored, now: float)
     state.brought(contract.filter, 1)
 
 
-def _need_state(node: Node) -> State:
+def _need_state(node: Node) -> ContractState:
     """Return the node's contracts, even if the domain has none (any more): producers have brought some."""
     if node.contracts is None:
-        node.contracts = State(Contracts(make_catalogue(())))
+        node.contracts = ContractState(Contracts(make_catalogue(())))
     return node.contracts
 
 
@@ -309,7 +309,7 @@ def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool)
     return Made(replace(contract, name=_name(name, session.place.entity, plain)), len(plain))
 
 
-def _check_situations(state: State, contract: ConsumerContract | ProducerContract) -> None:
+def _check_situations(state: ContractState, contract: ConsumerContract | ProducerContract) -> None:
     """Raise `PolicyError` for a situation that the domain does not have: a misspelt one would never be open."""
     if isinstance(contract, ConsumerContract):
         named = contract.situations
@@ -341,9 +341,8 @@ def _check_room(session: Session, name: str, made: Made) -> None:
         raise PolicyError(f"session has {MAX_CONTRACTS} contracts already")
     together = made.size + sum(map(_size, others.values()))
     if made.size > _MAX_CONTRACT_BYTES or together > MAX_BYTES:
-        raise PolicyError(
-            f"a contract has at most {_MAX_CONTRACT_BYTES} bytes, all of a session {MAX_BYTES}, not {made.size} and {together}"
-        )
+        limits = f"{_MAX_CONTRACT_BYTES} bytes, all of a session {MAX_BYTES}"
+        raise PolicyError(f"a contract has at most {limits}, not {made.size} and {together}")
 
 
 def _size(contract: ConsumerContract | ProducerContract) -> int:

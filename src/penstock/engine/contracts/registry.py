@@ -8,7 +8,7 @@ import math
 import msgspec
 
 from penstock.engine.contracts import privacy
-from penstock.engine.contracts.state import Governed, Private, State
+from penstock.engine.contracts.state import ContractState, Governed, Private
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
 from penstock.engine.node import Node
@@ -56,7 +56,7 @@ def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool
     return any(one.is_private and named(node.contracts, one) not in known for one in bound)
 
 
-def named(state: State, contract: ProducerContract) -> str:
+def named(state: ContractState, contract: ProducerContract) -> str:
     """Return a contract as events name it: in full if the domain does not have it."""
     if state.contracts.named(contract.name) is not None:
         return contract.name

@@ -3,8 +3,8 @@
 from penstock.engine.contracts import privacy, registry
 from penstock.engine.contracts.held import Collected, Collecting
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.release_decision import Decided, asked_of, decide, shown
-from penstock.engine.contracts.state import Governed, State
+from penstock.engine.contracts.release_decision import ReleaseDecision, asked_of, decide, shown
+from penstock.engine.contracts.state import ContractState, Governed
 from penstock.engine.events import user_properties
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -64,7 +64,9 @@ def _is_over(event: Event, now: float) -> bool:
         return True
 
 
-def _still(state: State, session: Session, event: Event, content: Content, mark: ReleaseMark, now: float) -> bool:
+def _still(
+    state: ContractState, session: Session, event: Event, content: Content, mark: ReleaseMark, now: float
+) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
         policy = next((one for one in state.contracts.privacy if one.name == mark.rule), None)
@@ -81,7 +83,7 @@ def _still(state: State, session: Session, event: Event, content: Content, mark:
 
 
 def _permits(
-    state: State,
+    state: ContractState,
     session: Session,
     event: Event,
     content: Content,
@@ -117,7 +119,7 @@ def still(node: Node, session: Session, event: Event, now: float) -> Event | Non
     return decided.event
 
 
-def absorb_into(node: Node, session: Session, event: Event, decided: Decided, now: float) -> None:
+def absorb_into(node: Node, session: Session, event: Event, decided: ReleaseDecision, now: float) -> None:
     """Put an event into a window."""
     assert decided.aggregate is not None
     about, content, quality = decided.aggregate

@@ -24,7 +24,7 @@ _OTHERS = "others"
 _KINDS = {SituationChange.OPENED: OPENED, SituationChange.CLOSED: ENDED, SituationChange.EXPIRED: ENDED}
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SituationRecord(msgspec.Struct, frozen=True):
     """The recorded part of an opening or an end."""
 
     situation: str
@@ -48,7 +48,7 @@ def tell(node: Node, sender: Session | None, topic: str, notices: Iterable[Situa
             if kind == ENDED:
                 told = ", ".join(f"`{client}` {count}" for client, count in counted.most_common())
                 reason += f"; events released here because of it: {told or 'none'}"
-            kept = Kept(one.situation, one.change, one.by, one.at, node.name, dict(counted))
+            kept = SituationRecord(one.situation, one.change, one.by, one.at, node.name, dict(counted))
             row = Persisted(now, COLLECTION, f"situation {one.situation}", topic, msgspec.json.encode(kept))
             node.ledger.persist(row, node.limits.persisted_messages)
         node.notice(kind, sender, topic, reason)

@@ -35,7 +35,7 @@ class Private(NamedTuple):
     topic: str
 
 
-class Asking(NamedTuple):
+class ClientWants(NamedTuple):
     """A want of a client, with all that the client guarantees."""
 
     client: str
@@ -43,7 +43,7 @@ class Asking(NamedTuple):
     want: ContextWant
 
 
-class State:
+class ContractState:
     """The contracts of clients, beside the domain's."""
 
     def __init__(self, contracts: Contracts) -> None:
@@ -59,8 +59,8 @@ class State:
         self._filters: Counter[str] = Counter()
         self._releasers: dict[tuple[str, str, str, str], tuple[tuple[object, ...], Releaser]] = {}
         self._concerned: dict[str, bool] = {}
-        self._asking: dict[tuple[int, str], tuple[Subject, tuple[Asking, ...]]] = {}
-        self._beyond: dict[str, tuple[Asking, ...]] = {}
+        self._asking: dict[tuple[int, str], tuple[Subject, tuple[ClientWants, ...]]] = {}
+        self._beyond: dict[str, tuple[ClientWants, ...]] = {}
         self._binding: dict[tuple[str, str], tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]] = {}
 
     def forget(self) -> None:
@@ -99,7 +99,7 @@ class State:
             )
         return found
 
-    def asking(self, session: Session, topic: str, now: float) -> tuple[Asking, ...]:
+    def asking(self, session: Session, topic: str, now: float) -> tuple[ClientWants, ...]:
         """Return the wants of a client here that are about a topic: the domain's, and its own."""
         known = shown_by(session, now)
         key = (session.id, topic)
@@ -108,10 +108,10 @@ class State:
             return found[1]
         client, contracts = session.place.entity, self.contracts
         given = contracts.consuming(client, known)
-        made = [Asking(client, one, want) for one in given for want in wants_of(one, topic)]
+        made = [ClientWants(client, one, want) for one in given for want in wants_of(one, topic)]
         for one in session.declared.consumes.values():
             made += [
-                Asking(client, contracts.of(client, one, known), want)
+                ClientWants(client, contracts.of(client, one, known), want)
                 for want in one.wants
                 if matches(want.filter, topic)
             ]
@@ -120,20 +120,20 @@ class State:
         self._asking[key] = known, tuple(made)
         return tuple(made)
 
-    def beyond(self, topic: str) -> tuple[Asking, ...]:
+    def beyond(self, topic: str) -> tuple[ClientWants, ...]:
         """Return the global wants about a topic of all clients whose guarantees are known here, wherever they are."""
         found = self._beyond.get(topic)
         if found is None:
             if len(self._beyond) >= MAX_RELEASERS:
                 self._beyond.clear()
             made = [
-                Asking(client, self.contracts.of(client, one), want)
+                ClientWants(client, self.contracts.of(client, one), want)
                 for one in self.contracts.consumers
                 for client in sorted(one.consumers)
                 for want in wants_of(one, topic)
             ]
             made += [
-                Asking(client, one, want)
+                ClientWants(client, one, want)
                 for client, one in self.heard.values()
                 for want in one.wants
                 if matches(want.filter, topic)
@@ -202,11 +202,11 @@ class Governed(NamedTuple):
         return any(one.is_private for one in self.contracts)
 
 
-def renewed_contracts(before: State | None, contracts: Contracts | None) -> State | None:
+def renewed_contracts(before: ContractState | None, contracts: Contracts | None) -> ContractState | None:
     """Return the state with other contracts of the domain."""
     if contracts is None:
         return None
-    made = State(contracts)
+    made = ContractState(contracts)
     if before is not None:
         made.open = {name: one for name, one in before.open.items() if name in made.situations}
         made.heard, made.counted = before.heard, before.counted
@@ -217,7 +217,7 @@ MAX_ANNOUNCED = 10_000
 """Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
 
 
-class Heard(msgspec.Struct, frozen=True):
+class ContractAnnouncement(msgspec.Struct, frozen=True):
     """A node's announcement of a consumer's contract."""
 
     client: str
@@ -225,12 +225,12 @@ class Heard(msgspec.Struct, frozen=True):
     contract: dict[str, object]
 
 
-def hear(state: State, topic: str, payload: bytes) -> None:
+def hear(state: ContractState, topic: str, payload: bytes) -> None:
     """Take another node's announcement of a client's contract. One that cannot be read enables nobody."""
     before = state.heard.pop(topic, None)
     if payload and len(state.heard) < MAX_ANNOUNCED:
         try:
-            told = msgspec.json.decode(payload, type=Heard)
+            told = msgspec.json.decode(payload, type=ContractAnnouncement)
             contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
         except (msgspec.MsgspecError, PolicyError, RecursionError):
             pass

@@ -101,7 +101,7 @@ MAX_REMEMBERED = 20_000
 """Events; the oldest are forgotten first."""
 
 
-class Once:
+class Dedup:
     """The recent notifications by receiver. An event that comes to this node once more is another arrival of it."""
 
     __slots__ = ("_arrival", "_notified", "_numbered")

@@ -34,7 +34,7 @@ Beyond, conditions on several attributes are not compared either: each would be 
 """
 
 
-class Widest:
+class MaximalWants:
     """Wants with their conditions, and which of them stand for all."""
 
     def __init__(self, most: int = MAX_CONDITIONS) -> None:

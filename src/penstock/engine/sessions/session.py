@@ -35,7 +35,7 @@ class Outlet(Protocol):
         """Say why (MQTT 5) and close; what is still in the buffer goes out first."""
 
 
-class Kept:
+class StoredEvent:
     """An event in the store, shared by the deliveries that wait for it."""
 
     __slots__ = ("event", "id", "references")
@@ -59,7 +59,7 @@ class Outgoing:
     state: int
     packet_id: int
     row: int
-    kept: Kept | None
+    kept: StoredEvent | None
 
 
 class Subscribed:

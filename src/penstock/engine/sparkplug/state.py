@@ -113,7 +113,7 @@ def _state(payload: bytes) -> Record:
     return {"online": said.online, "timestamp": Timestamp(said.timestamp * 1_000_000)}
 
 
-class Asked(NamedTuple):
+class ReadRequest(NamedTuple):
     """An event as all its readers ask for it."""
 
     topic: str

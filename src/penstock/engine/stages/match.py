@@ -6,7 +6,7 @@ from penstock.engine.contracts import privacy, situations
 from penstock.engine.events import retained
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Passage
-from penstock.engine.events.plan import Group, Plan, Target, Waits, interned_plan
+from penstock.engine.events.plan import Group, Plan, Target, WaitingPlace, interned_plan
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -126,10 +126,10 @@ def obey_again(delivery: Delivery) -> Verdict | None:
 
 
 _ASKED_AGAIN = {
-    Waits.RETAINED: ask_again,
-    Waits.DELAYED: choose_again,
-    Waits.QUEUED: want_again,
-    Waits.RESENT: obey_again,
+    WaitingPlace.RETAINED: ask_again,
+    WaitingPlace.DELAYED: choose_again,
+    WaitingPlace.QUEUED: want_again,
+    WaitingPlace.RESENT: obey_again,
 }
 _UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl")
 _UNSATISFIED = Verdict("match", Effect.SUPPRESS, "condition")

@@ -32,7 +32,7 @@ TOPICS = frozenset({FEEDBACK, EVIDENCE})
 MAX_EVIDENCE = 1e9
 
 
-class Rated(msgspec.Struct, forbid_unknown_fields=True):
+class RatingPayload(msgspec.Struct, forbid_unknown_fields=True):
     """The payload on `$penstock/feedback`."""
 
     topic: str
@@ -41,7 +41,7 @@ class Rated(msgspec.Struct, forbid_unknown_fields=True):
     """Of the message, in hexadecimal its SHA-256: what a subscriber can tell without sending the message back."""
 
 
-class Held(msgspec.Struct, forbid_unknown_fields=True):
+class EvidencePayload(msgspec.Struct, forbid_unknown_fields=True):
     """The payload on `$penstock/evidence`: what the node is to hold of a neighbour."""
 
     neighbour: str
@@ -69,7 +69,7 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | S
     if not _may_rate(node, session, trust.feedback):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
     try:
-        told = msgspec.json.decode(event.payload, type=Rated)
+        told = msgspec.json.decode(event.payload, type=RatingPayload)
     except msgspec.MsgspecError as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
     if not _may_have_had(node, session, told.topic):
@@ -137,7 +137,7 @@ def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | 
             f"client `{who(node, session) or session.client_id}` may not set what this node holds",
         )
     try:
-        told = msgspec.json.decode(payload, type=Held)
+        told = msgspec.json.decode(payload, type=EvidencePayload)
         held = Evidence(told.good, told.bad, min(told.at, now))
         if max(held.good, held.bad) > MAX_EVIDENCE:
             raise PolicyError(f"more than {MAX_EVIDENCE:g}")
@@ -159,7 +159,7 @@ def _may_have_had(node: Node, session: Session, topic: str) -> bool:
     return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
 
 
-def _sender(node: Node, rater: Session, told: Rated) -> str | None:
+def _sender(node: Node, rater: Session, told: RatingPayload) -> str | None:
     """Return the neighbour from which a message was accepted that has gone to the rater."""
     for name, session in node.federation.neighbours.items():
         link = session.trust.tokens

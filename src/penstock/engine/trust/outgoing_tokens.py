@@ -5,7 +5,7 @@ from penstock.engine.events.link_class import LinkClass
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements
-from penstock.engine.trust.announcements import Said
+from penstock.engine.trust.announcements import Announcement
 from penstock.model.event import Event
 
 MAX_BOUND_TOPICS = 10_000
@@ -36,7 +36,7 @@ def bind(node: Node, session: Session, topic: str, digest: str) -> bool:
         return False
     introduce(node, session, digest)
     link.bound_out[topic] = digest
-    announcements.tell(node, session, Said(bind=(topic, digest)))
+    announcements.tell(node, session, Announcement(bind=(topic, digest)))
     return True
 
 
@@ -58,7 +58,7 @@ def introduce(node: Node, session: Session, digest: str) -> None:
     token = node.trust.tokens.known.get(digest)
     if token is not None:
         link.sent.add(digest)
-        announcements.tell(node, session, Said(token=token.text.decode()))
+        announcements.tell(node, session, Announcement(token=token.text.decode()))
 
 
 def with_token(node: Node, event: Event) -> Event:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from penstock.domain.schema.trust import TrustSettings
 from penstock.engine.events.link_class import LinkPlans
-from penstock.engine.trust.tokens import Keys, Passing, Tokens
+from penstock.engine.trust.tokens import Keys, TokenHandling, Tokens
 from penstock.model.event import Event
 from penstock.model.group_proof import (
     Claimant,
@@ -96,7 +96,7 @@ class FeedbackLimits:
         return ""
 
 
-class Ruled(NamedTuple):
+class NeighbourRuling(NamedTuple):
     """The decision on tokens with some signers, from one neighbour."""
 
     ruling: TokenRuling
@@ -124,7 +124,7 @@ class Ratings:
         self.is_changed = True
         self.due = 0.0
         self._ratings: dict[str, float] = {}
-        self._rulings: dict[tuple[str, frozenset[str]], Ruled] = {}
+        self._rulings: dict[tuple[str, frozenset[str]], NeighbourRuling] = {}
 
     def rating(self, neighbour: str, now: float) -> float:
         return self.of(neighbour, now).rating(self.settings.weights, now)
@@ -139,7 +139,7 @@ class Ratings:
         """
         return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
 
-    def rule(self, sender: str, signers: frozenset[str]) -> Ruled:
+    def rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
         """Return the decision on tokens of these signers from a neighbour."""
         key = (sender, signers)
         found = self._rulings.get(key)
@@ -149,10 +149,10 @@ class Ratings:
             found = self._rulings[key] = self._rule(*key)
         return found
 
-    def _rule(self, sender: str, signers: frozenset[str]) -> Ruled:
+    def _rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
         came = ReceivedToken(signers, sender, self.table.through(sender))
         ruling = RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
-        return Ruled(ruling, may_sign(sender, self._ratings, self.thresholds))
+        return NeighbourRuling(ruling, may_sign(sender, self._ratings, self.thresholds))
 
     def refresh(self, neighbours: list[str], connected: set[str], now: float) -> bool:
         """Work out ratings and paths anew; whether a decision is another by them."""
@@ -261,7 +261,7 @@ class TokenLink:
 
     def forget(self) -> None:
         """Forget the findings about tokens."""
-        self.passings: dict[str, Passing] = {}
+        self.passings: dict[str, TokenHandling] = {}
         self.plans: dict[str, tuple[LinkPlans[Any], LinkPlans[Any]]] = {}
         self.until = inf
         """When the first of what was found ends."""
@@ -285,7 +285,7 @@ class SessionTrust:
         """Where proofs stand on its connection; None if that has no authentication method."""
 
 
-class NodeTrust:
+class NodeTrustState:
     """The keys, tokens and secrets of a node, and how far it trusts its neighbours."""
 
     __slots__ = ("feedback", "groups", "keys", "ratings", "stored_evidence", "stored_tokens", "tokens")

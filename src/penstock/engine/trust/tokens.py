@@ -42,7 +42,7 @@ class Keys(NamedTuple):
         return why_unused(node, self.signing.key_id, self.public, self.revoked, now)
 
 
-class Passing(NamedTuple):
+class TokenHandling(NamedTuple):
     """The handling of events with one token that come by one link."""
 
     came: str
