@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
-from penstock.engine.trust.announcements import Said, Told
+from penstock.engine.trust.announcements import Announcement, PathUpdate
 from penstock.policy.trust.vectors import TrustTable, Update
 
 SIZES = (6, 12, 25, 50, 100)
@@ -60,7 +60,7 @@ def tell_all(tables: dict[str, TrustTable], neighbours: dict[str, list[str]]) ->
         rounds += 1
         for name, other, update in under_way:
             sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
-            size += len(msgspec.json.encode(Said(vector=Told(update.number, update.is_whole, sums))))
+            size += len(msgspec.json.encode(Announcement(vector=PathUpdate(update.number, update.is_whole, sums))))
             messages += 1
             tables[other].receive(name, update)
 

@@ -12,7 +12,7 @@ import penstock.engine.stages
 import penstock.pipeline.stages
 from penstock.domain import Domain, ensemble
 from penstock.engine.events import link_plans
-from penstock.engine.events.plan import Waits
+from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.explain.arrival import arrival, hypothetical
 from penstock.engine.explain.walk import explain
 from penstock.engine.rehearsal.policy_test import try_out
@@ -90,8 +90,8 @@ def test_without_it_everything_is_delivered() -> None:
     assert _got(stage(HOME), "radio/1") == [LONG, SHORT]
 
 
-@pytest.mark.parametrize("waits", Waits)
-def test_what_has_waited_is_asked_about_too(fit: ModuleType, waits: Waits) -> None:
+@pytest.mark.parametrize("waits", WaitingPlace)
+def test_what_has_waited_is_asked_about_too(fit: ModuleType, waits: WaitingPlace) -> None:
     node = stage(HOME).nodes["n"]
     plans = [
         runner.compile_plan(Draft(node, topic, link_plans.own_plans(node), waits)) for topic in ("radio/1", "wire/1")

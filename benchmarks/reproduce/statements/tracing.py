@@ -23,7 +23,7 @@ from benchmarks.reproduce.statements.inside import (
 from benchmarks.reproduce.statements.policies import TRACING
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Subscribed
-from penstock.engine.statements.event_judging import Judging, Towards
+from penstock.engine.statements.event_judging import JudgedCopy, Judging
 from penstock.model.content.content import Content, Format
 from penstock.model.event import Event
 from penstock.policy.statements.judging import Bound
@@ -117,12 +117,12 @@ def _act(filled: Filled, contents: list[Content]) -> float:
     """Run only the actions that the publications cause, each on an existing copy."""
     predicates = filled.predicates()
     policy = make_policy(TRACING)
-    calls: list[tuple[Towards, Act]] = []
+    calls: list[tuple[JudgedCopy, Act]] = []
     for content in contents:
         event = Event(TOPIC, content.payload)
         counts = Counter(filled_.session.id for filled_ in predicates.match(content) if filled_.policy is not None)
         for times in set(counts.values()):  # copies that are equal are made once
-            judgement = Towards(Judging(filled.node, event, None, NOW), None)
+            judgement = JudgedCopy(Judging(filled.node, event, None, NOW), None)
             judgement.policy = Bound(policy, "")
             calls += times * [(judgement, act) for act in policy.acts()]
     began = time.process_time()

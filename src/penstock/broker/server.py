@@ -263,7 +263,7 @@ class Server(Host):
     def took(self, connection: NodeConnection, packets: int) -> None:
         """Throttle a client that gets ahead of the store or does not read; have a turn, and send now if it is late."""
         session, ledger = connection.session, self.node.ledger
-        if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MOST_DEFERRED_BYTES:
+        if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MAX_DEFERRED_BYTES:
             connection.transport.pause_reading()
             self._paused.append(connection)
         elif (

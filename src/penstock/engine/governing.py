@@ -50,7 +50,7 @@ def govern(
 
 
 def note_judged(node: Node) -> None:
-    """All that waits has been judged by the present policies."""
+    """Note that all waiting events have been judged by the present policies."""
     ensemble, judged = node.ensemble, node.judged
     if judged.access != ensemble.access_digest:
         judged.access = ensemble.access_digest

@@ -5,7 +5,7 @@ from itertools import accumulate
 from struct import pack
 from typing import NamedTuple
 
-from penstock.engine.statements.facts import Facts, Told
+from penstock.engine.statements.facts import AnnouncedPolicy, Facts
 from penstock.model.verdict import Verdict
 
 CUT = "i"
@@ -45,7 +45,7 @@ class Note(NamedTuple):
     """Content or monitors decide; rows that follow say how."""
     reached: tuple[Reached, ...]
     groups: tuple[str, ...]
-    statements: tuple[Told, ...] = ()
+    statements: tuple[AnnouncedPolicy, ...] = ()
     """Policies that clients or neighbours have told of, for these events."""
 
 

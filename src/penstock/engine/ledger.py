@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.engine.contracts.held import Collected, Held
-from penstock.engine.sessions.session import Kept, Outgoing, Session, Subscribed
+from penstock.engine.contracts.held import Collected, HeldEvent
+from penstock.engine.sessions.session import Outgoing, Session, StoredEvent, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.policy.monitors.monitor import State
@@ -71,7 +71,7 @@ class Changes:
         self.advertisements: dict[tuple[int, str], ProducerAdvertisement | None] = {}
         self.brought: dict[tuple[int, str], bytes | None] = {}
         """Contracts of sessions, as JSON."""
-        self.held: dict[int, Held | None] = {}
+        self.held: dict[int, HeldEvent | None] = {}
         """What contracts hold back; and in `windows` what is collected."""
         self.windows: dict[tuple[int, bytes], Collected] = {}
         self.retained: dict[str, Event | None] = {}
@@ -146,11 +146,11 @@ class Ledger:
         self._row = row
         self._message = message
 
-    def keep(self, delivery: Outgoing, kept: Kept | None) -> Kept:
+    def keep(self, delivery: Outgoing, kept: StoredEvent | None) -> StoredEvent:
         """Record a delivery; deliveries of the same event share one `Kept`."""
         if kept is None or not kept.references:  # a delivery that was settled at once has taken it out again
             self._message += 1
-            kept = Kept(self._message, delivery.event)
+            kept = StoredEvent(self._message, delivery.event)
             self.changes.messages[kept.id] = kept.event
         self._row += 1
         delivery.row = self._row
@@ -200,7 +200,7 @@ class Ledger:
         if session.durable:
             self.changes.brought[session.id, name] = None if made is None else msgspec.json.encode(made)
 
-    def held(self, session: Session, number: int, held: Held | None) -> None:
+    def held(self, session: Session, number: int, held: HeldEvent | None) -> None:
         """Store or remove an event that contracts hold back for a session."""
         if session.durable:
             self.changes.held[number] = held
@@ -276,7 +276,7 @@ class Ledger:
         return taken
 
 
-class Judged:
+class JudgedPolicies:
     """The policies by which all that waits was judged, each by what stands for it."""
 
     __slots__ = ("access", "statements")

@@ -12,9 +12,9 @@ from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts.delayed import Later
 from penstock.engine.contracts.state import renewed_contracts
-from penstock.engine.events.state import Once, PlanCache, Retained
+from penstock.engine.events.state import Dedup, PlanCache, Retained
 from penstock.engine.federation.state import FederationState
-from penstock.engine.ledger import Judged, Ledger
+from penstock.engine.ledger import JudgedPolicies, Ledger
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.state import Monitors, Sessions, Subscriptions
@@ -22,7 +22,7 @@ from penstock.engine.settings import Admission, Runtime, alone
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.statements.state import StatementState
 from penstock.engine.stats import Stats
-from penstock.engine.trust.state import NodeTrust
+from penstock.engine.trust.state import NodeTrustState
 from penstock.model.event import Event
 from penstock.model.verdict import Verdict
 from penstock.policy.access.acl import Acl
@@ -66,9 +66,9 @@ class Node:
         self.monitors = Monitors()
         self.plans = PlanCache()
         self.retained = Retained()
-        self.once = Once()
+        self.once = Dedup()
         self.federation = FederationState()
-        self.trust = NodeTrust()
+        self.trust = NodeTrustState()
         self.statements = StatementState()
         self.contracts = renewed_contracts(None, self.ensemble.contracts)
         """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
@@ -76,7 +76,7 @@ class Node:
         """What it knows of edge nodes, if there are access policies."""
         self.ledger = Ledger(durable)
         self.later = Later(self.ledger)
-        self.judged = Judged(self.ensemble.access_digest, self.ensemble.statements_digest)
+        self.judged = JudgedPolicies(self.ensemble.access_digest, self.ensemble.statements_digest)
         self.recorder: Recorder | None = None
         """Gathers what the journal keeps, if there is one."""
         self.onlooker: Onlooker | None = None

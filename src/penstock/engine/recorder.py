@@ -14,7 +14,7 @@ from penstock.engine.events.user_properties import as_recorded
 from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source
 from penstock.engine.sessions.render import packet_parts
 from penstock.engine.sessions.session import Session
-from penstock.engine.statements.facts import Facts, Seen, Told
+from penstock.engine.statements.facts import AnnouncedPolicy, Facts, Seen
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode_varint
@@ -28,7 +28,7 @@ _FIRST = tuple(bytes((0x30 | flags,)) for flags in range(8))
 
 _KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
 """Of retained events, each is decided about by itself."""
-MOST_PUBLISHERS = 10_000
+MAX_PUBLISHERS = 10_000
 
 
 class Recorder:
@@ -68,7 +68,7 @@ class Recorder:
             targets = [*plan.targets, *(target for _, behind in plan.watched for target in behind)]
             is_open = plan.is_open
             groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
-            told = tuple(Told.of(one) for one in plan.statements if not one.is_given)
+            told = tuple(AnnouncedPolicy.of(one) for one in plan.statements if not one.is_given)
             plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups, told)
         return plan.note
 
@@ -130,7 +130,7 @@ class Recorder:
 
     def kept(self, source: Source, event: Event, target: Target, filter: str, now: float) -> None:
         """Record that a retained event was sent to this session, for its subscription to the filter."""
-        if len(self._publishers) >= MOST_PUBLISHERS:
+        if len(self._publishers) >= MAX_PUBLISHERS:
             self._publishers.clear()
         row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
         self.weight += len(packet)

@@ -1,4 +1,4 @@
-"""What a node is given: who may come in, and where it runs."""
+"""The settings of a node: admission, and the process that runs it."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from penstock.wire.reason import Reason
 
 
 class Admission:
-    """Who may come in, and what a sender is told whose message is suppressed."""
+    """The rules of who may connect, and the answer to a sender whose message is suppressed."""
 
     __slots__ = ("acl", "passwords", "suppressed_reason", "unchecked")
 
@@ -24,7 +24,7 @@ class Admission:
 
 
 class Runtime:
-    """What the process that runs a node gives it: time, randomness, and where it is."""
+    """The services of the process that runs a node: time, randomness, and its place."""
 
     __slots__ = ("clock", "host", "load", "make_id", "make_nonce")
 

@@ -9,7 +9,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.policy.monitors.automaton import Automaton
 
-MOST_STATE = 500
+MAX_STATE_LENGTH = 500
 """Characters of a monitor's state that are shown."""
 
 
@@ -150,5 +150,5 @@ def _client(session: Session) -> ClientPortrait:
 
 def _monitors(watch: Watch, with_content: bool) -> Iterator[MonitorPortrait]:
     for monitor, state in zip(watch.monitors, watch.states, strict=True):
-        shown = f"{state}"[:MOST_STATE] if with_content or isinstance(monitor, Automaton) else "…"
+        shown = f"{state}"[:MAX_STATE_LENGTH] if with_content or isinstance(monitor, Automaton) else "…"
         yield MonitorPortrait(monitor.name, watch.link.source, watch.link.target, shown)

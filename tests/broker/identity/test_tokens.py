@@ -448,8 +448,8 @@ async def test_garbage_on_the_control_topic_ends_the_connection(folder: Path, ti
 
 
 async def test_a_neighbour_cannot_tell_or_bind_without_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_exchange, "MOST_BOUND", 3)
-    monkeypatch.setattr(token_exchange, "MOST_HEARD", 3)
+    monkeypatch.setattr(token_exchange, "MAX_BOUND_TOPICS", 3)
+    monkeypatch.setattr(token_exchange, "MAX_ANNOUNCED", 3)
     async with live(secured(folder, PAIR), "b2") as at:
         bad = await Neighbour.join(at, "b2")
         for number in range(3):

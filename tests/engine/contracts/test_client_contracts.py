@@ -221,10 +221,10 @@ def test_a_situation_that_the_domain_does_not_have_is_refused(title: str, told: 
 
 def test_what_one_session_brings_is_bounded() -> None:
     rehearsal = stage()
-    for number in range(client_contracts.MOST_CONTRACTS + 5):
+    for number in range(client_contracts.MAX_CONTRACTS + 5):
         rehearsal.bring("near", f"c{number}", {"consumes": {"purpose": "health", "wants": {"a": {"filter": "x"}}}})
     (session,) = [one for one in rehearsal.nodes["b1"].sessions.values() if one.place.entity == "near"]
-    assert len(session.declared.consumes) == client_contracts.MOST_CONTRACTS
+    assert len(session.declared.consumes) == client_contracts.MAX_CONTRACTS
     big = {"filter": "x", "rules": {f"r{n}": {"purpose": [f"{n}-{m}" for m in range(200)]} for n in range(8)}}
     for number in range(20):
         rehearsal.bring("bob", f"c{number}", {"produces": big})

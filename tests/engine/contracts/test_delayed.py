@@ -10,7 +10,7 @@ import pytest
 from penstock.broker.store.store import Store
 from penstock.domain import Domain, LimitSettings
 from penstock.domain.compile.ensemble import Ensemble, ensemble
-from penstock.engine.contracts.delayed import MOST_WINDOWS
+from penstock.engine.contracts.delayed import MAX_WINDOWS
 from penstock.engine.ledger import Changes
 from penstock.wire.packet import Publish, WillMessage
 from penstock.wire.properties import Properties
@@ -220,12 +220,12 @@ def test_a_mean_must_have_the_quality_that_is_needed() -> None:
 def test_windows_are_bounded() -> None:
     joined, bob, doctor = start(whole({"mean": MEAN}))
     joined.wait(60 - joined.now % 60)
-    for number in range(MOST_WINDOWS + 10):
+    for number in range(MAX_WINDOWS + 10):
         bob.publish(f"bob/{number}", b'{"lat": 10}')
-    assert len(joined.node.later.windows) == MOST_WINDOWS
+    assert len(joined.node.later.windows) == MAX_WINDOWS
     joined.node.later.close(next(iter(joined.node.later.windows)))
     for _ in range(3):
-        bob.publish(f"bob/{MOST_WINDOWS}", b'{"lat": 10}')
+        bob.publish(f"bob/{MAX_WINDOWS}", b'{"lat": 10}')
     joined.wait(60)
     assert doctor.messages() == [], "nor of what there was no room for at first"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.domain import LimitSettings, LinkSettings, ensemble
 from penstock.domain.schema.federation import ClientSettings
 from penstock.engine.federation import overlay
-from penstock.engine.federation.maximal_wants import MOST_CONDITIONS
+from penstock.engine.federation.maximal_wants import MAX_CONDITIONS
 from penstock.engine.federation.messages import Interest
 from penstock.engine.federation.overlay import GRACE_SECONDS
 from penstock.engine.federation.wants import Want
@@ -217,13 +217,13 @@ def test_what_another_subscription_covers_is_not_told(wishes: list[tuple[str, st
 
 def test_very_many_conditions_become_their_filter() -> None:
     rehearsal = line("subscribed")
-    for number in range(MOST_CONDITIONS):
+    for number in range(MAX_CONDITIONS):
         rehearsal.subscribe("s0", "a", where=f"x == {number}", name=str(number))
-    assert len(wants(rehearsal, "n1", "n0")) == MOST_CONDITIONS
+    assert len(wants(rehearsal, "n1", "n0")) == MAX_CONDITIONS
     rehearsal.subscribe("s0", "a", where="x == -1", name="one more")
     assert wants(rehearsal, "n1", "n0") == ["a"]
     rehearsal.unsubscribe("s0", "a", name="one more")
-    assert len(wants(rehearsal, "n1", "n0")) == MOST_CONDITIONS
+    assert len(wants(rehearsal, "n1", "n0")) == MAX_CONDITIONS
 
 
 def test_routed_subscriptions_go_towards_intersecting_advertisements_only() -> None:

@@ -5,7 +5,7 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.federation.neighbour_wants import Wanted
+from penstock.engine.federation.neighbour_wants import NeighbourWants
 from penstock.engine.federation.offer_matches import Matter, Meetings
 from penstock.engine.federation.wants import Want
 from penstock.engine.matching.intervals import Intervals
@@ -84,7 +84,7 @@ def shortest(wants: set[Want]) -> set[Want]:
 @given(rounds())
 @settings(max_examples=some(150))
 def test_told_is_what_no_other_want_covers_whatever_came_and_went(rounds: Rounds) -> None:
-    wanted = Wanted()
+    wanted = NeighbourWants()
     sources: dict[int, list[Want]] = {}
     told: set[Want] = set()
     for one in rounds:
@@ -110,7 +110,7 @@ def test_told_is_what_no_other_want_covers_whatever_came_and_went(rounds: Rounds
 @given(rounds())
 @settings(max_examples=some(100))
 def test_where_conditions_crowd_all_is_told_that_is_wanted(rounds: Rounds) -> None:
-    wanted = Wanted(most=2)
+    wanted = NeighbourWants(most=2)
     sources: dict[int, list[Want]] = {}
     for one in rounds:
         for source, wants in one:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.engine.matching.block import Entry
-from penstock.engine.matching.matching_tree import Node
+from penstock.engine.matching.matching_tree import TreeNode
 from penstock.engine.matching.predicates import Predicates
 from penstock.language.condition import Condition, make_condition
 from penstock.model.content.content import Content, Format
@@ -107,14 +107,14 @@ contents = (st.fixed_dictionaries(named) | st.fixed_dictionaries({}, optional=na
 # ---------------------------------------------------------------- what must be so, whatever the history
 
 
-def nodes(node: Node) -> Iterator[Node]:
+def nodes(node: TreeNode) -> Iterator[TreeNode]:
     yield node
     for axis in node.axes:
         for cell in axis.cells():
             yield from nodes(cell)
 
 
-def check(node: Node, entries: set[Entry]) -> None:
+def check(node: TreeNode, entries: set[Entry]) -> None:
     """The node holds these entries, has counted them, and keeps nothing that it needs no more."""
     assert set(node.all()) == entries
     assert node.count == len(entries)

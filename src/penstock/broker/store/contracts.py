@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.engine.contracts import client_contracts, release_recheck
 from penstock.engine.contracts.delayed import read_window, write_window
-from penstock.engine.contracts.held import Collected, Collecting, Held
+from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -91,7 +91,7 @@ def event_of(
     return Event(topic, payload, qos, retain, properties, expires, origin, user, link_type, nodes, "", token)
 
 
-def _held_row(number: int, held: Held) -> tuple[object, ...]:
+def _held_row(number: int, held: HeldEvent) -> tuple[object, ...]:
     event = held.event
     head = (number, held.session.id, held.at, event.topic, event.payload, event.qos, event.properties)
     return (*head, event.expires, *source_columns(event), event.retain)

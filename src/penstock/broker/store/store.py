@@ -29,7 +29,7 @@ from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.advertise import changed as advertised
 from penstock.engine.sessions.lifecycle import schedule
 from penstock.engine.sessions.placement import settle_in
-from penstock.engine.sessions.session import NEVER, Kept, Outgoing, Session, Subscribed, Will
+from penstock.engine.sessions.session import NEVER, Outgoing, Session, StoredEvent, Subscribed, Will
 from penstock.engine.sessions.subscribe import add, condition_of
 from penstock.engine.sparkplug.births import restore
 from penstock.engine.statements.review import restore_advertised, restore_subscription, review
@@ -300,10 +300,10 @@ class Store:
                 node.ledger.retained(topic, None)
 
     def _load_deliveries(self, node: Node, sessions: dict[int, Session]) -> None:
-        messages: dict[int, Kept] = {}
+        messages: dict[int, StoredEvent] = {}
         last_message = last_row = 0
         for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
-            messages[number] = Kept(number, event_of(topic, payload, qos, False, properties, expires, source))
+            messages[number] = StoredEvent(number, event_of(topic, payload, qos, False, properties, expires, source))
             last_message = max(last_message, number)
         orphans: list[int] = []
         for row in self._db.execute("SELECT * FROM delivery ORDER BY id"):
@@ -384,7 +384,7 @@ def _delivery_row(row: int, one: Outgoing) -> tuple[object, ...]:
     return (row, one.session.id, one.kept.id, one.qos, one.retain, identifiers, one.state, one.packet_id)
 
 
-def _restore_delivery(session: Session, kept: Kept, row: tuple[int, int, int, int, int, str, int, int]) -> None:
+def _restore_delivery(session: Session, kept: StoredEvent, row: tuple[int, int, int, int, int, str, int, int]) -> None:
     number, _, _, qos, retain, identifiers, state, packet_id = row
     ids = tuple(map(int, identifiers.split(","))) if identifiers else ()
     delivery = Delivery(session, kept.event, qos, bool(retain), ids)

@@ -14,7 +14,7 @@ from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_TEST
 from penstock.cli.parsers import command_parser
 from penstock.domain import DomainSource, read
 from penstock.domain.schema.tests import PolicyTest
-from penstock.engine.rehearsal.policy_test import Failure, Result, try_out
+from penstock.engine.rehearsal.policy_test import Mismatch, Result, try_out
 from penstock.model.errors import DomainError, PenstockError
 from penstock.model.yaml.tree import locate
 
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
     return 0 if all(result.passed for result in results) else EXIT_TEST
 
 
-def _where(source: DomainSource, title: str, failure: Failure) -> str:
+def _where(source: DomainSource, title: str, failure: Mismatch) -> str:
     """Return the file and line of the step that failed."""
     place = locate(source.root, ("tests", title, "steps", failure.step)).entry.place
     return f"{place.file}:{place.line}"

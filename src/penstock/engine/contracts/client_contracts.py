@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.domain.problems import suggestion
 from penstock.engine.contracts.registry import BROUGHT
-from penstock.engine.contracts.state import CONSUMER, Heard, State, shown_by
+from penstock.engine.contracts.state import CONSUMER, ContractAnnouncement, ContractState, shown_by
 from penstock.engine.events import own_events
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise
@@ -39,12 +39,12 @@ from penstock.wire.reason import Reason
 
 TOPIC = "$penstock/contract"
 TOPICS = frozenset({TOPIC})
-MOST_CONTRACTS = 64
-"""Contracts that one session may bring; and in `MOST_BYTES` how long they may be together."""
-MOST_BYTES = 65_536
-_MOST_EACH = 32_768
+MAX_CONTRACTS = 64
+"""Contracts that one session may bring; and in `MAX_BYTES` how long they may be together."""
+MAX_BYTES = 65_536
+_MAX_CONTRACT_BYTES = 32_768
 """A producer's contract goes with its events, in a user property."""
-_LONGEST_NAME = 32
+_MAX_NAME_LENGTH = 32
 _OF_SUBSCRIPTION = "\0"
 """Before the key of a subscription: what a session knows the contract by that came with it."""
 
@@ -126,10 +126,10 @@ def _produces(node: Node, session: Session, name: str, text: bytes, now: float) 
     offered = advertisement(contract)
     key = _advertised(name)
     if (
-        len(session.declared.advertisements) >= advertise.MOST_ADVERTISEMENTS
+        len(session.declared.advertisements) >= advertise.MAX_ADVERTISEMENTS
         and key not in session.declared.advertisements
     ):
-        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {advertise.MOST_ADVERTISEMENTS} advertisements already")
+        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {advertise.MAX_ADVERTISEMENTS} advertisements already")
     problem = filter_policies.insert_advertisement(node, session, offered.filter, offered.condition, None, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, f"contract `{name}`: {problem}")
@@ -216,7 +216,7 @@ def put_consumer(node: Node, session: Session, name: str, contract: ConsumerCont
             _tell(node, session, one, one is contract, node.runtime.clock() if now is None else now)
 
 
-def _needing(state: State, contract: ConsumerContract, count: int) -> None:
+def _needing(state: ContractState, contract: ConsumerContract, count: int) -> None:
     """Have events inspected of which a consumer asks some quality or content."""
     state.forget()
     for want in contract.wants:
@@ -233,7 +233,7 @@ def _tell(node: Node, session: Session, contract: ConsumerContract, is_there: bo
     if is_there:
         known = node.contracts.contracts.of(session.place.entity, contract, shown_by(session, now))
         payload = msgspec.json.encode(
-            Heard(session.place.entity, contract.name, plain_consumer(replace(known, wants=wants)))
+            ContractAnnouncement(session.place.entity, contract.name, plain_consumer(replace(known, wants=wants)))
         )
     own_events.say(node, CONSUMER + contract.name.rpartition(":")[2], payload, now)
 
@@ -247,8 +247,8 @@ def forget(node: Node, session: Session, now: float) -> None:
 
 
 def review(node: Node, now: float) -> None:
-    """The domain may be another. What a client guarantees counts no longer if it may not say so; what a producer asks
-    for stays until it takes it back, as more would be released without it.
+    """Review clients' contracts after a domain change. A guarantee ends if its client may no longer give it; a
+    producer's demand stays until withdrawn, as more would be released without it.
     """
     for session in list(node.sessions.values()):
         for one in session.declared.produces.values():
@@ -283,10 +283,10 @@ def restore(node: Node, session: Session, name: str, stored: Stored, now: float)
     state.brought(contract.filter, 1)
 
 
-def _need_state(node: Node) -> State:
+def _need_state(node: Node) -> ContractState:
     """Return the node's contracts, even if the domain has none (any more): producers have brought some."""
     if node.contracts is None:
-        node.contracts = State(Contracts(make_catalogue(())))
+        node.contracts = ContractState(Contracts(make_catalogue(())))
     return node.contracts
 
 
@@ -295,8 +295,8 @@ def _need_state(node: Node) -> State:
 
 def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool) -> Made:
     assert node.contracts is not None
-    if not 0 < len(name) <= _LONGEST_NAME:
-        raise PolicyError(f"a contract's name has 1 to {_LONGEST_NAME} characters")
+    if not 0 < len(name) <= _MAX_NAME_LENGTH:
+        raise PolicyError(f"a contract's name has 1 to {_MAX_NAME_LENGTH} characters")
     catalogue = node.contracts.contracts.catalogue
     contract: ConsumerContract | ProducerContract
     if is_consumer:
@@ -309,7 +309,7 @@ def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool)
     return Made(replace(contract, name=_name(name, session.place.entity, plain)), len(plain))
 
 
-def _check_situations(state: State, contract: ConsumerContract | ProducerContract) -> None:
+def _check_situations(state: ContractState, contract: ConsumerContract | ProducerContract) -> None:
     """Raise `PolicyError` for a situation that the domain does not have: a misspelt one would never be open."""
     if isinstance(contract, ConsumerContract):
         named = contract.situations
@@ -337,13 +337,12 @@ def _check_room(session: Session, name: str, made: Made) -> None:
         **{(False, key): one for key, one in session.declared.produces.items()},
     }
     others.pop((isinstance(made.contract, ConsumerContract), name), None)
-    if len(others) >= MOST_CONTRACTS:
-        raise PolicyError(f"session has {MOST_CONTRACTS} contracts already")
+    if len(others) >= MAX_CONTRACTS:
+        raise PolicyError(f"session has {MAX_CONTRACTS} contracts already")
     together = made.size + sum(map(_size, others.values()))
-    if made.size > _MOST_EACH or together > MOST_BYTES:
-        raise PolicyError(
-            f"a contract has at most {_MOST_EACH} bytes, all of a session {MOST_BYTES}, not {made.size} and {together}"
-        )
+    if made.size > _MAX_CONTRACT_BYTES or together > MAX_BYTES:
+        limits = f"{_MAX_CONTRACT_BYTES} bytes, all of a session {MAX_BYTES}"
+        raise PolicyError(f"a contract has at most {limits}, not {made.size} and {together}")
 
 
 def _size(contract: ConsumerContract | ProducerContract) -> int:

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from penstock.domain import LimitSettings
-from penstock.engine.contracts.held import Collected, Collecting, Held
+from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
 from penstock.engine.ledger import Ledger
 from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError
@@ -18,7 +18,7 @@ from penstock.model.quality import moment
 from penstock.policy.contracts.aggregate import MeanWindow
 from penstock.policy.quality.carriage import read_properties, write_properties
 
-MOST_WINDOWS = 256
+MAX_WINDOWS = 256
 """Times that are being collected for one session: one for each topic and rule."""
 
 
@@ -43,7 +43,7 @@ class Later:
         self._count = 0
         self._of: dict[int, set[int]] = {}
         self._sizes: dict[int, int] = {}
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, HeldEvent] = {}
         self.windows: dict[tuple[int, Collecting], Collected] = {}
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class Later:
             return False
         self._count = max(self._count + 1, number)
         number = number or self._count
-        self.held[number] = held = Held(at, session, event)
+        self.held[number] = held = HeldEvent(at, session, event)
         mine.add(number)
         self._sizes[session.id] = size + event.size()
         heappush(self._heap, (at, number))
@@ -65,7 +65,7 @@ class Later:
             self._ledger.held(session, number, held)
         return True
 
-    def take(self, now: float) -> list[Held]:
+    def take(self, now: float) -> list[HeldEvent]:
         """Remove and return the events that are due."""
         found = []
         while self._heap and self._heap[0][0] <= now:
@@ -76,7 +76,7 @@ class Later:
                 self._drop(number, held)
         return found
 
-    def _drop(self, number: int, held: Held) -> None:
+    def _drop(self, number: int, held: HeldEvent) -> None:
         del self.held[number]
         self._of[held.session.id].discard(number)
         self._sizes[held.session.id] -= held.event.size()
@@ -100,7 +100,7 @@ class Later:
     def has_room(self, session: Session, about: Collecting) -> bool:
         """Return True if one more window can be collected for a session."""
         key = (session.id, about)
-        return key in self.windows or sum(one == session.id for one, _ in self.windows) < MOST_WINDOWS
+        return key in self.windows or sum(one == session.id for one, _ in self.windows) < MAX_WINDOWS
 
     def collect(self, one: Collected) -> None:
         self.windows[one.session.id, one.about] = one

@@ -10,7 +10,7 @@ from penstock.policy.contracts.aggregate import MeanWindow
 from penstock.policy.contracts.degrade import Aggregate
 
 
-class Held(NamedTuple):
+class HeldEvent(NamedTuple):
     """An event that waits until it may go out."""
 
     at: float

@@ -43,8 +43,8 @@ def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
 
 
 def inheriting(node: Node, cause: Event, made: Event) -> Event:
-    """What was made of a private event is as private: it has the contracts and policies of its cause, and who may have
-    that. Of its quality nothing is known.
+    """Return an event made from a private one with the contracts, policies and ACE set of its cause; its quality is
+    unknown.
     """
     state = node.contracts
     if state is None or made is cause:

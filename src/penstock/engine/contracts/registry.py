@@ -8,7 +8,7 @@ import math
 import msgspec
 
 from penstock.engine.contracts import privacy
-from penstock.engine.contracts.state import Governed, Private, State
+from penstock.engine.contracts.state import ContractState, Governed, Private
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
 from penstock.engine.node import Node
@@ -44,8 +44,8 @@ def producing(node: Node, session: Session, topic: str) -> tuple[ProducerContrac
 
 
 def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool) -> bool:
-    """Whether the contracts of who publishes are still to be held against an event: it comes from outside, or monitors
-    have made it of what did.
+    """Return True if the publisher's contracts still have to be applied: the event, or its cause, comes from
+    outside.
     """
     if node.contracts is None or sender is None or sender.neighbour in node.ensemble.nodes:
         return False
@@ -56,7 +56,7 @@ def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool
     return any(one.is_private and named(node.contracts, one) not in known for one in bound)
 
 
-def named(state: State, contract: ProducerContract) -> str:
+def named(state: ContractState, contract: ProducerContract) -> str:
     """Return a contract as events name it: in full if the domain does not have it."""
     if state.contracts.named(contract.name) is not None:
         return contract.name
@@ -76,8 +76,8 @@ def of_origin(node: Node, event: Event) -> tuple[ProducerContract, ...]:
 
 
 def governed(node: Node, event: Event, now: float) -> Governed | None:
-    """What contracts say of an event; None if they say nothing of it. What was retained before its producer had a
-    contract is bound by it too.
+    """Return the contracts' findings about an event; None if no contract applies. An event that was retained before
+    its producer had a contract is bound by it too.
     """
     state = node.contracts
     if state is None:

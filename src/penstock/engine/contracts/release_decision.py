@@ -8,7 +8,7 @@ from msgspec import structs
 from penstock.engine.contracts import registry
 from penstock.engine.contracts.held import Collecting
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.state import Asking, Governed, State, shown_by
+from penstock.engine.contracts.state import ClientWants, ContractState, Governed, shown_by
 from penstock.engine.events import user_properties
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -47,7 +47,7 @@ _NO_CONTRACT = (
 _EXPIRES = "it expires before it may go out"
 
 
-class Step(NamedTuple):
+class ContractResult(NamedTuple):
     """The result of one producer's contract for one want, for `explain`."""
 
     contract: str
@@ -55,7 +55,7 @@ class Step(NamedTuple):
     release: Release
 
 
-class Decided(NamedTuple):
+class ReleaseDecision(NamedTuple):
     """The result of the release decision for one receiver."""
 
     event: Event | None
@@ -65,7 +65,7 @@ class Decided(NamedTuple):
     not_before: float = 0.0
     aggregate: tuple[Collecting, Content, Quality] | None = None
     """What goes into which window."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ContractResult, ...] = ()
     is_expired: bool = False
     """It would be released, but not before it expires."""
 
@@ -74,18 +74,18 @@ class Decided(NamedTuple):
         return self.event is not None or self.aggregate is not None
 
 
-def decide(node: Node, session: Session, event: Event, found: Governed, now: float) -> Decided:
+def decide(node: Node, session: Session, event: Event, found: Governed, now: float) -> ReleaseDecision:
     """Decide what a client gets of an event under the contracts."""
     if found.wrong:
-        return Decided(None, reasons=(f"what came with it cannot be read: {found.wrong}",))
+        return ReleaseDecision(None, reasons=(f"what came with it cannot be read: {found.wrong}",))
     assert node.contracts is not None
     reasons: list[str] = []
-    steps: list[Step] = []
+    steps: list[ContractResult] = []
     is_expired = False
     asking = node.contracts.asking(session, event.topic, now)
     if not asking:
         if found.is_private:
-            return Decided(None, reasons=(_NO_CONTRACT,))
+            return ReleaseDecision(None, reasons=(_NO_CONTRACT,))
         left = _Left(found.content, found.quality, now, found.marks)
         return _by_policies(node.contracts, session, event, found, None, left, now)
     for one in asking:
@@ -95,11 +95,11 @@ def decide(node: Node, session: Session, event: Event, found: Governed, now: flo
         reasons += made.reasons
         steps += made.steps
         is_expired |= made.is_expired
-    return Decided(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps), is_expired=is_expired)
+    return ReleaseDecision(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps), is_expired=is_expired)
 
 
 def needed(node: Node, session: Session, event: Event, now: float) -> Governed | None:
-    """What is known of an event that no contract of a producer speaks of, if its consumer asks for more than
+    """Return the known quality of an event without a producer's contract, if its consumer asks for more than
     a topic.
     """
     state = node.contracts
@@ -121,11 +121,13 @@ class _Left(NamedTuple):
     untils: tuple[float, ...] = ()
     collected: Collecting | None = None
     """If it goes into a window, which; what is known of it so far."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ContractResult, ...] = ()
     is_bare: bool = False
 
 
-def _by_want(state: State, session: Session, event: Event, found: Governed, asking: Asking, now: float) -> Decided:
+def _by_want(
+    state: ContractState, session: Session, event: Event, found: Governed, asking: ClientWants, now: float
+) -> ReleaseDecision:
     """Release the event by all of its contracts: each degrades what the one before has left."""
     _, consumer, want = asking
     left = _Left(found.content, found.quality, now, found.marks)
@@ -133,10 +135,10 @@ def _by_want(state: State, session: Session, event: Event, found: Governed, aski
         where, made = _released(state, producer, asking, found, left.content, left.quality, now)
         if made.aggregate is not None and left.collected is not None:
             made = Release(False, reasons=(_TWICE,))
-        left = left._replace(steps=(*left.steps, Step(producer.name, where, made)))
+        left = left._replace(steps=(*left.steps, ContractResult(producer.name, where, made)))
         if not made.is_released:
             which = f"contract `{producer.name}`: " if producer is not _PUBLIC else ""
-            return Decided(None, reasons=tuple(f"{which}{reason}" for reason in made.reasons), steps=left.steps)
+            return ReleaseDecision(None, reasons=tuple(f"{which}{reason}" for reason in made.reasons), steps=left.steps)
         collected = left.collected
         if made.aggregate is not None:
             named = registry.named(state, producer)
@@ -154,7 +156,12 @@ def _by_want(state: State, session: Session, event: Event, found: Governed, aski
 
 
 def asked_of(
-    state: State, session: Session, consumers: tuple[ConsumerContract, ...], topic: str, producer: str, now: float
+    state: ContractState,
+    session: Session,
+    consumers: tuple[ConsumerContract, ...],
+    topic: str,
+    producer: str,
+    now: float,
 ) -> ReleaseRequest:
     """Return the request for the XACML policies."""
     given = dict((*shown_by(session, now), *state.contracts.known.get(session.place.entity, ())))
@@ -165,33 +172,33 @@ def asked_of(
 
 
 def _by_policies(
-    state: State,
+    state: ContractState,
     session: Session,
     event: Event,
     found: Governed,
-    asking: Asking | None,
+    asking: ClientWants | None,
     left: _Left,
     now: float,
-) -> Decided:
+) -> ReleaseDecision:
     """Apply the XACML policies to what the contracts have left, if the client wants that."""
     consumers = () if asking is None else (asking.contract,)
     origin = event.origin if found.is_first else ""
     for policy, topic in found.private:
         permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), found.content, now)
         if isinstance(permitted, str):
-            return Decided(None, reasons=(permitted,), steps=left.steps)
+            return ReleaseDecision(None, reasons=(permitted,), steps=left.steps)
         aggregate = next((one for one in permitted.degrade if isinstance(one, Aggregate)), None)
         if aggregate is not None and left.collected is not None:
-            return Decided(None, reasons=(f"privacy policy `{policy.name}`: {_TWICE}",), steps=left.steps)
+            return ReleaseDecision(None, reasons=(f"privacy policy `{policy.name}`: {_TWICE}",), steps=left.steps)
         before = left.content, left.quality
         try:
             payload, quality, later = degraded_once(permitted.degrade, *before, state.contracts.catalogue, now)
         except ContentError as error:
             reason = f"privacy policy `{policy.name}`: it cannot be degraded: {error}"
-            return Decided(None, reasons=(reason,), steps=left.steps)
+            return ReleaseDecision(None, reasons=(reason,), steps=left.steps)
         until = None if permitted.retain is None else keep_until(permitted.retain, later, now, found.since)
         if until is not None and until <= now:
-            return Decided(None, reasons=(f"privacy policy `{policy.name}`: {OVER}",), steps=left.steps)
+            return ReleaseDecision(None, reasons=(f"privacy policy `{policy.name}`: {OVER}",), steps=left.steps)
         collected = left.collected
         if aggregate is not None:
             names = ("", "") if asking is None else (asking.contract.name, asking.want.name)
@@ -205,37 +212,37 @@ def _by_policies(
             untils=left.untils if until is None else (*left.untils, until),
             collected=collected,
             is_bare=left.is_bare or leaves_only(permitted.degrade),
-            steps=(*left.steps, Step(f"{PRIVACY}{policy.name}", FilterPlace.EVALUATE, made)),
+            steps=(*left.steps, ContractResult(f"{PRIVACY}{policy.name}", FilterPlace.EVALUATE, made)),
         )
     unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
     if unmet:
-        return Decided(None, reasons=(unmet,), steps=left.steps)
+        return ReleaseDecision(None, reasons=(unmet,), steps=left.steps)
     return _decided(session, event, left, now)
 
 
-def _decided(session: Session, event: Event, left: _Left, now: float) -> Decided:
+def _decided(session: Session, event: Event, left: _Left, now: float) -> ReleaseDecision:
     rules = ", ".join(one.named for one in left.marks)
     delay = left.not_before - now
     goes = left.not_before if left.collected is None else end_of(left.collected.aggregate, now) + delay
     if event.expires is not None and now < goes and event.expires <= goes:  # [MQTT-3.3.2-5]
-        return Decided(None, rules, (_EXPIRES,), steps=left.steps, is_expired=True)
+        return ReleaseDecision(None, rules, (_EXPIRES,), steps=left.steps, is_expired=True)
     until = min(left.untils) if left.untils else None
     if left.collected is not None:
         retention = None if until is None else round(until - left.not_before, 3)
         about = structs.replace(
             left.collected, marks=write_marks(left.marks), delay=round(delay, 3), retention=retention
         )
-        return Decided(None, rules, (), left.not_before, (about, left.content, left.quality), left.steps)
+        return ReleaseDecision(None, rules, (), left.not_before, (about, left.content, left.quality), left.steps)
     made = shown(
         session, user_properties.bare(event) if left.is_bare else event, left.content, left.quality, until, left.marks
     )
-    return Decided(made, rules, (), left.not_before, steps=left.steps)
+    return ReleaseDecision(made, rules, (), left.not_before, steps=left.steps)
 
 
 def _released(
-    state: State,
+    state: ContractState,
     producer: ProducerContract,
-    asking: Asking,
+    asking: ClientWants,
     found: Governed,
     content: Content,
     quality: Quality,
@@ -294,8 +301,8 @@ _CANNOT_ASK = "it is released later, or in a mean: what policies of its subscrip
 
 
 def at_once(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
-    """The event as a client is shown it, marked as released, so that the stage passes it on then; None if there is
-    nothing that could be shown now. And why.
+    """Return the event as a client is shown it now, marked as released so that the stage passes it on, or None; and
+    why.
     """
     at = registry.recorded(now)
     found = registry.governed(node, event, at) or needed(node, session, event, at)

@@ -3,8 +3,8 @@
 from penstock.engine.contracts import privacy, registry
 from penstock.engine.contracts.held import Collected, Collecting
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.release_decision import Decided, asked_of, decide, shown
-from penstock.engine.contracts.state import Governed, State
+from penstock.engine.contracts.release_decision import ReleaseDecision, asked_of, decide, shown
+from penstock.engine.contracts.state import ContractState, Governed
 from penstock.engine.events import user_properties
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -31,8 +31,8 @@ MARKED = RELEASED.encode()
 
 
 def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
-    """Whether what was released and has waited may go out: each of its rules is there as it was, still for this
-    consumer, and the situation is what the rule is for.
+    """Return True if a released event that waited may still go out: its rules are unchanged, still name this consumer,
+    and the situation they need is open.
     """
     if user_properties.RESERVED_BYTES not in event.properties:
         return True
@@ -64,7 +64,9 @@ def _is_over(event: Event, now: float) -> bool:
         return True
 
 
-def _still(state: State, session: Session, event: Event, content: Content, mark: ReleaseMark, now: float) -> bool:
+def _still(
+    state: ContractState, session: Session, event: Event, content: Content, mark: ReleaseMark, now: float
+) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
         policy = next((one for one in state.contracts.privacy if one.name == mark.rule), None)
@@ -81,7 +83,7 @@ def _still(state: State, session: Session, event: Event, content: Content, mark:
 
 
 def _permits(
-    state: State,
+    state: ContractState,
     session: Session,
     event: Event,
     content: Content,
@@ -98,8 +100,8 @@ def _permits(
 
 
 def still(node: Node, session: Session, event: Event, now: float) -> Event | None:
-    """What waits for a client, as contracts that are other now let it have it: what was released when nothing was
-    private here is decided on now.
+    """Return a waiting event as the changed contracts let the client have it; an event released before anything was
+    private here is decided now.
     """
     state = node.contracts
     if state is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
@@ -117,7 +119,7 @@ def still(node: Node, session: Session, event: Event, now: float) -> Event | Non
     return decided.event
 
 
-def absorb_into(node: Node, session: Session, event: Event, decided: Decided, now: float) -> None:
+def absorb_into(node: Node, session: Session, event: Event, decided: ReleaseDecision, now: float) -> None:
     """Put an event into a window."""
     assert decided.aggregate is not None
     about, content, quality = decided.aggregate
@@ -145,7 +147,7 @@ def absorb_into(node: Node, session: Session, event: Event, decided: Decided, no
 
 
 def is_whole(session: Session, topic: str, begin: float, is_known: bool) -> bool:
-    """Whether a session gets all events of a topic in the time that began then; `is_known`: some are collected already.
+    """Return True if a session gets all events of a topic in a window; `is_known`: some are collected already.
 
     Of two means that are made of almost the same events, it could be told what one of these said. So who subscribes, or
     may get something, from the middle of a time on gets no mean of it; nor do those who share a subscription.
@@ -188,8 +190,8 @@ def _release(node: Node, one: Collected, mean: Mean, now: float) -> None:
 
 
 def of_mean(node: Node, one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
-    """When a mean goes out, and as what: if its rules are still what they were, and it has the quality that its
-    consumer needs; what is marked is asked for the rest when it goes.
+    """Return the time and the form in which a mean goes out, if its rules are unchanged and it has the quality that
+    its consumer needs; the rest is checked when it goes.
     """
     state = node.contracts
     assert state is not None

@@ -18,13 +18,13 @@ OPENED, ENDED, REFUSED = "situation opened", "situation ended", "situation refus
 """Kinds of notices that are never left out; what is prolonged, or refused to a client, is told as `situation`."""
 COLLECTION = "situations"
 """Of the persisted messages of a store: all that has opened and ended."""
-MOST_CLIENTS = 1_000
+MAX_CLIENTS = 1_000
 """Clients of which it is counted what they got; others are counted together."""
 _OTHERS = "others"
 _KINDS = {SituationChange.OPENED: OPENED, SituationChange.CLOSED: ENDED, SituationChange.EXPIRED: ENDED}
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SituationRecord(msgspec.Struct, frozen=True):
     """The recorded part of an opening or an end."""
 
     situation: str
@@ -48,7 +48,7 @@ def tell(node: Node, sender: Session | None, topic: str, notices: Iterable[Situa
             if kind == ENDED:
                 told = ", ".join(f"`{client}` {count}" for client, count in counted.most_common())
                 reason += f"; events released here because of it: {told or 'none'}"
-            kept = Kept(one.situation, one.change, one.by, one.at, node.name, dict(counted))
+            kept = SituationRecord(one.situation, one.change, one.by, one.at, node.name, dict(counted))
             row = Persisted(now, COLLECTION, f"situation {one.situation}", topic, msgspec.json.encode(kept))
             node.ledger.persist(row, node.limits.persisted_messages)
         node.notice(kind, sender, topic, reason)
@@ -92,5 +92,5 @@ def count(node: Node, session: Session, event: Event) -> None:
         return  # it is not released by that
     for name in situations:
         counted = state.counted.setdefault(name, Counter())
-        is_known = session.place.entity in counted or len(counted) < MOST_CLIENTS
+        is_known = session.place.entity in counted or len(counted) < MAX_CLIENTS
         counted[session.place.entity if is_known else _OTHERS] += 1

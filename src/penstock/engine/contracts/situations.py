@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.engine.contracts import situation_audit
 from penstock.engine.contracts.registry import recorded
-from penstock.engine.contracts.state import CONSUMER, SITUATION, State, hear
+from penstock.engine.contracts.state import CONSUMER, SITUATION, ContractState, hear
 from penstock.engine.events import link_plans
 from penstock.engine.events.passage import Passage
 from penstock.engine.node import Node
@@ -17,7 +17,7 @@ from penstock.policy.contracts import situation
 from penstock.policy.contracts.situation import OpenSituation
 
 
-class Told(msgspec.Struct, frozen=True):
+class SituationAnnouncement(msgspec.Struct, frozen=True):
     """A node's announcement of a situation."""
 
     since: float
@@ -71,20 +71,20 @@ def look(node: Node, event: Event, sender: Session | None, now: float) -> tuple[
     return tuple(tell(state, name) for name in changed)
 
 
-def tell(state: State, name: str) -> Event:
+def tell(state: ContractState, name: str) -> Event:
     """Return the announcement of a situation for other nodes. It is retained, for those that come later."""
     opened = state.open.get(name)
-    payload = b"" if opened is None else msgspec.json.encode(Told(*opened))
+    payload = b"" if opened is None else msgspec.json.encode(SituationAnnouncement(*opened))
     return Event(SITUATION + name, payload or b"null", 1, True)
 
 
-def _hear(state: State, name: str, payload: bytes, now: float) -> str:
+def _hear(state: ContractState, name: str, payload: bytes, now: float) -> str:
     """Take an announcement by another node, or by this one before a restart; return why it does not count, or empty.
 
     A situation that is open already keeps its end.
     """
     try:
-        told = msgspec.json.decode(payload, type=Told | None)
+        told = msgspec.json.decode(payload, type=SituationAnnouncement | None)
     except msgspec.MsgspecError as error:
         return f"what is told cannot be read: {error}"
     known = next((one for one in state.contracts.situations if one.name == name), None)

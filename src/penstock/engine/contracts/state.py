@@ -22,7 +22,7 @@ SITUATION = "$penstock/situation/"
 """Before a situation's name: where the node of its source tells others of it."""
 CONSUMER = "$penstock/consumer/"
 """Before a digest: where a node tells others what a client has brought that consumes."""
-MOST_RELEASERS = 20_000
+MAX_RELEASERS = 20_000
 _NONE: frozenset[str] = frozenset()
 Counted = dict[str, Counter[str]]
 """By situation and client, how many events a rule has released that is for that situation."""
@@ -35,7 +35,7 @@ class Private(NamedTuple):
     topic: str
 
 
-class Asking(NamedTuple):
+class ClientWants(NamedTuple):
     """A want of a client, with all that the client guarantees."""
 
     client: str
@@ -43,7 +43,7 @@ class Asking(NamedTuple):
     want: ContextWant
 
 
-class State:
+class ContractState:
     """The contracts of clients, beside the domain's."""
 
     def __init__(self, contracts: Contracts) -> None:
@@ -59,8 +59,8 @@ class State:
         self._filters: Counter[str] = Counter()
         self._releasers: dict[tuple[str, str, str, str], tuple[tuple[object, ...], Releaser]] = {}
         self._concerned: dict[str, bool] = {}
-        self._asking: dict[tuple[int, str], tuple[Subject, tuple[Asking, ...]]] = {}
-        self._beyond: dict[str, tuple[Asking, ...]] = {}
+        self._asking: dict[tuple[int, str], tuple[Subject, tuple[ClientWants, ...]]] = {}
+        self._beyond: dict[str, tuple[ClientWants, ...]] = {}
         self._binding: dict[tuple[str, str], tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]] = {}
 
     def forget(self) -> None:
@@ -84,7 +84,7 @@ class State:
         """Return True if events on a topic must be looked at."""
         found = self._concerned.get(topic)
         if found is None:
-            if len(self._concerned) >= MOST_RELEASERS:
+            if len(self._concerned) >= MAX_RELEASERS:
                 self._concerned.clear()
             found = self._concerned[topic] = (
                 topic.startswith((SITUATION, CONSUMER))
@@ -99,7 +99,7 @@ class State:
             )
         return found
 
-    def asking(self, session: Session, topic: str, now: float) -> tuple[Asking, ...]:
+    def asking(self, session: Session, topic: str, now: float) -> tuple[ClientWants, ...]:
         """Return the wants of a client here that are about a topic: the domain's, and its own."""
         known = shown_by(session, now)
         key = (session.id, topic)
@@ -108,32 +108,32 @@ class State:
             return found[1]
         client, contracts = session.place.entity, self.contracts
         given = contracts.consuming(client, known)
-        made = [Asking(client, one, want) for one in given for want in wants_of(one, topic)]
+        made = [ClientWants(client, one, want) for one in given for want in wants_of(one, topic)]
         for one in session.declared.consumes.values():
             made += [
-                Asking(client, contracts.of(client, one, known), want)
+                ClientWants(client, contracts.of(client, one, known), want)
                 for want in one.wants
                 if matches(want.filter, topic)
             ]
-        if len(self._asking) >= MOST_RELEASERS:
+        if len(self._asking) >= MAX_RELEASERS:
             self._asking.clear()
         self._asking[key] = known, tuple(made)
         return tuple(made)
 
-    def beyond(self, topic: str) -> tuple[Asking, ...]:
+    def beyond(self, topic: str) -> tuple[ClientWants, ...]:
         """Return the global wants about a topic of all clients whose guarantees are known here, wherever they are."""
         found = self._beyond.get(topic)
         if found is None:
-            if len(self._beyond) >= MOST_RELEASERS:
+            if len(self._beyond) >= MAX_RELEASERS:
                 self._beyond.clear()
             made = [
-                Asking(client, self.contracts.of(client, one), want)
+                ClientWants(client, self.contracts.of(client, one), want)
                 for one in self.contracts.consumers
                 for client in sorted(one.consumers)
                 for want in wants_of(one, topic)
             ]
             made += [
-                Asking(client, one, want)
+                ClientWants(client, one, want)
                 for client, one in self.heard.values()
                 for want in one.wants
                 if matches(want.filter, topic)
@@ -145,7 +145,7 @@ class State:
         """Return the domain's contracts and collectors for what a client publishes on a topic."""
         found = self._binding.get((client, topic))
         if found is None:
-            if len(self._binding) >= MOST_RELEASERS:
+            if len(self._binding) >= MAX_RELEASERS:
                 self._binding.clear()
             contracts = self.contracts
             found = contracts.producing(client, topic), contracts.collectors(client, topic)
@@ -161,7 +161,7 @@ class State:
         known = self._releasers.get(key)
         if known is not None and known[0] == about:
             return known[1]
-        if len(self._releasers) >= MOST_RELEASERS:
+        if len(self._releasers) >= MAX_RELEASERS:
             self._releasers.clear()
         made = Releaser(producer, consumer, want, self.contracts.catalogue, self.situations)
         self._releasers[key] = about, made
@@ -202,35 +202,35 @@ class Governed(NamedTuple):
         return any(one.is_private for one in self.contracts)
 
 
-def renewed_contracts(before: State | None, contracts: Contracts | None) -> State | None:
+def renewed_contracts(before: ContractState | None, contracts: Contracts | None) -> ContractState | None:
     """Return the state with other contracts of the domain."""
     if contracts is None:
         return None
-    made = State(contracts)
+    made = ContractState(contracts)
     if before is not None:
         made.open = {name: one for name, one in before.open.items() if name in made.situations}
         made.heard, made.counted = before.heard, before.counted
     return made
 
 
-MOST_HEARD = 10_000
+MAX_ANNOUNCED = 10_000
 """Contracts of consumers at other nodes; of more than that, those who bring them get nothing from here."""
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """What a node tells of a consumer's contract."""
+class ContractAnnouncement(msgspec.Struct, frozen=True):
+    """A node's announcement of a consumer's contract."""
 
     client: str
     name: str
     contract: dict[str, object]
 
 
-def hear(state: State, topic: str, payload: bytes) -> None:
-    """Another node tells what a client has brought, or that it has not any more. What cannot be read enables nobody."""
+def hear(state: ContractState, topic: str, payload: bytes) -> None:
+    """Take another node's announcement of a client's contract. One that cannot be read enables nobody."""
     before = state.heard.pop(topic, None)
-    if payload and len(state.heard) < MOST_HEARD:
+    if payload and len(state.heard) < MAX_ANNOUNCED:
         try:
-            told = msgspec.json.decode(payload, type=Heard)
+            told = msgspec.json.decode(payload, type=ContractAnnouncement)
             contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
         except (msgspec.MsgspecError, PolicyError, RecursionError):
             pass

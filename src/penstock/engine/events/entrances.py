@@ -8,7 +8,7 @@ from collections import deque
 
 from penstock.engine.events import dedup, link_plans, publishers, retained
 from penstock.engine.events.passage import Delivery, Packet, Passage
-from penstock.engine.events.plan import Plan, Target, Waits
+from penstock.engine.events.plan import Plan, Target, WaitingPlace
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Outgoing, Session, Subscribed
@@ -73,7 +73,7 @@ def publish_made(node: Node, now: float) -> None:
 # --- what has waited
 
 
-def _steps(node: Node, topic: str, waits: Waits) -> Plan:
+def _steps(node: Node, topic: str, waits: WaitingPlace) -> Plan:
     return runner.compile_plan(Draft(node, topic, link_plans.own_plans(node), waits))
 
 
@@ -116,7 +116,7 @@ def _send_retained(node: Node, session: Session, subscribed: Subscribed, event: 
     delivery = Delivery(session, late, min(late.qos, subscribed.qos), True, target.ids)  # [MQTT-3.3.1-8]
     delivery.passage, delivery.target, delivery.forms = passage, target, passage.forms
     delivery.watch = session.place.watch_out
-    return runner.deliver(delivery, _steps(node, event.topic, Waits.RETAINED).delivery_steps)
+    return runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps)
 
 
 def _passage(node: Node, event: Event, now: float) -> Passage:
@@ -136,15 +136,15 @@ def send_delayed(node: Node, now: float) -> None:
         delivery = Delivery(session, event, event.qos, event.retain, ())
         delivery.passage = passage = _passage(node, event, now)
         delivery.forms = passage.forms
-        runner.deliver(delivery, _steps(node, event.topic, Waits.DELAYED).delivery_steps)
+        runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.DELAYED).delivery_steps)
 
 
 def recheck_sent(node: Node, sent: Outgoing, now: float) -> Event | None:
     """Ask the stages about what was sent and not acknowledged."""
-    return recheck(node, sent, now, Waits.RESENT)
+    return recheck(node, sent, now, WaitingPlace.RESENT)
 
 
-def recheck(node: Node, waiting: Outgoing, now: float, waits: Waits = Waits.QUEUED) -> Event | None:
+def recheck(node: Node, waiting: Outgoing, now: float, waits: WaitingPlace = WaitingPlace.QUEUED) -> Event | None:
     """Ask the stages about what waits; return what its receiver may have of it."""
     delivery = Delivery(waiting.session, waiting.event, waiting.qos, waiting.retain, waiting.ids)
     delivery.passage = _passage(node, waiting.event, now)

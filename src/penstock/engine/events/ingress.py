@@ -26,7 +26,7 @@ from penstock.wire.properties import NO_PROPERTIES, Properties, encode_propertie
 from penstock.wire.reason import Reason
 from penstock.wire.session import FREE, HELD, RECEIVER
 
-MOST_ATTACHED = 4
+MAX_ATTACHED_POLICIES = 4
 """Policies that a client may attach to one publication."""
 
 _CONTROL = advertise.TOPICS | feedback.TOPICS | client_contracts.TOPICS
@@ -98,8 +98,8 @@ def policy_refused(node: Node, session: Session, properties: Properties) -> str:
     for name, _ in properties.user_properties:
         if name in user_properties.OF_NODES:
             return f"user property `{name}` is for nodes only"
-    if sum(name == user_properties.POLICY for name, _ in properties.user_properties) > MOST_ATTACHED:
-        return f"policy: more than {MOST_ATTACHED} policies on one publication"
+    if sum(name == user_properties.POLICY for name, _ in properties.user_properties) > MAX_ATTACHED_POLICIES:
+        return f"policy: more than {MAX_ATTACHED_POLICIES} policies on one publication"
     for name, text in properties.user_properties:
         if name == user_properties.POLICY:
             policy = bindings.settable(node, session, text, Message.PUBLICATION)
@@ -177,7 +177,7 @@ def travelling(node: Node, session: Session, properties: Properties) -> bytes:
 
 
 def _is_known_replay(node: Node, session: Session, packet: Publish, event: Event) -> bool:
-    """A neighbour repeats what it retains when a link comes up; what is retained here already is no news.
+    """Return True for a neighbour's replay, after a link comes up, of a message that is retained here already.
 
     A foreign broker does not mark it. In MQTT 3.1.1 the retain flag itself says so, as live messages never have it.
     """

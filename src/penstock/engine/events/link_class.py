@@ -2,7 +2,7 @@
 
 from typing import Generic, NamedTuple, TypeVar
 
-from penstock.engine.trust.tokens import Passing
+from penstock.engine.trust.tokens import TokenHandling
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
 from penstock.policy.monitors.monitor import Monitor
@@ -29,7 +29,7 @@ class LinkClass(NamedTuple):
     """What binds its producer: each must be kept."""
     statements: tuple[Bound, ...] = ()
     """The policies of its advertisements, and those that the domain gives it."""
-    token: Passing | None = None
+    token: TokenHandling | None = None
     """The authorisation token that its events have; None: none that neighbours must be told."""
 
 

@@ -1,4 +1,4 @@
-"""Which plans the events of a link follow."""
+"""The plans that the events of a link follow."""
 
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.plan import Plans
@@ -6,7 +6,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements import bindings
 from penstock.engine.trust import client_tokens
-from penstock.engine.trust.tokens import Passing
+from penstock.engine.trust.tokens import TokenHandling
 
 
 def plans_of(node: Node, session: Session) -> Plans:
@@ -24,7 +24,7 @@ def plans_of(node: Node, session: Session) -> Plans:
         if session.trust.token is not None and node.trust.tokens is not None and node.federation.neighbours:
             carried = client_tokens.carry(node, session)
             assert carried is not None
-            link = link._replace(token=Passing(carried.digest, carried.digest, carried.claims.publish))
+            link = link._replace(token=TokenHandling(carried.digest, carried.digest, carried.claims.publish))
         if watch is not None:
             link = link._replace(monitors=watch.monitors, states=watch.key)
         plans = session.plans = node.plans.of(link)
@@ -49,12 +49,12 @@ def plans_of_made(node: Node, link_type: str) -> Plans:
     return node.plans.of(LinkClass(None, link_type, is_admitted=True, statements=statements))
 
 
-def plans_with(node: Node, plans: Plans, token: Passing) -> Plans:
+def plans_with(node: Node, plans: Plans, token: TokenHandling) -> Plans:
     """Return the plans for events that have this token."""
     return node.plans.of(plans.key._replace(token=token))
 
 
-def plans_after_edit(node: Node, session: Session, token: Passing | None = None) -> Plans:
+def plans_after_edit(node: Node, session: Session, token: TokenHandling | None = None) -> Plans:
     """Return the plans for what a monitor on this session's link has made; `token`: what the event came with."""
     plans: Plans | None = session.edited_plans
     if plans is None or plans.key.token != token:
@@ -71,7 +71,7 @@ def plans_after_edit(node: Node, session: Session, token: Passing | None = None)
 
 
 def forget_link(node: Node, session: Session) -> None:
-    """What is accepted of a neighbour may be other now."""
+    """Forget what is accepted of a neighbour."""
     if session.trust.tokens is not None:
         session.trust.tokens.forget()
     if session.plans is not None:

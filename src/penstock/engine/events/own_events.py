@@ -1,4 +1,4 @@
-"""What a node publishes itself."""
+"""The node's own publications."""
 
 from penstock.engine.events.link_plans import own_plans
 from penstock.engine.node import Node

@@ -178,7 +178,7 @@ Plans = LinkPlans[Plan]
 """The plans of one class of links."""
 
 
-class Waits(Enum):
+class WaitingPlace(Enum):
     """A place where an event may have waited. It is judged again when it leaves."""
 
     RETAINED = "retained"
@@ -190,7 +190,7 @@ class Waits(Enum):
     @property
     def is_rechecked(self) -> bool:
         """True if it only has to be checked again: it has been through the stages."""
-        return self in (Waits.QUEUED, Waits.RESENT)
+        return self in (WaitingPlace.QUEUED, WaitingPlace.RESENT)
 
 
 # --- plans that topics share

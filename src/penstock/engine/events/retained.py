@@ -23,8 +23,8 @@ def keep(node: Node, event: Event, sender: Session | None) -> None:
 
 
 def _with_token(node: Node, event: Event, sender: Session | None) -> Event:
-    """The event with the token that its publisher has shown: if that is revoked, nobody gets it any more. Where there
-    are no neighbours to send it to, events have none.
+    """Return the event with its publisher's token, so that a revocation withdraws it. Without neighbours to send it
+    to, events have no token.
     """
     if event.token or node.federation.neighbours or sender is None:
         return event

@@ -1,4 +1,4 @@
-"""What a node keeps of events: retained messages, and plans."""
+"""A node's state about events: retained messages, and plans."""
 
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
@@ -63,7 +63,7 @@ class PlanCache:
         return plans
 
     def forget(self, filter: Filter) -> None:
-        """A subscription has come or gone: plans of the topics that it may concern are no longer valid."""
+        """Forget the plans of topics that a changed subscription may concern."""
         self.resolved.clear()
         prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
         for routes in self.routes.values():
@@ -74,7 +74,7 @@ class PlanCache:
                 self._invalidate(routes.pop(topic))
 
     def forget_all(self) -> None:
-        """Everything may have changed: rights, or what a session can take."""
+        """Forget all plans: rights may have changed, or what a session can take."""
         for plans in self.by_class.values():
             plans.known.clear()
         used = {id(plans.routes) for plans in self.by_class.values()}
@@ -86,7 +86,7 @@ class PlanCache:
         self.planned = 0
 
     def begin_anew(self) -> None:
-        """Classes of links may be others too."""
+        """Forget all plans and link classes."""
         self.forget_all()
         self.by_class.clear()
         self.own = None
@@ -97,12 +97,12 @@ class PlanCache:
             plan.retire()
 
 
-MOST_REMEMBERED = 20_000
+MAX_REMEMBERED = 20_000
 """Events; the oldest are forgotten first."""
 
 
-class Once:
-    """What has been notified to whom lately. An event that came to this node once more is another arrival of it."""
+class Dedup:
+    """The recent notifications by receiver. An event that comes to this node once more is another arrival of it."""
 
     __slots__ = ("_arrival", "_notified", "_numbered")
 
@@ -112,20 +112,20 @@ class Once:
         self._notified: dict[tuple[str, str, bytes], dict[Hashable, int]] = {}
 
     def arrives(self) -> None:
-        """An event comes to the node; what monitors make of it is of the same arrival."""
+        """Begin an arrival; monitors' outputs belong to the same one."""
         self._arrival += 1
 
     def name(self, node: str, now: float) -> str:
-        """An id for an event that begins here; after a restart time has gone on."""
+        """Return an id for an event that begins here; after a restart time has gone on."""
         self._numbered += 1
         return f"{node}.{int(now * 1000):x}.{self._numbered:x}"
 
     def is_first(self, event: Event, receiver: Hashable) -> bool:
-        """Whether the receiver has not had the event by an earlier arrival."""
+        """Return True if the receiver has not had the event by an earlier arrival."""
         key = (event.id, event.topic, event.payload)
         receivers = self._notified.get(key)
         if receivers is None:
-            if len(self._notified) >= MOST_REMEMBERED:
+            if len(self._notified) >= MAX_REMEMBERED:
                 del self._notified[next(iter(self._notified))]
             receivers = self._notified[key] = {}
         return receivers.setdefault(receiver, self._arrival) == self._arrival

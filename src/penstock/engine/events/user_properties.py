@@ -112,14 +112,14 @@ def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]
 
 def carried(properties: bytes) -> Properties:
     """Return what travels with an event, read back."""
-    return _carried(properties) if len(properties) <= _MOST_KNOWN else _decoded(properties)
+    return _carried(properties) if len(properties) <= _MAX_KNOWN else _decoded(properties)
 
 
 def _decoded(properties: bytes) -> Properties:
     return decode_properties(encode_varint(len(properties)) + properties, 0, PUBLISH)[0]
 
 
-_MOST_KNOWN = 8_192
+_MAX_KNOWN = 8_192
 """Bytes of properties that are kept in a cache, as several stages ask for what travels with an event."""
 _carried = lru_cache(maxsize=64)(_decoded)
 

@@ -38,7 +38,7 @@ def with_policy(text: str) -> bytes:
     return encode_properties(Properties(user_properties=((user_properties.POLICY, attached),)))
 
 
-class Asked(Judging):
+class ExplainedJudging(Judging):
     """An event that is only asked about: nothing that policies want done besides is done."""
 
     def __init__(self, node: Node, event: Event, sender: Session | None, now: float) -> None:

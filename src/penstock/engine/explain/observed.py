@@ -7,9 +7,9 @@ from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Outputs, Passage
 from penstock.engine.events.plan import Plans, Target
 from penstock.engine.explain.arrival import Arrival
-from penstock.engine.explain.judging import Asked
+from penstock.engine.explain.judging import ExplainedJudging
 from penstock.engine.explain.matching import Candidate
-from penstock.engine.explain.tokens import Weighed
+from penstock.engine.explain.tokens import WeighedToken
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.draft import Draft, Stage
@@ -22,18 +22,18 @@ from penstock.model.verdict import Verdict
 _NOBODY = Session(0, Subject("", None, "", ""), 5)
 
 
-class Observed(Passage):
+class ExplainedPassage(Passage):
     """A passage that is explained."""
 
     __slots__ = ("arrival", "asked", "decisions", "verdicts", "weighed")
 
-    def __init__(self, came: Arrival, link: LinkClass, event: Event, now: float, weighed: Weighed) -> None:
+    def __init__(self, came: Arrival, link: LinkClass, event: Event, now: float, weighed: WeighedToken) -> None:
         super().__init__(came.node, Plans(link, {}), event, came.session or came.stand_in, now)
         self.arrival = came
         self.weighed = weighed
         self.verdicts: list[Verdict] = []
         """What the stages have said of the event, wherever it goes."""
-        self.asked: Asked | None = None
+        self.asked: ExplainedJudging | None = None
         self.decisions: list[Decision] = []
 
     def decide(self, link: Link | None, said: Iterable[Verdict], outputs: Iterable[Event] = ()) -> Decision:
@@ -42,7 +42,7 @@ class Observed(Passage):
         return Decision(came.node.name, came.link, came.event, link, tuple(said), tuple(outputs))
 
 
-class Towards(Delivery):
+class ExplainedDelivery(Delivery):
     """A delivery that is explained: what is said of the link that it goes by is gathered from all deliveries by it."""
 
     __slots__ = ("candidate", "link", "matched", "outputs", "verdicts")
@@ -63,9 +63,9 @@ class Towards(Delivery):
         """Add what a stage says, once."""
         self.verdicts += [verdict for verdict in said if verdict not in self.verdicts]
 
-    def copy(self, target: Target, event: Event) -> "Towards":
+    def copy(self, target: Target, event: Event) -> "ExplainedDelivery":
         """Return the delivery of what a monitor has made of the event."""
-        made = Towards(self.link, target, event, self.verdicts)
+        made = ExplainedDelivery(self.link, target, event, self.verdicts)
         made.passage, made.outputs, made.candidate, made.matched = (
             self.passage,
             self.outputs,
@@ -100,7 +100,7 @@ class ObservedDraft(Draft):
 def _told(step: Callable[[Passage], Verdict | Outputs | None], passage: Passage) -> Verdict | Outputs | None:
     """Run the step of a stage that has nothing else to tell than its verdict."""
     answer = step(passage)
-    assert isinstance(passage, Observed)
+    assert isinstance(passage, ExplainedPassage)
     if isinstance(answer, Verdict):
         passage.verdicts.append(answer)
     return answer
@@ -110,7 +110,7 @@ def _told_of(
     step: Callable[[Delivery], Verdict | list[Delivery] | None], delivery: Delivery
 ) -> Verdict | list[Delivery] | None:
     answer = step(delivery)
-    assert isinstance(delivery, Towards)
+    assert isinstance(delivery, ExplainedDelivery)
     if isinstance(answer, Verdict):
         delivery.say(answer)
     return answer

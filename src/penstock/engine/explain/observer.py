@@ -9,11 +9,11 @@ from penstock.engine.events.fan_out import may_take
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Outputs, Passage
 from penstock.engine.events.plan import PASS, Group, Plan, Target
-from penstock.engine.events.state import Once
+from penstock.engine.events.state import Dedup
 from penstock.engine.explain import releasing, verdicts
 from penstock.engine.explain.access import Views
 from penstock.engine.explain.arrival import Arrival
-from penstock.engine.explain.judging import Asked, refused_policy
+from penstock.engine.explain.judging import ExplainedJudging, refused_policy
 from penstock.engine.explain.matching import (
     NO_MEANS,
     Candidate,
@@ -22,8 +22,8 @@ from penstock.engine.explain.matching import (
     match_verdict,
     unsatisfied,
 )
-from penstock.engine.explain.observed import Observed, ObservedDraft, Towards
-from penstock.engine.explain.tokens import Carried, Weighed
+from penstock.engine.explain.observed import ExplainedDelivery, ExplainedPassage, ObservedDraft
+from penstock.engine.explain.tokens import Carried, WeighedToken
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -62,11 +62,11 @@ class Explainer:
         self._about = about
         self._watches: dict[tuple[str, str, str], Watch | None] = {}
         self._scratch: dict[str, Node] = {}
-        self._had: dict[str, Once] = {}
+        self._had: dict[str, Dedup] = {}
         self._forwarded: list[Arrival] = []
         self._views = Views()
         self._carried = Carried(now)
-        self._supposed = releasing.Supposed(tuple(nodes.values()))
+        self._supposed = releasing.SupposedSituations(tuple(nodes.values()))
         self._planners: dict[Stage, Callable[[Draft], None]] = {
             admit: partial(self._plan_for_arrivals, self._admit),
             prune: partial(self._plan_for_arrivals, self._prune),
@@ -89,9 +89,9 @@ class Explainer:
         """Return the event as it comes to its first node, with its token."""
         return self._carried.begin(start)
 
-    def arrive(self, came: Arrival) -> Observed:
+    def arrive(self, came: Arrival) -> ExplainedPassage:
         """Return the passage of an event that comes to a node."""
-        self._had.setdefault(came.node.name, Once()).arrives()
+        self._had.setdefault(came.node.name, Dedup()).arrives()
         weighed = self._carried.weigh(came)
         watch = self._watch(came.node, came.link)
         monitors = ((), ()) if watch is None else (watch.monitors, watch.key)
@@ -103,8 +103,8 @@ class Explainer:
         forwarded, self._forwarded = self._forwarded, []
         return forwarded
 
-    def _observed(self, came: Arrival, link: LinkClass, event: Event, weighed: Weighed) -> Observed:
-        passage = Observed(came, link, event, self._now, weighed)
+    def _observed(self, came: Arrival, link: LinkClass, event: Event, weighed: WeighedToken) -> ExplainedPassage:
+        passage = ExplainedPassage(came, link, event, self._now, weighed)
         passage.observer = self
         passage.plan = runner.compile_plan(ObservedDraft(came.node, event.topic, passage.plans, self._planners))
         return passage
@@ -113,14 +113,14 @@ class Explainer:
 
     def stopped(self, passage: Passage, verdict: Verdict) -> None:
         """Take note of an event that goes no further."""
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         if verdict not in passage.verdicts:
             passage.verdicts.append(verdict)
         passage.decisions.append(passage.decide(None, passage.verdicts))
 
     def outputs(self, passage: Passage, events: tuple[Event, ...]) -> Iterator[Passage]:
         """Return the passages of what monitors have made of an event."""
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         link = passage.plans.key._replace(is_admitted=True, monitors=(), states=())
         for event in dedup.told_apart(events):
             if event.topic != passage.event.topic:
@@ -134,7 +134,7 @@ class Explainer:
         """Return the deliveries to every link that the event might leave by. Each decision is made once all deliveries
         by its link have been through the stages.
         """
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         node, topic = passage.node, passage.event.topic
         found = node.subscriptions.index.match(topic)
         plain = [one for one in found if not isinstance(one, Group | Predicates)]
@@ -154,11 +154,11 @@ class Explainer:
 
     # --- stages 1 to 4, once for an event
 
-    def _plan_for_arrivals(self, step: Callable[[Observed], Verdict | Outputs | None], draft: Draft) -> None:
+    def _plan_for_arrivals(self, step: Callable[[ExplainedPassage], Verdict | Outputs | None], draft: Draft) -> None:
         if not draft.link.is_admitted:
             draft.for_each_event(step)  # type: ignore[arg-type]
 
-    def _admit(self, passage: Observed) -> Verdict | None:
+    def _admit(self, passage: ExplainedPassage) -> Verdict | None:
         came, event = passage.arrival, passage.event
         admitted = verdicts.admitted(came.node, passage.plans.key, event.topic)
         passage.verdicts.append(passage.weighed.told(admitted))
@@ -168,13 +168,13 @@ class Explainer:
         passage.event = event._replace(token=passage.weighed.goes)
         return _suppressed(passage)
 
-    def _prune(self, passage: Observed) -> Verdict | None:
+    def _prune(self, passage: ExplainedPassage) -> Verdict | None:
         passage.event, said = self._views.pruned(passage.node, passage.arrival.actor, passage.event, self._now)
         passage.verdicts += said
         return _suppressed(passage)
 
     def _conform(self, passage: Passage) -> Verdict | None:
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         came, is_admitted = passage.arrival, passage.plans.key.is_admitted
         if not is_admitted:
             passage.verdicts += conform.judged(came.node, came.claims, passage.event)
@@ -184,7 +184,7 @@ class Explainer:
         passage.verdicts += said
         return _suppressed(passage)
 
-    def _edit(self, passage: Observed) -> Verdict | Outputs | None:
+    def _edit(self, passage: ExplainedPassage) -> Verdict | Outputs | None:
         came = passage.arrival
         watch = self._watch(came.node, came.link)
         if watch is None:
@@ -230,17 +230,17 @@ class Explainer:
 
     def _begin_match(self, passage: Passage) -> Verdict | None:
         """Learn from what goes on, and ask the rules of policy statements that come before matching."""
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         wrong = self._views.taken(passage.node, passage.event)
         if wrong:
             return Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
         self._supposed.look(passage.arrival, passage.event, self._now)
-        asked = passage.asked = Asked(passage.node, passage.event, passage.sender, self._now)
+        asked = passage.asked = ExplainedJudging(passage.node, passage.event, passage.sender, self._now)
         passage.verdicts += asked.said_before
         passage.event = asked.event
         return None if asked.verdict is None else passage.verdicts[-1]
 
-    def _candidates(self, passage: Observed, found: list[Subscribed | Watch]) -> list[Candidate]:
+    def _candidates(self, passage: ExplainedPassage, found: list[Subscribed | Watch]) -> list[Candidate]:
         """Return the links out: to every neighbour but the one that it came from, and to the clients that it may
         concern.
         """
@@ -266,14 +266,16 @@ class Explainer:
         candidates.pop(came.neighbour or "", None)
         return list(candidates.values())
 
-    def _to_candidate(self, passage: Observed, candidate: Candidate, decisions: list[Decision]) -> Iterator[Delivery]:
+    def _to_candidate(
+        self, passage: ExplainedPassage, candidate: Candidate, decisions: list[Decision]
+    ) -> Iterator[Delivery]:
         said, outputs = list(passage.verdicts), list[Event]()
         link, topic = candidate.link, passage.event.topic
         candidate.readable = [one for one in candidate.matched if _may_read(one.session, topic)]
         candidate.targets = _targets(candidate.readable)
         watch = self._watch(passage.node, link) if link.target not in passage.node.ensemble.nodes else None
         for target in candidate.targets or (None,):
-            delivery = Towards(link, target, passage.event, said)
+            delivery = ExplainedDelivery(link, target, passage.event, said)
             delivery.passage, delivery.candidate, delivery.outputs, delivery.watch = passage, candidate, outputs, watch
             yield delivery
         if candidate.has_output and not candidate.is_wanted:
@@ -281,7 +283,7 @@ class Explainer:
         decision = passage.decide(link, said, outputs)
         decisions.append(decision._replace(by_content=candidate.asks_by_content(topic)))
 
-    def _to_members(self, passage: Observed, group: Group, decisions: list[Decision]) -> Iterator[Delivery]:
+    def _to_members(self, passage: ExplainedPassage, group: Group, decisions: list[Decision]) -> Iterator[Delivery]:
         """Return the delivery to the member whose turn it is; and to those that cannot have it, to say why."""
         node, event = passage.node, passage.event
         asked = passage.asked
@@ -303,13 +305,13 @@ class Explainer:
                 matched, watch = self._denied(passage, member, is_turn=found is None), None
             if matched is None:
                 continue  # another's turn
-            delivery = Towards(link, Target([member]), event, said)
+            delivery = ExplainedDelivery(link, Target([member]), event, said)
             delivery.passage, delivery.matched, delivery.outputs, delivery.watch = passage, matched, outputs, watch
             delivery.is_echo = found is None or member is not found[0]
             yield delivery
             decisions.append(passage.decide(link, said, outputs)._replace(by_content=by_content))
 
-    def _denied(self, passage: Observed, member: Subscribed, is_turn: bool) -> Verdict | None:
+    def _denied(self, passage: ExplainedPassage, member: Subscribed, is_turn: bool) -> Verdict | None:
         """Return what match says of a member that does not get the event; None if it is only not its turn."""
         node, event, asked = passage.node, passage.event, passage.asked
         assert asked is not None
@@ -325,9 +327,9 @@ class Explainer:
         return Verdict("match", Effect.PASS, member.filter)
 
     def _match(self, delivery: Delivery) -> Verdict | None:
-        assert isinstance(delivery, Towards)
+        assert isinstance(delivery, ExplainedDelivery)
         passage, candidate, target = delivery.passage, delivery.candidate, delivery.target
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         came = passage.arrival
         if candidate is None:
             assert delivery.matched is not None
@@ -346,9 +348,9 @@ class Explainer:
     # --- stages 6 to 11, for each delivery
 
     def _route(self, delivery: Delivery) -> Verdict | None:
-        assert isinstance(delivery, Towards)
+        assert isinstance(delivery, ExplainedDelivery)
         passage, link, event = delivery.passage, delivery.link, delivery.event
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         node = passage.node
         routed = verdicts.routed(node, passage.arrival.link, link, event)
         delivery.say(routed)
@@ -364,9 +366,9 @@ class Explainer:
         return had_it
 
     def _judge(self, delivery: Delivery) -> Verdict | None:
-        assert isinstance(delivery, Towards)
+        assert isinstance(delivery, ExplainedDelivery)
         passage, target = delivery.passage, delivery.target
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         assert passage.asked is not None
         if target is None:
             return None
@@ -376,9 +378,9 @@ class Explainer:
         return judge.BLOCKED
 
     def _shape(self, delivery: Delivery) -> list[Delivery] | None:
-        assert isinstance(delivery, Towards)
+        assert isinstance(delivery, ExplainedDelivery)
         passage, watch, target, candidate = delivery.passage, delivery.watch, delivery.target, delivery.candidate
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         node, sender = passage.node, passage.arrival.session
         if watch is None:
             return None
@@ -401,7 +403,7 @@ class Explainer:
         return made
 
     def _release(self, delivery: Delivery) -> Verdict | None:
-        assert isinstance(delivery, Towards)
+        assert isinstance(delivery, ExplainedDelivery)
         passage, target, event = delivery.passage, delivery.target, delivery.event
         assert passage is not None
         if target is None:
@@ -415,7 +417,7 @@ class Explainer:
         return None
 
     def _project(self, delivery: Delivery) -> Verdict | None:
-        assert isinstance(delivery, Towards)
+        assert isinstance(delivery, ExplainedDelivery)
         assert delivery.passage is not None
         shown, said = self._views.shown(delivery.passage.node, delivery.session, delivery.event, self._now)
         delivery.say(*said)
@@ -430,9 +432,9 @@ class Explainer:
         draft.plan.steps, draft.plan.delivery_steps = tuple(draft.steps), tuple(draft.delivery_steps)
 
     def _emit(self, delivery: Delivery) -> Verdict | None:
-        assert isinstance(delivery, Towards)
+        assert isinstance(delivery, ExplainedDelivery)
         passage, session, event = delivery.passage, delivery.session, delivery.event
-        assert isinstance(passage, Observed)
+        assert isinstance(passage, ExplainedPassage)
         if delivery.is_echo:
             return _STOPPED  # of a member of a group that does not get it
         leaves = verdicts.leaves(session, event.qos)
@@ -459,7 +461,7 @@ class Explainer:
         )
 
 
-def _suppressed(passage: Observed) -> Verdict | None:
+def _suppressed(passage: ExplainedPassage) -> Verdict | None:
     """Return the last verdict, if it ends the way of the event."""
     last = passage.verdicts[-1] if passage.verdicts else None
     return last if last is not None and last.effect is Effect.SUPPRESS else None

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from penstock.engine.contracts import registry
 from penstock.engine.contracts.quality import attach
-from penstock.engine.contracts.release_decision import Decided, Step, decide, needed
-from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed, State
+from penstock.engine.contracts.release_decision import ContractResult, ReleaseDecision, decide, needed
+from penstock.engine.contracts.state import CONSUMER, SITUATION, ContractState, Governed
 from penstock.engine.events import user_properties
 from penstock.engine.explain.arrival import Arrival
 from penstock.engine.node import Node
@@ -28,7 +28,7 @@ _PLACES = {
 }
 
 
-class Supposed:
+class SupposedSituations:
     """The situations that would be open after the event, at all nodes; undone when the walk ends."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
@@ -107,7 +107,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     return user_properties.for_clients(decided.event), (verdict,)
 
 
-def _not_enabled(state: State, session: Session, event: Event, found: Governed, now: float) -> Iterator[str]:
+def _not_enabled(state: ContractState, session: Session, event: Event, found: Governed, now: float) -> Iterator[str]:
     """Return why the producer's node has not enabled access, as far as this node knows."""
     reasons = (
         reason
@@ -120,7 +120,7 @@ def _not_enabled(state: State, session: Session, event: Event, found: Governed, 
     yield from dict.fromkeys(reasons)
 
 
-def _verdict(decided: Decided, found: Governed, event: Event, now: float) -> Verdict:
+def _verdict(decided: ReleaseDecision, found: Governed, event: Event, now: float) -> Verdict:
     if not decided.is_released:
         places = [one for one in decided.steps if one.place is FilterPlace.EVALUATE and one.release.reasons]
         here = " (evaluated here)" if places else ""
@@ -137,7 +137,7 @@ def _verdict(decided: Decided, found: Governed, event: Event, now: float) -> Ver
     return Verdict("release", effect, decided.rule, _said(decided, found))
 
 
-def _said(decided: Decided, found: Governed) -> str:
+def _said(decided: ReleaseDecision, found: Governed) -> str:
     """Return by which contract it is released where, and how its quality changed."""
     told = [_step(one) for one in decided.steps]
     after = decided.steps[-1].release.quality if decided.steps else found.quality
@@ -147,7 +147,7 @@ def _said(decided: Decided, found: Governed) -> str:
     return "; ".join(told) or "not private"
 
 
-def _step(one: Step) -> str:
+def _step(one: ContractResult) -> str:
     rule = f", rule `{one.release.rule}`" if one.release.rule and not one.contract.endswith(one.release.rule) else ""
     return f"contract `{one.contract}`{rule}: {_PLACES[one.place]}"
 

@@ -1,4 +1,4 @@
-"""What a client may do by a token that it has shown, or would be granted."""
+"""The rights of a client by the token that it has shown or would be granted."""
 
 from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
@@ -8,7 +8,7 @@ from penstock.policy.tokens.rights import TokenRights
 
 
 def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
-    """What a client may do: by the token that it has shown, or, if it is not here, by what it would be granted."""
+    """Return the rights of a client: by the token it has shown or, if it is not here, by those it would be granted."""
     granted = _granted(node, session)
     if granted is None:
         return session.rights if session.rights is not None else session_rights.rights_for(node, session)
@@ -16,7 +16,7 @@ def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
 
 
 def _granted(node: Node, session: Session) -> tuple[frozenset[str], frozenset[str]] | None:
-    """What a client would get a token for that is not here and has none; None if that is not the question."""
+    """Return the rights that an absent client without a token would be granted; None if tokens do not decide."""
     is_here = session.outlet is not None or session.trust.token is not None or session.neighbour is not None
     return None if node.trust.tokens is None or is_here else node.trust.tokens.settings.granted(_holder(session))
 

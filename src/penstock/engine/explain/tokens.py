@@ -11,7 +11,7 @@ from penstock.engine.explain.token_rights import _granted, _holder
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements, token_exchange
-from penstock.engine.trust.tokens import OWN, Passing
+from penstock.engine.trust.tokens import OWN, TokenHandling
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.tokens.errors import TokenError
@@ -21,17 +21,17 @@ from penstock.policy.tokens.verification import Verified
 
 
 def no_token(node: Node, name: str) -> str:
-    """That a client cannot be here, for it has no token and needs one; empty if that is not so."""
+    """Return the reason why a client without a token cannot be here; empty if it can."""
     settings = node.trust.tokens.settings if node.trust.tokens is not None else None
     if settings is None or not settings.required or settings.granted(name) is not None:
         return ""
     return f"`{name}` has no token, and `tokens.grants` gives it none"
 
 
-class Weighed(NamedTuple):
+class WeighedToken(NamedTuple):
     """A node's finding about the token that an event comes with."""
 
-    passing: Passing | None = None
+    passing: TokenHandling | None = None
     """Of a neighbour's."""
     goes: str = ""
     """The digest of the token that it goes on with; empty: the node vouches for it."""
@@ -50,7 +50,7 @@ class Weighed(NamedTuple):
         return verdict
 
 
-_NOTHING = Weighed()
+_NOTHING = WeighedToken()
 
 
 class Carried:
@@ -84,7 +84,7 @@ class Carried:
         self._tokens[token.digest] = token
         return token.digest
 
-    def weigh(self, came: Arrival) -> Weighed:
+    def weigh(self, came: Arrival) -> WeighedToken:
         """Return the node's finding about the token; without tokens, nothing."""
         node, session, token = came.node, came.session, self._tokens.get(came.event.token)
         if node.trust.tokens is None:
@@ -96,23 +96,23 @@ class Carried:
         name = session.neighbour
         if token is None:
             reason = f"`{name}` has told no token for `{came.event.topic}`"
-            return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+            return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
         found = announcements.verify(node, token.text, self._now)
         if isinstance(found, TokenError):
             reason = f"the token that came with it from `{name}`: {found}"
-            return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+            return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
         passing, goes = token_exchange.weigh(node, name, found)
-        return Weighed(passing, self._keep(goes), _signed(node, name, found, goes))
+        return WeighedToken(passing, self._keep(goes), _signed(node, name, found, goes))
 
-    def _of_client(self, came: Arrival, token: Token | None) -> Weighed:
+    def _of_client(self, came: Arrival, token: Token | None) -> WeighedToken:
         if came.rights is NO_RIGHTS:
             reason = no_token(came.node, came.link.source) or f"`{came.link.source}` has shown no token"
-            return Weighed(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+            return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
         if token is None:
-            return Weighed(said="it has shown no token, and the node vouches for it")
+            return WeighedToken(said="it has shown no token, and the node vouches for it")
         is_shown = came.session is not None and came.session.trust.token is not None
         how = f"it has shown one of `{token.claims.issuer}`" if is_shown else "as `tokens.grants` says"
-        return Weighed(goes=token.digest, said=how)
+        return WeighedToken(goes=token.digest, said=how)
 
     def named(self, node: Node, event: Event) -> str:
         """Return the digest of the token with which an event leaves a node for another."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from penstock.domain.schema.federation import Forward
 from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.federation.messages import Room
-from penstock.engine.federation.neighbour_wants import Demands, Wanted
+from penstock.engine.federation.neighbour_wants import Demands, NeighbourWants
 from penstock.engine.federation.offer_matches import Matter, Meetings
 from penstock.engine.federation.offers import best_offer, known_ids, told_classes, way_to
 from penstock.engine.federation.pending import News, Source
@@ -61,7 +61,7 @@ class NeighbourExchange:
         self._node = node
         self._neighbour = neighbour
         self._room = Room(node, neighbour)
-        self._wanted: Wanted | None = None
+        self._wanted: NeighbourWants | None = None
         self._meetings: Meetings[Source] = Meetings()
         self._classes: list[_Class] = []
         self._offered: dict[str, Offer] = {}
@@ -142,7 +142,7 @@ class NeighbourExchange:
         self._room = Room(node, neighbour)
         self._meetings = Meetings()
         self._classes = list(_classes(forward))
-        wanted = self._wanted = Wanted()
+        wanted = self._wanted = NeighbourWants()
         wanted.put(None, dict(self._own_wants()))
         for id in neighbour.federation.offers:
             self._take_offer(wanted, id)
@@ -172,7 +172,7 @@ class NeighbourExchange:
         for filter in watched:
             yield self._want(filter, None, self._here())[0], None
 
-    def _take_offer(self, wanted: Wanted, id: str) -> list[Source]:
+    def _take_offer(self, wanted: NeighbourWants, id: str) -> list[Source]:
         """Update an offer, if this neighbour is the way to it; return the subscriptions that it may concern."""
         offered = self._neighbour.federation.offers[id] if way_to(self._node, id) is self._neighbour else None
         matter = Matter(offered.offer.filter, offered.condition) if offered is not None else None
@@ -188,7 +188,7 @@ class NeighbourExchange:
             for want, condition in [self._want(filter, matter.condition, self._here())]
         }
 
-    def _take_subscription(self, wanted: Wanted, source: Source) -> None:
+    def _take_subscription(self, wanted: NeighbourWants, source: Source) -> None:
         session, key = source
         one = session.subscriptions.get(key)
         if one is None or not self._may_reach(session, one):

@@ -27,17 +27,17 @@ def _apart(want: Want) -> str:
     return f"{want.where}\0{want.policy}" if want.policy else ""
 
 
-MOST_CONDITIONS = 1000
+MAX_CONDITIONS = 1000
 """Conditions on one filter, of which none covers another, that are told one by one; of more the filter is told.
 
 Beyond, conditions on several attributes are not compared either: each would be with all others.
 """
 
 
-class Widest:
+class MaximalWants:
     """Wants with their conditions, and which of them stand for all."""
 
-    def __init__(self, most: int = MOST_CONDITIONS) -> None:
+    def __init__(self, most: int = MAX_CONDITIONS) -> None:
         """Make an empty set; a place with more than `most` wants is crowded."""
         self._most = most
         self._conditions: dict[Want, Condition | None] = {}

@@ -17,7 +17,7 @@ from penstock.wire.packet import Publish
 
 INTEREST = "$penstock/interest"
 """The control topic on which nodes tell each other what they want and what they can offer."""
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 """A packet's size, if the neighbour would take more: between two of them others have their turn."""
 _AROUND = 128
 """Bytes of a packet that are not wants and offers."""
@@ -101,7 +101,7 @@ class Room:
         return made
 
     def _tell(self, what: str, meant: Want | Offer, made: Want | Offer) -> None:
-        most = self._neighbour.connection.maximum_packet_size or MOST_BYTES
+        most = self._neighbour.connection.maximum_packet_size or MAX_BYTES
         told = f"`{_short(made.filter)}` is told" if _size(made) <= self._most else "nothing can be told"
         reason = (
             f"what is {what} takes {_size(meant)} bytes, the neighbour takes packets of at most {most} bytes: {told}"
@@ -122,8 +122,8 @@ def _wider(filter: str) -> Iterator[str]:
 
 
 def _room(session: Session) -> int:
-    most = session.connection.maximum_packet_size or MOST_BYTES
-    return min(most, MOST_BYTES) - _AROUND
+    most = session.connection.maximum_packet_size or MAX_BYTES
+    return min(most, MAX_BYTES) - _AROUND
 
 
 def _longest(want: Want) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from penstock.engine.federation.maximal_wants import MOST_CONDITIONS, Place, Widest
+from penstock.engine.federation.maximal_wants import MAX_CONDITIONS, MaximalWants, Place
 from penstock.engine.federation.wants import Path, Want
 from penstock.language.condition import Condition
 from penstock.model.topic import covers
@@ -20,10 +20,10 @@ class Difference(NamedTuple):
     less: frozenset[Want]
 
 
-class Wanted:
+class NeighbourWants:
     """The wants of sources: subscriptions, offers, the node itself. A want ends with the last of its sources."""
 
-    def __init__(self, most: int = MOST_CONDITIONS) -> None:
+    def __init__(self, most: int = MAX_CONDITIONS) -> None:
         """Make an empty set that tells at most `most` incomparable conditions on one filter one by one."""
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}
@@ -32,7 +32,7 @@ class Wanted:
         self._entering: dict[Want, Condition | None] = {}
         self._leaving: dict[Want, None] = {}
         """What comes and goes with the next `changes`."""
-        self._widest = Widest(most)
+        self._widest = MaximalWants(most)
         self._told: dict[Place, frozenset[Want]] = {}
         self._widened: set[Place] = set()
 

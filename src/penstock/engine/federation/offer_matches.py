@@ -15,7 +15,7 @@ from penstock.model.topic_tree import TopicTree
 
 K = TypeVar("K", bound=Hashable)
 
-MOST_FILTERS = 8
+MAX_FILTERS = 8
 """Filters to look at one by one; where more overlap, conditions are compared first."""
 
 
@@ -67,8 +67,8 @@ class Matters(Generic[K]):
         """Yield those that have something in common with it, or may have."""
         if matter.is_empty:
             return
-        near = list(islice(self._by_filter.overlapping(matter.filter), MOST_FILTERS + 1))
-        if len(near) <= MOST_FILTERS:
+        near = list(islice(self._by_filter.overlapping(matter.filter), MAX_FILTERS + 1))
+        if len(near) <= MAX_FILTERS:
             for index in near:
                 yield from index.meeting(matter.condition)
             return

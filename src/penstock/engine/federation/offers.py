@@ -13,12 +13,12 @@ from penstock.model.topic import overlaps
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.assignments import AssignedPolicy
 
-LONGEST_CLIENT_ID = 64
+MAX_CLIENT_ID_LENGTH = 64
 """Characters; of a longer client id the digest stands in an offer's id."""
 
 
 def changed(node: Node, session: Session, name: str) -> None:
-    """A client has advertised something under this name, or has taken it back."""
+    """Note that a client has set or withdrawn an advertisement of this name."""
     id = _client_offer_id(node, session, name)
     node.statements.acted.pop(("offer", id), None)  # it is another message
     one = session.declared.advertisements.get(name)
@@ -128,7 +128,7 @@ def _offer(node: Node, id: str, one: ProducerAdvertisement) -> Offer:
 def _client_offer_id(node: Node, session: Session, name: str) -> str:
     """Several sessions may be of one entity, and each has names of its own."""
     client_id = session.client_id
-    if len(client_id) > LONGEST_CLIENT_ID:
+    if len(client_id) > MAX_CLIENT_ID_LENGTH:
         client_id = f"sha256:{sha256(client_id.encode()).hexdigest()}"
     return f"{_part(node.name)}/{_part(client_id)}/client/{_part(name)}"
 

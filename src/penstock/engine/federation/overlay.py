@@ -42,7 +42,7 @@ REFRESH_SECONDS = 0.05
 
 
 def connections(node: Node) -> Iterator[tuple[str, LinkSettings]]:
-    """Each neighbour of the node, and what the domain says of the connection."""
+    """Return each neighbour of the node with the domain's description of the connection."""
     for connection in node.ensemble.connections:
         if node.name in connection.between:
             first, second = connection.between
@@ -102,8 +102,8 @@ def refresh(node: Node, now: float) -> None:
 
 
 def announce(node: Node, session: Session) -> None:
-    """The link is up: say all that we can offer. What we want may depend on what the other has to offer, which it says
-    now too; until we have it, what we wanted before counts there.
+    """Send all offers over a new link. Wants may depend on the other's offers, which come now too; until they are
+    here, the earlier wants count there.
     """
     if node.federation.news.is_all:
         node.federation.own_offers = offers.own_offers(node)

@@ -39,7 +39,7 @@ class Exchange(Protocol):
         """Return the change in what the neighbour must know."""
 
     def take_back(self, now: float) -> frozenset[Want]:
-        """What has lingered for long enough."""
+        """Remove and return the wants that have lingered long enough."""
 
 
 class OwnOffer(NamedTuple):

@@ -41,7 +41,7 @@ class Offered(NamedTuple):
 
 
 class NeighbourTold:
-    """What a neighbour has told of offers, and what it has not told again since it is back."""
+    """The offers that a neighbour has sent, and those that it has not sent again since it is back."""
 
     __slots__ = ("doubted", "doubted_offers", "offers")
 
@@ -66,5 +66,5 @@ NODE_PREFIX = "$node/"
 
 
 def neighbour_in(client_id: str) -> str | None:
-    """The node that a client id stands for, or None if it is a client's."""
+    """Return the node that a client id stands for, or None if it is a client's."""
     return client_id.removeprefix(NODE_PREFIX) if client_id.startswith(NODE_PREFIX) else None

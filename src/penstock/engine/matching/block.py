@@ -22,7 +22,7 @@ from penstock.language.ranges.ranges import Path
 from penstock.language.values import Value
 from penstock.model.content.content import Content
 
-MOST_COLUMNS = 12
+MAX_COLUMNS = 12
 """Attributes that a block is sorted by: those that most conditions name. What names others is still decided alone."""
 
 FEW = 4
@@ -171,7 +171,7 @@ class Block:
                 naming.setdefault(path, []).append((number, where))
         for path in self.known:
             naming.pop(path, None)
-        columns = sorted(naming, key=lambda path: -len(naming[path]))[:MOST_COLUMNS]
+        columns = sorted(naming, key=lambda path: -len(naming[path]))[:MAX_COLUMNS]
         said = {*columns, *self.known}
         unsure = [not entry.is_exact or not said.issuperset(entry.where) for entry in entries]
         self._columns = tuple([_column(path, naming[path], len(entries)) for path in columns])

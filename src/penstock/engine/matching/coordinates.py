@@ -15,7 +15,7 @@ from penstock.language.ranges.spans import Spans, intersect, spans
 from penstock.language.tree import And
 from penstock.language.values import MAX_UINT, MIN_INT, Uint, Value
 
-MOST_POINTS = 8
+MAX_POINTS = 8
 """So many single values are kept as such; more become spans, so that no condition is in very many places."""
 
 _EXACT = 1 << 53
@@ -82,7 +82,7 @@ def _where(region: Region) -> Where | None:
 
 def _numbers(region: Region) -> Places:
     integers, doubles = region.integers, region.doubles
-    if max(_size(integers), _size(doubles)) <= MOST_POINTS and not region.not_a_number:
+    if max(_size(integers), _size(doubles)) <= MAX_POINTS and not region.not_a_number:
         points: set[float] = {number for start, end in integers for number in range(start, end)}
         points.update(double_at(place) for start, end in doubles for place in range(start, end))
         return Places(points=tuple(points), is_exact=all(abs(point) < _EXACT for point in points))
@@ -143,6 +143,6 @@ def _merged(spans: list[Span]) -> tuple[Span, ...]:
 def _strings(line: Spans) -> Places:
     # A place of a string is (0, string); the end of all strings is (1, "").
     spans = tuple((start[1], None if end[0] else end[1]) for start, end in line)
-    if len(spans) <= MOST_POINTS and all(end == f"{start}\0" for start, end in spans):
+    if len(spans) <= MAX_POINTS and all(end == f"{start}\0" for start, end in spans):
         return Places(points=tuple(start for start, _ in spans))
     return Places(spans=spans)

@@ -17,7 +17,7 @@ WORTHWHILE = 0.75
 LEAST_GAIN = 0.125
 """What part of all entries must no longer be met."""
 
-_MOST_BOUNDS = 32
+_MAX_BOUNDS = 32
 """Bounds that are tried, evenly chosen if there are more."""
 
 
@@ -97,7 +97,7 @@ def _best_cut(spans: list[Span], inside: Span) -> tuple[Any, int, int] | None:
     bounds = sorted(each for each in known if (low is None or low < each) and (high is None or each < high))
     best = None
     least = float(len(spans))
-    for bound in bounds[:: -(-len(bounds) // _MOST_BOUNDS)] if bounds else ():
+    for bound in bounds[:: -(-len(bounds) // _MAX_BOUNDS)] if bounds else ():
         below, above = bisect_left(starts, bound), len(spans) - bisect_right(ends, bound)
         met = (below * below + above * above) / (below + above)
         if met < least:

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-MOST_IN_BLOCK = 128
+MAX_BLOCK_ENTRIES = 128
 
 
 class _Entry(NamedTuple):
@@ -50,7 +50,7 @@ class Intervals(Generic[K]):
         block = self._blocks[at]
         insort(block, entry)
         self._highest[at] = max(self._highest[at], high)
-        if len(block) > MOST_IN_BLOCK:
+        if len(block) > MAX_BLOCK_ENTRIES:
             half = len(block) // 2
             self._blocks[at : at + 1] = [block[:half], block[half:]]
             self._highest[at : at + 1] = [max(one.high for one in part) for part in (block[:half], block[half:])]

@@ -23,16 +23,16 @@ from penstock.language.values import Value
 CROWD = 1_000
 """Entries of a node before it is divided, unless a tree is made with another number."""
 
-MOST_SLABS = 8
+MAX_SLABS = 8
 """Slabs of one axis that an entry may be in. A wider one stays in the node, where another axis may suit it."""
 
-MOST_DEPTH = 16
+MAX_DEPTH = 16
 """Nodes inside each other; then they just grow."""
 
 _NOTHING = object()
 
 
-class Node:
+class TreeNode:
     """Entries in a block, and axes along which more are divided."""
 
     __slots__ = ("axes", "block", "count", "crowd", "depth", "limit", "within")
@@ -65,7 +65,7 @@ class Node:
     def settle(self) -> None:
         """Divide the node for as long as it is crowded."""
         while self.is_crowded:
-            path = best_path(list(self.block), self.within) if self.depth < MOST_DEPTH else None
+            path = best_path(list(self.block), self.within) if self.depth < MAX_DEPTH else None
             if path is None:
                 self.limit = 2 * len(self.block)
                 return
@@ -141,8 +141,8 @@ class Line:
 
     __slots__ = ("bounds", "points", "slabs")
 
-    def __init__(self, slab: Node) -> None:
-        self.points: dict[Value, Node] = {}
+    def __init__(self, slab: TreeNode) -> None:
+        self.points: dict[Value, TreeNode] = {}
         self.bounds: list[Any] = []
         """Each is the first value of a slab."""
         self.slabs = [slab]
@@ -163,7 +163,7 @@ class Axis:
 
     __slots__ = ("_node", "count", "fields", "lines", "name", "path", "refused")
 
-    def __init__(self, path: Path, node: Node) -> None:
+    def __init__(self, path: Path, node: TreeNode) -> None:
         self._node = node
         self.path = path
         self.name, *self.fields = path
@@ -181,7 +181,7 @@ class Axis:
         """Return True if an entry is to be filed here."""
         if not self.has(entry):
             return False
-        if any(len(line.numbers(places.spans)) > MOST_SLABS for _, line, places in self._lines(entry)):
+        if any(len(line.numbers(places.spans)) > MAX_SLABS for _, line, places in self._lines(entry)):
             self.refused.add(entry)
             return False
         return True
@@ -214,7 +214,7 @@ class Axis:
                 self._join(kind, line, number)
                 self._join(kind, line, number - 1)
 
-    def cells(self) -> Iterator[Node]:
+    def cells(self) -> Iterator[TreeNode]:
         """Yield all cells, empty slabs included."""
         for line in set(self.lines.values()):
             yield from line.points.values()
@@ -231,7 +231,7 @@ class Axis:
         cell = self._node.within.get(self.path)
         return cell.span if cell is not None and cell.line is kind and cell.span is not None else (None, None)
 
-    def _slab(self, kind: type, line: Line, number: int) -> Node:
+    def _slab(self, kind: type, line: Line, number: int) -> TreeNode:
         """Make a slab for this place among the bounds."""
         low, high = self._whole(kind)
         bounds = line.bounds
@@ -239,9 +239,9 @@ class Axis:
             kind, (bounds[number - 1] if number else low, bounds[number] if number < len(bounds) else high)
         )
 
-    def _cell(self, kind: type, span: Span | None) -> Node:
+    def _cell(self, kind: type, span: Span | None) -> TreeNode:
         node = self._node
-        return Node(node.crowd, {**node.within, self.path: Cell(kind, span)}, node.depth + 1)
+        return TreeNode(node.crowd, {**node.within, self.path: Cell(kind, span)}, node.depth + 1)
 
     def _withdraw(self, entry: Entry) -> None:
         self.count -= 1
@@ -270,7 +270,7 @@ class Axis:
             for half in (number, number + 1):
                 if half in numbers:
                     line.slabs[half].put(entry)
-            if len(numbers) > MOST_SLABS:
+            if len(numbers) > MAX_SLABS:
                 refused.append(entry)
         for entry in refused:
             self._withdraw(entry)

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from penstock.engine.matching.block import Entry
-from penstock.engine.matching.matching_tree import CROWD, Node
+from penstock.engine.matching.matching_tree import CROWD, TreeNode
 from penstock.language.condition import Condition, condition_of
 from penstock.language.finds import texts_needed
 from penstock.language.ranges.alternatives import alternatives
@@ -34,7 +34,7 @@ class Predicates(Generic[T]):
         self._crowd = crowd
         self._by_key: dict[Hashable, Entry] = {}
         self._by_text: dict[str, Entry] = {}
-        self._trees: dict[str, Node] = {}
+        self._trees: dict[str, TreeNode] = {}
         """By the name of an attribute that all entries of the tree need."""
         self._loose: dict[str, Entry] = {}
         """Entries that need none, by their texts."""
@@ -133,7 +133,7 @@ class Predicates(Generic[T]):
             # Where most are that need the same, so that there are few trees to look into.
             entry.name = max(names, key=lambda name: trees[name].count if name in trees else 0)
             if entry.name not in trees:
-                trees[entry.name] = Node(self._crowd)
+                trees[entry.name] = TreeNode(self._crowd)
             trees[entry.name].add(entry)
         elif not entry.is_nowhere:
             self._file_loose(entry)

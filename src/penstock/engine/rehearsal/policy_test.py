@@ -40,7 +40,7 @@ from penstock.model.sparkplug.payload import is_sparkplug
 from penstock.model.sparkplug.topic import NUMBERED, SparkplugSource, message_topic
 
 
-class Failure(msgspec.Struct, frozen=True):
+class Mismatch(msgspec.Struct, frozen=True):
     """An expectation that was not met."""
 
     step: int
@@ -57,7 +57,7 @@ class Result(msgspec.Struct, frozen=True):
 
     title: str
     passed: bool
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Mismatch, ...] = ()
     """Of the first step that failed: what comes after it would only follow from that."""
 
 
@@ -72,7 +72,7 @@ def try_out(title: str, test: PolicyTest, rehearsal: Rehearsal) -> Result:
             if failures:
                 return Result(title, False, failures)
     except (RehearsalError, ExplainError) as error:
-        return Result(title, False, (Failure(at, "the step", ("that it can be done",), (str(error),)),))
+        return Result(title, False, (Mismatch(at, "the step", ("that it can be done",), (str(error),)),))
     return Result(title, True)
 
 
@@ -101,7 +101,7 @@ class _Trial:
             assert key is not None
             play.put_state(key.monitor, state, key.link)
 
-    def step(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
+    def step(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         """Do it; what was not as expected."""
         for deed in step.actions:
             _DEEDS[deed](self, step)
@@ -229,7 +229,7 @@ class _Trial:
         whole = self._play.ensemble
         return tuple(dict.fromkeys((*whole.devices, *whole.foreign, *self._play.entities)))
 
-    def _deliveries(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
+    def _deliveries(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         others = [name for name in self._entities() if name not in step.expect]
         wanted = {name: one for name, one in step.expect.items() if name != OTHERS}
         if OTHERS in step.expect:
@@ -237,7 +237,7 @@ class _Trial:
         for name, expected in wanted.items():
             got = self._play.deliveries(name)[self._seen.get(name, 0) :]
             if not is_met(expected, got):
-                yield Failure(at, name, expected_texts(expected), texts(got, expected), tuple(self._why(name)))
+                yield Mismatch(at, name, expected_texts(expected), texts(got, expected), tuple(self._why(name)))
 
     def _why(self, entity: str) -> Iterator[str]:
         """Return the decisions towards somebody about everything that was published."""
@@ -253,20 +253,20 @@ class _Trial:
             if notice.kind == "monitor failed":
                 yield notice.reason
 
-    def _refused(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
+    def _refused(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         for client in step.refused:
             if self._play.is_connected(client):
-                yield Failure(at, client, ("that it is not let in",), ("it is connected",))
+                yield Mismatch(at, client, ("that it is not let in",), ("it is connected",))
 
-    def _verdicts(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
+    def _verdicts(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         all_ = [decision for _, _, decisions in self._published for decision in decisions]
         for wanted in step.verdicts:
             decided = [(one, verdict) for one in all_ for verdict in one.verdicts if is_about(wanted, one)]
             if not any(is_so(wanted, verdict) for _, verdict in decided):
                 got = dict.fromkeys(f"{towards(one)}: {verdict}" for one, verdict in decided)
-                yield Failure(at, "a verdict", (verdict_text(wanted),), tuple(got) or ("no decision there",))
+                yield Mismatch(at, "a verdict", (verdict_text(wanted),), tuple(got) or ("no decision there",))
 
-    def _states(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
+    def _states(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         for text, wanted in step.states.items():
             key = state_key(text)
             assert key is not None
@@ -275,13 +275,13 @@ class _Trial:
             wrong = {ends: state for ends, state in here.items() if state != wanted}
             if wrong or not here:
                 got = tuple(f"{state} on {source} -> {target}" for (source, target), state in wrong.items())
-                yield Failure(at, f"monitor {key.monitor}", (str(wanted),), got or ("it is on no such link",))
+                yield Mismatch(at, f"monitor {key.monitor}", (str(wanted),), got or ("it is on no such link",))
 
-    def _ratings(self, at: int, step: PolicyTestStep) -> Iterator[Failure]:
+    def _ratings(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         for one in step.ratings:
             found = self._play.rating(one.of, one.by)
             if not one.is_met(found):
-                yield Failure(at, f"{one.of} as {one.by} rates it", (str(one),), (f"rated {found:.3g}",))
+                yield Mismatch(at, f"{one.of} as {one.by} rates it", (str(one),), (f"rated {found:.3g}",))
 
 
 _DEEDS: dict[str, Callable[[_Trial, PolicyTestStep], None]] = {

@@ -7,13 +7,13 @@ import msgspec
 from penstock.domain.schema.trust import RateStep
 from penstock.engine.rehearsal.assembly import RehearsalError
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.trust.feedback import FEEDBACK, Rated
+from penstock.engine.trust.feedback import FEEDBACK, RatingPayload
 
 
 def rate(play: Rehearsal, client: str, said: RateStep) -> None:
     """Tell the client's node; raises `RehearsalError` if it got no such message, or the rating does not count."""
     payload = said.payload.encode() if said.payload is not None else _last(play, client, said.topic)
-    told = Rated(said.topic, said.good, hashlib.sha256(payload).hexdigest())
+    told = RatingPayload(said.topic, said.good, hashlib.sha256(payload).hexdigest())
     before = len(play.notices)
     play.publish(client, FEEDBACK, msgspec.json.encode(told), 1)
     play.run()

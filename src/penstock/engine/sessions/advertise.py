@@ -31,7 +31,7 @@ UNADVERTISE = "$penstock/unadvertise"
 SET_POLICY = "$penstock/policy"
 TOPICS = frozenset({ADVERTISE, UNADVERTISE, SET_POLICY})
 
-MOST_ADVERTISEMENTS = 1000
+MAX_ADVERTISEMENTS = 1000
 """Advertisements that one session may have."""
 
 
@@ -97,8 +97,8 @@ def _advertise(node: Node, session: Session, payload: bytes, now: float) -> Outc
         problem = filter_policies.nothing_to_trim(policy, made.condition)
         if problem:
             return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {problem}")
-    if len(session.declared.advertisements) >= MOST_ADVERTISEMENTS and told.name not in session.declared.advertisements:
-        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MOST_ADVERTISEMENTS} advertisements already")
+    if len(session.declared.advertisements) >= MAX_ADVERTISEMENTS and told.name not in session.declared.advertisements:
+        return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MAX_ADVERTISEMENTS} advertisements already")
     problem = filter_policies.insert_advertisement(node, session, made.filter, made.condition, made.policy, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {problem}")

@@ -71,14 +71,14 @@ def answered(
     return _open(node, challenged.connect, door, outlet, now, proof)
 
 
-class Who(NamedTuple):
+class Identity(NamedTuple):
     """A client that is known, and the token that it has shown."""
 
     subject: Subject
     token: Verified | None
 
 
-def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session | Refusal:
+def _who(node: Node, packet: Connect, door: Door, now: float) -> Identity | Session | Refusal:
     """Return the client or the neighbour that a CONNECT comes from."""
     if wants.neighbour_in(packet.client_id) is not None:
         return _neighbour(node, packet, door)
@@ -108,7 +108,7 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Who | Session |
     if token is not None and not client_tokens.is_holder(token, subject, entry):
         node.stats.tokens_refused += 1
         return Refusal(Reason.NOT_AUTHORIZED, client_tokens.not_holder(token, entry))
-    return Who(subject, token)
+    return Identity(subject, token)
 
 
 def _open(

@@ -5,7 +5,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.render import to_version_4, to_version_5
 from penstock.engine.sessions.session import Session
 
-MOST_DEFERRED_BYTES = 64 * 2**20
+MAX_DEFERRED_BYTES = 64 * 2**20
 """Bytes that wait for the store before QoS 0 messages behind them are dropped."""
 
 
@@ -32,7 +32,7 @@ def push_lossy(node: Node, session: Session, packet: bytes) -> bool:
         node.stats.sent -= 1
         return False
     slow = session.connection.blocked and session.connection.backlog > node.limits.outbox_bytes
-    if slow or (session.connection.held and node.ledger.deferred_bytes > MOST_DEFERRED_BYTES):
+    if slow or (session.connection.held and node.ledger.deferred_bytes > MAX_DEFERRED_BYTES):
         node.stats.sent -= 1
         node.stats.dropped += 1
         if not session.connection.overflowing:

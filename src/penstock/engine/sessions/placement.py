@@ -15,12 +15,12 @@ from penstock.policy.contracts.contract import advertisement
 
 
 def entry_of(node: Node, subject: Subject) -> ClientEntry | None:
-    """Who a client is at this node; None if it must not be here."""
+    """Return the entry of a client at this node; None if it must not be here."""
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
 def is_same(node: Node, before: Subject, now: Subject) -> bool:
-    """Whether a session of the one is the other's: of the same user, and at the same place in the ensemble.
+    """Return True if both are the same user at the same place in the ensemble.
 
     What waits in a session was for links of these types, and must not reach another one who uses the same client id.
     """

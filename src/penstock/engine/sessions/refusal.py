@@ -21,13 +21,13 @@ class Outcome(NamedTuple):
     text: str = ""
 
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 
 
 def problem_of_name(name: str) -> str:
     """Return what is wrong with a client's name for a subscription or an advertisement; empty if nothing."""
-    if len(name) > LONGEST_NAME:
-        return f"a name has at most {LONGEST_NAME} characters, this one has {len(name)}"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"a name has at most {MAX_NAME_LENGTH} characters, this one has {len(name)}"
     return "" if is_name(name) else f"name {name!r} contains a control character or a non-character"
 
 

@@ -5,8 +5,8 @@ from math import ceil
 from penstock.engine.contracts.state import Governed
 from penstock.engine.events.user_properties import RESERVED_BYTES as RESERVED
 from penstock.engine.events.user_properties import for_clients
-from penstock.engine.sessions.session import Kept
-from penstock.engine.sparkplug.state import Asked
+from penstock.engine.sessions.session import StoredEvent
+from penstock.engine.sparkplug.state import ReadRequest
 from penstock.model.event import Event
 from penstock.wire.codec import encode_varint
 
@@ -76,9 +76,9 @@ class Forms:
         """What contracts say of it, once it `is_asked`."""
         self.is_asked = False
         self._released: dict[tuple[bytes, bytes], Forms] | None = None
-        self.asked: Asked | None = None
+        self.asked: ReadRequest | None = None
         """What is the same for all readers of a Sparkplug message."""
-        self.kept: Kept | None = None
+        self.kept: StoredEvent | None = None
         """Of a view, its place in the store."""
 
     def parts(self, version: int, qos: int, retain: bool, ids: tuple[int, ...]) -> tuple[bytes, bytes]:

@@ -35,7 +35,7 @@ class Outlet(Protocol):
         """Say why (MQTT 5) and close; what is still in the buffer goes out first."""
 
 
-class Kept:
+class StoredEvent:
     """An event in the store, shared by the deliveries that wait for it."""
 
     __slots__ = ("event", "id", "references")
@@ -59,7 +59,7 @@ class Outgoing:
     state: int
     packet_id: int
     row: int
-    kept: Kept | None
+    kept: StoredEvent | None
 
 
 class Subscribed:
@@ -190,7 +190,7 @@ class EnsemblePlace:
 
 
 class Declared:
-    """What a client has declared of what it publishes and wants: advertisements and contracts."""
+    """A client's declarations: advertisements and contracts."""
 
     __slots__ = ("advertisements", "consumes", "given", "produces")
 
@@ -204,12 +204,12 @@ class Declared:
 
     @property
     def claims(self) -> tuple[AdvertisementSet, ...]:
-        """What binds it when it publishes."""
+        """The claims that bind it when it publishes."""
         return claims(self.advertisements.values(), self.given)
 
 
 class ConnectionState:
-    """What the client asked for when it connected, and how its connection is."""
+    """The client's wishes from its CONNECT, and the state of its connection."""
 
     __slots__ = (
         "alias_maximum",
@@ -355,12 +355,12 @@ class Session:
         self.denied = 0
 
     def block(self) -> None:
-        """The connection takes no more bytes for now."""
+        """Stop sending to a connection that takes no more bytes for now."""
         self.connection.blocked = True
         self.open = False
 
     def unblock(self) -> None:
-        """The connection takes bytes again."""
+        """Resume sending to a connection that takes bytes again."""
         connection = self.connection
         connection.blocked = connection.overflowing = False
         connection.backlog = 0

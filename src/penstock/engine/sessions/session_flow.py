@@ -1,4 +1,4 @@
-"""What goes on in later turns: with a connection that takes bytes again, and with what was too much for one turn."""
+"""Sending in later turns: to a connection that takes bytes again, or more than one turn can send."""
 
 from penstock.engine.events import entrances
 from penstock.engine.federation import overlay
@@ -9,7 +9,7 @@ from penstock.engine.trust import token_exchange
 
 
 def unblock(node: Node, session: Session, now: float) -> None:
-    """The connection takes bytes again."""
+    """Resume sending to a connection that takes bytes again."""
     session.unblock()
     if session.buffer:
         node.dirty.append(session)

@@ -1,4 +1,4 @@
-"""What a client may publish and read."""
+"""The rights of clients to publish and read."""
 
 from penstock.engine.federation import wants
 from penstock.engine.node import Node

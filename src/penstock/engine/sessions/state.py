@@ -1,4 +1,4 @@
-"""What a node keeps of its sessions: who there is, what is subscribed to, and the monitors on their links."""
+"""A node's state about sessions: the sessions, their subscriptions, and the monitors on their links."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ class Sessions(dict[str, Session]):
         self.lagging: dict[int, Session] = {}
 
     def go_on(self, session: Session) -> None:
-        """The session has more to be sent: in the next turn, or in the one after the store has what it was sent now."""
+        """Schedule the session to send more: in the next turn, or after the store has what was sent now."""
         (self.lagging if session.connection.held else self.replaying)[session.id] = session
 
     def take_unfinished(self) -> Iterable[Session]:
@@ -38,7 +38,7 @@ class Sessions(dict[str, Session]):
 
 
 class Subscriptions:
-    """What is subscribed to at a node."""
+    """The subscriptions at a node."""
 
     __slots__ = ("groups", "index", "predicates")
 

@@ -10,7 +10,7 @@ from penstock.engine.events.plan import Group
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
-from penstock.engine.sessions.refusal import LONGEST_NAME, Outcome, encode_told, problem_of_name
+from penstock.engine.sessions.refusal import MAX_NAME_LENGTH, Outcome, encode_told, problem_of_name
 from penstock.engine.sessions.session import Replay, Session, Subscribed, key_of
 from penstock.engine.statements import bindings, filter_policies
 from penstock.engine.trust import feedback
@@ -273,7 +273,7 @@ class _Wishes(NamedTuple):
             return cls(problem=f"more than one of {', '.join(f'`{name}`' for name in _WISHES)}")
         name, scope = said.get("name", ""), said.get("scope", "global")
         if scope not in ("global", "local"):
-            return cls(problem=f"scope {scope[:LONGEST_NAME]!r} is neither `global` nor `local`")
+            return cls(problem=f"scope {scope[:MAX_NAME_LENGTH]!r} is neither `global` nor `local`")
         if said.get("where") == "":  # no condition would be more than was asked for
             return cls(problem="condition: expected a condition, there is nothing")
         problem = problem_of_name(name)

@@ -16,7 +16,7 @@ from penstock.policy.sparkplug.views import ViewRequest
 
 CERTIFICATES = "$sparkplug/certificates/"
 """Before the topics of births that are kept for those who come later (norm, section 10)."""
-MOST_GRANTS = 10_000
+MAX_GRANTS = 10_000
 """Topics that a subject's grants are kept for."""
 
 
@@ -54,7 +54,7 @@ class Actor:
         key = topic, privilege
         found = self._grants.get(key)
         if found is None:
-            if len(self._grants) >= MOST_GRANTS:
+            if len(self._grants) >= MAX_GRANTS:
                 self._grants.clear()
             found = self._grants[key] = access.grants(self.ids, topic, privilege)
         return found
@@ -113,7 +113,7 @@ def _state(payload: bytes) -> Record:
     return {"online": said.online, "timestamp": Timestamp(said.timestamp * 1_000_000)}
 
 
-class Asked(NamedTuple):
+class ReadRequest(NamedTuple):
     """An event as all its readers ask for it."""
 
     topic: str

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from penstock.engine.events.passage import DeliveryStep, EventStep
-from penstock.engine.events.plan import PASS, Group, Plan, Plans, Waits
+from penstock.engine.events.plan import PASS, Group, Plan, Plans, WaitingPlace
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -46,7 +46,7 @@ class Draft:
         "waits",
     )
 
-    def __init__(self, node: Node, topic: str, plans: Plans, waits: Waits | None = None) -> None:
+    def __init__(self, node: Node, topic: str, plans: Plans, waits: WaitingPlace | None = None) -> None:
         self.node = node
         self.waits = waits
         """Where the event has waited; None: it has just come."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Delivery, Passage
-from penstock.engine.events.plan import Waits
+from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
@@ -34,9 +34,9 @@ def plan(draft: Draft) -> None:
     if draft.waits is not None and draft.waits.is_rechecked:
         draft.for_each_delivery(ask_queued)
         return
-    if draft.waits is Waits.RETAINED:
+    if draft.waits is WaitingPlace.RETAINED:
         draft.for_each_delivery(begin_retained)
-    if draft.waits is not Waits.DELAYED:
+    if draft.waits is not WaitingPlace.DELAYED:
         draft.for_each_delivery(run, is_for_plain=False)
 
 

@@ -6,7 +6,7 @@ from penstock.engine.contracts import privacy, situations
 from penstock.engine.events import retained
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Passage
-from penstock.engine.events.plan import Group, Plan, Target, Waits, interned_plan
+from penstock.engine.events.plan import Group, Plan, Target, WaitingPlace, interned_plan
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -126,10 +126,10 @@ def obey_again(delivery: Delivery) -> Verdict | None:
 
 
 _ASKED_AGAIN = {
-    Waits.RETAINED: ask_again,
-    Waits.DELAYED: choose_again,
-    Waits.QUEUED: want_again,
-    Waits.RESENT: obey_again,
+    WaitingPlace.RETAINED: ask_again,
+    WaitingPlace.DELAYED: choose_again,
+    WaitingPlace.QUEUED: want_again,
+    WaitingPlace.RESENT: obey_again,
 }
 _UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl")
 _UNSATISFIED = Verdict("match", Effect.SUPPRESS, "condition")
@@ -181,7 +181,7 @@ def _satisfied_by_views(
 
 
 def satisfies(node: Node, event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
-    """Whether the event's content is what the subscription asks for; a condition that fails is not satisfied.
+    """Return True if the event's content satisfies the subscription; a condition that fails is not satisfied.
 
     It is asked of what the subscriber may see: otherwise it could find out the rest by asking. If that is a mean, then
     when it is made.
@@ -209,8 +209,8 @@ def unmet(node: Node, event: Event, subscribed: Subscribed) -> Iterator[str]:
 
 
 def _is_kept_beyond(node: Node, event: Event, subscribed: Subscribed) -> bool:
-    """Whether a neighbour must have the event whatever it asks for: it may hold an older one of the topic, which it
-    would go on giving to new subscribers. Of what is private, only it knows what its consumers see, and asks of that.
+    """Return True if a neighbour must have the event whatever it asks for: it may retain an older one of the topic and
+    go on giving it to new subscribers. Of a private event, only it knows what its consumers see.
     """
     return subscribed.session.neighbour is not None and (event.retain or privacy.is_private(node, event))
 
@@ -242,7 +242,7 @@ def wanting(node: Node, event: Event, session: Session) -> list[Subscribed]:
 
 
 def is_wanted(node: Node, event: Event, session: Session) -> bool:
-    """Whether no subscription of the session is for this topic, or the event satisfies one that is.
+    """Return True if no subscription of the session is for this topic, or the event satisfies one that is.
 
     The event is one that waits for the session: already what it may see.
     """

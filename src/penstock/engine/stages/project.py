@@ -10,7 +10,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.messages import actor_of, moment
-from penstock.engine.sparkplug.state import Actor, Asked, Sparkplug, governed
+from penstock.engine.sparkplug.state import Actor, ReadRequest, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
@@ -58,7 +58,7 @@ def concerns(node: Node, topic: str) -> bool:
     return node.sparkplug is not None and bool(governed(topic))
 
 
-_AS_IT_IS = Asked("")
+_AS_IT_IS = ReadRequest("")
 
 
 def show(node: Node, session: Session, forms: Forms) -> Forms | None:
@@ -79,22 +79,22 @@ def show(node: Node, session: Session, forms: Forms) -> Forms | None:
     return forms if payload is forms.event.payload else forms.view(payload)
 
 
-def _asked(node: Node, event: Event, now: float | None) -> Asked:
+def _asked(node: Node, event: Event, now: float | None) -> ReadRequest:
     sparkplug, topic = node.sparkplug, governed(event.topic)
     if sparkplug is None or not topic:
         return _AS_IT_IS
     try:
         read = sparkplug.read(topic, event.payload)
     except ContentError:
-        return Asked(topic)
+        return ReadRequest(topic)
     if topic != event.topic:
-        return Asked(topic, ViewRequest(read.topic, read.message, UNKNOWN, _time(now)))
+        return ReadRequest(topic, ViewRequest(read.topic, read.message, UNKNOWN, _time(now)))
     request = sparkplug.plant.request(read.topic, read.message, _time(now), read.state)
-    return Asked(topic, request, None if read.topic.source is None else read.topic.source.node)
+    return ReadRequest(topic, request, None if read.topic.source is None else read.topic.source.node)
 
 
 def _payload(
-    node: Node, sparkplug: Sparkplug, session: Session, actor: Actor, asked: Asked, request: ViewRequest
+    node: Node, sparkplug: Sparkplug, session: Session, actor: Actor, asked: ReadRequest, request: ViewRequest
 ) -> bytes | None:
     """Return the bytes that a session may see: those of the event itself if that is all of them."""
     grants = actor.grants(sparkplug.access, asked.topic, "read")

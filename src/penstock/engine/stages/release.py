@@ -14,7 +14,7 @@ from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
-from penstock.engine.events.plan import Waits
+from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
@@ -32,7 +32,7 @@ def plan(draft: Draft) -> None:
     if draft.waits is not None and draft.waits.is_rechecked:
         draft.for_each_delivery(ask_queued)
         return
-    if draft.waits is Waits.DELAYED:
+    if draft.waits is WaitingPlace.DELAYED:
         draft.for_each_delivery(ask_delayed)
     draft.for_each_delivery(run, is_for_plain=concerns(draft.node, draft.topic))
 

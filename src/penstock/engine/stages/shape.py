@@ -8,7 +8,7 @@ for each form that policy statements have given the event.
 from collections.abc import Iterator
 
 from penstock.engine.events.passage import Delivery, Passage
-from penstock.engine.events.plan import Target, Waits
+from penstock.engine.events.plan import Target, WaitingPlace
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
@@ -21,7 +21,7 @@ from penstock.model.topic import matches
 
 def plan(draft: Draft) -> None:
     """Add a step if any link of the domain has a monitor, except for events that were held back or queued after it."""
-    if draft.node.ensemble.has_monitors and draft.waits in (None, Waits.RETAINED):
+    if draft.node.ensemble.has_monitors and draft.waits in (None, WaitingPlace.RETAINED):
         draft.for_each_delivery(run, is_for_plain=False)
 
 

@@ -15,8 +15,8 @@ from penstock.policy.statements.statement import Policy, make_policy, policy_on
 
 
 def bounds_of(node: Node, session: Session) -> tuple[Bound, ...]:
-    """The policies that are for what a session publishes: given to it, and of its advertisements, or of those that a
-    neighbour told of.
+    """Return the policies for what a session publishes: the domain's for it, and those of its advertisements or, for a
+    neighbour, of the advertisements it announced.
     """
     found = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.place.entity))
     if session.neighbour is None:

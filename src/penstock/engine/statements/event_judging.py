@@ -26,7 +26,7 @@ from penstock.policy.statements.judging import run as run_rules
 from penstock.policy.statements.statement import Policy, blinded
 
 
-class Towards(Judgement):
+class JudgedCopy(Judgement):
     """A copy that goes to a session. Facts that few policies ask for are computed on demand."""
 
     released: Event | None = None
@@ -132,7 +132,7 @@ class Judging:
             self.event = user_properties.having(self.event, None, add, without=user_properties.POLICY)
 
     def _judge_before(self, policies: Sequence[Bound]) -> None:
-        judgement = Towards(self, None)
+        judgement = JudgedCopy(self, None)
         judge(judgement, Verb.FORWARD, came_from(self.node, self.sender), policies, Matching.BEFORE)
         self._take_effects(judgement)
         self.before, self._asked_before = tuple(judgement.verdicts), tuple(policies)
@@ -210,7 +210,7 @@ class Judging:
             return
         for name, session in self.node.federation.neighbours.items():
             if name in self.node.ensemble.overlays and session is not self.sender and name not in self.event.path:
-                judgement = Towards(self, session)
+                judgement = JudgedCopy(self, session)
                 judge(judgement, Verb.FORWARD, points(self.node, self.sender, session), bounds, Matching.AFTER)
                 if judgement.flooded and not judgement.blocked:
                     yield session
@@ -234,8 +234,8 @@ class Judging:
     def _is_private(self) -> bool:
         return privacy.is_private(self.node, self.event)
 
-    def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> Towards:
-        judgement = Towards(self, session)
+    def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> JudgedCopy:
+        judgement = JudgedCopy(self, session)
         judgement.asked = course.asked
         mine = course.mine
         if self._has_more or course.given:
@@ -261,7 +261,7 @@ class Judging:
             judgement.attached = None if on == self._attached else on
         return judgement
 
-    def _release(self, judgement: Towards, session: Session) -> bool:
+    def _release(self, judgement: JudgedCopy, session: Session) -> bool:
         """Go on with what contracts and privacy policies show the session: by what its own policies do with that, it
         learns nothing of the rest. Whether there is such.
         """
@@ -302,7 +302,7 @@ class Judging:
             self._here = found if self.facts is None else Noted.on(found, self.facts)
         return self._here
 
-    def _changed(self, judgement: Towards) -> Event:
+    def _changed(self, judgement: JudgedCopy) -> Event:
         copy, event = judgement.copy, judgement.released or self.event
         assert isinstance(copy, PublicationCopy)
         if not copy.is_changed and judgement.attached is None:

@@ -56,7 +56,7 @@ class Facts(Struct, omit_defaults=True):
 NOTHING = Facts()
 
 
-class Told(Struct, frozen=True):
+class AnnouncedPolicy(Struct, frozen=True):
     """A policy that somebody has told of: of a client's own advertisement, or by a neighbour."""
 
     policy: str
@@ -65,7 +65,7 @@ class Told(Struct, frozen=True):
     where: str | None
 
     @classmethod
-    def of(cls, bound: Bound) -> "Told":
+    def of(cls, bound: Bound) -> "AnnouncedPolicy":
         where = None if bound.condition is None else bound.condition.text
         return cls(bound.policy.text, bound.name, bound.filter, where)
 
@@ -73,7 +73,7 @@ class Told(Struct, frozen=True):
 class Remembered(Facts, omit_defaults=True):
     """All that the journal has beside an event."""
 
-    statements: tuple[Told, ...] = ()
+    statements: tuple[AnnouncedPolicy, ...] = ()
 
 
 class Noted(Here):

@@ -91,8 +91,8 @@ def restore_subscription(node: Node, subscribed: Subscribed, text: str) -> bool:
 
 
 def restore_advertised(node: Node, session: Session, about: str, text: str) -> Policy | None:
-    """The policy of an advertisement that was stored. If it cannot be read nothing goes by the advertisement until its
-    client says it anew: without a policy all would.
+    """Return the policy of a stored advertisement. If it cannot be read, nothing goes by the advertisement until its
+    client sends it anew: without a policy all would.
     """
     try:
         return _read(text)

@@ -16,7 +16,7 @@ from penstock.wire.properties import Properties, encode_properties
 
 META = "$penstock/meta/"
 """Topics of meta-events; the class follows."""
-MOST_MADE = 32
+MAX_MADE_EVENTS = 32
 """Events that policies may make at a node because of one message; of one that they have made themselves, an eighth of
 what was left for that. So those that go round in a circle come to an end, and soon: the third is not made.
 """
@@ -27,8 +27,8 @@ def may_make(event: Event) -> int:
     """Return how many events policies may still make because of this one."""
     said = next(iter(user_properties.told(event, user_properties.MADE)), None)
     if said is None:
-        return MOST_MADE
-    return min(int(said), MOST_MADE) if said.isdecimal() and len(said) < 4 else 0
+        return MAX_MADE_EVENTS
+    return min(int(said), MAX_MADE_EVENTS) if said.isdecimal() and len(said) < 4 else 0
 
 
 def take_effects(
@@ -36,11 +36,11 @@ def take_effects(
     effects: Iterable[PolicyPublication | KeptMessage],
     sender: Session | None,
     now: float,
-    left: int = MOST_MADE,
+    left: int = MAX_MADE_EVENTS,
     cause: Event | None = None,
 ) -> int:
     """Have the node do what policies want done besides; how many more events may be made because of the message."""
-    share = left // _SHARE if left < MOST_MADE else MOST_MADE // _SHARE
+    share = left // _SHARE if left < MAX_MADE_EVENTS else MAX_MADE_EVENTS // _SHARE
     for effect in effects:
         if isinstance(effect, KeptMessage):
             _oblige(node, effect, sender, now)

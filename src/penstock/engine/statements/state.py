@@ -1,4 +1,4 @@
-"""What a node keeps of policy statements: those of advertisements that it knows of, and what they have made."""
+"""A node's state about policy statements: those of known advertisements, and the events they made."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

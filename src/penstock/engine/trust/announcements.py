@@ -14,7 +14,7 @@ TOPIC = "$penstock/trust"
 """The control topic on which nodes tell each other tokens and ratings."""
 
 
-class Said(msgspec.Struct, frozen=True, omit_defaults=True):
+class Announcement(msgspec.Struct, frozen=True, omit_defaults=True):
     """One announcement from one side to the other."""
 
     token: str = ""
@@ -25,12 +25,12 @@ class Said(msgspec.Struct, frozen=True, omit_defaults=True):
     """The token with which the other may subscribe."""
     shows: str = ""
     """The token that the other has given."""
-    vector: "Told | None" = None
+    vector: "PathUpdate | None" = None
     again: bool = False
     """The vector before was missed: tell all of it."""
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True):
+class PathUpdate(msgspec.Struct, frozen=True, array_like=True):
     """An update of least sums over walks that end at who tells it."""
 
     number: int
@@ -52,7 +52,7 @@ def deny(node: Node, session: Session, why: str) -> None:
     node.deny("token refused", session, "", why)
 
 
-def tell(node: Node, session: Session, said: Said) -> None:
+def tell(node: Node, session: Session, said: Announcement) -> None:
     """Tell a neighbour something of tokens or ratings."""
     data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
     if not session.connection.maximum_packet_size or len(data) <= session.connection.maximum_packet_size:

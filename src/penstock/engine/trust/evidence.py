@@ -77,7 +77,7 @@ def _guaranteed(node: Node, topic: str) -> list[ProducerContract]:
 
 
 def _promised(node: Node, event: Event, now: float) -> bool | None:
-    """Whether an event has the quality that its producer guarantees, as one contract says; None if none says anything.
+    """Return True if an event has the quality that one of its producer's contracts guarantees; None if none applies.
 
     Its producer's node has measured it, and should not have let it in.
     """

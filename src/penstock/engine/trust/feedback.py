@@ -29,10 +29,10 @@ from penstock.wire.reason import Reason
 FEEDBACK = "$penstock/feedback"
 EVIDENCE = "$penstock/evidence"
 TOPICS = frozenset({FEEDBACK, EVIDENCE})
-MOST_EVIDENCE = 1e9
+MAX_EVIDENCE = 1e9
 
 
-class Rated(msgspec.Struct, forbid_unknown_fields=True):
+class RatingPayload(msgspec.Struct, forbid_unknown_fields=True):
     """The payload on `$penstock/feedback`."""
 
     topic: str
@@ -41,7 +41,7 @@ class Rated(msgspec.Struct, forbid_unknown_fields=True):
     """Of the message, in hexadecimal its SHA-256: what a subscriber can tell without sending the message back."""
 
 
-class Held(msgspec.Struct, forbid_unknown_fields=True):
+class EvidencePayload(msgspec.Struct, forbid_unknown_fields=True):
     """The payload on `$penstock/evidence`: what the node is to hold of a neighbour."""
 
     neighbour: str
@@ -69,7 +69,7 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | S
     if not _may_rate(node, session, trust.feedback):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
     try:
-        told = msgspec.json.decode(event.payload, type=Rated)
+        told = msgspec.json.decode(event.payload, type=RatingPayload)
     except msgspec.MsgspecError as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
     if not _may_have_had(node, session, told.topic):
@@ -92,8 +92,8 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | S
 
 
 def who(node: Node, session: Session) -> str:
-    """Whose word it is: a client's own choice of a client id, or of a user name that nobody asks a password for, makes
-    it nobody else, and no second one. Empty of who is not listed and has not shown who it is.
+    """Return the identity behind a rating: a freely chosen client id or unverified user name makes nobody a second
+    rater. Empty for a client that is not listed and has not authenticated.
     """
     if session.place.entry is not None and session.place.entry.listed:
         return session.place.entry.name
@@ -109,8 +109,8 @@ def _shown(node: Node, session: Session) -> str:
 
 
 def _rater(node: Node, session: Session, may: Collection[str]) -> str:
-    """Who is counted as having rated. All those together are one who have not shown who they are, unless the domain
-    names them: one person can come from many addresses, and under many names.
+    """Return the rater to count. All unauthenticated clients that the domain does not name count as one: one person
+    can come from many addresses, under many names.
     """
     name = who(node, session)
     return name if name in may or _shown(node, session) else ""
@@ -137,10 +137,10 @@ def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | 
             f"client `{who(node, session) or session.client_id}` may not set what this node holds",
         )
     try:
-        told = msgspec.json.decode(payload, type=Held)
+        told = msgspec.json.decode(payload, type=EvidencePayload)
         held = Evidence(told.good, told.bad, min(told.at, now))
-        if max(held.good, held.bad) > MOST_EVIDENCE:
-            raise PolicyError(f"more than {MOST_EVIDENCE:g}")
+        if max(held.good, held.bad) > MAX_EVIDENCE:
+            raise PolicyError(f"more than {MAX_EVIDENCE:g}")
         if held.at < 0:
             raise PolicyError(f"as of `{held.at:g}`, which is before 1970")
     except (msgspec.MsgspecError, PolicyError) as error:
@@ -159,7 +159,7 @@ def _may_have_had(node: Node, session: Session, topic: str) -> bool:
     return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
 
 
-def _sender(node: Node, rater: Session, told: Rated) -> str | None:
+def _sender(node: Node, rater: Session, told: RatingPayload) -> str | None:
     """Return the neighbour from which a message was accepted that has gone to the rater."""
     for name, session in node.federation.neighbours.items():
         link = session.trust.tokens

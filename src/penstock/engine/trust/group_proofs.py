@@ -159,8 +159,8 @@ def renew(node: Node, session: Session, now: float) -> None:
 
 
 def attach(node: Node, session: Session, proof: Proof | None, now: float) -> None:
-    """A connection begins, with this proof or none. What an earlier one has shown does not count: its client id is not
-    a secret.
+    """Begin a connection, with this proof or none. An earlier one's proof does not count: its client id is not a
+    secret.
     """
     session.trust.proving = proof.state if proof is not None else None
     _take(node, session, proof, now)

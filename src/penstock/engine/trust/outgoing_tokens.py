@@ -5,10 +5,10 @@ from penstock.engine.events.link_class import LinkClass
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements
-from penstock.engine.trust.announcements import Said
+from penstock.engine.trust.announcements import Announcement
 from penstock.model.event import Event
 
-MOST_BOUND = 10_000
+MAX_BOUND_TOPICS = 10_000
 """Topics of one link whose events are bound to a token; of others each event says its own."""
 
 
@@ -31,12 +31,12 @@ def bind(node: Node, session: Session, topic: str, digest: str) -> bool:
         session.outlet is None
         or not link.is_registered
         or (bound is not None and bound in node.trust.tokens.known)
-        or len(link.bound_out) >= MOST_BOUND
+        or len(link.bound_out) >= MAX_BOUND_TOPICS
     ):
         return False
     introduce(node, session, digest)
     link.bound_out[topic] = digest
-    announcements.tell(node, session, Said(bind=(topic, digest)))
+    announcements.tell(node, session, Announcement(bind=(topic, digest)))
     return True
 
 
@@ -58,7 +58,7 @@ def introduce(node: Node, session: Session, digest: str) -> None:
     token = node.trust.tokens.known.get(digest)
     if token is not None:
         link.sent.add(digest)
-        announcements.tell(node, session, Said(token=token.text.decode()))
+        announcements.tell(node, session, Announcement(token=token.text.decode()))
 
 
 def with_token(node: Node, event: Event) -> Event:

@@ -3,7 +3,7 @@
 from penstock.engine.node import Node
 from penstock.engine.sessions import window
 from penstock.engine.sessions.session import Session
-from penstock.engine.trust.announcements import Said, deny, tell, verify
+from penstock.engine.trust.announcements import Announcement, deny, tell, verify
 from penstock.engine.trust.state import TokenLink
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Party
@@ -17,7 +17,7 @@ def register(node: Node, session: Session, now: float) -> None:
     assert node.trust.tokens is not None
     filters = node.trust.tokens.settings.shared(node.name, session.neighbour or "")
     token = node.trust.tokens.issue(Party("node", session.neighbour or ""), frozenset(), filters, now)
-    tell(node, session, Said(gives=token.text.decode()))
+    tell(node, session, Announcement(gives=token.text.decode()))
 
 
 def given(node: Node, session: Session, text: str, now: float) -> None:
@@ -33,7 +33,7 @@ def given(node: Node, session: Session, text: str, now: float) -> None:
         return
     assert node.trust.tokens is not None
     # With its own signature: who only knows the secret of the link cannot register.
-    tell(node, session, Said(shows=node.trust.tokens.signed(found.token).text.decode()))
+    tell(node, session, Announcement(shows=node.trust.tokens.signed(found.token).text.decode()))
 
 
 def shown(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from penstock.domain.schema.trust import TrustSettings
 from penstock.engine.events.link_class import LinkPlans
-from penstock.engine.trust.tokens import Keys, Passing, Tokens
+from penstock.engine.trust.tokens import Keys, TokenHandling, Tokens
 from penstock.model.event import Event
 from penstock.model.group_proof import (
     Claimant,
@@ -28,11 +28,11 @@ from penstock.policy.trust.rating import (
 )
 from penstock.policy.trust.vectors import TrustTable, Update
 
-MOST_RATED = 100_000
+MAX_RATED = 100_000
 """Ratings that are remembered, so that nobody rates one message twice."""
-MOST_SAID = 10_000
+MAX_RATERS = 10_000
 """Raters and neighbours whose ratings are counted."""
-MOST_RULINGS = 10_000
+MAX_RULINGS = 10_000
 
 
 class GroupSecrets:
@@ -64,7 +64,7 @@ class FeedbackLimits:
         key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
         if key in self._came:
             return False
-        while len(self._came) >= MOST_RATED:
+        while len(self._came) >= MAX_RATED:
             del self._came[next(iter(self._came))]
         self._came[key] = None
         return True
@@ -74,7 +74,7 @@ class FeedbackLimits:
         raters = self._bad.setdefault(neighbour, {})
         raters.pop(rater, None)
         raters[rater] = now
-        while len(raters) > MOST_SAID:
+        while len(raters) > MAX_RATERS:
             del raters[next(iter(raters))]
         return sum(at > now - period for at in raters.values()) < least
 
@@ -86,17 +86,17 @@ class FeedbackLimits:
         said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
         if len(said) >= most:
             return f"more than {most} ratings of one client about one neighbour in {period:g} s"
-        while len(self._rated) >= MOST_RATED:
+        while len(self._rated) >= MAX_RATED:
             del self._rated[next(iter(self._rated))]
         self._rated[key] = None
         self._said.pop((rater, neighbour), None)
-        while len(self._said) >= MOST_SAID:
+        while len(self._said) >= MAX_RATERS:
             del self._said[next(iter(self._said))]
         self._said[rater, neighbour] = [*said, now]
         return ""
 
 
-class Ruled(NamedTuple):
+class NeighbourRuling(NamedTuple):
     """The decision on tokens with some signers, from one neighbour."""
 
     ruling: TokenRuling
@@ -124,7 +124,7 @@ class Ratings:
         self.is_changed = True
         self.due = 0.0
         self._ratings: dict[str, float] = {}
-        self._rulings: dict[tuple[str, frozenset[str]], Ruled] = {}
+        self._rulings: dict[tuple[str, frozenset[str]], NeighbourRuling] = {}
 
     def rating(self, neighbour: str, now: float) -> float:
         return self.of(neighbour, now).rating(self.settings.weights, now)
@@ -139,20 +139,20 @@ class Ratings:
         """
         return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
 
-    def rule(self, sender: str, signers: frozenset[str]) -> Ruled:
+    def rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
         """Return the decision on tokens of these signers from a neighbour."""
         key = (sender, signers)
         found = self._rulings.get(key)
         if found is None:
-            if len(self._rulings) >= MOST_RULINGS:
+            if len(self._rulings) >= MAX_RULINGS:
                 self._rulings.clear()
             found = self._rulings[key] = self._rule(*key)
         return found
 
-    def _rule(self, sender: str, signers: frozenset[str]) -> Ruled:
+    def _rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
         came = ReceivedToken(signers, sender, self.table.through(sender))
         ruling = RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
-        return Ruled(ruling, may_sign(sender, self._ratings, self.thresholds))
+        return NeighbourRuling(ruling, may_sign(sender, self._ratings, self.thresholds))
 
     def refresh(self, neighbours: list[str], connected: set[str], now: float) -> bool:
         """Work out ratings and paths anew; whether a decision is another by them."""
@@ -261,14 +261,14 @@ class TokenLink:
 
     def forget(self) -> None:
         """Forget the findings about tokens."""
-        self.passings: dict[str, Passing] = {}
+        self.passings: dict[str, TokenHandling] = {}
         self.plans: dict[str, tuple[LinkPlans[Any], LinkPlans[Any]]] = {}
         self.until = inf
         """When the first of what was found ends."""
 
 
 class SessionTrust:
-    """What is known of who is behind a session, beyond its name: its token, and the trust groups that it is in."""
+    """The evidence about the client behind a session: its token, and its trust groups."""
 
     __slots__ = ("bound", "proven", "proving", "token", "tokens")
 
@@ -285,7 +285,7 @@ class SessionTrust:
         """Where proofs stand on its connection; None if that has no authentication method."""
 
 
-class NodeTrust:
+class NodeTrustState:
     """The keys, tokens and secrets of a node, and how far it trusts its neighbours."""
 
     __slots__ = ("feedback", "groups", "keys", "ratings", "stored_evidence", "stored_tokens", "tokens")

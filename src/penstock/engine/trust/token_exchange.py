@@ -15,10 +15,10 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.statements.facts import Seen
 from penstock.engine.trust import announcements, ratings, registration
-from penstock.engine.trust.announcements import Said, Told, deny, verify
-from penstock.engine.trust.outgoing_tokens import MOST_BOUND
+from penstock.engine.trust.announcements import Announcement, PathUpdate, deny, verify
+from penstock.engine.trust.outgoing_tokens import MAX_BOUND_TOPICS
 from penstock.engine.trust.state import TokenLink
-from penstock.engine.trust.tokens import Passing
+from penstock.engine.trust.tokens import TokenHandling
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
@@ -31,7 +31,7 @@ from penstock.wire.errors import WireError
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
-MOST_HEARD = 20_000
+MAX_ANNOUNCED = 20_000
 """Tokens that a neighbour may tell on a connection."""
 DIGEST_LETTERS = 64
 _NOT_TOLD = "not told"
@@ -48,7 +48,7 @@ _BLAMELESS = {
 _LATER = {Wrong.NOT_YET_VALID, Wrong.KEY_NOT_IN_USE}
 """Those that pass with time."""
 LATER_SECONDS = 1.0
-MOST_REFUSED = 1_000
+MAX_REFUSED = 1_000
 """Tokens of a connection that are refused and may count later."""
 
 
@@ -134,7 +134,9 @@ def turn(node: Node, now: float) -> None:
                 update = found.table.update_for(name)
                 if update is not None:
                     sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
-                    announcements.tell(node, session, Said(vector=Told(update.number, update.is_whole, sums)))
+                    announcements.tell(
+                        node, session, Announcement(vector=PathUpdate(update.number, update.is_whole, sums))
+                    )
 
 
 # --- what goes out
@@ -156,7 +158,7 @@ def plans_for(node: Node, session: Session, digest: str, now: float) -> Plans:
     return found
 
 
-def passing(node: Node, session: Session, digest: str, now: float) -> Passing:
+def passing(node: Node, session: Session, digest: str, now: float) -> TokenHandling:
     """Return the handling of a neighbour's events with the token of that digest."""
     link = session.trust.tokens
     assert link is not None
@@ -170,7 +172,7 @@ def passing(node: Node, session: Session, digest: str, now: float) -> Passing:
     return found
 
 
-def judge(node: Node, session: Session, link: TokenLink, digest: str, now: float) -> Passing:
+def judge(node: Node, session: Session, link: TokenLink, digest: str, now: float) -> TokenHandling:
     """Verify, rate, accept or refuse, and sign (§II-B, 1 to 4)."""
     assert node.trust.tokens is not None
     name = session.neighbour or ""
@@ -193,7 +195,7 @@ def judge(node: Node, session: Session, link: TokenLink, digest: str, now: float
     return found
 
 
-def weigh(node: Node, name: str, heard: Verified) -> tuple[Passing, Token | None]:
+def weigh(node: Node, name: str, heard: Verified) -> tuple[TokenHandling, Token | None]:
     """Return the handling of events with a token that a neighbour announces, and the token that they go on with."""
     assert node.trust.tokens is not None
     token, reason, goes = heard.token, "", heard.token
@@ -207,11 +209,11 @@ def weigh(node: Node, name: str, heard: Verified) -> tuple[Passing, Token | None
         if not ruled.ruling.accepts:
             return _refused(token.digest, "trust", reason)._replace(until=heard.end), None
         goes = node.trust.tokens.signed(token) if ruled.signs else token
-    return Passing(token.digest, goes.digest, token.claims.publish, None, reason, heard.end), goes
+    return TokenHandling(token.digest, goes.digest, token.claims.publish, None, reason, heard.end), goes
 
 
-def _refused(digest: str, rule: str, reason: str) -> Passing:
-    return Passing(digest, refusal=Verdict("admit", Effect.SUPPRESS, rule, reason))
+def _refused(digest: str, rule: str, reason: str) -> TokenHandling:
+    return TokenHandling(digest, refusal=Verdict("admit", Effect.SUPPRESS, rule, reason))
 
 
 def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict | None:
@@ -220,7 +222,7 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict
     if link is None:
         return None  # it has tokens and this node has not: their domains differ for a moment
     try:
-        said = msgspec.json.decode(payload, type=Said)
+        said = msgspec.json.decode(payload, type=Announcement)
     except msgspec.MsgspecError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
     if said.token:
@@ -247,18 +249,18 @@ def _bound(session: Session, link: TokenLink, topic: str, digest: str) -> None:
         raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
     if len(digest) != DIGEST_LETTERS:
         raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: `{digest:.80}` is no digest")
-    if len(link.bound_in) >= MOST_BOUND and topic not in link.bound_in:
-        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MOST_BOUND} topics")
+    if len(link.bound_in) >= MAX_BOUND_TOPICS and topic not in link.bound_in:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` binds more than {MAX_BOUND_TOPICS} topics")
     link.bound_in[topic] = digest
     if session.plans is not None:
         session.plans.known.pop(topic.encode(), None)
 
 
 def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
-    if len(link.heard) >= MOST_HEARD:
+    if len(link.heard) >= MAX_ANNOUNCED:
         link.heard = {digest: one for digest, one in link.heard.items() if isinstance(one, Verified) and now < one.end}
-    if len(link.heard) >= MOST_HEARD:
-        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MOST_HEARD} tokens")
+    if len(link.heard) >= MAX_ANNOUNCED:
+        raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MAX_ANNOUNCED} tokens")
     found = verify(node, text, now)
     digest = found.token.digest if isinstance(found, Verified) else user_properties.digest_of(text)
     link.heard[digest] = found
@@ -266,7 +268,7 @@ def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float
         link_plans.forget_link(node, session)
     if isinstance(found, Verified):
         return None
-    if found.reason in _BLAMELESS and len(link.refused) < MOST_REFUSED:
+    if found.reason in _BLAMELESS and len(link.refused) < MAX_REFUSED:
         link.refused[digest] = text
     deny(node, session, f"from `{session.neighbour}`: {found}")
     if (
@@ -280,7 +282,7 @@ def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float
     return Verdict("admit", Effect.SUPPRESS, "token", str(found))
 
 
-def _hear_vector(node: Node, session: Session, told: Told) -> None:
+def _hear_vector(node: Node, session: Session, told: PathUpdate) -> None:
     assert node.trust.ratings is not None
     name = session.neighbour or ""
     beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
@@ -297,7 +299,7 @@ def _hear_vector(node: Node, session: Session, told: Told) -> None:
     except PolicyError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
     if not taken:
-        announcements.tell(node, session, Said(again=True))
+        announcements.tell(node, session, Announcement(again=True))
 
 
 def came_with(session: Session, topic: str, properties: Properties) -> str:

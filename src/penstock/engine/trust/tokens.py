@@ -21,7 +21,7 @@ from penstock.policy.tokens.verification import Verified, Verifier
 
 OWN = "$node/"
 """Before the name of a node, as the holder of the token that it issues for what it says itself."""
-MOST_KEPT = 20_000
+MAX_TOKENS = 20_000
 """Tokens that may go on with events; the oldest are forgotten first."""
 SKEW = 60
 """Seconds by which the clock of a node that verifies a token may be behind that of the one that issues it."""
@@ -42,7 +42,7 @@ class Keys(NamedTuple):
         return why_unused(node, self.signing.key_id, self.public, self.revoked, now)
 
 
-class Passing(NamedTuple):
+class TokenHandling(NamedTuple):
     """The handling of events with one token that come by one link."""
 
     came: str
@@ -73,7 +73,7 @@ class Tokens:
         self.settings = settings
         self.keys = keys
         self.domain = Party("domain", domain)
-        self.verifier = Verifier(keys.public, (Party("node", node), self.domain), keys.revoked, MOST_KEPT)
+        self.verifier = Verifier(keys.public, (Party("node", node), self.domain), keys.revoked, MAX_TOKENS)
         self.known: dict[str, Token] = {}
         """Tokens that may go on with events, by digest."""
         self.own = ""
@@ -121,7 +121,7 @@ class Tokens:
         """
         known = self._carried.get(shown.claims.digest)
         if known is None:
-            while len(self._carried) >= MOST_KEPT:
+            while len(self._carried) >= MAX_TOKENS:
                 del self._carried[next(iter(self._carried))]
             id = carried_id(shown.claims.id)
             claims = replace(shown.claims, issuer=self.node, subscribe=frozenset(), id=id)
@@ -139,7 +139,7 @@ class Tokens:
         """Have a token at hand for neighbours; whether it is new."""
         if token.digest in self.known:
             return False
-        while len(self.known) >= MOST_KEPT:
+        while len(self.known) >= MAX_TOKENS:
             gone = next(one for one in self.known if one != self.own)
             self._forget(gone)
             self._evicted.append(gone)

@@ -13,7 +13,7 @@ import msgspec
 from penstock.engine.contracts import registry
 from penstock.engine.contracts.quality import attach
 from penstock.engine.contracts.registry import contract_of
-from penstock.engine.contracts.state import State
+from penstock.engine.contracts.state import ContractState
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import CONTRACT
 from penstock.engine.node import Node
@@ -78,7 +78,7 @@ class AttachmentSteps:
         if at not in self._of_anybody:
             node = self._of_anybody[at] = policy.new_node(name)
             if node.contracts is not None:
-                node.contracts = State(_of_anybody(node.contracts.contracts, frozenset(policy.ensemble.nodes)))
+                node.contracts = ContractState(_of_anybody(node.contracts.contracts, frozenset(policy.ensemble.nodes)))
         return self._of_anybody[at]
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.engine.contracts import release_recheck
-from penstock.engine.contracts.delayed import MOST_WINDOWS
+from penstock.engine.contracts.delayed import MAX_WINDOWS
 from penstock.engine.contracts.held import Collected, Collecting
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
@@ -72,7 +72,7 @@ class MeanCollector:
             begin = begin_of(about.aggregate, row["time"])
             if any(begin <= self.since[where][1] for where in (ends, (row["node"], "")) if where in self.since):
                 return
-            if sum(key[:2] == ends for key in self.windows) >= MOST_WINDOWS:
+            if sum(key[:2] == ends for key in self.windows) >= MAX_WINDOWS:
                 self.since[ends] = row["policy"], row["time"]
                 return
         node, _ = self.steps.ends(row)

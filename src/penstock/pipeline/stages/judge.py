@@ -22,7 +22,7 @@ from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements import applicability, bindings
 from penstock.engine.statements.event_judging import Judging
-from penstock.engine.statements.facts import Facts, Remembered, Told
+from penstock.engine.statements.facts import AnnouncedPolicy, Facts, Remembered
 from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
@@ -272,7 +272,7 @@ def remembered(facts: str | None) -> Remembered:
     return NOTHING if facts is None else msgspec.json.decode(facts, type=Remembered)
 
 
-def _bound(announced: Told) -> Bound | None:
+def _bound(announced: AnnouncedPolicy) -> Bound | None:
     try:
         where = None if announced.where is None else condition(announced.where)
         policy = bindings.readable(announced.policy)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from penstock.engine import governing
-from penstock.engine.events.state import MOST_REMEMBERED
+from penstock.engine.events.state import MAX_REMEMBERED
 from penstock.engine.node import Node
 from penstock.pipeline.spark.policies import CompiledDomain, Policies
 from penstock.pipeline.state.buckets import Kept, StateVariable
@@ -33,7 +33,7 @@ class LinkMemory(msgspec.Struct):
             return True
         described = msgspec.json.encode((row["id"], row["topic"], bytes(row["said"])))
         digest = hashlib.blake2b(described, digest_size=_DIGEST).hexdigest()
-        if digest not in self.seen and len(self.seen) >= MOST_REMEMBERED:
+        if digest not in self.seen and len(self.seen) >= MAX_REMEMBERED:
             del self.seen[next(iter(self.seen))]
         arrival: int = row["arrival"]
         return self.seen.setdefault(digest, arrival) == arrival
