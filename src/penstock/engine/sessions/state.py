@@ -1,4 +1,4 @@
-"""A node's state about sessions: the sessions and their timers, their subscriptions, and the monitors on their links."""
+"""A node's state about sessions: sessions and their timers, subscriptions, and the monitors on their links."""
 
 import heapq
 from collections.abc import Iterable, Iterator
