@@ -5,7 +5,9 @@ between folders; tests compare the files with what this would draw.
 """
 
 import inspect
+import tomllib
 from collections.abc import Callable, Iterable
+from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -16,6 +18,8 @@ import grimp
 from penstock.engine.stages import runner
 
 DOCS = Path(__file__).parent.parent / "docs"
+OWNERS = "owners of state"
+"""Stands for all modules of the engine that are below the node."""
 _STYLE = """
   text { font: 15px sans-serif; fill: #1f2328; }
   .name { font-weight: 600; }
@@ -203,20 +207,40 @@ def _loop(x: float, begin: _Row, end: _Row, about: tuple[str, str]) -> Iterable[
 # --- who imports from whom
 
 
-def find_imports(package: str) -> Imports:
-    """Return who imports from whom among the folders and modules of a package, also where only types are meant."""
+def find_imports(package: str, unit: Callable[[str], str]) -> Imports:
+    """Return who imports from whom among the units of a package, also where only types are meant."""
     graph = grimp.build_graph("penstock", cache_dir=None)
-    depth = package.count(".") + 1
-    inside = sorted(name for name in graph.modules if name.startswith(f"{package}."))
+    inside = sorted(name for name in graph.modules if name.startswith(f"{package}.") and "__main__" not in name)
     pairs = {
-        (importer.split(".")[depth], imported.split(".")[depth])
+        (unit(importer), unit(imported))
         for importer in inside
         for imported in graph.find_modules_directly_imported_by(importer)
         if imported.startswith(f"{package}.")
     }
     pairs = {pair for pair in pairs if pair[0] != pair[1]}
-    names = sorted({name.split(".")[depth] for name in inside} - {"__main__"})
-    return Imports(_downwards(names, pairs), frozenset(pairs))
+    return Imports(_downwards(sorted({unit(name) for name in inside}), pairs), frozenset(pairs))
+
+
+def _folder(module: str) -> str:
+    return f"{module.split('.')[1]}/"
+
+
+def _room(module: str) -> str:
+    """Return the room of a module of the engine, or all owners of state for one that the contract of imports lists."""
+    inside = module.removeprefix("penstock.engine.")
+    if inside in _owners():
+        return OWNERS
+    room = inside.split(".")[0]
+    return f"{room}/" if (Path(runner.__file__).parents[1] / room).is_dir() else f"{room}.py"
+
+
+@cache
+def _owners() -> frozenset[str]:
+    """Return the modules below the node, by the contract of import-linter."""
+    settings = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one.get("containers") == ["penstock.engine"])
+    return frozenset(layers[layers.index("node") + 1].split(" : "))
 
 
 def _downwards(names: list[str], pairs: set[tuple[str, str]]) -> tuple[str, ...]:
@@ -243,10 +267,10 @@ def _upwards(order: list[str], pairs: set[tuple[str, str]]) -> int:
     )
 
 
-def draw_imports(package: str, label: Callable[[str], str]) -> str:
-    """Return the table of who imports from whom: a dot where the folder of the row imports from that of the column."""
-    names, pairs = find_imports(package)
-    cell, longest = 34, max(len(label(name)) for name in names)
+def draw_imports(package: str, unit: Callable[[str], str]) -> str:
+    """Return the table of who imports from whom: a dot where the unit of the row imports from that of the column."""
+    names, pairs = find_imports(package, unit)
+    cell, longest = 34, max(map(len, names))
     left, top = longest * 9 + 28, longest * 7 + 28
     width, height = left + cell * len(names) + longest * 6, top + cell * len(names) + 66
     parts = []
@@ -254,9 +278,9 @@ def draw_imports(package: str, label: Callable[[str], str]) -> str:
         middle = at * cell + cell / 2
         parts.append(_box(left, top + at * cell + 1, cell * len(names), cell - 2, "row"))
         parts.append(_box(left + at * cell + 2, top + at * cell + 2, cell - 4, cell - 4, "own"))
-        parts.append(_text(left - 12, top + middle + 5, label(name), "name", "end"))
+        parts.append(_text(left - 12, top + middle + 5, name, "name", "end"))
         turned = f"translate({left + middle + 5:g} {top - 10}) rotate(-50)"
-        parts.append(f'<text class="name" transform="{turned}">{escape(label(name))}</text>')
+        parts.append(f'<text class="name" transform="{turned}">{escape(name)}</text>')
     for row, importer in enumerate(names):
         for column, imported in enumerate(names):
             if (importer, imported) in pairs:
@@ -273,14 +297,9 @@ def draw_imports(package: str, label: Callable[[str], str]) -> str:
 
 PICTURES: dict[str, Callable[[], str]] = {
     "way-of-an-event.svg": draw_way,
-    "folders.svg": lambda: draw_imports("penstock", lambda name: f"{name}/"),
+    "folders.svg": lambda: draw_imports("penstock", _folder),
     "rooms-of-engine.svg": lambda: draw_imports("penstock.engine", _room),
 }
-
-
-def _room(name: str) -> str:
-    folder = Path(runner.__file__).parents[1] / name
-    return f"{name}/" if folder.is_dir() else f"{name}.py"
 
 
 def main() -> None:
