@@ -1,6 +1,7 @@
 """The page of the architecture says what the code is, and pages name files that exist."""
 
 import re
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -33,6 +34,9 @@ def test_the_table_of_stages_is_the_tuple() -> None:
     rows = re.findall(r"(?m)^\| \d+ \| (\w+) \|.*\| `engine/stages/(\w+)\.py` \|$", PAGE)
     assert rows == [(name, name) for name in runner.names()]
     assert get_args(Stage) == runner.names(), "policy tests can name every stage"
+    numbered = [f"Stage {number}, {name}:" for number, name in enumerate(runner.names(), start=1)]
+    said = [str(sys.modules[stage.__name__].__doc__) for stage in runner.STAGES]
+    assert [doc.partition(":")[0] + ":" for doc in said] == numbered
 
 
 def test_the_table_of_entrances_is_that_of_the_runner() -> None:

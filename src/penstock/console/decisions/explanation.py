@@ -25,7 +25,7 @@ ASKS = {
     "shape": "what does the monitor on the outgoing link make of it?",
     "release": "do purpose, attributes and quality suffice?",
     "project": "which metrics may be read?",
-    "emit": "what do the monitors of the outgoing link make of it, and how does it leave?",
+    "emit": "is its receiver there, and how does it leave?",
 }
 HIDDEN = "The payload is hidden: you have the right `read`, and payloads need `content`."
 MAX_OUTPUTS = 20

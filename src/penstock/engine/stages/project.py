@@ -1,4 +1,4 @@
-"""Stage 9, project: which metrics may this subject read, and which withheld ones does it now get back?
+"""Stage 10, project: which metrics may this subject read, and which withheld ones does it now get back?
 
 It is asked for each session when an event is delivered, so that there is no way around it; readers of whom the same is
 said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py`).

@@ -1,4 +1,4 @@
-"""Stage 8, release: do the consumer's purpose and attributes satisfy the producer's privacy policy, and the event's
+"""Stage 9, release: do the consumer's purpose and attributes satisfy the producer's privacy policy, and the event's
 quality the consumer's needs? (contracts §2.2, §2.3)
 
 It is asked for each receiver when an event is delivered, so that there is no way around it. The producer's node decides
