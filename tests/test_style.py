@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "penstock"
-FOLDERS = ("analysis", "language", "model", "policy", "semantics", "wire")
+FOLDERS = ("analysis", "engine", "language", "model", "policy", "semantics", "wire")
 """Folders that are clean. Add a folder when it is."""
 
 _QUESTIONS = frozenset({"How", "That", "What", "When", "Where", "Whether", "Which", "Who", "Whom", "Whose", "Why"})

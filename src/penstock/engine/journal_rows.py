@@ -9,7 +9,7 @@ from penstock.engine.statements.facts import AnnouncedPolicy, Facts
 from penstock.model.verdict import Verdict
 
 CUT = "i"
-"""How it is said where packets end, in the words of `struct` and of NumPy."""
+"""The type of the positions where packets end, in the notation of `struct` and of NumPy."""
 
 
 class Source(NamedTuple):
@@ -84,13 +84,13 @@ class Rows(NamedTuple):
     @classmethod
     def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":
         """Return a run of consecutive packets."""
-        made = cls.new()
+        rows = cls.new()
         if packets:
-            made.notes.extend([note] * len(packets))
+            rows.notes.extend([note] * len(packets))
             if len(packets) > 1:
-                made.cuts.append(pack(f"{len(packets) - 1}{CUT}", *accumulate(map(len, packets[:-1]))))
-            made.run(source, time, b"".join(packets))
-        return made
+                rows.cuts.append(pack(f"{len(packets) - 1}{CUT}", *accumulate(map(len, packets[:-1]))))
+            rows.run(source, time, b"".join(packets))
+        return rows
 
     def run(self, source: Source, time: float, packets: bytes) -> None:
         """Make one run of the notes that belong to none yet."""

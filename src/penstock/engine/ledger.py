@@ -72,7 +72,7 @@ class Changes:
         self.brought: dict[tuple[int, str], bytes | None] = {}
         """Contracts of sessions, as JSON."""
         self.held: dict[int, HeldEvent | None] = {}
-        """What contracts hold back; and in `windows` what is collected."""
+        """Events that contracts hold back; `windows` has those that are collected."""
         self.windows: dict[tuple[int, bytes], Collected] = {}
         self.retained: dict[str, Event | None] = {}
         self.messages: dict[int, Event] = {}
@@ -85,7 +85,7 @@ class Changes:
         self.standings: dict[tuple[int, str], Withheld | None] = {}
         self.persisted: dict[int, Persisted] = {}
         self.dropped_persisted = 0
-        """How many of the oldest make room."""
+        """The number of oldest messages to remove."""
         self.access: str | None = None
         """The access policies by which all that waits was judged; None: the same as before."""
         self.statements: str | None = None
@@ -133,7 +133,7 @@ class Ledger:
         self._message = 0
         self._persisted = 0
         self.persisted = 0
-        """How many messages policies have had kept."""
+        """The number of messages that policies have had kept."""
 
     def defer(self, session: Session, packet: bytes) -> None:
         """Hold a packet back until all changes so far are written."""
@@ -191,24 +191,24 @@ class Ledger:
         if session.durable:
             self.changes.subscriptions[session.id, key] = subscribed
 
-    def advertisement(self, session: Session, name: str, made: ProducerAdvertisement | None) -> None:
+    def advertisement(self, session: Session, name: str, advertised: ProducerAdvertisement | None) -> None:
         if session.durable:
-            self.changes.advertisements[session.id, name] = made
+            self.changes.advertisements[session.id, name] = advertised
 
-    def brought(self, session: Session, name: str, made: msgspec.Struct | None) -> None:
+    def brought(self, session: Session, name: str, contract: msgspec.Struct | None) -> None:
         """Store or remove a session's contract."""
         if session.durable:
-            self.changes.brought[session.id, name] = None if made is None else msgspec.json.encode(made)
+            self.changes.brought[session.id, name] = None if contract is None else msgspec.json.encode(contract)
 
     def held(self, session: Session, number: int, held: HeldEvent | None) -> None:
         """Store or remove an event that contracts hold back for a session."""
         if session.durable:
             self.changes.held[number] = held
 
-    def collected(self, session: Session, one: Collected) -> None:
+    def collected(self, session: Session, window: Collected) -> None:
         """Store a session's window; an empty one is deleted."""
         if session.durable:
-            self.changes.windows[session.id, msgspec.json.encode(one.about)] = one
+            self.changes.windows[session.id, msgspec.json.encode(window.about)] = window
 
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:

@@ -18,7 +18,7 @@ class Watch:
         """Monitors that could not go on in a state or be closed, until `tell_failures` says it."""
         self.states: list[State] = [self._begin(monitor, stored) for monitor in monitors]
         self.said = ""
-        """What conditions had to do with the event that was suppressed last."""
+        """The part of conditions in the last suppression."""
         self.key = self._key()
         """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
 

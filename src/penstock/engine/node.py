@@ -71,9 +71,9 @@ class Node:
         self.trust = NodeTrustState()
         self.statements = StatementState()
         self.contracts = renewed_contracts(None, self.ensemble.contracts)
-        """What contracts say, if the domain has any; and in `later` what they hold back for a while."""
+        """The contracts, if the domain has any; `later` has the events that they delay."""
         self.sparkplug = renewed(None, self.ensemble.access)
-        """What it knows of edge nodes, if there are access policies."""
+        """The state of edge nodes, if there are access policies."""
         self.ledger = Ledger(durable)
         self.later = Later(self.ledger)
         self.judged = JudgedPolicies(self.ensemble.access_digest, self.ensemble.statements_digest)

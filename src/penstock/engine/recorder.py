@@ -22,7 +22,7 @@ from penstock.wire.framing import Frame
 
 _SOME_ID = b"\0\1"
 _BETWEEN = {(4, False): b"", (4, True): _SOME_ID, (5, False): b"\0", (5, True): _SOME_ID + b"\0"}
-"""What is between topic and payload if there are no properties, by version and whether there is a packet identifier."""
+"""The bytes between topic and payload without properties, by version and presence of a packet identifier."""
 _FIRST = tuple(bytes((0x30 | flags,)) for flags in range(8))
 
 
@@ -44,7 +44,7 @@ class Recorder:
         """The last arrival, and in `_arrived` its row."""
         self._arrived = 0
         self._seen: list[Seen] = []
-        """What the next arrival is evidence of."""
+        """The evidence of the next arrival."""
         self.came: tuple[Event | None, bytes] = (None, b"")
         """An event that says just what its packet says, and the packet: then none has to be made."""
         self._begin()
@@ -68,8 +68,8 @@ class Recorder:
             targets = [*plan.targets, *(target for _, behind in plan.watched for target in behind)]
             is_open = plan.is_open
             groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
-            told = tuple(AnnouncedPolicy.of(one) for one in plan.statements if not one.is_given)
-            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups, told)
+            policies = tuple(AnnouncedPolicy.of(bound) for bound in plan.statements if not bound.is_given)
+            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups, policies)
         return plan.note
 
     def relayed(

@@ -19,7 +19,7 @@ class Admission:
         self.passwords = passwords
         self.acl = acl
         self.unchecked = ""
-        """Why who gives a user name is refused, if nobody can check that here; empty: any name is taken."""
+        """The reason to refuse a user name that nobody can check here; empty: any name is accepted."""
         self.suppressed_reason = Reason.NOT_AUTHORIZED
 
 
@@ -31,12 +31,14 @@ class Runtime:
     def __init__(self, make_id: Callable[[], str], make_nonce: Callable[[], bytes] | None) -> None:
         self.make_id = make_id
         self.make_nonce = make_nonce
-        """What proofs of membership are about, 32 bytes that never come again; None: there are no such proofs here."""
+        """A source of nonces for proofs of membership, 32 bytes that never repeat; None: there are no such proofs
+        here.
+        """
         self.clock: Callable[[], float] = lambda: 0.0
         """The time, for policies that ask how long something took."""
         self.host = ""
         self.load = 0.0
-        """How busy the node is, from 0 to 1."""
+        """The load of the node, from 0 to 1."""
 
 
 def alone(name: str) -> Ensemble:

@@ -37,7 +37,7 @@ class ClientPortrait(msgspec.Struct, frozen=True, omit_defaults=True):
     gave: int
     """Packets to it."""
     denied: int
-    """What it was refused, and what it asks for and the brokering table keeps from it."""
+    """The count of its refusals, and of events that it subscribes to and the brokering table withholds."""
     waiting: int
     """Messages that wait for it."""
     subscriptions: int
@@ -98,8 +98,10 @@ def portrait(node: Node, now: float, with_clients: bool = True, with_content: bo
     return NodePortrait(
         node.name,
         tuple(_link(node, name, session) for name, session in node.federation.neighbours.items()),
-        tuple(_client(one) for one in node.sessions.values() if one.neighbour is None) if with_clients else (),
-        tuple(one for watch in node.monitors.watches.values() for one in _monitors(watch, with_content)),
+        tuple(_client(session) for session in node.sessions.values() if session.neighbour is None)
+        if with_clients
+        else (),
+        tuple(portrait for watch in node.monitors.watches.values() for portrait in _monitors(watch, with_content)),
         len(node.retained),
         tuple(sorted(node.contracts.open_at(now))) if node.contracts is not None else (),
         tuple(PastPortrait(name, *counts) for name, counts in node.sessions.past.items()) if with_clients else (),
@@ -109,12 +111,14 @@ def portrait(node: Node, now: float, with_clients: bool = True, with_content: bo
 def subscriptions(node: Node, most: int) -> Iterator[SubscriptionPortrait]:
     """Return the subscriptions, at most so many."""
     for session in list(node.sessions.values()):
-        for one in list(session.subscriptions.values()):
+        for subscribed in list(session.subscriptions.values()):
             if most <= 0:
                 return
             most -= 1
             name = session.neighbour or session.place.entity
-            yield SubscriptionPortrait(node.name, name, session.client_id, one.filter, one.qos, one.asked)
+            yield SubscriptionPortrait(
+                node.name, name, session.client_id, subscribed.filter, subscribed.qos, subscribed.asked
+            )
 
 
 def _link(node: Node, name: str, session: Session) -> LinkPortrait:

@@ -30,7 +30,7 @@ from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
 MAX_CONNECT_BYTES = 512 * 1024
 """Bytes of the largest CONNECT: a peer that is not authenticated yet gets no more memory than this."""
 CLOSE_SECONDS = 5
-"""How long a closed connection may take to read its last bytes."""
+"""The time that a closed connection may take to read its last bytes."""
 
 _NO_PLANS: dict[bytes, Plan] = {}
 
@@ -65,7 +65,7 @@ class NodeConnection:
         self.version = 0
         self.session: Session | None = None
         self.reason: Reason | None = None
-        """Why this side closed the connection; SUCCESS if the peer did."""
+        """The reason with which this side closed the connection; SUCCESS if the peer did."""
         self.is_heard = True
         """Something has come since the last tick."""
         self.silence = 0
@@ -73,7 +73,7 @@ class NodeConnection:
         self.max_silence = 0
         """Seconds; 0: any."""
         self._held: list[tuple[bytes, list[Frame], int]] | None = None
-        """What the peer has sent and the journal has no room for."""
+        """Frames from the peer that the journal has no room for."""
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class NodeConnection:
         """Handle a packet of a connection that is not open yet. Return what comes behind it: its limits are others."""
         rest = b""
         try:
-            # Do not wait for the rest of what is not MQTT.
+            # This is not MQTT: do not wait for the rest.
             if not self.framer.pending and (self.phase, data[0] >> 4) not in self.EXPECTED:
                 raise protocol_error(f"first packet has type {data[0] >> 4}")  # [MQTT-3.1.0-1]
             buffer, frames = self.framer.feed(data)
@@ -159,7 +159,7 @@ class NodeConnection:
             notes = recorder.notes
         relayed = handled = 0
         begin, unrecorded = position, 0
-        """Where what the recorder has not been told of begins, in the buffer and among the frames."""
+        """The start of what the recorder has not been told of, in the buffer and among the frames."""
         try:
             for first, start, end in frames:
                 # The hot path: a QoS 0 PUBLISH on a topic for which only links and topics decide.
@@ -324,8 +324,8 @@ class NodeConnection:
             words = encode_told(Disconnect(reason), text, 5, asked, most)  # [MQTT-3.14.2-2]
         attached = session is not None and session.outlet is self and reason is not Reason.SESSION_TAKEN_OVER
         if session is not None and attached and session.connection.held:
-            # Acknowledgements that were earned wait for the store. They go first, so that a client which breaks a
-            # rule again each time it connects still gets on.
+            # Acknowledgements that wait for the store go first, so that a client which breaks a rule each time it
+            # connects still makes progress.
             self.phase = LEAVING
             self.silence = 0
             outbox.push(self.host.node, session, words)

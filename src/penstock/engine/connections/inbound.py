@@ -15,7 +15,7 @@ from penstock.wire.reason import Reason, connack_code_311
 from penstock.wire.session import CONNECTION, NEW, PROVING
 
 _ANSWERED = (Reason.UNSUPPORTED_PROTOCOL_VERSION, Reason.CLIENT_IDENTIFIER_NOT_VALID)
-"""Why a CONNECT that cannot be decoded is answered before the connection is closed."""
+"""Reasons to answer a CONNECT that cannot be decoded before the connection is closed."""
 
 
 class Inbound(NodeConnection):
@@ -29,7 +29,7 @@ class Inbound(NodeConnection):
         self.challenged: Challenged | None = None
         """The CONNECT that waits for an answer to our AUTH."""
         self.refusal: lifecycle.Refusal | None = None
-        """Why the CONNECT was refused."""
+        """The refusal of the CONNECT."""
 
     def fail(self, error: WireError) -> None:
         if self.phase == PROVING and self.challenged is not None:  # [MQTT-4.12.0-4]

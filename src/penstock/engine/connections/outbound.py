@@ -43,7 +43,7 @@ class Outbound(NodeConnection):
         self.transport.write(encode(self.greeting.packet(claim), self.greeting.version))
 
     def tick(self) -> None:
-        # Whatever comes from there: the neighbour counts what it hears from us, which may be nothing but this.
+        # Ping even if packets arrive: the neighbour measures our silence, and this may be all that we send.
         self.unsaid += 1
         if self.phase == OPEN and self.unsaid >= KEEPALIVE // 4:
             self.unsaid = 0

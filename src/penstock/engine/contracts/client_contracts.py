@@ -92,34 +92,34 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome
 
 def _receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
-        told = msgspec.json.decode(payload, type=_Told)
+        message = msgspec.json.decode(payload, type=_Told)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a contract: {error}")
-    if told.produces is msgspec.UNSET and told.consumes is msgspec.UNSET:
-        return _take_back(node, session, told.name, now)
+    if message.produces is msgspec.UNSET and message.consumes is msgspec.UNSET:
+        return _take_back(node, session, message.name, now)
     refused = why_not(node, session)
     if refused:
         return Outcome(Reason.NOT_AUTHORIZED, refused)
-    if told.produces is not msgspec.UNSET and told.consumes is not msgspec.UNSET:
+    if message.produces is not msgspec.UNSET and message.consumes is not msgspec.UNSET:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `produces` and `consumes`")
     try:
-        if isinstance(told.produces, msgspec.Raw):
-            return _produces(node, session, told.name, bytes(told.produces), now)
-        assert isinstance(told.consumes, msgspec.Raw)
-        made = _made(node, session, told.name, bytes(told.consumes).decode(), is_consumer=True)
-        _check_room(session, told.name, made)
+        if isinstance(message.produces, msgspec.Raw):
+            return _produces(node, session, message.name, bytes(message.produces), now)
+        assert isinstance(message.consumes, msgspec.Raw)
+        brought = _made(node, session, message.name, bytes(message.consumes).decode(), is_consumer=True)
+        _check_room(session, message.name, brought)
     except (PolicyError, UnicodeDecodeError) as error:
-        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"contract `{told.name:.80}`: {error}")
-    assert isinstance(made.contract, ConsumerContract)
-    put_consumer(node, session, told.name, made.contract, now)
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"contract `{message.name:.80}`: {error}")
+    assert isinstance(brought.contract, ConsumerContract)
+    put_consumer(node, session, message.name, brought.contract, now)
     return Outcome(Reason.SUCCESS)
 
 
 def _produces(node: Node, session: Session, name: str, text: bytes, now: float) -> Outcome:
     """Take a producer's contract, which is an advertisement too, as one of the domain is."""
-    made = _made(node, session, name, text.decode(), is_consumer=False)
-    _check_room(session, name, made)
-    contract = made.contract
+    brought = _made(node, session, name, text.decode(), is_consumer=False)
+    _check_room(session, name, brought)
+    contract = brought.contract
     assert isinstance(contract, ProducerContract)
     if contract.filter.count("/") >= node.limits.topic_levels:
         raise PolicyError(f"filter has more than {node.limits.topic_levels} levels")
@@ -155,24 +155,24 @@ def _take_back(node: Node, session: Session, name: str, now: float) -> Outcome:
 # --- with a subscription
 
 
-def with_subscription(node: Node, session: Session, filter: Filter, key: str, said: str, is_local: bool) -> Made:
+def with_subscription(node: Node, session: Session, filter: Filter, key: str, document: str, is_local: bool) -> Made:
     """Return the guarantees of a client for a subscription; raise `PolicyError`."""
     state = node.contracts
     assert state is not None  # who may bring was asked before
     scope: Scope = "local" if is_local else "global"
-    made = bring_wanting("new", session.place.entity, filter.filter, scope, said, state.contracts.catalogue)
-    _check_situations(state, made)
-    plain = msgspec.json.encode(plain_consumer(made))
-    found = Made(replace(made, name=_name("", session.place.entity, key.encode() + plain)), len(plain))
-    _check_room(session, _OF_SUBSCRIPTION + key, found)
-    return found
+    contract = bring_wanting("new", session.place.entity, filter.filter, scope, document, state.contracts.catalogue)
+    _check_situations(state, contract)
+    plain = msgspec.json.encode(plain_consumer(contract))
+    brought = Made(replace(contract, name=_name("", session.place.entity, key.encode() + plain)), len(plain))
+    _check_room(session, _OF_SUBSCRIPTION + key, brought)
+    return brought
 
 
-def subscribed(node: Node, one: Subscribed, made: Made | None, now: float) -> None:
+def subscribed(node: Node, subscription: Subscribed, brought: Made | None, now: float) -> None:
     """Note a new subscription, with a contract or without."""
-    contract = None if made is None else made.contract
+    contract = None if brought is None else brought.contract
     assert not isinstance(contract, ProducerContract)
-    put_consumer(node, one.session, _OF_SUBSCRIPTION + one.key, contract, now)
+    put_consumer(node, subscription.session, _OF_SUBSCRIPTION + subscription.key, contract, now)
 
 
 def unsubscribed(node: Node, session: Session, key: str) -> None:
@@ -181,15 +181,15 @@ def unsubscribed(node: Node, session: Session, key: str) -> None:
         put_consumer(node, session, _OF_SUBSCRIPTION + key, None, None)
 
 
-# --- what is there
+# --- contracts of sessions
 
 
 def put_producer(node: Node, session: Session, name: str, contract: ProducerContract | None) -> None:
     """Set or remove a session's producer contract of a name: its publications are checked by it."""
     state = node.contracts
-    for one in (session.declared.produces.pop(name, None), contract):
-        if one is not None and state is not None:
-            state.brought(one.filter, 1 if one is contract else -1)
+    for producer in (session.declared.produces.pop(name, None), contract):
+        if producer is not None and state is not None:
+            state.brought(producer.filter, 1 if producer is contract else -1)
     if contract is not None:
         session.declared.produces[name] = contract
     node.plans.forget_all()
@@ -205,15 +205,15 @@ def put_consumer(node: Node, session: Session, name: str, contract: ConsumerCont
         return
     node.later.begin_anew(session, node.runtime.clock() if now is None else now)
     state = node.contracts
-    for one in (before, contract):
-        if state is not None and one is not None:
-            _needing(state, one, 1 if one is contract else -1)
-    if any(want.asks for one in (before, contract) if one is not None for want in one.wants):
+    for consumer in (before, contract):
+        if state is not None and consumer is not None:
+            _needing(state, consumer, 1 if consumer is contract else -1)
+    if any(want.asks for version in (before, contract) if version is not None for want in version.wants):
         node.plans.forget_all()
     node.ledger.brought(session, name, _stored(contract))
-    for one in (before, contract):
-        if one is not None and (one is contract or session.neighbour is None):
-            _tell(node, session, one, one is contract, node.runtime.clock() if now is None else now)
+    for consumer in (before, contract):
+        if consumer is not None and (consumer is contract or session.neighbour is None):
+            _tell(node, session, consumer, consumer is contract, node.runtime.clock() if now is None else now)
 
 
 def _needing(state: ContractState, contract: ConsumerContract, count: int) -> None:
@@ -251,8 +251,8 @@ def review(node: Node, now: float) -> None:
     producer's demand stays until withdrawn, as more would be released without it.
     """
     for session in list(node.sessions.values()):
-        for one in session.declared.produces.values():
-            _need_state(node).brought(one.filter, 1)
+        for producer in session.declared.produces.values():
+            _need_state(node).brought(producer.filter, 1)
         for mine in session.declared.consumes.values():
             _needing(_need_state(node), mine, 1)
         if session.declared.consumes and why_not(node, session):
@@ -290,7 +290,7 @@ def _need_state(node: Node) -> ContractState:
     return node.contracts
 
 
-# --- as values
+# --- values
 
 
 def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool) -> Made:
@@ -331,18 +331,18 @@ def _advertised(name: str) -> str:
     return f"contract {name}"
 
 
-def _check_room(session: Session, name: str, made: Made) -> None:
+def _check_room(session: Session, name: str, brought: Made) -> None:
     others: dict[tuple[bool, str], ConsumerContract | ProducerContract] = {
-        **{(True, key): one for key, one in session.declared.consumes.items()},
-        **{(False, key): one for key, one in session.declared.produces.items()},
+        **{(True, key): contract for key, contract in session.declared.consumes.items()},
+        **{(False, key): contract for key, contract in session.declared.produces.items()},
     }
-    others.pop((isinstance(made.contract, ConsumerContract), name), None)
+    others.pop((isinstance(brought.contract, ConsumerContract), name), None)
     if len(others) >= MAX_CONTRACTS:
         raise PolicyError(f"session has {MAX_CONTRACTS} contracts already")
-    together = made.size + sum(map(_size, others.values()))
-    if made.size > _MAX_CONTRACT_BYTES or together > MAX_BYTES:
+    together = brought.size + sum(map(_size, others.values()))
+    if brought.size > _MAX_CONTRACT_BYTES or together > MAX_BYTES:
         limits = f"{_MAX_CONTRACT_BYTES} bytes, all of a session {MAX_BYTES}"
-        raise PolicyError(f"a contract has at most {limits}, not {made.size} and {together}")
+        raise PolicyError(f"a contract has at most {limits}, not {brought.size} and {together}")
 
 
 def _size(contract: ConsumerContract | ProducerContract) -> int:
@@ -358,4 +358,4 @@ def _stored(contract: ConsumerContract | ProducerContract | None) -> Stored | No
     return Stored(False, plain_producer(contract), contract.name)
 
 
-# --- what clients at other nodes have brought
+# --- contracts of clients at other nodes

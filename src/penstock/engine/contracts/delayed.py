@@ -67,14 +67,14 @@ class Later:
 
     def take(self, now: float) -> list[HeldEvent]:
         """Remove and return the events that are due."""
-        found = []
+        due = []
         while self._heap and self._heap[0][0] <= now:
             _, number = heappop(self._heap)
             held = self.held.get(number)
             if held is not None:
-                found.append(held)
+                due.append(held)
                 self._drop(number, held)
-        return found
+        return due
 
     def _drop(self, number: int, held: HeldEvent) -> None:
         del self.held[number]
@@ -100,11 +100,11 @@ class Later:
     def has_room(self, session: Session, about: Collecting) -> bool:
         """Return True if one more window can be collected for a session."""
         key = (session.id, about)
-        return key in self.windows or sum(one == session.id for one, _ in self.windows) < MAX_WINDOWS
+        return key in self.windows or sum(session_id == session.id for session_id, _ in self.windows) < MAX_WINDOWS
 
-    def collect(self, one: Collected) -> None:
-        self.windows[one.session.id, one.about] = one
-        self._ledger.collected(one.session, one)
+    def collect(self, window: Collected) -> None:
+        self.windows[window.session.id, window.about] = window
+        self._ledger.collected(window.session, window)
 
     def close(self, key: tuple[int, Collecting]) -> None:
         gone = self.windows.pop(key, None)

@@ -27,35 +27,35 @@ def is_private(node: Node, event: Event) -> bool:
 
 def of_topic(contracts: Contracts, topic: str) -> tuple[Private, ...]:
     """Return the policies about events on a topic."""
-    return tuple(Private(one, topic) for one in contracts.private(topic))
+    return tuple(Private(policy, topic) for policy in contracts.private(topic))
 
 
 def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
     """Return the policies that came with an event; raise `PolicyError`."""
-    found = []
+    policies = []
     for text in texts:
         name, _, topic = text.removeprefix(PRIVACY).rpartition("#")  # a topic has no `#`
-        policy = next((one for one in contracts.privacy if one.name == name), None)
+        policy = next((candidate for candidate in contracts.privacy if candidate.name == name), None)
         if policy is None:
             raise PolicyError(f"there is no privacy policy `{name:.80}` here")
-        found.append(Private(policy, topic))
-    return tuple(found)
+        policies.append(Private(policy, topic))
+    return tuple(policies)
 
 
-def inheriting(node: Node, cause: Event, made: Event) -> Event:
+def inheriting(node: Node, cause: Event, output: Event) -> Event:
     """Return an event made from a private one with the contracts, policies and ACE set of its cause; its quality is
     unknown.
     """
     state = node.contracts
-    if state is None or made is cause:
-        return made
-    policies = state.contracts.private(cause.topic) if made.topic != cause.topic else ()
+    if state is None or output is cause:
+        return output
+    policies = state.contracts.private(cause.topic) if output.topic != cause.topic else ()
     if not policies and user_properties.RESERVED_BYTES not in cause.properties:
-        return made
+        return output
     pairs = user_properties.carried(cause.properties).user_properties if cause.properties else ()
-    here = user_properties.carried(made.properties).user_properties if made.properties else ()
+    here = user_properties.carried(output.properties).user_properties if output.properties else ()
     given = [pair for pair in pairs if pair[0] in _INHERITED]
     if not any(name == RELEASED for name, _ in given):  # else these have been asked
-        given += [(CONTRACT, f"{PRIVACY}{one.name}#{cause.topic}") for one in policies]
+        given += [(CONTRACT, f"{PRIVACY}{policy.name}#{cause.topic}") for policy in policies]
     add = [pair for pair in dict.fromkeys(given) if pair not in here]
-    return user_properties.having(made, None, add) if add else made
+    return user_properties.having(output, None, add) if add else output

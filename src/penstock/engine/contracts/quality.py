@@ -23,7 +23,7 @@ def attach(node: Node, session: Session, event: Event, now: float) -> Event | Ve
     assert state is not None
     bound = producing(node, session, event.topic)
     _, collectors = state.binding(session.place.entity, event.topic)
-    is_private = any(one.is_private for one in bound) or bool(state.contracts.private(event.topic))
+    is_private = any(contract.is_private for contract in bound) or bool(state.contracts.private(event.topic))
     at = [(AT, f"{recorded(now):.6f}")] if is_private and not user_properties.told(event, AT) else []
     if not bound and not collectors:
         return user_properties.having(event, None, at) if at else event
@@ -43,11 +43,15 @@ def attach(node: Node, session: Session, event: Event, now: float) -> Event | Ve
         if missed:
             reason = f"not as its producer guarantees: {'; '.join(missed)}"
             return Verdict("conform", Effect.SUPPRESS, f"contract {contract.name}", reason)
-    told = [(CONTRACT, name) for name in (named(state, one) for one in bound if one.is_private) if name not in known]
+    contracts = [
+        (CONTRACT, name)
+        for name in (named(state, contract) for contract in bound if contract.is_private)
+        if name not in known
+    ]
     attached = () if measured else write_properties(quality, ATTACHED)
     state.last = measured or attached, quality
-    made = user_properties.having(event, None, (*attached, *told, *at), without=CLAIMED)
-    return node.ensemble.reader.known(made, content)
+    described = user_properties.having(event, None, (*attached, *contracts, *at), without=CLAIMED)
+    return node.ensemble.reader.known(described, content)
 
 
 def _claimed(event: Event, content: Content, now: float) -> Quality:

@@ -40,7 +40,7 @@ def producing(node: Node, session: Session, topic: str) -> tuple[ProducerContrac
     given, _ = node.contracts.binding(session.place.entity, topic)
     if not session.declared.produces:
         return given
-    return (*given, *(one for one in session.declared.produces.values() if matches(one.filter, topic)))
+    return (*given, *(contract for contract in session.declared.produces.values() if matches(contract.filter, topic)))
 
 
 def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool) -> bool:
@@ -53,7 +53,7 @@ def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool
         return True
     known = user_properties.told(event, CONTRACT)
     bound = producing(node, sender, event.topic)
-    return any(one.is_private and named(node.contracts, one) not in known for one in bound)
+    return any(contract.is_private and named(node.contracts, contract) not in known for contract in bound)
 
 
 def named(state: ContractState, contract: ProducerContract) -> str:
@@ -66,7 +66,7 @@ def named(state: ContractState, contract: ProducerContract) -> str:
 def of_origin(node: Node, event: Event) -> tuple[ProducerContract, ...]:
     """Return the present contracts of the publisher of an event at this node."""
     state = node.contracts
-    if state is None or not event.origin or any(one in node.ensemble.nodes for one in event.path):
+    if state is None or not event.origin or any(hop in node.ensemble.nodes for hop in event.path):
         return ()
     session = node.sessions.get(event.origin)
     if session is not None:
@@ -83,7 +83,7 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
     if state is None:
         return None
     late = of_origin(node, event) if event.retain and state.concerns(event.topic) else ()
-    late = tuple(one for one in late if one.is_private)
+    late = tuple(contract for contract in late if contract.is_private)
     policies = privacy.of_topic(state.contracts, event.topic)
     if user_properties.RESERVED_BYTES not in event.properties and not late and not policies:
         return None
@@ -96,12 +96,12 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
     if not (names or attached or late or policies):
         return None
     content = node.ensemble.reader.read(event)
-    is_first = not any(one in node.ensemble.nodes for one in event.path)
+    is_first = not any(hop in node.ensemble.nodes for hop in event.path)
     try:
-        found = tuple(contract_of(state.contracts, one) for one in names if not one.startswith(PRIVACY))
-        found += tuple(one for one in late if one.name not in {each.name for each in found})
-        inherited = privacy.told(state.contracts, (one for one in names if one.startswith(PRIVACY)))
-        policies += tuple(one for one in inherited if one not in policies)
+        contracts = tuple(contract_of(state.contracts, name) for name in names if not name.startswith(PRIVACY))
+        contracts += tuple(contract for contract in late if contract.name not in {each.name for each in contracts})
+        inherited = privacy.told(state.contracts, (name for name in names if name.startswith(PRIVACY)))
+        policies += tuple(policy for policy in inherited if policy not in policies)
         known, quality = state.last
         if attached != known:
             quality = read_properties(attached, moment(now), ATTACHED)
@@ -111,20 +111,20 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
         since = _published(pairs)
     except (PolicyError, ContentError) as error:
         return Governed((), NO_QUALITY, content, is_first, {}, policies, str(error))
-    return Governed(found, quality, content, is_first, ace, policies, since=since, is_late=is_late)
+    return Governed(contracts, quality, content, is_first, ace, policies, since=since, is_late=is_late)
 
 
 def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:
     """Return the time of publication as the producer's node recorded it; raise `ContentError`."""
-    said = next((value for name, value in pairs if name == AT), None)
-    if said is None:
+    text = next((value for name, value in pairs if name == AT), None)
+    if text is None:
         return None
     try:
-        at = float(said)
+        at = float(text)
     except ValueError:
         at = math.nan
     if not math.isfinite(at):
-        raise ContentError(f"not a time: `{said:.40}`")
+        raise ContentError(f"not a time: `{text:.40}`")
     return at
 
 
@@ -135,19 +135,19 @@ def _unasked(node: Node, event: Event, released: list[str], policies: tuple[Priv
         marks = tuple(mark for text in released for mark in read_marks(text))
     except ContentError as error:
         return Governed((), NO_QUALITY, content, True, {}, policies, str(error))
-    left = tuple(one for one in policies if one.policy.name not in {mark.rule for mark in marks})
+    left = tuple(policy for policy in policies if policy.policy.name not in {mark.rule for mark in marks})
     return Governed((), NO_QUALITY, content, True, {}, left, marks=marks) if left else None
 
 
-def contract_of(contracts: Contracts, told: str) -> ProducerContract:
+def contract_of(contracts: Contracts, text: str) -> ProducerContract:
     """Return the contract that an event names or carries; raise `PolicyError`."""
-    if not told.startswith("{"):
-        known = contracts.named(told)
+    if not text.startswith("{"):
+        known = contracts.named(text)
         if known is None:
-            raise PolicyError(f"there is no contract `{told:.80}` here")
+            raise PolicyError(f"there is no contract `{text:.80}` here")
         return known
     try:
-        said = msgspec.json.decode(told, type=dict)
+        document = msgspec.json.decode(text, type=dict)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise PolicyError(f"not a contract: {error}") from None
-    return read_producer(str(said.pop("name", "")), said, contracts.catalogue)
+    return read_producer(str(document.pop("name", "")), document, contracts.catalogue)

@@ -64,7 +64,7 @@ class ReleaseDecision(NamedTuple):
     reasons: tuple[str, ...] = ()
     not_before: float = 0.0
     aggregate: tuple[Collecting, Content, Quality] | None = None
-    """What goes into which window."""
+    """The window that it goes into, and the content and quality to add."""
     steps: tuple[ContractResult, ...] = ()
     is_expired: bool = False
     """It would be released, but not before it expires."""
@@ -74,27 +74,27 @@ class ReleaseDecision(NamedTuple):
         return self.event is not None or self.aggregate is not None
 
 
-def decide(node: Node, session: Session, event: Event, found: Governed, now: float) -> ReleaseDecision:
+def decide(node: Node, session: Session, event: Event, governed: Governed, now: float) -> ReleaseDecision:
     """Decide what a client gets of an event under the contracts."""
-    if found.wrong:
-        return ReleaseDecision(None, reasons=(f"what came with it cannot be read: {found.wrong}",))
+    if governed.wrong:
+        return ReleaseDecision(None, reasons=(f"what came with it cannot be read: {governed.wrong}",))
     assert node.contracts is not None
     reasons: list[str] = []
     steps: list[ContractResult] = []
     is_expired = False
     asking = node.contracts.asking(session, event.topic, now)
     if not asking:
-        if found.is_private:
+        if governed.is_private:
             return ReleaseDecision(None, reasons=(_NO_CONTRACT,))
-        left = _Left(found.content, found.quality, now, found.marks)
-        return _by_policies(node.contracts, session, event, found, None, left, now)
-    for one in asking:
-        made = _by_want(node.contracts, session, event, found, one, now)
-        if made.is_released:
-            return made
-        reasons += made.reasons
-        steps += made.steps
-        is_expired |= made.is_expired
+        left = _Left(governed.content, governed.quality, now, governed.marks)
+        return _by_policies(node.contracts, session, event, governed, None, left, now)
+    for wants in asking:
+        decision = _by_want(node.contracts, session, event, governed, wants, now)
+        if decision.is_released:
+            return decision
+        reasons += decision.reasons
+        steps += decision.steps
+        is_expired |= decision.is_expired
     return ReleaseDecision(None, reasons=tuple(dict.fromkeys(reasons)), steps=tuple(steps), is_expired=is_expired)
 
 
@@ -105,7 +105,7 @@ def needed(node: Node, session: Session, event: Event, now: float) -> Governed |
     state = node.contracts
     if state is None or not state.concerns(event.topic) or user_properties.told(event, RELEASED):
         return None
-    if not any(one.want.asks for one in state.asking(session, event.topic, now)):
+    if not any(wants.want.asks for wants in state.asking(session, event.topic, now)):
         return None
     content = node.ensemble.reader.read(event)
     return Governed((), claimed(node, event, content, now), content, True, {})
@@ -126,33 +126,35 @@ class _Left(NamedTuple):
 
 
 def _by_want(
-    state: ContractState, session: Session, event: Event, found: Governed, asking: ClientWants, now: float
+    state: ContractState, session: Session, event: Event, governed: Governed, asking: ClientWants, now: float
 ) -> ReleaseDecision:
     """Release the event by all of its contracts: each degrades what the one before has left."""
     _, consumer, want = asking
-    left = _Left(found.content, found.quality, now, found.marks)
-    for producer in found.contracts or (_PUBLIC,):
-        where, made = _released(state, producer, asking, found, left.content, left.quality, now)
-        if made.aggregate is not None and left.collected is not None:
-            made = Release(False, reasons=(_TWICE,))
-        left = left._replace(steps=(*left.steps, ContractResult(producer.name, where, made)))
-        if not made.is_released:
+    left = _Left(governed.content, governed.quality, now, governed.marks)
+    for producer in governed.contracts or (_PUBLIC,):
+        where, release = _released(state, producer, asking, governed, left.content, left.quality, now)
+        if release.aggregate is not None and left.collected is not None:
+            release = Release(False, reasons=(_TWICE,))
+        left = left._replace(steps=(*left.steps, ContractResult(producer.name, where, release)))
+        if not release.is_released:
             which = f"contract `{producer.name}`: " if producer is not _PUBLIC else ""
-            return ReleaseDecision(None, reasons=tuple(f"{which}{reason}" for reason in made.reasons), steps=left.steps)
+            return ReleaseDecision(
+                None, reasons=tuple(f"{which}{reason}" for reason in release.reasons), steps=left.steps
+            )
         collected = left.collected
-        if made.aggregate is not None:
+        if release.aggregate is not None:
             named = registry.named(state, producer)
-            collected = Collecting(event.topic, named, consumer.name, want.name, made.rule, made.aggregate)
+            collected = Collecting(event.topic, named, consumer.name, want.name, release.rule, release.aggregate)
         left = left._replace(
-            content=left.content.changed(made.payload),
-            quality=made.quality,
-            not_before=max(left.not_before, made.not_before),
-            marks=(*left.marks, mark_of(producer, made.rule)) if made.rule else left.marks,
-            untils=left.untils if made.retain_until is None else (*left.untils, made.retain_until),
+            content=left.content.changed(release.payload),
+            quality=release.quality,
+            not_before=max(left.not_before, release.not_before),
+            marks=(*left.marks, mark_of(producer, release.rule)) if release.rule else left.marks,
+            untils=left.untils if release.retain_until is None else (*left.untils, release.retain_until),
             collected=collected,
-            is_bare=left.is_bare or made.is_bare,
+            is_bare=left.is_bare or release.is_bare,
         )
-    return _by_policies(state, session, event, found, asking, left, now)
+    return _by_policies(state, session, event, governed, asking, left, now)
 
 
 def asked_of(
@@ -175,19 +177,19 @@ def _by_policies(
     state: ContractState,
     session: Session,
     event: Event,
-    found: Governed,
+    governed: Governed,
     asking: ClientWants | None,
     left: _Left,
     now: float,
 ) -> ReleaseDecision:
     """Apply the XACML policies to what the contracts have left, if the client wants that."""
     consumers = () if asking is None else (asking.contract,)
-    origin = event.origin if found.is_first else ""
-    for policy, topic in found.private:
-        permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), found.content, now)
+    origin = event.origin if governed.is_first else ""
+    for policy, topic in governed.private:
+        permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), governed.content, now)
         if isinstance(permitted, str):
             return ReleaseDecision(None, reasons=(permitted,), steps=left.steps)
-        aggregate = next((one for one in permitted.degrade if isinstance(one, Aggregate)), None)
+        aggregate = next((degradation for degradation in permitted.degrade if isinstance(degradation, Aggregate)), None)
         if aggregate is not None and left.collected is not None:
             return ReleaseDecision(None, reasons=(f"privacy policy `{policy.name}`: {_TWICE}",), steps=left.steps)
         before = left.content, left.quality
@@ -196,14 +198,14 @@ def _by_policies(
         except ContentError as error:
             reason = f"privacy policy `{policy.name}`: it cannot be degraded: {error}"
             return ReleaseDecision(None, reasons=(reason,), steps=left.steps)
-        until = None if permitted.retain is None else keep_until(permitted.retain, later, now, found.since)
+        until = None if permitted.retain is None else keep_until(permitted.retain, later, now, governed.since)
         if until is not None and until <= now:
             return ReleaseDecision(None, reasons=(f"privacy policy `{policy.name}`: {OVER}",), steps=left.steps)
         collected = left.collected
         if aggregate is not None:
             names = ("", "") if asking is None else (asking.contract.name, asking.want.name)
             collected = Collecting(event.topic, "", *names, policy.name, aggregate)
-        made = Release(True, policy.name, payload, quality, later, aggregate=aggregate)
+        release = Release(True, policy.name, payload, quality, later, aggregate=aggregate)
         left = left._replace(
             content=left.content.changed(payload),
             quality=quality,
@@ -212,7 +214,7 @@ def _by_policies(
             untils=left.untils if until is None else (*left.untils, until),
             collected=collected,
             is_bare=left.is_bare or leaves_only(permitted.degrade),
-            steps=(*left.steps, ContractResult(f"{PRIVACY}{policy.name}", FilterPlace.EVALUATE, made)),
+            steps=(*left.steps, ContractResult(f"{PRIVACY}{policy.name}", FilterPlace.EVALUATE, release)),
         )
     unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
     if unmet:
@@ -221,7 +223,7 @@ def _by_policies(
 
 
 def _decided(session: Session, event: Event, left: _Left, now: float) -> ReleaseDecision:
-    rules = ", ".join(one.named for one in left.marks)
+    rules = ", ".join(mark.named for mark in left.marks)
     delay = left.not_before - now
     goes = left.not_before if left.collected is None else end_of(left.collected.aggregate, now) + delay
     if event.expires is not None and now < goes and event.expires <= goes:  # [MQTT-3.3.2-5]
@@ -233,25 +235,25 @@ def _decided(session: Session, event: Event, left: _Left, now: float) -> Release
             left.collected, marks=write_marks(left.marks), delay=round(delay, 3), retention=retention
         )
         return ReleaseDecision(None, rules, (), left.not_before, (about, left.content, left.quality), left.steps)
-    made = shown(
+    shown_event = shown(
         session, user_properties.bare(event) if left.is_bare else event, left.content, left.quality, until, left.marks
     )
-    return ReleaseDecision(made, rules, (), left.not_before, steps=left.steps)
+    return ReleaseDecision(shown_event, rules, (), left.not_before, steps=left.steps)
 
 
 def _released(
     state: ContractState,
     producer: ProducerContract,
     asking: ClientWants,
-    found: Governed,
+    governed: Governed,
     content: Content,
     quality: Quality,
     now: float,
 ) -> tuple[FilterPlace, Release]:
     """Return what one contract releases to one want, and where that is decided (Algorithm 1)."""
     client, consumer, want = asking
-    where = place(_circumstance(producer, want, found.is_first))
-    if where is FilterPlace.ENABLED and found.is_late and producer.scope == "global":
+    where = place(_circumstance(producer, want, governed.is_first))
+    if where is FilterPlace.ENABLED and governed.is_late and producer.scope == "global":
         where = (
             FilterPlace.EVALUATE
         )  # the producer's node could not know of the subscription, nor of the situations of now
@@ -260,12 +262,12 @@ def _released(
         return where, Release(False, reasons=(reason,))
     releaser, situations = state.releaser(client, producer, consumer, want), state.open_at(now)
     if where is not FilterPlace.ENABLED:
-        return where, releaser.decide(content, quality, situations, now, found.since)
-    ace = found.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
+        return where, releaser.decide(content, quality, situations, now, governed.since)
+    ace = governed.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
     if ace is None:
         reason = "the producer's node has not enabled access for this subscription"
         return where, Release(False, reasons=(reason,))
-    return where, releaser.apply(ace, content, quality, situations, now, found.since)
+    return where, releaser.apply(ace, content, quality, situations, now, governed.since)
 
 
 def _circumstance(producer: ProducerContract, want: ContextWant, is_first: bool) -> Circumstance:
@@ -289,11 +291,11 @@ def shown(
             payload = write_quality(content, quality)
         except ContentError:
             payload = content.payload
-    told = [*write_properties(quality, CLAIMED)]
-    told += [retain_property(until)] if until is not None else []
-    told += [(RELEASED, text) for text in [write_marks(marks)] if text != NO_MARKS]
+    properties = [*write_properties(quality, CLAIMED)]
+    properties += [retain_property(until)] if until is not None else []
+    properties += [(RELEASED, text) for text in [write_marks(marks)] if text != NO_MARKS]
     return user_properties.having(
-        user_properties.for_clients(event._replace(payload=payload)), None, told, without=CLAIMED
+        user_properties.for_clients(event._replace(payload=payload)), None, properties, without=CLAIMED
     )
 
 
@@ -305,10 +307,10 @@ def at_once(node: Node, session: Session, event: Event, now: float) -> tuple[Eve
     why.
     """
     at = registry.recorded(now)
-    found = registry.governed(node, event, at) or needed(node, session, event, at)
-    if found is None:
+    governed = registry.governed(node, event, at) or needed(node, session, event, at)
+    if governed is None:
         return event, Verdict("release", Effect.PASS, "", "not private")
-    decided = decide(node, session, event, found, at)
+    decided = decide(node, session, event, governed, at)
     if decided.event is not None and decided.not_before <= at:
         effect = Effect.PASS if decided.event.payload == event.payload else Effect.REPLACE
         return decided.event, Verdict("release", effect, decided.rule, "before the subscriber's own policies are asked")

@@ -48,10 +48,10 @@ def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
         return False
     if _is_over(event, now):
         return False
-    if not all(state.situations.issuperset(one.outside) for one in marks):
+    if not all(state.situations.issuperset(mark.outside) for mark in marks):
         return False  # whether it is such a situation is not known any more
     situations, content = state.open_at(now), node.ensemble.reader.read(event)
-    if not {one.name for one in state.contracts.private(event.topic)} <= {one.rule for one in marks}:
+    if not {policy.name for policy in state.contracts.private(event.topic)} <= {mark.rule for mark in marks}:
         return False  # there is a policy that has not been asked
     return all(mark.is_on(situations) and _still(state, session, event, content, mark, now) for mark in marks)
 
@@ -69,17 +69,19 @@ def _still(
 ) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
-        policy = next((one for one in state.contracts.privacy if one.name == mark.rule), None)
+        policy = next((candidate for candidate in state.contracts.privacy if candidate.name == mark.rule), None)
         if policy is None:
             return True
-        several: list[tuple[ConsumerContract, ...]] = [(one.contract,) for one in asking] or [()]
-        return any(_permits(state, session, event, content, policy, mark, one, now) for one in several)
+        alternatives: list[tuple[ConsumerContract, ...]] = [(wants.contract,) for wants in asking] or [()]
+        return any(_permits(state, session, event, content, policy, mark, consumers, now) for consumers in alternatives)
     producer = state.contracts.named(mark.contract)
     if producer is None:
         return mark.contract.startswith(registry.BROUGHT)  # it was with the event, which cannot change
     if mark not in [mark_of(producer, rule.id) for rule in producer.rules]:
         return False
-    return any(state.releaser(one.client, producer, one.contract, one.want).permits(mark.rule) for one in asking)
+    return any(
+        state.releaser(wants.client, producer, wants.contract, wants.want).permits(mark.rule) for wants in asking
+    )
 
 
 def _permits(
@@ -111,7 +113,7 @@ def still(node: Node, session: Session, event: Event, now: float) -> Event | Non
     if user_properties.told(event, RELEASED):
         return event
     bound, policies = registry.of_origin(node, event), privacy.of_topic(state.contracts, event.topic)
-    if not policies and not any(one.is_private for one in bound):
+    if not policies and not any(contract.is_private for contract in bound):
         return event
     content = node.ensemble.reader.read(event)
     quality = claimed(node, event, content, now)
@@ -154,8 +156,12 @@ def is_whole(session: Session, topic: str, begin: float, is_known: bool) -> bool
     """
     if session.since >= begin and not is_known:
         return False
-    found = (parse_filter(one.filter) for one in session.subscriptions.values() if one.since < begin)
-    return any(one.group is None and matches(one.filter, topic) for one in found)
+    filters = (
+        parse_filter(subscription.filter)
+        for subscription in session.subscriptions.values()
+        if subscription.since < begin
+    )
+    return any(parsed.group is None and matches(parsed.filter, topic) for parsed in filters)
 
 
 def _is_since(event: Event, begin: float) -> bool:
@@ -173,29 +179,29 @@ def tick(node: Node, now: float) -> None:
 
 
 def _close_over(node: Node, key: tuple[int, Collecting], now: float) -> None:
-    state, one = node.contracts, node.later.windows[key]
+    state, window = node.contracts, node.later.windows[key]
     assert state is not None
-    left, mean = due(one.about.aggregate, one.window, state.contracts.catalogue, now)
+    left, mean = due(window.about.aggregate, window.window, state.contracts.catalogue, now)
     if left is None:
         node.later.close(key)
     if mean is not None:
-        _release(node, one, mean, now)
+        _release(node, window, mean, now)
 
 
-def _release(node: Node, one: Collected, mean: Mean, now: float) -> None:
-    made = of_mean(node, one, mean, now)
-    if made is not None:
-        at, event = made
-        hold_back(node, at, one.session, event)
+def _release(node: Node, window: Collected, mean: Mean, now: float) -> None:
+    released = of_mean(node, window, mean, now)
+    if released is not None:
+        at, event = released
+        hold_back(node, at, window.session, event)
 
 
-def of_mean(node: Node, one: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
+def of_mean(node: Node, window: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
     """Return the time and the form in which a mean goes out, if its rules are unchanged and it has the quality that
     its consumer needs; the rest is checked when it goes.
     """
     state = node.contracts
     assert state is not None
-    session, about = one.session, one.about
+    session, about = window.session, window.about
     asking = [
         each
         for each in state.asking(session, about.topic, now)
@@ -215,15 +221,15 @@ def of_mean(node: Node, one: Collected, mean: Mean, now: float) -> tuple[float, 
             return None
     at = mean.at + about.delay
     until = None if about.retention is None else at + about.retention
-    made = shown(
+    shown_event = shown(
         session,
-        user_properties.bare(one.event),
+        user_properties.bare(window.event),
         Content(mean.payload, Format.JSON),
         mean.quality,
         until,
         read_marks(about.marks),
     )
-    return at, made._replace(retain=False, expires=mean.expires)
+    return at, shown_event._replace(retain=False, expires=mean.expires)
 
 
 def hold_back(node: Node, at: float, session: Session, event: Event, number: int = 0) -> None:

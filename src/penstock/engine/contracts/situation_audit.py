@@ -39,17 +39,17 @@ def tell(node: Node, sender: Session | None, topic: str, notices: Iterable[Situa
     """Tell of what has changed, and keep what has opened or ended."""
     state = node.contracts
     assert state is not None
-    for one in notices:
-        by = f" by `{one.by}`" if one.by else ""
-        reason = f"`{one.situation}` {one.change}{by} {one.reason}".rstrip()
-        kind = _KINDS.get(one.change, "situation")
+    for notice in notices:
+        by = f" by `{notice.by}`" if notice.by else ""
+        reason = f"`{notice.situation}` {notice.change}{by} {notice.reason}".rstrip()
+        kind = _KINDS.get(notice.change, "situation")
         if kind != "situation":
-            counted = state.counted.pop(one.situation, Counter())
+            counted = state.counted.pop(notice.situation, Counter())
             if kind == ENDED:
-                told = ", ".join(f"`{client}` {count}" for client, count in counted.most_common())
-                reason += f"; events released here because of it: {told or 'none'}"
-            kept = SituationRecord(one.situation, one.change, one.by, one.at, node.name, dict(counted))
-            row = Persisted(now, COLLECTION, f"situation {one.situation}", topic, msgspec.json.encode(kept))
+                counts = ", ".join(f"`{client}` {count}" for client, count in counted.most_common())
+                reason += f"; events released here because of it: {counts or 'none'}"
+            kept = SituationRecord(notice.situation, notice.change, notice.by, notice.at, node.name, dict(counted))
+            row = Persisted(now, COLLECTION, f"situation {notice.situation}", topic, msgspec.json.encode(kept))
             node.ledger.persist(row, node.limits.persisted_messages)
         node.notice(kind, sender, topic, reason)
 
@@ -76,8 +76,8 @@ def heard(node: Node, sender: Session, name: str, before: OpenSituations, now: f
 def refused(node: Node, sender: Session | None, name: str, why: str) -> None:
     """Record that a node's announcement of a situation does not count here, if there is a reason."""
     if why:
-        told = "as the store has it" if sender is None else f"as node `{sender.neighbour}` tells it"
-        node.notice(REFUSED, sender, "", f"`{name:.80}` {told}: {why:.200}")
+        source = "as the store has it" if sender is None else f"as node `{sender.neighbour}` tells it"
+        node.notice(REFUSED, sender, "", f"`{name:.80}` {source}: {why:.200}")
 
 
 def count(node: Node, session: Session, event: Event) -> None:

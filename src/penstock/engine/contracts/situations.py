@@ -38,8 +38,8 @@ def restore(node: Node, now: float) -> None:
 def run(passage: Passage) -> None:
     """Let an event that goes on open and close situations, and tell other nodes first."""
     node = passage.node
-    for told in look(node, passage.event, passage.sender, passage.now):
-        passage.publish_first(link_plans.own_plans(node), told)
+    for announcement in look(node, passage.event, passage.sender, passage.now):
+        passage.publish_first(link_plans.own_plans(node), announcement)
 
 
 def look(node: Node, event: Event, sender: Session | None, now: float) -> tuple[Event, ...]:
@@ -66,7 +66,7 @@ def look(node: Node, event: Event, sender: Session | None, now: float) -> tuple[
     state.open = stepped.open
     situation_audit.tell(node, sender, event.topic, stepped.notices, now)
     changed = dict.fromkeys(
-        one.situation for one in stepped.notices if one.change is not situation.SituationChange.REFUSED
+        notice.situation for notice in stepped.notices if notice.change is not situation.SituationChange.REFUSED
     )
     return tuple(tell(state, name) for name in changed)
 
@@ -84,17 +84,19 @@ def _hear(state: ContractState, name: str, payload: bytes, now: float) -> str:
     A situation that is open already keeps its end.
     """
     try:
-        told = msgspec.json.decode(payload, type=SituationAnnouncement | None)
+        announcement = msgspec.json.decode(payload, type=SituationAnnouncement | None)
     except msgspec.MsgspecError as error:
         return f"what is told cannot be read: {error}"
-    known = next((one for one in state.contracts.situations if one.name == name), None)
+    known = next(
+        (known_situation for known_situation in state.contracts.situations if known_situation.name == name), None
+    )
     if known is None:
-        return "" if told is None else "there is no such situation here"
-    left = {other: one for other, one in state.open.items() if other != name}
-    if told is None or told.until <= now:
+        return "" if announcement is None else "there is no such situation here"
+    left = {other: opened for other, opened in state.open.items() if other != name}
+    if announcement is None or announcement.until <= now:
         state.open = left
         return ""
-    counted = situation.counts(known, OpenSituation(told.since, told.until, told.by), now)
+    counted = situation.counts(known, OpenSituation(announcement.since, announcement.until, announcement.by), now)
     if isinstance(counted, str):
         return counted
     state.open = {**left, name: counted}

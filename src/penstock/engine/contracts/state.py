@@ -48,14 +48,14 @@ class ContractState:
 
     def __init__(self, contracts: Contracts) -> None:
         self.contracts = contracts
-        self.situations = frozenset(one.name for one in contracts.situations)
+        self.situations = frozenset(known.name for known in contracts.situations)
         self.open: OpenSituations = NONE_OPEN
         self.heard: dict[str, tuple[str, ConsumerContract]] = {}
         """By what they are told on, clients at other nodes and contracts that they have brought."""
         self.last: tuple[tuple[tuple[str, str], ...], Quality] = (), NO_QUALITY
         """The quality that was attached last, as it is carried: mostly it is asked for at once."""
         self.counted: Counted = {}
-        """What rules have released that are for a situation which is open."""
+        """Releases by rules for a situation that is open."""
         self._filters: Counter[str] = Counter()
         self._releasers: dict[tuple[str, str, str, str], tuple[tuple[object, ...], Releaser]] = {}
         self._concerned: dict[str, bool] = {}
@@ -71,7 +71,7 @@ class ContractState:
 
     def open_at(self, now: float) -> frozenset[str]:
         """Return the open situations, even if the end of others has not been noticed yet."""
-        return frozenset(name for name, one in self.open.items() if one.until > now) if self.open else _NONE
+        return frozenset(name for name, opened in self.open.items() if opened.until > now) if self.open else _NONE
 
     def brought(self, filter: str, count: int) -> None:
         """Count contracts that have come or gone, by which events on such topics must be inspected."""
@@ -82,75 +82,75 @@ class ContractState:
 
     def concerns(self, topic: str) -> bool:
         """Return True if events on a topic must be looked at."""
-        found = self._concerned.get(topic)
-        if found is None:
+        is_concerned = self._concerned.get(topic)
+        if is_concerned is None:
             if len(self._concerned) >= MAX_RELEASERS:
                 self._concerned.clear()
-            found = self._concerned[topic] = (
+            is_concerned = self._concerned[topic] = (
                 topic.startswith((SITUATION, CONSUMER))
                 or self.contracts.concerns(topic)
                 or any(matches(filter, topic) for filter in self._filters)
                 or any(
-                    matches(one.filter, topic)
+                    matches(filter.filter, topic)
                     for each in self.contracts.situations
-                    for one in (each.opens, each.closes)
-                    if one is not None
+                    for filter in (each.opens, each.closes)
+                    if filter is not None
                 )
             )
-        return found
+        return is_concerned
 
     def asking(self, session: Session, topic: str, now: float) -> tuple[ClientWants, ...]:
         """Return the wants of a client here that are about a topic: the domain's, and its own."""
         known = shown_by(session, now)
         key = (session.id, topic)
-        found = self._asking.get(key)
-        if found is not None and found[0] == known:
-            return found[1]
+        wants = self._asking.get(key)
+        if wants is not None and wants[0] == known:
+            return wants[1]
         client, contracts = session.place.entity, self.contracts
         given = contracts.consuming(client, known)
-        made = [ClientWants(client, one, want) for one in given for want in wants_of(one, topic)]
-        for one in session.declared.consumes.values():
-            made += [
-                ClientWants(client, contracts.of(client, one, known), want)
-                for want in one.wants
+        asked = [ClientWants(client, consumer, want) for consumer in given for want in wants_of(consumer, topic)]
+        for contract in session.declared.consumes.values():
+            asked += [
+                ClientWants(client, contracts.of(client, contract, known), want)
+                for want in contract.wants
                 if matches(want.filter, topic)
             ]
         if len(self._asking) >= MAX_RELEASERS:
             self._asking.clear()
-        self._asking[key] = known, tuple(made)
-        return tuple(made)
+        self._asking[key] = known, tuple(asked)
+        return tuple(asked)
 
     def beyond(self, topic: str) -> tuple[ClientWants, ...]:
         """Return the global wants about a topic of all clients whose guarantees are known here, wherever they are."""
-        found = self._beyond.get(topic)
-        if found is None:
+        wants = self._beyond.get(topic)
+        if wants is None:
             if len(self._beyond) >= MAX_RELEASERS:
                 self._beyond.clear()
-            made = [
-                ClientWants(client, self.contracts.of(client, one), want)
-                for one in self.contracts.consumers
-                for client in sorted(one.consumers)
-                for want in wants_of(one, topic)
+            asked = [
+                ClientWants(client, self.contracts.of(client, contract), want)
+                for contract in self.contracts.consumers
+                for client in sorted(contract.consumers)
+                for want in wants_of(contract, topic)
             ]
-            made += [
-                ClientWants(client, one, want)
-                for client, one in self.heard.values()
-                for want in one.wants
+            asked += [
+                ClientWants(client, contract, want)
+                for client, contract in self.heard.values()
+                for want in contract.wants
                 if matches(want.filter, topic)
             ]
-            found = self._beyond[topic] = tuple(one for one in made if one.want.scope == "global")
-        return found
+            wants = self._beyond[topic] = tuple(asking for asking in asked if asking.want.scope == "global")
+        return wants
 
     def binding(self, client: str, topic: str) -> tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]:
         """Return the domain's contracts and collectors for what a client publishes on a topic."""
-        found = self._binding.get((client, topic))
-        if found is None:
+        bound = self._binding.get((client, topic))
+        if bound is None:
             if len(self._binding) >= MAX_RELEASERS:
                 self._binding.clear()
             contracts = self.contracts
-            found = contracts.producing(client, topic), contracts.collectors(client, topic)
-            self._binding[client, topic] = found
-        return found
+            bound = contracts.producing(client, topic), contracts.collectors(client, topic)
+            self._binding[client, topic] = bound
+        return bound
 
     def releaser(
         self, client: str, producer: ProducerContract, consumer: ConsumerContract, want: ContextWant
@@ -163,17 +163,17 @@ class ContractState:
             return known[1]
         if len(self._releasers) >= MAX_RELEASERS:
             self._releasers.clear()
-        made = Releaser(producer, consumer, want, self.contracts.catalogue, self.situations)
-        self._releasers[key] = about, made
-        return made
+        releaser = Releaser(producer, consumer, want, self.contracts.catalogue, self.situations)
+        self._releasers[key] = about, releaser
+        return releaser
 
 
 def shown_by(session: Session, now: float) -> Subject:
     """Return the attributes that a client has proven here: its user, its certificate, the issuer of its token."""
-    found = [("user", session.subject.user), ("certificate", session.subject.certificate)]
+    attributes = [("user", session.subject.user), ("certificate", session.subject.certificate)]
     if session.trust.token is not None and session.trust.token.counts(now):
-        found.append(("token-issuer", session.trust.token.token.claims.issuer))
-    return tuple((name, frozenset({value})) for name, value in found if value is not None)
+        attributes.append(("token-issuer", session.trust.token.token.claims.issuer))
+    return tuple((name, frozenset({value})) for name, value in attributes if value is not None)
 
 
 class Governed(NamedTuple):
@@ -183,34 +183,34 @@ class Governed(NamedTuple):
     quality: Quality
     content: Content
     is_first: bool
-    """Whether this is its producer's node."""
+    """True at its producer's node."""
     ace: dict[str, str]
     """By digest of a subscription, the rule that releases it: as its producer's node has found."""
     private: tuple[Private, ...] = ()
     """Policies in XACML about it."""
     wrong: str = ""
-    """Why nobody gets it: what came with it cannot be read."""
+    """The reason why nobody gets it: a property of it cannot be read."""
     marks: tuple[ReleaseMark, ...] = ()
     """By what it is released already."""
     since: float | None = None
-    """When it was published, if it says so."""
+    """The time of publication, if the event has it."""
     is_late: bool = False
-    """Whether it is given to who has subscribed after it was published."""
+    """True for a client that has subscribed after it was published."""
 
     @property
     def is_private(self) -> bool:
-        return any(one.is_private for one in self.contracts)
+        return any(contract.is_private for contract in self.contracts)
 
 
 def renewed_contracts(before: ContractState | None, contracts: Contracts | None) -> ContractState | None:
     """Return the state with other contracts of the domain."""
     if contracts is None:
         return None
-    made = ContractState(contracts)
+    state = ContractState(contracts)
     if before is not None:
-        made.open = {name: one for name, one in before.open.items() if name in made.situations}
-        made.heard, made.counted = before.heard, before.counted
-    return made
+        state.open = {name: opened for name, opened in before.open.items() if name in state.situations}
+        state.heard, state.counted = before.heard, before.counted
+    return state
 
 
 MAX_ANNOUNCED = 10_000
@@ -230,11 +230,11 @@ def hear(state: ContractState, topic: str, payload: bytes) -> None:
     before = state.heard.pop(topic, None)
     if payload and len(state.heard) < MAX_ANNOUNCED:
         try:
-            told = msgspec.json.decode(payload, type=ContractAnnouncement)
-            contract = read_consumer(told.name, told.contract, state.contracts.catalogue)
+            announcement = msgspec.json.decode(payload, type=ContractAnnouncement)
+            contract = read_consumer(announcement.name, announcement.contract, state.contracts.catalogue)
         except (msgspec.MsgspecError, PolicyError, RecursionError):
             pass
         else:
-            state.heard[topic] = told.client, contract
+            state.heard[topic] = announcement.client, contract
     if before is not None or topic in state.heard:
         state.forget()

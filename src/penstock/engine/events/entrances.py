@@ -70,7 +70,7 @@ def publish_made(node: Node, now: float) -> None:
     side_effects.drain(node, publish)
 
 
-# --- what has waited
+# --- events that have waited
 
 
 def _steps(node: Node, topic: str, waits: WaitingPlace) -> Plan:

@@ -84,7 +84,9 @@ def _behind(passage: Passage, watch: Watch, targets: tuple[Target, ...]) -> Iter
 
 def _to_member(passage: Passage, group: Group) -> Iterator[Delivery]:
     """Return the delivery to the member of a group whose turn it is."""
-    if passage.judging is None and any(one.policy is not None or one.session.place.policies for one in group.members):
+    if passage.judging is None and any(
+        member.policy is not None or member.session.place.policies for member in group.members
+    ):
         passage.judging = Judging(passage.node, passage.event, passage.sender, passage.now)
         passage.judging.plain = passage.forms
     chosen = group.choose(partial(_may_take, passage))

@@ -10,7 +10,7 @@ from penstock.engine.federation import overlay
 from penstock.engine.federation.messages import INTEREST
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, outbox
-from penstock.engine.sessions.refusal import Outcome, encode_told
+from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import runner
 from penstock.engine.statements import bindings
@@ -30,12 +30,12 @@ MAX_ATTACHED_POLICIES = 4
 """Policies that a client may attach to one publication."""
 
 _CONTROL = advertise.TOPICS | feedback.TOPICS | client_contracts.TOPICS
-"""What clients tell the node itself."""
+"""Handlers of clients' control messages."""
 _FROM_NODES: dict[str, Callable[[Node, Session, bytes, float], Verdict | None]] = {
     INTEREST: overlay.take_interest,
     announcements.TOPIC: token_exchange.receive,
 }
-"""What nodes tell each other, which is no event."""
+"""Handlers of control messages between nodes, which are no events."""
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}
 
 
@@ -73,8 +73,8 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
     if node.recorder is not None and raw and packet.properties is NO_PROPERTIES:
         node.recorder.came = event, raw
     if node.ensemble.is_cyclic:
-        told = user_properties.id_of(packet.properties) if session.neighbour is not None else ""
-        event = dedup.arriving(node, event, told, now)
+        id = user_properties.id_of(packet.properties) if session.neighbour is not None else ""
+        event = dedup.arriving(node, event, id, now)
     refused = policy_refused(node, session, packet.properties) if packet.properties.user_properties else ""
     if refused:
         node.deny("publish denied", session, topic, refused)
@@ -113,10 +113,10 @@ def _control(node: Node, session: Session, event: Event, now: float) -> Outcome:
     plans = link_plans.plans_of(node, session)
     verdict = advertise.judge(node, plans.key, event.topic)
     if verdict.effect is not Effect.SUPPRESS and event.topic in feedback.TOPICS:
-        outcome, told = feedback.receive(node, session, event, now)
-        runner.record_refused(Passage(node, plans, event, session, now), told)
-        if told.effect is Effect.SUPPRESS:
-            node.deny("feedback denied", session, event.topic, told.reason)
+        outcome, rating = feedback.receive(node, session, event, now)
+        runner.record_refused(Passage(node, plans, event, session, now), rating)
+        if rating.effect is Effect.SUPPRESS:
+            node.deny("feedback denied", session, event.topic, rating.reason)
         return outcome
     if verdict.effect is not Effect.SUPPRESS and event.topic in client_contracts.TOPICS:
         return client_contracts.receive(node, session, event.payload, now)
@@ -159,7 +159,7 @@ def _look(node: Node, session: Session, event: Event, packet: Publish, plans: Pl
     elif packet.properties is NO_PROPERTIES:
         link_plans.plans_of(node, session).known[raw] = plan
     if link.history is not None and is_accepted:
-        # Of several ways, the first that is accepted is the one by which clients have it.
+        # Of several ways, clients get the event by the first that is accepted.
         id = user_properties.id_of(packet.properties) if node.ensemble.is_cyclic else ""
         if node.trust.feedback.is_first(event._replace(id=id)):
             link.history.append(event)
@@ -198,7 +198,7 @@ def release(node: Node, session: Session, packet_id: int) -> None:
         session.received.discard(packet_id)
         node.ledger.received(session, packet_id, False)
     reason = Reason.SUCCESS if held == HELD else Reason.PACKET_IDENTIFIER_NOT_FOUND
-    # After the store: a client that reuses the identifier must not be taken for one that repeats itself.
+    # After the store: a reused identifier must not be mistaken for a repetition.
     outbox.push_durable(node, session, encode(_ANSWERS[answer](packet_id, reason), session.version))
 
 
@@ -267,7 +267,4 @@ def _answer(node: Node, session: Session, packet: Publish, outcome: Outcome) -> 
             session.received.add(packet.packet_id)
             node.ledger.received(session, packet.packet_id, True)
         answer = Pubrec(packet.packet_id, reason)
-    data = encode_told(
-        answer, text, session.version, session.connection.problem_info, session.connection.maximum_packet_size
-    )
-    outbox.push_durable(node, session, data)
+    outbox.push_answer(node, session, answer, text)

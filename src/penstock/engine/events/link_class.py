@@ -26,7 +26,7 @@ class LinkClass(NamedTuple):
     is_own: bool = False
     """An event of the node itself, which is told to everybody who may read it."""
     claims: tuple[AdvertisementSet, ...] = ()
-    """What binds its producer: each must be kept."""
+    """The claims of its producer: each must be kept."""
     statements: tuple[Bound, ...] = ()
     """The policies of its advertisements, and those that the domain gives it."""
     token: TokenHandling | None = None

@@ -55,7 +55,7 @@ class Passage:
         self.plans = plans
         self.event = event
         self.sender = sender
-        """Who sent it here; None: the node itself."""
+        """The session that sent it here; None: the node itself."""
         self.now = now
         self.packet = packet
         self.came = event
@@ -63,17 +63,17 @@ class Passage:
         self.plan: Plan | None = None
         """The plan that it follows; a step may put one that content decided on in its place."""
         self.judging: Judging | None = None
-        """What policy statements make of it in each direction; None: none has been asked."""
+        """The judging by policy statements in each direction; None: none has been asked."""
         self.forms: Forms | None = None
         """The event as it goes to those for whom nothing changes it."""
         self.shaped: dict[tuple[int, Event], tuple[Forms, ...]] | None = None
-        """What the monitors of links out have made of it, so that those behind one link share one answer."""
+        """The outputs of the monitors of outgoing links, so that receivers behind one link share one answer."""
         self.is_replay = False
         """It is a retained event: a neighbour is told so, and that it is nothing new."""
         self.observer: Observer | None = None
-        """Who wants to know why, in a run that has no effects; None: this is a real one."""
+        """The observer of a run without effects; None: this is a real one."""
         self.first: list[tuple[Plans, Event]] | None = None
-        """What the node itself publishes because of it, before it goes on."""
+        """Events that the node itself publishes because of it, before it goes on."""
 
     def replace(self, event: Event) -> None:
         """Put another event in the place of this one."""
@@ -118,7 +118,9 @@ class Delivery(Outgoing):
         self.watch: Watch | None = None
         """The monitors on the link to the session, which are still to be asked."""
         self.receiver: Hashable = None
-        """Who is to have the event once, by whichever way it comes; None: a neighbour, which sees to that itself."""
+        """The receiver that gets the event once, by whichever way it comes; None: a neighbour, which removes
+        duplicates itself.
+        """
         self.is_planned = False
         """The plan of the event names the session."""
         self.is_echo = False
@@ -162,6 +164,6 @@ class Outputs(NamedTuple):
 
 
 EventStep = Callable[[Passage], "Verdict | Outputs | None"]
-"""What a stage does with an event: None, it goes on; a verdict, it does not; outputs, these go on in its place."""
+"""A step for an event. It returns None: the event goes on; a verdict: it stops; outputs: these go on in its place."""
 DeliveryStep = Callable[[Delivery], "Verdict | list[Delivery] | None"]
 """The same towards one receiver; deliveries go on in the place of the one that was asked about."""

@@ -21,8 +21,8 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.judging import Bound
 
 Step = Callable[[Any], Any]
-"""What is left to do for an event or a delivery: an `EventStep` or a `DeliveryStep` of `passage.py`. A passage has the
-node, and the node has plans, so plans do not name it.
+"""A step for an event or a delivery: an `EventStep` or a `DeliveryStep` of `passage.py`. A passage has the node, and
+the node has plans, so plans do not name it.
 """
 
 
@@ -44,17 +44,23 @@ class Target:
     def __init__(self, subscriptions: list[Subscribed]) -> None:
         self.session = subscriptions[0].session
         self.subscriptions = tuple(subscriptions)
-        self.is_judged = bool(self.session.place.policies) or any(one.policy is not None for one in subscriptions)
-        """What goes to it by these has policies."""
+        self.is_judged = bool(self.session.place.policies) or any(
+            subscription.policy is not None for subscription in subscriptions
+        )
+        """True if policies apply to what goes to it by these."""
         self.courses: Courses = {}
-        """How they apply, as far as it is known."""
-        self.qos = max(one.qos for one in subscriptions)  # [MQTT-3.3.4-2]
-        self.ids = tuple(one.identifier for one in subscriptions if one.identifier)  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
-        self.no_local = any(one.no_local for one in subscriptions)
+        """The cache of how they apply."""
+        self.qos = max(subscription.qos for subscription in subscriptions)  # [MQTT-3.3.4-2]
+        self.ids = tuple(
+            subscription.identifier for subscription in subscriptions if subscription.identifier
+        )  # [MQTT-3.3.4-3], [MQTT-3.3.4-4]
+        self.no_local = any(subscription.no_local for subscription in subscriptions)
         """Some of the subscriptions are not for the session's own events; for these, `own` stands for the others."""
-        others = [one for one in subscriptions if not one.no_local] if self.no_local else None
+        others = (
+            [subscription for subscription in subscriptions if not subscription.no_local] if self.no_local else None
+        )
         self.own = Target(others) if others else None
-        self.retain_as_published = any(one.retain_as_published for one in subscriptions)
+        self.retain_as_published = any(subscription.retain_as_published for subscription in subscriptions)
 
     def is_direct(self) -> bool:
         """True if a QoS 0 packet can be passed on to it as it is."""
@@ -74,10 +80,10 @@ class Group:
 
     def choose(self, may_have: Callable[[Subscribed], bool]) -> Target | None:
         """Return the next member that may have the event, preferring one that can take it now."""
-        found = self.peek(may_have)
-        if found is None:
+        choice = self.peek(may_have)
+        if choice is None:
             return None
-        member, self.turn = found
+        member, self.turn = choice
         return Target([member])
 
     def peek(self, may_have: Callable[[Subscribed], bool]) -> tuple[Subscribed, int] | None:
@@ -126,13 +132,13 @@ class Plan:
         self.verdict = verdict
         self.valid = True
         self.note: Note | None = None
-        """What the journal says of all its events, if there is one."""
+        """The journal's note for all its events, if there is a journal."""
         self.steps: tuple[Step, ...] = ()
-        """What is to be done for each event, in the order of the stages."""
+        """The steps for each event, in the order of the stages."""
         self.rest: Plan | None = None
         """The plan to go on with after these steps; None: they are the last, or edit yields events with own plans."""
         self.delivery_steps: tuple[Step, ...] = ()
-        """What is to be done for each delivery, in the order of the stages."""
+        """The steps for each delivery, in the order of the stages."""
         self.edited = False
         """The only step is to ask the link's monitors."""
         self.is_open = False
@@ -257,4 +263,4 @@ def _watched(onlookers: tuple[Watch, ...], targets: list[Target]) -> tuple[tuple
     for target in targets:
         if target.session.place.watch_out is not None:
             behind.setdefault(target.session.place.watch_out, []).append(target)
-    return tuple((watch, tuple(found)) for watch, found in behind.items())
+    return tuple((watch, tuple(sessions)) for watch, sessions in behind.items())

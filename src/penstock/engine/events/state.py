@@ -47,7 +47,7 @@ class PlanCache:
         self.own: Plans | None = None
         """For what the node says itself."""
         self.routes: dict[tuple[object, ...], dict[str, Plan]] = {}
-        """What matching and routing found by topic, for each kind of source that they can tell apart."""
+        """The results of matching and routing by topic, for each kind of source that they can tell apart."""
         self.planned = 0
         self.interned: dict[tuple[object, ...], Plan] = {}
         """Plans by what they are made of, so that topics share them; in `resolved` those that content decided on."""

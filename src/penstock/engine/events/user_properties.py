@@ -25,11 +25,11 @@ CONTRACT = "penstock-contract"
 """The user property with the producer's contracts of an event: names of those that the domain has, or all of one."""
 CONTRACT_BYTES = CONTRACT.encode()
 AT = "penstock-at"
-"""When a private event was published, in seconds since the epoch: for how long it may be kept counts from then."""
+"""The time of a private event's publication, in seconds since the epoch: its permitted retention counts from then."""
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
 OF_NODES = frozenset({PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace", AT})
-"""What nodes tell each other of an event: a client that says so is refused, and other reserved ones are removed."""
+"""Properties between nodes: a client that sets one is refused; other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
@@ -61,9 +61,9 @@ def travelling(properties: Properties, is_node: bool = False) -> bytes:
 
 def from_outside(packet: Publish) -> Publish:
     """Return a foreign broker's properties without those reserved for nodes: anybody behind it could have set them."""
-    told = packet.properties.user_properties
-    left = tuple(pair for pair in told if not pair[0].startswith(RESERVED))
-    if len(left) == len(told):
+    pairs = packet.properties.user_properties
+    left = tuple(pair for pair in pairs if not pair[0].startswith(RESERVED))
+    if len(left) == len(pairs):
         return packet
     properties = msgspec.structs.replace(packet.properties, user_properties=left)
     return msgspec.structs.replace(packet, properties=properties)
@@ -92,22 +92,22 @@ def bare(event: Event) -> Event:
     if not event.properties:
         return event
     properties = carried(event.properties)
-    made = Properties(
+    kept = Properties(
         payload_format=properties.payload_format,
         content_type=None if properties.content_type is None else properties.content_type.partition(";")[0].strip(),
         user_properties=tuple(pair for pair in properties.user_properties if pair[0].startswith(RESERVED)),
     )
-    return event._replace(properties=encode_properties(made))
+    return event._replace(properties=encode_properties(kept))
 
 
 def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]], without: str = "") -> Event:
     """Return the event with another content type (unless None), without one user property, and with more of them."""
     properties = carried(event.properties)
     left = tuple(pair for pair in properties.user_properties if pair[0] != without)
-    made = msgspec.structs.replace(properties, user_properties=(*left, *add))
+    changed = msgspec.structs.replace(properties, user_properties=(*left, *add))
     if content_type is not None:
-        made = msgspec.structs.replace(made, content_type=content_type)
-    return event._replace(properties=encode_properties(made))
+        changed = msgspec.structs.replace(changed, content_type=content_type)
+    return event._replace(properties=encode_properties(changed))
 
 
 def carried(properties: bytes) -> Properties:
@@ -126,8 +126,8 @@ _carried = lru_cache(maxsize=64)(_decoded)
 
 def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:
     """Return the nodes that an event from a neighbour has been through."""
-    told = next((value for name, value in properties.user_properties if name == PATH), None)
-    return tuple(told.split(",")) if told else (neighbour,)
+    text = next((value for name, value in properties.user_properties if name == PATH), None)
+    return tuple(text.split(",")) if text else (neighbour,)
 
 
 def id_of(properties: Properties) -> str:

@@ -31,14 +31,14 @@ class Views:
         sparkplug = node.sparkplug
         if sparkplug is None or not governed(event.topic):
             return event, ()
-        made, judged = prune.judge(node, actor, event, now)
+        pruned, judged = prune.judge(node, actor, event, now)
         if actor is None or judged.rule not in ("", "access"):
-            return made, (judged,)
+            return pruned, (judged,)
         request = prune.asked(sparkplug, sparkplug.read(event.topic, event.payload), now)
         policies = sparkplug.access.candidates(actor.ids, event.topic, "write")
         view = written(Grants(policies), request, actor.record)
-        said = words(policies, request, actor.record)
-        return made, (verdict("prune", said, view, request, str(actor.record["client"]), event.topic, "write"),)
+        reasons = words(policies, request, actor.record)
+        return pruned, (verdict("prune", reasons, view, request, str(actor.record["client"]), event.topic, "write"),)
 
     def taken(self, node: Node, event: Event) -> str:
         """Learn from an event that goes out; why it must not."""
@@ -68,16 +68,16 @@ class Views:
             source = read.topic.source
             before = START if source is None else reader.standings.get(source, START)
             request = _request(plant, read, now)
-            said = words(policies, request, actor.record, before)
+            reasons = words(policies, request, actor.record, before)
             edge = None if source is None else source.node
             shown = plant.show(reader, Grants(policies), request, edge, actor.record)
         except ContentError as error:
             return None, (Verdict("project", Effect.SUPPRESS, "sparkplug", str(error)),)
         view = None if shown is None else shown.view
-        told = verdict("project", said, view, request, str(actor.record["client"]), topic, may)
+        result = verdict("project", reasons, view, request, str(actor.record["client"]), topic, may)
         if shown is None or shown.is_whole:
-            return event if shown is not None else None, (told,)
-        return event._replace(payload=shown.payload()), (told,)
+            return event if shown is not None else None, (result,)
+        return event._replace(payload=shown.payload()), (result,)
 
     def _plant(self, node: Node, read: Read) -> Plant:
         assert node.sparkplug is not None

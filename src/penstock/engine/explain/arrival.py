@@ -47,7 +47,7 @@ class Arrival:
     link: Link
     event: Event
     session: Session | None
-    """Who sent it, if connected or known."""
+    """The session of the sender, if connected or known."""
     rights: Rights | TokenRights | None
     claims: tuple[AdvertisementSet, ...] = ()
     actor: Actor | None = None
@@ -85,15 +85,15 @@ def arrived(node: Node, session: Session, event: Event) -> Arrival:
     if session.neighbour in node.ensemble.foreign:
         event = user_properties.for_clients(event)  # a foreign broker attaches no policies
     path = (session.neighbour,) if session.neighbour is not None else ()
-    told = _told(node, session.subject, link, event, path)
+    arriving = _told(node, session.subject, link, event, path)
     return Arrival(
-        node, link, told, session, rights_of(node, session), session.declared.claims, actor_of(node, session)
+        node, link, arriving, session, rights_of(node, session), session.declared.claims, actor_of(node, session)
     )
 
 
 def _told(node: Node, subject: Subject, link: Link, event: Event, path: tuple[str, ...]) -> Event:
-    told = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
-    return told._replace(id="explained") if node.ensemble.is_cyclic else told
+    arriving = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
+    return arriving._replace(id="explained") if node.ensemble.is_cyclic else arriving
 
 
 def _session(node: Node, entity: str) -> Session | None:

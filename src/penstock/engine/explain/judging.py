@@ -43,7 +43,7 @@ class ExplainedJudging(Judging):
 
     def __init__(self, node: Node, event: Event, sender: Session | None, now: float) -> None:
         bounds = bindings.own_bounds(node) if sender is None else bindings.bounds_of(node, sender)
-        super().__init__(node, event, sender, now, [one for one in bounds if matches(one.filter, event.topic)])
+        super().__init__(node, event, sender, now, [bound for bound in bounds if matches(bound.filter, event.topic)])
 
     def _take_effects(self, judgement: Judgement) -> None:
         return
@@ -56,14 +56,16 @@ class ExplainedJudging(Judging):
 
     def towards(self, targets: Sequence[Target], verdicts: list[Verdict]) -> list[tuple[Target, Event]]:
         """Return the event as each of these gets it, if at all; what rules say is added to the verdicts."""
-        found = []
+        copies = []
         for target in targets:
-            event, said = self.explained(target.session, target.subscriptions)
-            told = _with_conditions(said, self.bounds_of_all(target.session, target.subscriptions))
-            verdicts += [one for one in told if one not in verdicts]
+            event, rule_verdicts = self.explained(target.session, target.subscriptions)
+            explained_verdicts = _with_conditions(
+                rule_verdicts, self.bounds_of_all(target.session, target.subscriptions)
+            )
+            verdicts += [verdict for verdict in explained_verdicts if verdict not in verdicts]
             if event is not None:
-                found.append((target, event))
-        return found
+                copies.append((target, event))
+        return copies
 
     def lets(self, member: Subscribed) -> bool:
         """Return True if a member of a group may have it."""
@@ -79,23 +81,23 @@ T = TypeVar("T")
 _RULE = re.compile(r"(?P<policy>.*)#(?P<rule>[0-9]+)(?P<failed>!?)\.(?P<clause>[0-9]+)", re.DOTALL)
 
 
-def _with_conditions(said: Sequence[Verdict], bounds: Sequence[Bound]) -> tuple[Verdict, ...]:
-    return tuple(_with_condition(one, bounds) for one in said)
+def _with_conditions(verdicts: Sequence[Verdict], bounds: Sequence[Bound]) -> tuple[Verdict, ...]:
+    return tuple(_with_condition(verdict, bounds) for verdict in verdicts)
 
 
 def _with_condition(verdict: Verdict, bounds: Sequence[Bound]) -> Verdict:
     """Return the verdict of a clause with the condition that held, if it is clear which clause it is of."""
-    found = _RULE.fullmatch(verdict.rule)
-    if found is None:
+    parts = _RULE.fullmatch(verdict.rule)
+    if parts is None:
         return verdict
     rules = {
         rule
-        for one in bounds
-        if one.name == found["policy"]
-        for rule in _nth(one.policy.statement.rules, found["rule"])
+        for bound in bounds
+        if bound.name == parts["policy"]
+        for rule in _nth(bound.policy.statement.rules, parts["rule"])
     }
-    chains = (rule.on_exception if found["failed"] else rule.clauses for rule in rules)
-    clauses = {clause for chain in chains for clause in _nth(chain, found["clause"])}
+    chains = (rule.on_exception if parts["failed"] else rule.clauses for rule in rules)
+    clauses = {clause for chain in chains for clause in _nth(chain, parts["clause"])}
     held = {clause.condition for clause in clauses if ", ".join(map(show_use, clause.actions)) == verdict.reason}
     condition = held.pop() if len(held) == 1 else None
     if condition is None:
@@ -103,6 +105,6 @@ def _with_condition(verdict: Verdict, bounds: Sequence[Bound]) -> Verdict:
     return verdict._replace(reason=f"`{show(condition)}` holds: {verdict.reason or 'nothing is done'}")
 
 
-def _nth(several: tuple[T, ...], number: str) -> tuple[T, ...]:
+def _nth(items: tuple[T, ...], number: str) -> tuple[T, ...]:
     """Return the item of this number, from 1 on, if there is one."""
-    return several[int(number) - 1 : int(number)]
+    return items[int(number) - 1 : int(number)]

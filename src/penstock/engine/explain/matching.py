@@ -30,7 +30,7 @@ class Candidate:
     """Of `matched`, those whose subjects may read the topic; in `targets` by session."""
     targets: tuple[Target, ...] = ()
     shaped: dict[Event, tuple[Event, ...]] = field(default_factory=dict)
-    """What the monitors of the link have made of each form of the event."""
+    """The outputs of the link's monitors for each form of the event."""
     has_output: bool = False
     is_wanted: bool = False
     """Somebody behind the link asks for what its monitors let out."""
@@ -40,11 +40,11 @@ class Candidate:
         return bool(self.matched or self.unmet or self.onlooker)
 
     def asks_by_content(self, topic: str) -> bool:
-        return any(asks_by_content(one, topic) for one in (*self.matched, *self.unmet))
+        return any(asks_by_content(subscribed, topic) for subscribed in (*self.matched, *self.unmet))
 
 
-def asks_by_content(one: Subscribed, topic: str) -> bool:
-    return next(match.conditions(one, topic), None) is not None
+def asks_by_content(subscribed: Subscribed, topic: str) -> bool:
+    return next(match.conditions(subscribed, topic), None) is not None
 
 
 def match_verdict(
@@ -59,9 +59,11 @@ def match_verdict(
     """Return the verdict of the stage match for one link."""
     name, topic = candidate.link.target, event.topic
     if any(local_part(target, sender) is not None for target in targets):
-        asked = (said for one in readable for said in _satisfied(node, event, one, now))
+        asked = (text for subscribed in readable for text in _satisfied(node, event, subscribed, now))
         reason = " and ".join(dict.fromkeys(asked))
-        return Verdict("match", Effect.PASS, ", ".join(dict.fromkeys(one.filter for one in readable)), reason)
+        return Verdict(
+            "match", Effect.PASS, ", ".join(dict.fromkeys(subscribed.filter for subscribed in readable)), reason
+        )
     if targets:
         return Verdict("match", Effect.SUPPRESS, "no local", f"`{name}` published it and does not want its own events")
     if candidate.onlooker:
@@ -101,29 +103,29 @@ def _satisfied(node: Node, event: Event, subscribed: Subscribed, now: float) -> 
     """Return the condition of a subscription, and the content that satisfied it."""
     asked = list(match.conditions(subscribed, event.topic))
     is_later = bool(asked) and match.shown(node, subscribed.session, event, now).in_mean
-    yield from (f"`{one.text}` {'is asked of the mean' if is_later else 'holds'}" for one in asked)
+    yield from (f"`{condition.text}` {'is asked of the mean' if is_later else 'holds'}" for condition in asked)
 
 
 def unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed], now: float) -> Verdict:
     """Return the verdict that the content satisfies none of these subscriptions, with the reason."""
-    said = (f"{_titled(one)}: {_why_not(node, event, one, now)}" for one in subscriptions)
-    return Verdict("match", Effect.SUPPRESS, "condition", "; ".join(said))
+    reasons = (f"{_titled(subscribed)}: {_why_not(node, event, subscribed, now)}" for subscribed in subscriptions)
+    return Verdict("match", Effect.SUPPRESS, "condition", "; ".join(reasons))
 
 
 def _why_not(node: Node, event: Event, subscribed: Subscribed, now: float) -> str:
     """Return why conditions failed on what a subscriber is shown, which may differ from the event or be nothing."""
     view = match.shown(node, subscribed.session, event, now).event
     if view is None:
-        _, said = releasing.released(node, subscribed.session, event, now)
-        why = "; ".join(one.reason for one in said if one.effect is Effect.SUPPRESS)
+        _, verdicts = releasing.released(node, subscribed.session, event, now)
+        why = "; ".join(verdict.reason for verdict in verdicts if verdict.effect is Effect.SUPPRESS)
         return f"it is shown nothing of it{f': {why}' if why else ''}"
     of = "" if view.payload == event.payload else "of what it is shown, "
     return of + " and ".join(match.unmet(node, view, subscribed))
 
 
-def _titled(one: Subscribed) -> str:
-    name = f" named `{one.name}`" if one.name and one.session.neighbour is None else ""
-    return f"subscription of `{one.session.place.entity}` to `{one.filter}`{name}"
+def _titled(subscribed: Subscribed) -> str:
+    name = f" named `{subscribed.name}`" if subscribed.name and subscribed.session.neighbour is None else ""
+    return f"subscription of `{subscribed.session.place.entity}` to `{subscribed.filter}`{name}"
 
 
 def local_part(target: Target, sender: Session | None) -> Target | None:

@@ -32,14 +32,14 @@ class ExplainedPassage(Passage):
         self.arrival = came
         self.weighed = weighed
         self.verdicts: list[Verdict] = []
-        """What the stages have said of the event, wherever it goes."""
+        """The verdicts on the event, wherever it goes."""
         self.asked: ExplainedJudging | None = None
         self.decisions: list[Decision] = []
 
-    def decide(self, link: Link | None, said: Iterable[Verdict], outputs: Iterable[Event] = ()) -> Decision:
+    def decide(self, link: Link | None, verdicts: Iterable[Verdict], outputs: Iterable[Event] = ()) -> Decision:
         """Return the decision about one link."""
         came = self.arrival
-        return Decision(came.node.name, came.link, came.event, link, tuple(said), tuple(outputs))
+        return Decision(came.node.name, came.link, came.event, link, tuple(verdicts), tuple(outputs))
 
 
 class ExplainedDelivery(Delivery):
@@ -59,20 +59,20 @@ class ExplainedDelivery(Delivery):
         self.matched: Verdict | None = None
         """Of a member of a group, what the stage match says."""
 
-    def say(self, *said: Verdict) -> None:
+    def say(self, *verdicts: Verdict) -> None:
         """Add what a stage says, once."""
-        self.verdicts += [verdict for verdict in said if verdict not in self.verdicts]
+        self.verdicts += [verdict for verdict in verdicts if verdict not in self.verdicts]
 
     def copy(self, target: Target, event: Event) -> "ExplainedDelivery":
         """Return the delivery of what a monitor has made of the event."""
-        made = ExplainedDelivery(self.link, target, event, self.verdicts)
-        made.passage, made.outputs, made.candidate, made.matched = (
+        delivery = ExplainedDelivery(self.link, target, event, self.verdicts)
+        delivery.passage, delivery.outputs, delivery.candidate, delivery.matched = (
             self.passage,
             self.outputs,
             self.candidate,
             self.matched,
         )
-        return made
+        return delivery
 
 
 class ObservedDraft(Draft):

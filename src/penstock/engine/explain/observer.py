@@ -109,7 +109,7 @@ class Explainer:
         passage.plan = runner.compile_plan(ObservedDraft(came.node, event.topic, passage.plans, self._planners))
         return passage
 
-    # --- what the runner asks of an observer
+    # --- the interface of an observer
 
     def stopped(self, passage: Passage, verdict: Verdict) -> None:
         """Take note of an event that goes no further."""
@@ -136,11 +136,13 @@ class Explainer:
         """
         assert isinstance(passage, ExplainedPassage)
         node, topic = passage.node, passage.event.topic
-        found = node.subscriptions.index.match(topic)
-        plain = [one for one in found if not isinstance(one, Group | Predicates)]
-        plain += [one for several in found if isinstance(several, Predicates) for one in several]
+        entries = node.subscriptions.index.match(topic)
+        plain = [entry for entry in entries if not isinstance(entry, Group | Predicates)]
+        plain += [
+            subscribed for predicates in entries if isinstance(predicates, Predicates) for subscribed in predicates
+        ]
         decisions, by_group = list[Decision](), list[Decision]()
-        for group in (one for one in found if isinstance(one, Group)):
+        for group in (entry for entry in entries if isinstance(entry, Group)):
             yield from self._to_members(passage, group, by_group)
         shared = {decision.goes_by.target for decision in by_group if decision.goes_by is not None}
         for candidate in self._candidates(passage, plain):
@@ -169,8 +171,8 @@ class Explainer:
         return _suppressed(passage)
 
     def _prune(self, passage: ExplainedPassage) -> Verdict | None:
-        passage.event, said = self._views.pruned(passage.node, passage.arrival.actor, passage.event, self._now)
-        passage.verdicts += said
+        passage.event, verdicts = self._views.pruned(passage.node, passage.arrival.actor, passage.event, self._now)
+        passage.verdicts += verdicts
         return _suppressed(passage)
 
     def _conform(self, passage: Passage) -> Verdict | None:
@@ -180,8 +182,8 @@ class Explainer:
             passage.verdicts += conform.judged(came.node, came.claims, passage.event)
             if passage.verdicts[-1].effect is Effect.SUPPRESS:
                 return passage.verdicts[-1]
-        passage.event, said = releasing.conformed(came, passage.event, is_admitted, self._now)
-        passage.verdicts += said
+        passage.event, verdicts = releasing.conformed(came, passage.event, is_admitted, self._now)
+        passage.verdicts += verdicts
         return _suppressed(passage)
 
     def _edit(self, passage: ExplainedPassage) -> Verdict | Outputs | None:
@@ -189,8 +191,8 @@ class Explainer:
         watch = self._watch(came.node, came.link)
         if watch is None:
             return None
-        events, said = self._asked("edit", came.node, watch, passage.event)
-        passage.verdicts += said
+        events, verdicts = self._asked("edit", came.node, watch, passage.event)
+        passage.verdicts += verdicts
         return Outputs(events) if events else passage.verdicts[-1]
 
     def _asked(
@@ -198,7 +200,7 @@ class Explainer:
     ) -> tuple[tuple[Event, ...], tuple[Verdict, ...]]:
         """Return what the monitors of a link make of the event, and what each has to say."""
         events: tuple[Event, ...] = (event,)
-        said: list[Verdict] = []
+        own_verdicts: list[Verdict] = []
         scratch = self._scratch.setdefault(node.name, _scratch(node))
         for at, monitor in enumerate(watch.monitors):
             before, went_in = watch.states[at], events
@@ -206,13 +208,13 @@ class Explainer:
             events = edit.ask(scratch, watch, at, went_in, self._now)
             failures, scratch.notices = scratch.notices, []
             if failures:
-                said.append(Verdict(stage, Effect.SUPPRESS, monitor.name, failures[0].reason))
+                own_verdicts.append(Verdict(stage, Effect.SUPPRESS, monitor.name, failures[0].reason))
             else:
                 reason = verdicts.edit_reason(before, watch.states[at], went_in, events, why)
-                said.append(Verdict(stage, verdicts.edit_effect(went_in, events), monitor.name, reason))
+                own_verdicts.append(Verdict(stage, verdicts.edit_effect(went_in, events), monitor.name, reason))
             if not events:
                 break
-        return events, tuple(said)
+        return events, tuple(own_verdicts)
 
     def _watch(self, node: Node, link: Link) -> Watch | None:
         key = (node.name, link.source, link.target)
@@ -240,7 +242,7 @@ class Explainer:
         passage.event = asked.event
         return None if asked.verdict is None else passage.verdicts[-1]
 
-    def _candidates(self, passage: ExplainedPassage, found: list[Subscribed | Watch]) -> list[Candidate]:
+    def _candidates(self, passage: ExplainedPassage, matched: list[Subscribed | Watch]) -> list[Candidate]:
         """Return the links out: to every neighbour but the one that it came from, and to the clients that it may
         concern.
         """
@@ -250,16 +252,18 @@ class Explainer:
         candidates = {name: Candidate(link, [node.federation.neighbours[name]]) for name, link in links.items()}
         about = {name: node.ensemble.links.get((node.name, name)) for name in sorted(self._about)}
         candidates |= {name: Candidate(link) for name, link in about.items() if link and name not in candidates}
-        for one in found:
-            link = one.link if isinstance(one, Watch) else _outwards(one.session, node)
+        for receiver in matched:
+            link = receiver.link if isinstance(receiver, Watch) else _outwards(receiver.session, node)
             candidate = candidates.setdefault(link.target, Candidate(link))
-            if isinstance(one, Watch):
+            if isinstance(receiver, Watch):
                 candidate.onlooker = True
             else:
-                (candidate.matched if match.satisfies(node, event, one, self._now) else candidate.unmet).append(one)
-        for one in passage.asked.asked_for():
-            candidate = candidates[one.session.place.entity]
-            candidate.matched = candidate.matched or [one]
+                (candidate.matched if match.satisfies(node, event, receiver, self._now) else candidate.unmet).append(
+                    receiver
+                )
+        for receiver in passage.asked.asked_for():
+            candidate = candidates[receiver.session.place.entity]
+            candidate.matched = candidate.matched or [receiver]
         for session in node.sessions.values():
             if session.neighbour is None and session.place.entity in candidates:
                 candidates[session.place.entity].sessions.append(session)
@@ -269,18 +273,18 @@ class Explainer:
     def _to_candidate(
         self, passage: ExplainedPassage, candidate: Candidate, decisions: list[Decision]
     ) -> Iterator[Delivery]:
-        said, outputs = list(passage.verdicts), list[Event]()
+        link_verdicts, outputs = list(passage.verdicts), list[Event]()
         link, topic = candidate.link, passage.event.topic
-        candidate.readable = [one for one in candidate.matched if _may_read(one.session, topic)]
+        candidate.readable = [subscribed for subscribed in candidate.matched if _may_read(subscribed.session, topic)]
         candidate.targets = _targets(candidate.readable)
         watch = self._watch(passage.node, link) if link.target not in passage.node.ensemble.nodes else None
         for target in candidate.targets or (None,):
-            delivery = ExplainedDelivery(link, target, passage.event, said)
+            delivery = ExplainedDelivery(link, target, passage.event, link_verdicts)
             delivery.passage, delivery.candidate, delivery.outputs, delivery.watch = passage, candidate, outputs, watch
             yield delivery
         if candidate.has_output and not candidate.is_wanted:
-            said.append(Verdict("shape", Effect.SUPPRESS, "", f"`{link.target}` has asked for none of it"))
-        decision = passage.decide(link, said, outputs)
+            link_verdicts.append(Verdict("shape", Effect.SUPPRESS, "", f"`{link.target}` has asked for none of it"))
+        decision = passage.decide(link, link_verdicts, outputs)
         decisions.append(decision._replace(by_content=candidate.asks_by_content(topic)))
 
     def _to_members(self, passage: ExplainedPassage, group: Group, decisions: list[Decision]) -> Iterator[Delivery]:
@@ -288,28 +292,28 @@ class Explainer:
         node, event = passage.node, passage.event
         asked = passage.asked
         assert asked is not None
-        found = group.peek(lambda member: may_take(node, event, member, self._now) and asked.lets(member))
-        by_content = any(asks_by_content(one, event.topic) for one in group.members)
+        choice = group.peek(lambda member: may_take(node, event, member, self._now) and asked.lets(member))
+        by_content = any(asks_by_content(member, event.topic) for member in group.members)
         for member in group.members:
-            link, said = _outwards(member.session, node), list(passage.verdicts)
+            link, link_verdicts = _outwards(member.session, node), list(passage.verdicts)
             outputs = list[Event]()
-            if found is not None and member is found[0]:
+            if choice is not None and member is choice[0]:
                 if event.id and not self._had[node.name].is_first(event, (group.name, group.filter)):
-                    decision = passage.decide(link, (*said, verdicts.had_it(group.name)))
+                    decision = passage.decide(link, (*link_verdicts, verdicts.had_it(group.name)))
                     decisions.append(decision._replace(by_content=by_content))
                     continue
                 turn = f"the turn of `{link.target}` among {len(group.members)}"
                 matched: Verdict | None = Verdict("match", Effect.PASS, member.filter, turn)
                 watch = self._watch(node, link)
             else:
-                matched, watch = self._denied(passage, member, is_turn=found is None), None
+                matched, watch = self._denied(passage, member, is_turn=choice is None), None
             if matched is None:
                 continue  # another's turn
-            delivery = ExplainedDelivery(link, Target([member]), event, said)
+            delivery = ExplainedDelivery(link, Target([member]), event, link_verdicts)
             delivery.passage, delivery.matched, delivery.outputs, delivery.watch = passage, matched, outputs, watch
-            delivery.is_echo = found is None or member is not found[0]
+            delivery.is_echo = choice is None or member is not choice[0]
             yield delivery
-            decisions.append(passage.decide(link, said, outputs)._replace(by_content=by_content))
+            decisions.append(passage.decide(link, link_verdicts, outputs)._replace(by_content=by_content))
 
     def _denied(self, passage: ExplainedPassage, member: Subscribed, is_turn: bool) -> Verdict | None:
         """Return what match says of a member that does not get the event; None if it is only not its turn."""
@@ -386,12 +390,12 @@ class Explainer:
             return None
         events = None if candidate is None else candidate.shaped.get(delivery.event)
         if events is None:
-            events, said = self._asked("shape", node, watch, delivery.event)
-            delivery.say(*said)
+            events, verdicts = self._asked("shape", node, watch, delivery.event)
+            delivery.say(*verdicts)
             if candidate is not None:
                 candidate.shaped[delivery.event] = events
         targets = () if target is None else (target,)
-        made: list[Delivery] = [
+        deliveries: list[Delivery] = [
             delivery.copy(each, event)
             for event in events
             for each in shape.receivers(node, watch, targets, event, sender, self._now)
@@ -399,8 +403,8 @@ class Explainer:
         ]
         if candidate is not None:
             candidate.has_output |= bool(events)
-            candidate.is_wanted |= bool(made)
-        return made
+            candidate.is_wanted |= bool(deliveries)
+        return deliveries
 
     def _release(self, delivery: Delivery) -> Verdict | None:
         assert isinstance(delivery, ExplainedDelivery)
@@ -408,21 +412,21 @@ class Explainer:
         assert passage is not None
         if target is None:
             return _STOPPED  # only monitors have seen it
-        told = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
-        released, said = releasing.released(passage.node, delivery.session, told, self._now)
-        delivery.say(*said)
+        offered = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
+        released, verdicts = releasing.released(passage.node, delivery.session, offered, self._now)
+        delivery.say(*verdicts)
         if released is None:
-            return said[-1]
+            return verdicts[-1]
         delivery.event = released
         return None
 
     def _project(self, delivery: Delivery) -> Verdict | None:
         assert isinstance(delivery, ExplainedDelivery)
         assert delivery.passage is not None
-        shown, said = self._views.shown(delivery.passage.node, delivery.session, delivery.event, self._now)
-        delivery.say(*said)
+        shown, verdicts = self._views.shown(delivery.passage.node, delivery.session, delivery.event, self._now)
+        delivery.say(*verdicts)
         if shown is None:
-            return said[-1]
+            return verdicts[-1]
         delivery.event = shown
         return None
 
@@ -477,8 +481,8 @@ def _outwards(session: Session, node: Node) -> Link:
 
 def _targets(subscriptions: list[Subscribed]) -> tuple[Target, ...]:
     of_session: dict[int, list[Subscribed]] = {}
-    for one in subscriptions:
-        of_session.setdefault(one.session.id, []).append(one)
+    for subscribed in subscriptions:
+        of_session.setdefault(subscribed.session.id, []).append(subscribed)
     return tuple(map(Target, of_session.values()))
 
 

@@ -66,16 +66,18 @@ def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tup
     if not registry.is_bound(came.node, sender, event, is_admitted):
         return event, ()
     assert sender is not None
-    made = attach(came.node, sender, event, now)
-    if isinstance(made, Verdict):
-        return event, (made,)
-    if made is event:
+    measured = attach(came.node, sender, event, now)
+    if isinstance(measured, Verdict):
+        return event, (measured,)
+    if measured is event:
         return event, ()
-    found = registry.governed(came.node, made, now)
+    governed = registry.governed(came.node, measured, now)
     bound = registry.producing(came.node, sender, event.topic)
-    names = ", ".join(f"contract {one.name}" for one in bound) or "quality"
-    said = _values(found.quality if found is not None else Quality(()))
-    return made, (Verdict("conform", Effect.PASS, names, f"its quality is {said}" if said else "it has no quality"),)
+    names = ", ".join(f"contract {contract.name}" for contract in bound) or "quality"
+    values = _values(governed.quality if governed is not None else Quality(()))
+    return measured, (
+        Verdict("conform", Effect.PASS, names, f"its quality is {values}" if values else "it has no quality"),
+    )
 
 
 def released(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, tuple[Verdict, ...]]:
@@ -86,20 +88,22 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
         return None, (Verdict("release", Effect.SUPPRESS, "", "it is for nodes only"),)
-    found = registry.governed(node, event, now)
+    governed = registry.governed(node, event, now)
     if is_node:
-        if found is None or not found.is_first or not found.is_private or found.wrong:
+        if governed is None or not governed.is_first or not governed.is_private or governed.wrong:
             return event, ()
-        return release.enabling(node, event, found, now), ()
-    found = found or needed(node, session, event, now)
-    if found is None:
+        return release.enabling(node, event, governed, now), ()
+    governed = governed or needed(node, session, event, now)
+    if governed is None:
         is_released = bool(user_properties.told(event, RELEASED))  # and that has been told
         return user_properties.for_clients(event) if is_released else event, ()
-    decided = decide(node, session, event, found, now)
+    decided = decide(node, session, event, governed, now)
     situations = ", ".join(f"`{name}`" for name in sorted(state.open_at(now)))
-    verdict = _verdict(decided, found, event, now)
-    if not decided.is_released and any(one.place is FilterPlace.ENABLED for one in decided.steps):
-        verdict = verdict._replace(reason="; ".join((verdict.reason, *_not_enabled(state, session, event, found, now))))
+    verdict = _verdict(decided, governed, event, now)
+    if not decided.is_released and any(step.place is FilterPlace.ENABLED for step in decided.steps):
+        verdict = verdict._replace(
+            reason="; ".join((verdict.reason, *_not_enabled(state, session, event, governed, now)))
+        )
     if situations:
         verdict = verdict._replace(reason=f"{verdict.reason}; open: {situations}")
     if verdict.effect is Effect.SUPPRESS or decided.event is None:
@@ -107,59 +111,61 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     return user_properties.for_clients(decided.event), (verdict,)
 
 
-def _not_enabled(state: ContractState, session: Session, event: Event, found: Governed, now: float) -> Iterator[str]:
+def _not_enabled(state: ContractState, session: Session, event: Event, governed: Governed, now: float) -> Iterator[str]:
     """Return why the producer's node has not enabled access, as far as this node knows."""
     reasons = (
         reason
         for client, consumer, want in state.asking(session, event.topic, now)
-        for producer in found.contracts
+        for producer in governed.contracts
         for reason in state.releaser(client, producer, consumer, want)
-        .decide(found.content, found.quality, state.open_at(now), now, found.since)
+        .decide(governed.content, governed.quality, state.open_at(now), now, governed.since)
         .reasons
     )
     yield from dict.fromkeys(reasons)
 
 
-def _verdict(decided: ReleaseDecision, found: Governed, event: Event, now: float) -> Verdict:
+def _verdict(decided: ReleaseDecision, governed: Governed, event: Event, now: float) -> Verdict:
     if not decided.is_released:
-        places = [one for one in decided.steps if one.place is FilterPlace.EVALUATE and one.release.reasons]
+        places = [step for step in decided.steps if step.place is FilterPlace.EVALUATE and step.release.reasons]
         here = " (evaluated here)" if places else ""
         return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons) + here)
     if decided.aggregate is not None:
         length = decided.aggregate[0].aggregate.seconds
-        reason = f"it goes into a mean over {length:g} s; {_said(decided, found)}"
+        reason = f"it goes into a mean over {length:g} s; {_said(decided, governed)}"
         return Verdict("release", Effect.SUPPRESS, decided.rule, reason)
     if decided.not_before > now:
-        reason = f"it goes out in {decided.not_before - now:g} s; {_said(decided, found)}"
+        reason = f"it goes out in {decided.not_before - now:g} s; {_said(decided, governed)}"
         return Verdict("release", Effect.SUPPRESS, decided.rule, reason)
     assert decided.event is not None
     effect = Effect.PASS if decided.event.payload == event.payload else Effect.REPLACE
-    return Verdict("release", effect, decided.rule, _said(decided, found))
+    return Verdict("release", effect, decided.rule, _said(decided, governed))
 
 
-def _said(decided: ReleaseDecision, found: Governed) -> str:
+def _said(decided: ReleaseDecision, governed: Governed) -> str:
     """Return by which contract it is released where, and how its quality changed."""
-    told = [_step(one) for one in decided.steps]
-    after = decided.steps[-1].release.quality if decided.steps else found.quality
-    changes = list(_changes(found.quality, after))
+    texts = [_step(step) for step in decided.steps]
+    after = decided.steps[-1].release.quality if decided.steps else governed.quality
+    changes = list(_changes(governed.quality, after))
     if changes:
-        told.append(f"quality {', '.join(changes)}")
-    return "; ".join(told) or "not private"
+        texts.append(f"quality {', '.join(changes)}")
+    return "; ".join(texts) or "not private"
 
 
-def _step(one: ContractResult) -> str:
-    rule = f", rule `{one.release.rule}`" if one.release.rule and not one.contract.endswith(one.release.rule) else ""
-    return f"contract `{one.contract}`{rule}: {_PLACES[one.place]}"
+def _step(step: ContractResult) -> str:
+    rule = (
+        f", rule `{step.release.rule}`" if step.release.rule and not step.contract.endswith(step.release.rule) else ""
+    )
+    return f"contract `{step.contract}`{rule}: {_PLACES[step.place]}"
 
 
 def _changes(before: Quality, after: Quality) -> Iterator[str]:
-    left = {one.key: one.value for one in after}
-    for one in before:
-        if one.key not in left:
-            yield f"`{one.key}` {one.value:g} taken away"
-        elif left[one.key] != one.value:
-            yield f"`{one.key}` {one.value:g} -> {left[one.key]:g}"
+    left = {item.key: item.value for item in after}
+    for value in before:
+        if value.key not in left:
+            yield f"`{value.key}` {value.value:g} taken away"
+        elif left[value.key] != value.value:
+            yield f"`{value.key}` {value.value:g} -> {left[value.key]:g}"
 
 
 def _values(quality: Quality) -> str:
-    return ", ".join(f"`{one.key}` {one.value:g}" for one in quality)
+    return ", ".join(f"`{value.key}` {value.value:g}" for value in quality)

@@ -38,9 +38,9 @@ class EventAccount(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(event.topic, payload, encoding, event.qos, event.retain, values_of(event.topic, event.payload))
 
     def __str__(self) -> str:
-        said = self.payload if self.metrics is None else json.dumps(self.metrics, ensure_ascii=False)
+        content = self.payload if self.metrics is None else json.dumps(self.metrics, ensure_ascii=False)
         most = 40 if self.metrics is None else 400
-        return f"{self.topic} {said:.{most}}".rstrip()
+        return f"{self.topic} {content:.{most}}".rstrip()
 
 
 def values_of(topic: str, payload: bytes) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ class Account(msgspec.Struct, frozen=True):
     decisions: tuple[DecisionAccount, ...]
     receivers: dict[str, ReceiverAccount]
     assumed: str = ""
-    """What is taken for granted, where it is not a live node that is asked."""
+    """The assumptions, if the answer is not from a live node."""
 
 
 def account(
@@ -124,10 +124,10 @@ def account(
     `about` are the receivers to speak of besides those that are reached; with `to`, only these and what leads to them.
     """
     first = decisions[0]
-    reached = [one.goes_by.target for one in decisions if one.goes_by is not None]
+    reached = [decision.goes_by.target for decision in decisions if decision.goes_by is not None]
     entities = to or [name for name in dict.fromkeys([*about, *reached]) if name not in whole.nodes]
     source = first.came_by.source
-    shown = [one for one in decisions if _is_telling(one, source, whole, to)]
+    shown = [decision for decision in decisions if _is_telling(decision, source, whole, to)]
     return Account(
         source,
         first.node,
@@ -139,13 +139,23 @@ def account(
 
 def receiver(decisions: Iterable[Decision], entity: str, whole: Ensemble) -> ReceiverAccount:
     """Return the account of one entity: what it gets, or why it gets nothing."""
-    found = list(decisions)
-    gets = tuple(EventAccount.of(output) for one in found if _goes_to(one, entity) for output in one.outputs)
+    all_decisions = list(decisions)
+    gets = tuple(
+        EventAccount.of(output)
+        for decision in all_decisions
+        if _goes_to(decision, entity)
+        for output in decision.outputs
+    )
     if gets:
         return ReceiverAccount(gets)
-    barred = [one for one in found if one.effect is Effect.SUPPRESS and leads_to(one, entity, whole)]
+    barred = [
+        decision
+        for decision in all_decisions
+        if decision.effect is Effect.SUPPRESS and leads_to(decision, entity, whole)
+    ]
     why = dict.fromkeys(
-        f"{one.node}{f' -> {one.goes_by.target}' if one.goes_by else ''}: {one.reason}" for one in barred
+        f"{decision.node}{f' -> {decision.goes_by.target}' if decision.goes_by else ''}: {decision.reason}"
+        for decision in barred
     )
     return ReceiverAccount(why_not=tuple(why) or ("no way leads there",))
 

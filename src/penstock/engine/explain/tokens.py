@@ -35,7 +35,7 @@ class WeighedToken(NamedTuple):
     """Of a neighbour's."""
     goes: str = ""
     """The digest of the token that it goes on with; empty: the node vouches for it."""
-    said: str = ""
+    explanation: str = ""
     refusal: Verdict | None = None
 
     def told(self, verdict: Verdict) -> Verdict:
@@ -44,9 +44,9 @@ class WeighedToken(NamedTuple):
             return self.refusal
         if self.passing is not None and verdict.effect is Effect.PASS:
             rule, reason = ("trust", self.passing.reason) if self.passing.reason else ("token", "")
-            return Verdict("admit", Effect.PASS, rule, _joined(reason, self.said))
-        if self.said and (verdict.effect is Effect.PASS or verdict.rule == "trust"):
-            return verdict._replace(rule=verdict.rule or "token", reason=_joined(verdict.reason, self.said))
+            return Verdict("admit", Effect.PASS, rule, _joined(reason, self.explanation))
+        if self.explanation and (verdict.effect is Effect.PASS or verdict.rule == "trust"):
+            return verdict._replace(rule=verdict.rule or "token", reason=_joined(verdict.reason, self.explanation))
         return verdict
 
 
@@ -97,22 +97,22 @@ class Carried:
         if token is None:
             reason = f"`{name}` has told no token for `{came.event.topic}`"
             return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
-        found = announcements.verify(node, token.text, self._now)
-        if isinstance(found, TokenError):
-            reason = f"the token that came with it from `{name}`: {found}"
+        verified = announcements.verify(node, token.text, self._now)
+        if isinstance(verified, TokenError):
+            reason = f"the token that came with it from `{name}`: {verified}"
             return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
-        passing, goes = token_exchange.weigh(node, name, found)
-        return WeighedToken(passing, self._keep(goes), _signed(node, name, found, goes))
+        passing, goes = token_exchange.weigh(node, name, verified)
+        return WeighedToken(passing, self._keep(goes), _signed(node, name, verified, goes))
 
     def _of_client(self, came: Arrival, token: Token | None) -> WeighedToken:
         if came.rights is NO_RIGHTS:
             reason = no_token(came.node, came.link.source) or f"`{came.link.source}` has shown no token"
             return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
         if token is None:
-            return WeighedToken(said="it has shown no token, and the node vouches for it")
+            return WeighedToken(explanation="it has shown no token, and the node vouches for it")
         is_shown = came.session is not None and came.session.trust.token is not None
         how = f"it has shown one of `{token.claims.issuer}`" if is_shown else "as `tokens.grants` says"
-        return WeighedToken(goes=token.digest, said=how)
+        return WeighedToken(goes=token.digest, explanation=how)
 
     def named(self, node: Node, event: Event) -> str:
         """Return the digest of the token with which an event leaves a node for another."""
@@ -130,23 +130,23 @@ def _told(session: Session, topic: str) -> Token | None:
     bound = link.heard.get(link.bound_in.get(topic, ""))
     if isinstance(bound, Verified):
         return bound.token
-    heard = (one.token for one in reversed(link.heard.values()) if isinstance(one, Verified))
+    heard = (entry.token for entry in reversed(link.heard.values()) if isinstance(entry, Verified))
     return next((token for token in heard if Filters(token.claims.publish).match(topic)), None)
 
 
-def _signed(node: Node, name: str, found: Verified, goes: Token | None) -> str:
+def _signed(node: Node, name: str, verified: Verified, goes: Token | None) -> str:
     """Return who has signed a token, the neighbour's rating, and whether the node signs it too."""
-    holder = found.token.claims.subject.name
+    holder = verified.token.claims.subject.name
     whose = f"`{holder.removeprefix(OWN)}`'s own" if holder.startswith(OWN) else f"`{holder}`'s"
-    said = [f"the token is {whose}, signed by {', '.join(f'`{one}`' for one in sorted(found.signers))}"]
+    parts = [f"the token is {whose}, signed by {', '.join(f'`{signer}`' for signer in sorted(verified.signers))}"]
     rating = node.trust.ratings.held(name) if node.trust.ratings is not None else None
     if rating is not None:
-        said.append(f"`{name}` is rated {rating:.3g}")
+        parts.append(f"`{name}` is rated {rating:.3g}")
     if goes is not None and rating is not None:
         signs = node.name in goes.nodes
-        said.append(f"`{node.name}` signs it" if signs else f"`{node.name}` does not sign it")
-    return "; ".join(said)
+        parts.append(f"`{node.name}` signs it" if signs else f"`{node.name}` does not sign it")
+    return "; ".join(parts)
 
 
-def _joined(*said: str) -> str:
-    return "; ".join(one for one in said if one)
+def _joined(*texts: str) -> str:
+    return "; ".join(text for text in texts if text)

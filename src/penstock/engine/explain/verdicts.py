@@ -52,12 +52,12 @@ def edit_effect(went_in: tuple[Event, ...], came_out: tuple[Event, ...]) -> Effe
 
 def edit_reason(before: State, after: State, went_in: tuple[Event, ...], came_out: tuple[Event, ...], why: str) -> str:
     """Return the reason of a monitor's effect."""
-    said = [f"in state `{before!s:.80}`" if before == after else f"from state `{before!s:.80}` to `{after!s:.80}`"]
-    said += [why] if why else []
+    texts = [f"in state `{before!s:.80}`" if before == after else f"from state `{before!s:.80}` to `{after!s:.80}`"]
+    texts += [why] if why else []
     if came_out and came_out != went_in:
-        ins, outs = (", ".join(f"`{one.topic}`" for one in some) for some in (went_in, came_out))
-        said.append(f"{ins} becomes {outs}" if ins != outs else "the payload is another")
-    return ", ".join(said)
+        ins, outs = (", ".join(f"`{event.topic}`" for event in some) for some in (went_in, came_out))
+        texts.append(f"{ins} becomes {outs}" if ins != outs else "the payload is another")
+    return ", ".join(texts)
 
 
 def routed(node: Node, came_by: Link, link: Link, event: Event) -> Verdict:

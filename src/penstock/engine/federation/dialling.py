@@ -21,7 +21,7 @@ class Greeting(NamedTuple):
     user: str | None = None
     password: bytes | None = None
     filters: tuple[str, ...] = ()
-    """What to subscribe to; nodes say what they want in their own way."""
+    """The filters to subscribe to; nodes send wants instead."""
     qos: int = 0
     most_bytes: int | None = None
     """Of the largest packet that it takes; None: any."""
@@ -52,5 +52,5 @@ class Greeting(NamedTuple):
         """
         modern = self.version == 5
         handling = 0 if is_new or not modern else 1
-        wanted = tuple(SubscriptionRequest(one, self.qos, modern, modern, handling) for one in self.filters)
+        wanted = tuple(SubscriptionRequest(filter, self.qos, modern, modern, handling) for filter in self.filters)
         return Subscribe(1, wanted) if wanted else None

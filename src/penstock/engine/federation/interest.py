@@ -66,7 +66,7 @@ class NeighbourExchange:
         self._classes: list[_Class] = []
         self._offered: dict[str, Offer] = {}
         self._lingering: dict[Want, float] = {}
-        """What is no longer wanted by a new domain, and until when it is not taken back."""
+        """Wants that a new domain has ended, and the time until which they are not withdrawn."""
 
     @property
     def has_asked(self) -> bool:
@@ -150,15 +150,15 @@ class NeighbourExchange:
             for key in session.subscriptions:
                 self._take_subscription(wanted, (session, key))
         wanted.changes()
-        told = wanted.told()
-        return Change(told - known, known - told)
+        wants = wanted.told()
+        return Change(wants - known, known - wants)
 
     def _own_wants(self) -> Iterator[tuple[Want, None]]:
         """Return the wants that do not depend on subscribers: everything, and what monitors must see."""
         node, neighbour = self._node, self._neighbour
-        for one in self._classes:
-            if one.mode == "all":
-                for filter in one.cut(one.filter):
+        for class_ in self._classes:
+            if class_.mode == "all":
+                for filter in class_.cut(class_.filter):
                     yield self._want(filter, None, self._here())[0], None
         watched = list(neighbour.place.watch_in.alphabet()) if neighbour.place.watch_in is not None else []
         for ends, filters in node.monitors.onlookers.items():
@@ -177,26 +177,26 @@ class NeighbourExchange:
         offered = self._neighbour.federation.offers[id] if way_to(self._node, id) is self._neighbour else None
         matter = Matter(offered.offer.filter, offered.condition) if offered is not None else None
         wanted.put(id, self._advertised(matter) if matter is not None else {})
-        return self._meetings.offer(id, matter) if any(one.mode == "routed" for one in self._classes) else []
+        return self._meetings.offer(id, matter) if any(class_.mode == "routed" for class_ in self._classes) else []
 
     def _advertised(self, matter: Matter) -> Demands:
         return {
             want: condition
-            for one in self._classes
-            if one.mode == "advertised"
-            for filter in one.cut(matter.filter)
+            for class_ in self._classes
+            if class_.mode == "advertised"
+            for filter in class_.cut(matter.filter)
             for want, condition in [self._want(filter, matter.condition, self._here())]
         }
 
     def _take_subscription(self, wanted: NeighbourWants, source: Source) -> None:
         session, key = source
-        one = session.subscriptions.get(key)
-        if one is None or not self._may_reach(session, one):
+        subscribed = session.subscriptions.get(key)
+        if subscribed is None or not self._may_reach(session, subscribed):
             self._meetings.forget(source)
             wanted.put(source, {})
             return
-        filter = parse_filter(one.filter).filter
-        judged = filter_policies.forward_subscription(self._node, one, filter, self._neighbour)
+        filter = parse_filter(subscribed.filter).filter
+        judged = filter_policies.forward_subscription(self._node, subscribed, filter, self._neighbour)
         if judged is None:
             self._meetings.forget(source)
             wanted.put(source, {})
@@ -204,40 +204,40 @@ class NeighbourExchange:
         matter = Matter(filter, judged.condition)
         if any(each.mode == "routed" for each in self._classes):
             self._meetings.ask(source, matter)
-        wanted.put(source, self._subscribed(source, one, matter, judged))
+        wanted.put(source, self._subscribed(source, subscribed, matter, judged))
 
-    def _may_reach(self, session: Session, one: Subscribed) -> bool:
+    def _may_reach(self, session: Session, subscribed: Subscribed) -> bool:
         """Return True if events from this neighbour may go to the subscriber."""
         neighbour = self._neighbour
         return (
-            not one.is_local
+            not subscribed.is_local
             and session is not neighbour
             and self._node.table.allows(neighbour.place.publish_type, session.place.notify_type)
         )
 
-    def _subscribed(self, source: Source, one: Subscribed, matter: Matter, judged: Filtered) -> Demands:
+    def _subscribed(self, source: Source, subscribed: Subscribed, matter: Matter, judged: Filtered) -> Demands:
         if matter.is_empty:
             return {}
-        ways = [way for way in one.ways or ((),) if self._neighbour.neighbour not in way]
+        ways = [way for way in subscribed.ways or ((),) if self._neighbour.neighbour not in way]
         condition = matter.condition
-        is_told = condition is None or condition.text == one.asked or _is_tellable(condition)
+        is_told = condition is None or condition.text == subscribed.asked or _is_tellable(condition)
         if not is_told or self._is_projected(matter.filter):
             condition = None
-        # What nodes themselves have to say is advertised by none.
+        # Nobody advertises the nodes' own events.
         is_told_anyway = judged.is_flooded or matter.filter.startswith(side_effects.META)
         return {
-            want: told
+            want: own
             for each in self._classes
             if is_told_anyway or each.mode == "subscribed" or (each.mode == "routed" and self._meetings.is_met(source))
             for filter in each.cut(matter.filter)
             for way in ways
-            for want, told in [self._want(filter, condition, (*way, *self._here()), judged.policy)]
+            for want, own in [self._want(filter, condition, (*way, *self._here()), judged.policy)]
         }
 
     def _is_projected(self, filter: str) -> bool:
         """Return True if subscribers see only a part of such events: then only their node knows what satisfies them."""
         namespaces = (f"{NAMESPACE}/#", f"{CERTIFICATES}#")
-        return self._node.sparkplug is not None and any(overlaps(filter, one) for one in namespaces)
+        return self._node.sparkplug is not None and any(overlaps(filter, namespace) for namespace in namespaces)
 
     def _want(
         self, filter: str, condition: Condition | None, path: Path, policy: str = ""

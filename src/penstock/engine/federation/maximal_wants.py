@@ -47,7 +47,7 @@ class MaximalWants:
         self._below: dict[Want, set[Want]] = {}
         self._changed: dict[Place, None] = {}
         self._crowd: dict[Place, dict[Want, None]] = {}
-        """What came to a place that was crowded and has not been compared."""
+        """Wants that came to a crowded place and have not been compared."""
         self._hints: tuple[Want, ...] = ()
         """The last one that was settled, and what covered it: they often cover the next, which then hangs near by."""
 

@@ -45,10 +45,10 @@ def packets(
     of_all: Literal["", "wants", "offers"] = "",
 ) -> Iterator[bytes]:
     """Return the packets for a change. `of_all`: it is all that is wanted, or all that is offered."""
-    entries: list[tuple[str, Want | Offer | str]] = [("offer", one) for one in sorted(offer)]
-    entries += [("add", one) for one in sorted(add)]
-    entries += [("remove", one) for one in sorted(remove)]
-    entries += [("withdraw", one) for one in sorted(withdraw)]
+    entries: list[tuple[str, Want | Offer | str]] = [("offer", entry) for entry in sorted(offer)]
+    entries += [("add", entry) for entry in sorted(add)]
+    entries += [("remove", entry) for entry in sorted(remove)]
+    entries += [("withdraw", entry) for entry in sorted(withdraw)]
     room = _room(session)
     parts: list[dict[str, list[Want | Offer | str]]] = [{}]
     left = room
@@ -62,12 +62,12 @@ def packets(
         parts[-1].setdefault(kind, []).append(entry)
         left -= size
     for at, part in enumerate(parts):
-        told: dict[str, object] = dict(part)
+        message: dict[str, object] = dict(part)
         if of_all and at == 0:
-            told["begins"] = of_all
+            message["begins"] = of_all
         if of_all and at == len(parts) - 1:
-            told["ends"] = of_all
-        yield encode(Publish(INTEREST, msgspec.json.encode(told)), 5)
+            message["ends"] = of_all
+        yield encode(Publish(INTEREST, msgspec.json.encode(message)), 5)
 
 
 class Room:
@@ -83,28 +83,28 @@ class Room:
         if _longest(want) <= self._most or _size(want) <= self._most or want.policy:
             return want  # a policy is not for more than was said: if it does not fit, it is not told
         for filter in _wider(want.filter):
-            made = Want(filter, "", want.path)
-            if _size(made) <= self._most:
+            wider = Want(filter, "", want.path)
+            if _size(wider) <= self._most:
                 break
-        self._tell("wanted", want, made)
-        return made
+        self._tell("wanted", want, wider)
+        return wider
 
     def offer(self, offer: Offer) -> Offer:
         """Return the offer, or a wider one that fits."""
         if _size(offer) <= self._most or offer.policy:
             return offer
         for filter in _wider(offer.filter):
-            made = Offer(offer.id, filter, "", offer.path)
-            if _size(made) <= self._most:
+            wider = Offer(offer.id, filter, "", offer.path)
+            if _size(wider) <= self._most:
                 break
-        self._tell("offered", offer, made)
-        return made
+        self._tell("offered", offer, wider)
+        return wider
 
-    def _tell(self, what: str, meant: Want | Offer, made: Want | Offer) -> None:
+    def _tell(self, what: str, meant: Want | Offer, wider: Want | Offer) -> None:
         most = self._neighbour.connection.maximum_packet_size or MAX_BYTES
-        told = f"`{_short(made.filter)}` is told" if _size(made) <= self._most else "nothing can be told"
+        result = f"`{_short(wider.filter)}` is told" if _size(wider) <= self._most else "nothing can be told"
         reason = (
-            f"what is {what} takes {_size(meant)} bytes, the neighbour takes packets of at most {most} bytes: {told}"
+            f"what is {what} takes {_size(meant)} bytes, the neighbour takes packets of at most {most} bytes: {result}"
         )
         self._node.notice("too long to tell", self._neighbour, _short(meant.filter), reason)
 

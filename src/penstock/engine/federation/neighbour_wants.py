@@ -31,7 +31,7 @@ class NeighbourWants:
         self._ways: dict[tuple[str, str, str, Path], set[Want]] = {}
         self._entering: dict[Want, Condition | None] = {}
         self._leaving: dict[Want, None] = {}
-        """What comes and goes with the next `changes`."""
+        """Wants that come and go with the next `changes`."""
         self._widest = MaximalWants(most)
         self._told: dict[Place, frozenset[Want]] = {}
         self._widened: set[Place] = set()
@@ -76,7 +76,7 @@ class NeighbourWants:
         if count:
             return
         self._conditions[want] = condition
-        # Of the same want of the same node only the one that has come by the shortest way counts.
+        # Of equal wants of one node only the one with the shortest path counts.
         ways = self._ways.setdefault((want.filter, want.where, want.policy, want.path[:1]), set())
         best = min(ways, key=_length, default=None)
         ways.add(want)

@@ -121,12 +121,12 @@ class Meetings(Generic[K]):
         for key in left:
             asked, _ = self._met.pop(key)
             self.ask(key, asked)
-        found = list(self._unmet.meeting(matter)) if matter is not None else []
-        for key in found:
+        unmet = list(self._unmet.meeting(matter)) if matter is not None else []
+        for key in unmet:
             asked_for = self._unmet.pop(key)
             assert asked_for is not None
             self._meet(key, asked_for, id)
-        return left + found
+        return left + unmet
 
     def _meet(self, key: K, matter: Matter, id: str) -> None:
         self._met[key] = matter, id

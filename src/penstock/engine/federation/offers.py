@@ -21,9 +21,9 @@ def changed(node: Node, session: Session, name: str) -> None:
     """Note that a client has set or withdrawn an advertisement of this name."""
     id = _client_offer_id(node, session, name)
     node.statements.acted.pop(("offer", id), None)  # it is another message
-    one = session.declared.advertisements.get(name)
-    if one is not None and one.scope == "global":
-        node.federation.own_offers[id] = _own(node, id, one, session.place.publish_type, session)
+    advertised = session.declared.advertisements.get(name)
+    if advertised is not None and advertised.scope == "global":
+        node.federation.own_offers[id] = _own(node, id, advertised, session.place.publish_type, session)
     else:
         node.federation.own_offers.pop(id, None)
     node.federation.news.offer(id)
@@ -31,32 +31,32 @@ def changed(node: Node, session: Session, name: str) -> None:
 
 def own_offers(node: Node) -> dict[str, OwnOffer]:
     """Return the offers of clients here, and of the domain for them, by id."""
-    made: dict[str, OwnOffer] = {}
+    offers: dict[str, OwnOffer] = {}
     for entry in node.ensemble.listed(node.name):
-        for one in entry.advertises:
-            if one.scope == "global":
-                id = f"{_part(node.name)}/{_part(entry.name)}/domain/{_part(one.name)}"
-                made[id] = _own(node, id, one, entry.publish, None)
+        for advertised in entry.advertises:
+            if advertised.scope == "global":
+                id = f"{_part(node.name)}/{_part(entry.name)}/domain/{_part(advertised.name)}"
+                offers[id] = _own(node, id, advertised, entry.publish, None)
         for given in node.ensemble.statements.of(entry.name, Message.ADVERTISEMENT):
-            made.update(_given(node, given, entry.name, entry.publish))
+            offers.update(_given(node, given, entry.name, entry.publish))
     for session in node.sessions.values():
-        for one in session.declared.advertisements.values():
-            if one.scope == "global":
-                id = _client_offer_id(node, session, one.name)
-                made[id] = _own(node, id, one, session.place.publish_type, session)
-    return made
+        for advertised in session.declared.advertisements.values():
+            if advertised.scope == "global":
+                id = _client_offer_id(node, session, advertised.name)
+                offers[id] = _own(node, id, advertised, session.place.publish_type, session)
+    return offers
 
 
-def _own(node: Node, id: str, one: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:
-    return OwnOffer(_offer(node, id, one), source, one.condition, one.policy, session)
+def _own(node: Node, id: str, advertised: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:
+    return OwnOffer(_offer(node, id, advertised), source, advertised.condition, advertised.policy, session)
 
 
 def _given(node: Node, given: AssignedPolicy, client: str, source: str) -> dict[str, OwnOffer]:
     """Return the domain's advertisements for a client, or for the node itself, that have a policy."""
     name = sha256(f"{given.name} {given.filter} {given.condition and given.condition.text}".encode()).hexdigest()[:16]
     id = f"{_part(node.name)}/{_part(client)}/policy/{name}"
-    one = ProducerAdvertisement(name, given.filter, given.condition, policy=given.policy)
-    return {id: _own(node, id, one, source, None)}
+    advertised = ProducerAdvertisement(name, given.filter, given.condition, policy=given.policy)
+    return {id: _own(node, id, advertised, source, None)}
 
 
 def known_ids(node: Node) -> Iterator[str]:
@@ -78,16 +78,17 @@ def told_classes(node: Node) -> frozenset[str]:
 
 def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
     """Return the offer told to a neighbour under this id: the one that came the shortest way; None if none is told."""
-    found = [
-        one
-        for one in _known(node, id)
-        if node.table.allows(one.source, neighbour.place.notify_type) and neighbour.neighbour not in one.offer.path
+    candidates = [
+        offered
+        for offered in _known(node, id)
+        if node.table.allows(offered.source, neighbour.place.notify_type)
+        and neighbour.neighbour not in offered.offer.path
     ]
-    best = min(found, key=lambda one: (len(one.offer.path), one.offer.path), default=None)
+    best = min(candidates, key=lambda candidate: (len(candidate.offer.path), candidate.offer.path), default=None)
     if best is None:
         return None
     offer = best.offer
-    is_told = any(one == "#" or overlaps(one, offer.filter) for one in classes)
+    is_told = any(filter == "#" or overlaps(filter, offer.filter) for filter in classes)
     if best.policy is None:
         return offer if is_told else None
     about = (id, offer.filter, best.condition, best.policy, best.session)
@@ -116,13 +117,13 @@ def _known(node: Node, id: str) -> Iterator[OwnOffer]:
         if id in session.federation.offers:
             offer, condition, policy = session.federation.offers[id]
             if node.name not in offer.path:
-                told = Offer(id, offer.filter, offer.where, (*offer.path, node.name))
-                yield OwnOffer(told, session.place.publish_type, condition, policy, session)
+                forwarded = Offer(id, offer.filter, offer.where, (*offer.path, node.name))
+                yield OwnOffer(forwarded, session.place.publish_type, condition, policy, session)
 
 
-def _offer(node: Node, id: str, one: ProducerAdvertisement) -> Offer:
-    where = one.condition.text if one.condition is not None else ""
-    return Offer(id, one.filter, where, (node.name,))
+def _offer(node: Node, id: str, advertised: ProducerAdvertisement) -> Offer:
+    where = advertised.condition.text if advertised.condition is not None else ""
+    return Offer(id, advertised.filter, where, (node.name,))
 
 
 def _client_offer_id(node: Node, session: Session, name: str) -> str:

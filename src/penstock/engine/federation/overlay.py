@@ -35,10 +35,11 @@ from penstock.wire.reason import Reason
 WINDOW = 1000
 """Messages that two nodes may have under way to each other."""
 GRACE_SECONDS = 5.0
-"""How long what a neighbour told counts after it has come back and not told it again; and how long a node goes on to
-want what it does not want by a new domain."""
+"""The time for which a returned neighbour's earlier announcements count before it repeats them; and for which a node
+keeps wants that a new domain has ended.
+"""
 REFRESH_SECONDS = 0.05
-"""How often interest is worked out at most: many subscriptions at once are one change."""
+"""The shortest time between computations of interest: many subscriptions at once are one change."""
 
 
 def connections(node: Node) -> Iterator[tuple[str, LinkSettings]]:
@@ -82,7 +83,7 @@ def subscribe_foreign(node: Node, session: Session, filters: tuple[str, ...], qo
             subscribe.add(node, Subscribed(session, text, qos, retain_as_published=True), parse_filter(text))
 
 
-# --- what a neighbour is told
+# --- to a neighbour
 
 
 def refresh(node: Node, now: float) -> None:
@@ -125,7 +126,7 @@ def _tell(node: Node, session: Session, packets: Iterator[bytes]) -> None:
         outbox.push(node, session, packet)
 
 
-# --- what a neighbour tells
+# --- from a neighbour
 
 
 def take_interest(node: Node, session: Session, payload: bytes, now: float) -> None:
@@ -133,7 +134,7 @@ def take_interest(node: Node, session: Session, payload: bytes, now: float) -> N
     try:
         change = msgspec.json.decode(payload, type=Interest)
         wanted = [(want, parse_filter(want.filter), _condition(want.where)) for want in change.add]
-        offered = {one.id: Offered(one, _condition(one.where)) for one in change.offer}
+        offered = {offer.id: Offered(offer, _condition(offer.where)) for offer in change.offer}
         policies = _policies(node, session, [*change.offer, *change.add])
     except (msgspec.MsgspecError, TopicError, ConditionError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
@@ -144,9 +145,9 @@ def take_interest(node: Node, session: Session, payload: bytes, now: float) -> N
         session.federation.doubted = dict.fromkeys(session.subscriptions, NEVER)
         node.federation.refused.pop(session.id, None)
     offered = {
-        id: one._replace(policy=policies.get(one.offer.policy))
-        for id, one in offered.items()
-        if one.offer.policy in policies
+        id: offer._replace(policy=policies.get(offer.offer.policy))
+        for id, offer in offered.items()
+        if offer.offer.policy in policies
     }
     _take_offers(node, session, change, offered, now)
     for want, filter, condition in wanted:
@@ -183,27 +184,27 @@ def _condition(where: str) -> Condition | None:
     return make_condition(where) if where else None
 
 
-def _policies(node: Node, session: Session, told: list[Want | Offer]) -> dict[str, Policy | None]:
+def _policies(node: Node, session: Session, entries: list[Want | Offer]) -> dict[str, Policy | None]:
     """Return the policies of wants and offers by text. A want or offer whose policy cannot be applied does
     not count.
     """
-    found: dict[str, Policy | None] = {"": None}
-    for one in told:
-        if one.policy not in found:
+    policies: dict[str, Policy | None] = {"": None}
+    for entry in entries:
+        if entry.policy not in policies:
             try:
-                found[one.policy] = bindings.readable(one.policy)
+                policies[entry.policy] = bindings.readable(entry.policy)
             except PolicyError as error:
-                node.notice("policy failed", session, one.filter, f"what a node tells cannot be applied: {error}")
-    return found
+                node.notice("policy failed", session, entry.filter, f"what a node tells cannot be applied: {error}")
+    return policies
 
 
 def _take_offers(node: Node, session: Session, change: Interest, offered: dict[str, Offered], now: float) -> None:
-    for id, one in offered.items():
-        about = (one.offer.filter, one.condition, one.policy)
+    for id, offer in offered.items():
+        about = (offer.offer.filter, offer.condition, offer.policy)
         if filter_policies.insert_advertisement(node, session, *about, now):
             session.federation.offers.pop(id, None)
             continue
-        session.federation.offers[id] = one
+        session.federation.offers[id] = offer
         session.federation.doubted_offers.pop(id, None)
     for id in change.withdraw:
         gone = session.federation.offers.pop(id, None)

@@ -50,7 +50,7 @@ class OwnOffer(NamedTuple):
     condition: Condition | None = None
     policy: Policy | None = None
     session: Session | None = None
-    """Whose it is; None: the domain advertises it for somebody."""
+    """The session that offers it; None: the domain advertises it for somebody."""
 
 
 class FederationState:
@@ -65,11 +65,11 @@ class FederationState:
         self.exchanges: dict[int, Exchange] = {}
         """By session, what we tell the neighbour that we want and offer, while the link is up."""
         self.news = News(is_all=True)
-        """What has changed in what is wanted and offered, since neighbours were last told."""
+        """The changes of wants and offers since neighbours were last told."""
         self.interest_due = 0.0
-        """When they may be told again."""
+        """The time at which they may be told again."""
         self.own_offers: dict[str, OwnOffer] = {}
-        """What clients here advertise, by id."""
+        """The advertisements of clients here, by id."""
         self.refused: dict[int, set[Want]] = {}
         """By neighbour's session, the wants that policies did not let in: others may."""
 

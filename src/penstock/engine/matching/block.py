@@ -29,7 +29,7 @@ FEW = 4
 """So many conditions are not worth sorting."""
 
 COST_OF_SORTING = 4
-"""How often a condition could be decided in the time that it takes to sort it in."""
+"""The number of conditions that can be decided in the time that it takes to sort one in."""
 
 
 class Entry:
@@ -47,7 +47,7 @@ class Entry:
         self.text: str | None = None
         """The text in XML that it is filed by."""
         self.alternatives = 0
-        """How many it is filed as instead."""
+        """The number of alternatives that it is filed as instead."""
         self.values: dict[Hashable, Any] = {}
 
     def holds(self, attributes: Mapping[str, Value], content: Content) -> bool:
@@ -97,7 +97,7 @@ class Block:
         self._sorted: tuple[Entry, ...] = ()
         """The entries in the columns, by bit."""
         self._values: tuple[Mapping[Hashable, Any], ...] = ()
-        """What waits for each of them, to be read without reading the entry."""
+        """The values waiting for each of them, to be read without reading the entry."""
         self._removed = 0
         """Those of them that are there no more."""
         self._unsure = 0
@@ -124,7 +124,7 @@ class Block:
         if 2 * self._removed.bit_count() > len(self._sorted):
             self._fresh, self._sorted, self._values, self._columns, self._removed = tuple(self), (), (), (), 0
 
-    def find(self, attributes: Mapping[str, Value], content: Content, found: list[Any]) -> None:
+    def find(self, attributes: Mapping[str, Value], content: Content, matches: list[Any]) -> None:
         """Put the values of what holds into the list."""
         if self._fresh:
             self._debt += len(self._fresh)
@@ -132,7 +132,7 @@ class Block:
                 self._sort()
             for entry in self._fresh:
                 if entry.holds(attributes, content):
-                    found.extend(entry.values.values())
+                    matches.extend(entry.values.values())
         columns = self._columns
         still = -1 if columns else (1 << len(self._sorted)) - 1
         unsure = self._unsure
@@ -161,7 +161,7 @@ class Block:
             still ^= bit
             number = bit.bit_length() - 1
             if not bit & unsure or self._sorted[number].holds(attributes, content):
-                found.extend(values[number].values())
+                matches.extend(values[number].values())
 
     def _sort(self) -> None:
         entries = tuple(self)
@@ -172,8 +172,8 @@ class Block:
         for path in self.known:
             naming.pop(path, None)
         columns = sorted(naming, key=lambda path: -len(naming[path]))[:MAX_COLUMNS]
-        said = {*columns, *self.known}
-        unsure = [not entry.is_exact or not said.issuperset(entry.where) for entry in entries]
+        paths = {*columns, *self.known}
+        unsure = [not entry.is_exact or not paths.issuperset(entry.where) for entry in entries]
         self._columns = tuple([_column(path, naming[path], len(entries)) for path in columns])
         self._unsure = _set(compress(range(len(entries)), unsure), len(entries))
         self._sorted, self._values, self._removed = entries, tuple([entry.values for entry in entries]), 0
@@ -201,10 +201,10 @@ def _column(path: Path, naming: list[tuple[int, Where]], size: int) -> _Column:
                     if edge is not None:
                         changes[edge] = changes.get(edge, 0) ^ bit
     others = (1 << size) - 1 ^ _set((number for number, _ in naming), size)
-    made = [_line(kind, points, changes, others) for kind, (points, changes) in lines.items()]
-    most = max(made, key=lambda line: len(line.bounds) + len(line.points or ()))
-    made.remove(most)
-    more = {kind: line for line in made for kind in line.types} or None
+    ordered = [_line(kind, points, changes, others) for kind, (points, changes) in lines.items()]
+    most = max(ordered, key=lambda line: len(line.bounds) + len(line.points or ()))
+    ordered.remove(most)
+    more = {kind: line for line in ordered for kind in line.types} or None
     return _Column(path[0], path[1:], *most, more, others)
 
 

@@ -76,8 +76,8 @@ def _where(region: Region) -> Where | None:
     if region.other or region.absent or region.broken:
         return None
     words = (*sorted(region.bools), *((None,) if region.null else ()))
-    found = {float: _numbers(region), str: _strings(region.strings), bool: Places(points=words)}
-    return {line: places for line, places in found.items() if places.points or places.spans}
+    lines = {float: _numbers(region), str: _strings(region.strings), bool: Places(points=words)}
+    return {line: places for line, places in lines.items() if places.points or places.spans}
 
 
 def _numbers(region: Region) -> Places:
@@ -130,14 +130,14 @@ def _double_span(first: float, last: float) -> Span:
 
 
 def _merged(spans: list[Span]) -> tuple[Span, ...]:
-    made: list[Span] = []
+    gaps: list[Span] = []
     for start, end in sorted(spans, key=lambda span: span[0]):
-        if made and (made[-1][1] is None or start <= made[-1][1]):
-            first, last = made[-1]
-            made[-1] = first, None if last is None or end is None else max(last, end)
+        if gaps and (gaps[-1][1] is None or start <= gaps[-1][1]):
+            first, last = gaps[-1]
+            gaps[-1] = first, None if last is None or end is None else max(last, end)
         else:
-            made.append((start, end))
-    return tuple(made)
+            gaps.append((start, end))
+    return tuple(gaps)
 
 
 def _strings(line: Spans) -> Places:

@@ -12,10 +12,10 @@ from penstock.engine.matching.coordinates import Span, Where
 from penstock.language.ranges.ranges import Path
 
 WORTHWHILE = 0.75
-"""What part of those that name an attribute may still be met. If more, cells would take much room for little."""
+"""The share of those naming an attribute that may still be met. With more, cells would take much room for little."""
 
 LEAST_GAIN = 0.125
-"""What part of all entries must no longer be met."""
+"""The share of all entries that must no longer be met."""
 
 _MAX_BOUNDS = 32
 """Bounds that are tried, evenly chosen if there are more."""
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 
 
 Within = dict[Path, Cell]
-"""What is known in a node, of the attributes that it is inside axes of."""
+"""The known ranges in a node, of the attributes that it is inside axes of."""
 
 _WHOLE: Span = (None, None)
 
@@ -59,9 +59,9 @@ def best_path(entries: Sequence[Placed], within: Within) -> Path | None:
 def best_bound(entries: Sequence[Placed], path: Path, slab: Cell) -> Any:
     """Return the bound at which to cut a slab."""
     assert slab.span is not None
-    found = _best_cut([_hull(entry.where[path][slab.line].spans) for entry in entries], slab.span)
-    assert found is not None
-    return found[0]
+    cut = _best_cut([_hull(entry.where[path][slab.line].spans) for entry in entries], slab.span)
+    assert cut is not None
+    return cut[0]
 
 
 def _met(wheres: list[Where], cell: Cell | None) -> float:

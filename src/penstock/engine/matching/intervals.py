@@ -53,7 +53,9 @@ class Intervals(Generic[K]):
         if len(block) > MAX_BLOCK_ENTRIES:
             half = len(block) // 2
             self._blocks[at : at + 1] = [block[:half], block[half:]]
-            self._highest[at : at + 1] = [max(one.high for one in part) for part in (block[:half], block[half:])]
+            self._highest[at : at + 1] = [
+                max(interval.high for interval in part) for part in (block[:half], block[half:])
+            ]
 
     def remove(self, key: K) -> None:
         entry = self._entries.pop(key)
@@ -63,7 +65,7 @@ class Intervals(Generic[K]):
         if not block:
             del self._blocks[at], self._highest[at]
         elif self._highest[at] == entry.high:
-            self._highest[at] = max(one.high for one in block)
+            self._highest[at] = max(interval.high for interval in block)
 
     def containing(self, low: Any, high: Any) -> Iterator[K]:
         """Return those that this interval is inside of."""

@@ -115,11 +115,11 @@ class TreeNode:
 
     def blocks(self, attributes: Mapping[str, Value]) -> list[Block]:
         """Return blocks with all entries that may hold for content with these attributes."""
-        found: list[Block] = []
+        blocks: list[Block] = []
         waiting = [self]
         while waiting:
             node = waiting.pop()
-            found.append(node.block)
+            blocks.append(node.block)
             for axis in node.axes:
                 value = attributes.get(axis.name, _NOTHING)
                 for field in axis.fields:
@@ -133,7 +133,7 @@ class TreeNode:
                 slab = line.slabs[bisect_right(line.bounds, value)]
                 if slab.count:
                     waiting.append(slab)
-        return found
+        return blocks
 
 
 class Line:
@@ -150,12 +150,12 @@ class Line:
     def numbers(self, spans: tuple[Span, ...]) -> list[int]:
         """Return the numbers of the slabs that spans are in."""
         bounds = self.bounds
-        found: list[int] = []
+        slabs: list[int] = []
         for start, end in spans:
             first = bisect_right(bounds, start)
             last = len(bounds) if end is None else bisect_left(bounds, end)
-            found.extend(range(max(first, found[-1] + 1) if found else first, last + 1))
-        return found
+            slabs.extend(range(max(first, slabs[-1] + 1) if slabs else first, last + 1))
+        return slabs
 
 
 class Axis:

@@ -21,7 +21,7 @@ from penstock.model.content.content import Content, Unreadable
 T = TypeVar("T")
 
 _EVALUATING, _GATHERING = 400, 25
-"""What it costs to ask an expression, and to look at a text of a document, if for each node an expression takes 1."""
+"""The cost of asking an expression, and of looking at a text of a document, if an expression costs 1 for each node."""
 
 
 class Predicates(Generic[T]):
@@ -81,28 +81,28 @@ class Predicates(Generic[T]):
 
     def match(self, content: Content) -> list[T]:
         """Return the values whose condition is true for this content; one that fails is not."""
-        found: list[T] = []
+        values: list[T] = []
         loose: Iterable[Entry] = self._loose.values()
         if self._finding:
             loose = chain(loose, self._findable(content))
         for entry in loose:
             if entry.condition.holds(content) is True:
-                found.extend(entry.values.values())
+                values.extend(entry.values.values())
         if self._alternatives is not None:
             for entry in dict.fromkeys(self._alternatives.match(content)):
-                found.extend(entry.values.values())
+                values.extend(entry.values.values())
         if not self._trees:
-            return found
+            return values
         attributes = content.attributes
         if isinstance(attributes, Unreadable):
-            return found
+            return values
         trees = self._trees
         names = trees if len(trees) < len(attributes) else attributes
         for name in names:
             if name in attributes and name in trees:
                 for block in trees[name].blocks(attributes):
-                    block.find(attributes, content, found)
-        return found
+                    block.find(attributes, content, values)
+        return values
 
     def _findable(self, content: Content) -> Iterator[Entry]:
         """Yield those whose text is in a document; or all, if it would take longer to look."""
@@ -119,18 +119,18 @@ class Predicates(Generic[T]):
                 yield from finding[text].values()
 
     def _file(self, entry: Entry) -> None:
-        several = alternatives(entry.condition.tree) if entry.condition.ranges is None else ()
-        if several:
+        parts = alternatives(entry.condition.tree) if entry.condition.ranges is None else ()
+        if parts:
             if self._alternatives is None:
                 self._alternatives = Predicates(self._crowd)
-            for number, tree in enumerate(several):
+            for number, tree in enumerate(parts):
                 self._alternatives.add((entry.condition.text, number), condition_of(tree), entry)
-            entry.alternatives = len(several)
+            entry.alternatives = len(parts)
             return
         names = [path[0] for path in entry.where]
         if names:
             trees = self._trees
-            # Where most are that need the same, so that there are few trees to look into.
+            # File it with the most entries that need the same attribute, so that few trees are searched.
             entry.name = max(names, key=lambda name: trees[name].count if name in trees else 0)
             if entry.name not in trees:
                 trees[entry.name] = TreeNode(self._crowd)
@@ -143,7 +143,7 @@ class Predicates(Generic[T]):
         if not texts:
             self._loose[entry.condition.text] = entry
             return
-        # Where fewest are: what all need tells nothing.
+        # File it with the fewest entries: a text that all need does not discriminate.
         entry.text = min(sorted(texts), key=lambda text: len(finding.get(text, ())))
         finding.setdefault(entry.text, {})[entry.condition.text] = entry
 

@@ -15,7 +15,7 @@ from penstock.model.verdict import Verdict
 def is_met(expected: Expected, got: tuple[Delivered, ...]) -> bool:
     """Return True if an entity got what was expected, and nothing else."""
     if expected.in_order is not None:
-        return all(_fits(wanted, one) for wanted, one in zip_longest(expected.in_order, got))
+        return all(_fits(wanted, message) for wanted, message in zip_longest(expected.in_order, got))
     return _all_matched(expected.any_order or (), got)
 
 
@@ -52,8 +52,8 @@ def _all_matched(wanted: tuple[ExpectedMessage, ...], got: tuple[Delivered, ...]
     taken: dict[int, int] = {}  # what came, and for which wish it is
 
     def place(wish: int, tried: set[int]) -> bool:
-        for at, one in enumerate(got):
-            if at not in tried and _fits(wanted[wish], one):
+        for at, message in enumerate(got):
+            if at not in tried and _fits(wanted[wish], message):
                 tried.add(at)
                 if at not in taken or place(taken[at], tried):
                     taken[at] = wish
@@ -83,8 +83,12 @@ def is_so(wanted: ExpectedVerdict, verdict: Verdict) -> bool:
 
 def telling(decision: Decision) -> str:
     """Return why something was let through: the brokering table's rule, and the monitors' effects."""
-    said = [one for one in decision.verdicts if one.stage in ("edit", "route", "shape") or one.effect != "pass"]
-    return "; ".join(map(str, said or decision.verdicts[-1:]))
+    verdicts = [
+        verdict
+        for verdict in decision.verdicts
+        if verdict.stage in ("edit", "route", "shape") or verdict.effect != "pass"
+    ]
+    return "; ".join(map(str, verdicts or decision.verdicts[-1:]))
 
 
 def towards(decision: Decision) -> str:
@@ -94,16 +98,16 @@ def towards(decision: Decision) -> str:
 
 def verdict_text(wanted: ExpectedVerdict) -> str:
     way = " -> ".join(name for name in (wanted.from_, wanted.at, wanted.to) if name is not None)
-    said = f"{wanted.stage or 'some stage'}: {wanted.effect or 'anything'}"
-    return f"{way}: {said}{f' by {wanted.rule}' if wanted.rule is not None else ''}"
+    text = f"{wanted.stage or 'some stage'}: {wanted.effect or 'anything'}"
+    return f"{way}: {text}{f' by {wanted.rule}' if wanted.rule is not None else ''}"
 
 
 def texts(messages: Iterable[Delivered], expected: Expected) -> tuple[str, ...]:
     """Return the results, in as much detail as the expectations."""
     wanted = expected.in_order or expected.any_order or ()
-    asked = [key for key in _DETAILS if any(getattr(one, key) is not None for one in wanted)]
-    told = (f"{_said(one)}{_in_brackets({key: _DETAILS[key](one) for key in asked})}" for one in messages)
-    return tuple(told) or ("nothing",)
+    asked = [key for key in _DETAILS if any(getattr(message, key) is not None for message in wanted)]
+    texts = (f"{_said(message)}{_in_brackets({key: _DETAILS[key](message) for key in asked})}" for message in messages)
+    return tuple(texts) or ("nothing",)
 
 
 def _said(message: Delivered) -> str:
@@ -118,9 +122,9 @@ def _seq(message: Delivered) -> int | None:
 
 _DETAILS: dict[str, Callable[[Delivered], object]] = {
     "seq": _seq,
-    "qos": lambda one: one.qos,
-    "retain": lambda one: one.retain,
-    "at": lambda one: one.node,
+    "qos": lambda message: message.qos,
+    "retain": lambda message: message.retain,
+    "at": lambda message: message.node,
 }
 
 
@@ -139,5 +143,5 @@ def _message_text(message: ExpectedMessage) -> str:
 
 
 def _in_brackets(details: dict[str, object]) -> str:
-    said = ", ".join(f"{key} {str(value).lower()}" for key, value in details.items() if value is not None)
-    return f" ({said})" if said else ""
+    text = ", ".join(f"{key} {str(value).lower()}" for key, value in details.items() if value is not None)
+    return f" ({text})" if text else ""

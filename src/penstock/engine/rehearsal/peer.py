@@ -59,11 +59,11 @@ class Peer:
         self.node = node
         self.is_open = False
         self.refused = ""
-        """Why the node turned it down, or sent it away."""
+        """The reason why the node refused or disconnected it."""
         self.answers: list[Reason] = []
-        """What the node answered to publications with QoS 1 and 2, and to subscriptions."""
+        """The node's answers to publications with QoS 1 and 2, and to subscriptions."""
         self.subscriptions: dict[str, SubscriptionRequest] = {}
-        """What a client has asked for; a foreign broker: what the node has."""
+        """The subscriptions of a client; at a foreign broker, of the node."""
         self.secrets: dict[str, bytes] = {}
         """Of the trust groups that it is in."""
         self._claimant: Claimant | None = None

@@ -46,7 +46,7 @@ class Mismatch(msgspec.Struct, frozen=True):
     step: int
     """Counted from 0."""
     about: str
-    """Whom or what: a client, a monitor, a verdict."""
+    """The subject of the expectation: a client, a monitor, a verdict."""
     expected: tuple[str, ...]
     got: tuple[str, ...]
     why: tuple[str, ...] = ()
@@ -81,11 +81,11 @@ class _Trial:
 
     def __init__(self, rehearsal: Rehearsal) -> None:
         self._play = rehearsal
-        self._texts = {name: show_compact(said) for name, said in rehearsal.policies.items()}
+        self._texts = {name: show_compact(policy) for name, policy in rehearsal.policies.items()}
         self._seen: dict[str, int] = {}
         """By entity, how many of its deliveries were there when something was last expected."""
         self._published: list[tuple[str, str, tuple[Decision, ...]]] = []
-        """Who published what since then, and what was decided about it."""
+        """The publications since then by publisher and topic, with their decisions."""
         self._numbers: dict[SparkplugSource, int] = {}
         """By edge node, the `seq` of its next message."""
 
@@ -115,7 +115,7 @@ class _Trial:
         self._published = []
         self._seen = {name: len(self._play.deliveries(name)) for name in self._entities()}
 
-    # --- deeds
+    # --- actions
 
     def _connect(self, step: PolicyTestStep) -> None:
         for client, node in (step.connect or {}).items():
@@ -129,24 +129,32 @@ class _Trial:
         self._subscribe(step.subscribe or {})
 
     def _subscribe(self, wishes: dict[str, tuple[Wish, ...]]) -> None:
-        for client, several in wishes.items():
-            for one in several:
-                no_local = one.no_local and not one.filter.startswith("$share/")  # [MQTT-3.8.3-4]
-                where = one.where.text if one.where is not None else ""
-                contract = "" if one.contract is None else json.dumps(one.contract)
-                names = (one.name or "", one.scope, self._text(one), contract)
-                self._play.subscribe(client, one.filter, one.qos, no_local, one.at, where, *names)
+        for client, client_wishes in wishes.items():
+            for wish in client_wishes:
+                no_local = wish.no_local and not wish.filter.startswith("$share/")  # [MQTT-3.8.3-4]
+                where = wish.where.text if wish.where is not None else ""
+                contract = "" if wish.contract is None else json.dumps(wish.contract)
+                names = (wish.name or "", wish.scope, self._text(wish), contract)
+                self._play.subscribe(client, wish.filter, wish.qos, no_local, wish.at, where, *names)
 
     def _unsubscribe(self, step: PolicyTestStep) -> None:
-        for client, several in (step.unsubscribe or {}).items():
-            for one in several:
-                self._play.unsubscribe(client, one.filter, name=one.name or "")
+        for client, filters in (step.unsubscribe or {}).items():
+            for filter in filters:
+                self._play.unsubscribe(client, filter.filter, name=filter.name or "")
 
     def _advertise(self, step: PolicyTestStep) -> None:
-        for client, several in (step.advertise or {}).items():
-            for one in several:
-                where = one.where.text if one.where is not None else ""
-                self._play.advertise(client, one.name, one.filter, where, one.scope, one.at, self._text(one))
+        for client, advertisements in (step.advertise or {}).items():
+            for advertisement in advertisements:
+                where = advertisement.where.text if advertisement.where is not None else ""
+                self._play.advertise(
+                    client,
+                    advertisement.name,
+                    advertisement.filter,
+                    where,
+                    advertisement.scope,
+                    advertisement.at,
+                    self._text(advertisement),
+                )
 
     def _unadvertise(self, step: PolicyTestStep) -> None:
         for client, names in (step.unadvertise or {}).items():
@@ -154,10 +162,12 @@ class _Trial:
                 self._play.unadvertise(client, name)
 
     def _set_policy(self, step: PolicyTestStep) -> None:
-        for client, several in (step.set_policy or {}).items():
-            for one in several:
-                policy = self._text(one) or None
-                self._play.set_policy(client, policy, one.subscription or "", one.advertisement or "", one.name or "")
+        for client, policies in (step.set_policy or {}).items():
+            for setting in policies:
+                policy = self._text(setting) or None
+                self._play.set_policy(
+                    client, policy, setting.subscription or "", setting.advertisement or "", setting.name or ""
+                )
 
     def _prove(self, step: PolicyTestStep) -> None:
         for client, groups in (step.prove or {}).items():
@@ -168,42 +178,42 @@ class _Trial:
             self._play.show(client, token.publish, token.subscribe)
 
     def _rate(self, step: PolicyTestStep) -> None:
-        for client, several in (step.rate or {}).items():
-            for one in several:
-                rate(self._play, client, one)
+        for client, ratings in (step.rate or {}).items():
+            for rating in ratings:
+                rate(self._play, client, rating)
 
     def _publish(self, step: PolicyTestStep) -> None:
-        for entity, several in (step.publish or {}).items():
-            for one in several:
-                self._publish_one(entity, one)
+        for entity, publications in (step.publish or {}).items():
+            for publication in publications:
+                self._publish_one(entity, publication)
 
-    def _publish_one(self, entity: str, one: PublishStep) -> None:
-        play, payload = self._play, one.data(self._next(one))
-        node = play.where(entity, one.at)
-        event, policy = Event(one.topic, payload, one.qos, one.retain), self._text(one)
+    def _publish_one(self, entity: str, publication: PublishStep) -> None:
+        play, payload = self._play, publication.data(self._next(publication))
+        node = play.where(entity, publication.at)
+        event, policy = Event(publication.topic, payload, publication.qos, publication.retain), self._text(publication)
         if policy:
             event = user_properties.having(event, None, [(user_properties.POLICY, policy)])
         decisions = explain(play.nodes, arrival(play.nodes[node], entity, event), play.now, self._entities())
-        self._published.append((entity, one.topic, decisions))
-        play.publish(entity, one.topic, payload, one.qos, one.retain, node, policy)
+        self._published.append((entity, publication.topic, decisions))
+        play.publish(entity, publication.topic, payload, publication.qos, publication.retain, node, policy)
         play.run()
 
-    def _text(self, one: PublishStep | Wish | AdvertiseStep | SetPolicyStep) -> str:
+    def _text(self, item: PublishStep | Wish | AdvertiseStep | SetPolicyStep) -> str:
         """Return the policy attached to it; empty: none."""
-        if isinstance(one.policy, Statement):
-            return show_compact(one.policy)
-        return "" if one.policy is None else self._texts[one.policy]
+        if isinstance(item.policy, Statement):
+            return show_compact(item.policy)
+        return "" if item.policy is None else self._texts[item.policy]
 
-    def _next(self, one: PublishStep) -> int | None:
+    def _next(self, publication: PublishStep) -> int | None:
         """Return the `seq` of an edge node's next message."""
-        if one.metrics is None or not is_sparkplug(one.topic):
-            return one.seq
-        place = message_topic(one.topic)
+        if publication.metrics is None or not is_sparkplug(publication.topic):
+            return publication.seq
+        place = message_topic(publication.topic)
         if place.source is None or place.type not in NUMBERED:
-            return one.seq
+            return publication.seq
         edge = place.source.node
         number = 0 if place.type == "NBIRTH" else self._numbers.get(edge, 0)
-        number = number if one.seq is None else one.seq
+        number = number if publication.seq is None else publication.seq
         self._numbers[edge] = (number + 1) % 256
         return number
 
@@ -231,7 +241,7 @@ class _Trial:
 
     def _deliveries(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         others = [name for name in self._entities() if name not in step.expect]
-        wanted = {name: one for name, one in step.expect.items() if name != OTHERS}
+        wanted = {name: expected for name, expected in step.expect.items() if name != OTHERS}
         if OTHERS in step.expect:
             wanted |= dict.fromkeys(others, step.expect[OTHERS])
         for name, expected in wanted.items():
@@ -242,11 +252,11 @@ class _Trial:
     def _why(self, entity: str) -> Iterator[str]:
         """Return the decisions towards somebody about everything that was published."""
         for source, topic, decisions in self._published:
-            told = receiver(decisions, entity, self._play.ensemble)
-            reasons = told.why_not or tuple(
-                f"{one.node} -> {entity}: {telling(one)}"
-                for one in decisions
-                if one.goes_by is not None and one.goes_by.target == entity and one.outputs
+            account = receiver(decisions, entity, self._play.ensemble)
+            reasons = account.why_not or tuple(
+                f"{decision.node} -> {entity}: {telling(decision)}"
+                for decision in decisions
+                if decision.goes_by is not None and decision.goes_by.target == entity and decision.outputs
             )
             yield from (f"`{topic}` from {source}: {reason}" for reason in reasons)
         for notice in self._play.notices:
@@ -261,27 +271,29 @@ class _Trial:
     def _verdicts(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         all_ = [decision for _, _, decisions in self._published for decision in decisions]
         for wanted in step.verdicts:
-            decided = [(one, verdict) for one in all_ for verdict in one.verdicts if is_about(wanted, one)]
+            decided = [
+                (decision, verdict) for decision in all_ for verdict in decision.verdicts if is_about(wanted, decision)
+            ]
             if not any(is_so(wanted, verdict) for _, verdict in decided):
-                got = dict.fromkeys(f"{towards(one)}: {verdict}" for one, verdict in decided)
+                got = dict.fromkeys(f"{towards(decision)}: {verdict}" for decision, verdict in decided)
                 yield Mismatch(at, "a verdict", (verdict_text(wanted),), tuple(got) or ("no decision there",))
 
     def _states(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         for text, wanted in step.states.items():
             key = state_key(text)
             assert key is not None
-            found = self._play.states(key.monitor)
-            here = {ends: state for ends, state in found.items() if key.link in (None, ends)}
+            states = self._play.states(key.monitor)
+            here = {ends: state for ends, state in states.items() if key.link in (None, ends)}
             wrong = {ends: state for ends, state in here.items() if state != wanted}
             if wrong or not here:
                 got = tuple(f"{state} on {source} -> {target}" for (source, target), state in wrong.items())
                 yield Mismatch(at, f"monitor {key.monitor}", (str(wanted),), got or ("it is on no such link",))
 
     def _ratings(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
-        for one in step.ratings:
-            found = self._play.rating(one.of, one.by)
-            if not one.is_met(found):
-                yield Mismatch(at, f"{one.of} as {one.by} rates it", (str(one),), (f"rated {found:.3g}",))
+        for rating in step.ratings:
+            rated = self._play.rating(rating.of, rating.by)
+            if not rating.is_met(rated):
+                yield Mismatch(at, f"{rating.of} as {rating.by} rates it", (str(rating),), (f"rated {rated:.3g}",))
 
 
 _DEEDS: dict[str, Callable[[_Trial, PolicyTestStep], None]] = {

@@ -10,20 +10,22 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.trust.feedback import FEEDBACK, RatingPayload
 
 
-def rate(play: Rehearsal, client: str, said: RateStep) -> None:
+def rate(play: Rehearsal, client: str, step: RateStep) -> None:
     """Tell the client's node; raises `RehearsalError` if it got no such message, or the rating does not count."""
-    payload = said.payload.encode() if said.payload is not None else _last(play, client, said.topic)
-    told = RatingPayload(said.topic, said.good, hashlib.sha256(payload).hexdigest())
+    payload = step.payload.encode() if step.payload is not None else _last(play, client, step.topic)
+    rating = RatingPayload(step.topic, step.good, hashlib.sha256(payload).hexdigest())
     before = len(play.notices)
-    play.publish(client, FEEDBACK, msgspec.json.encode(told), 1)
+    play.publish(client, FEEDBACK, msgspec.json.encode(rating), 1)
     play.run()
-    refused = [one.reason for one in play.notices[before:] if one.kind in ("feedback denied", "advertise denied")]
+    refused = [
+        notice.reason for notice in play.notices[before:] if notice.kind in ("feedback denied", "advertise denied")
+    ]
     if refused:
-        raise RehearsalError(f"`{client}` cannot rate `{said.topic}`: {refused[0]}")
+        raise RehearsalError(f"`{client}` cannot rate `{step.topic}`: {refused[0]}")
 
 
 def _last(play: Rehearsal, client: str, topic: str) -> bytes:
-    got = [one.payload for one in play.deliveries(client) if one.topic == topic]
+    got = [message.payload for message in play.deliveries(client) if message.topic == topic]
     if not got:
         raise RehearsalError(f"`{client}` has got nothing on `{topic}`, and cannot rate it")
     return got[-1]

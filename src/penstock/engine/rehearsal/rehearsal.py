@@ -66,7 +66,7 @@ class Rehearsal:
         written = settings.statements() if settings is not None else ()
         return {name: statement for name, _, statement in written if isinstance(statement, Statement)}
 
-    # --- what entities do
+    # --- actions of entities
 
     def connect(self, entity: str, node: str | None = None, user: str | None = None) -> None:
         """Connect a client to a node; None: to every node that the domain lists it at.
@@ -213,7 +213,7 @@ class Rehearsal:
             node.notices = []
         return tuple(self._notices)
 
-    # --- what happens to nodes and links
+    # --- changes of nodes and links
 
     def cut(self, first: str, second: str) -> None:
         """Cut the connection of two nodes, or of a node and a foreign broker."""

@@ -79,71 +79,76 @@ def receive(node: Node, session: Session, topic: str, payload: bytes, now: float
 def _advertise(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
         check_members(payload, msgspec.json.decode(payload))
-        told = msgspec.json.decode(payload, type=_Advertised)
+        message = msgspec.json.decode(payload, type=_Advertised)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, AmbiguityError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not an advertisement: {error}")
-    problem = problem_of_name(told.name) if told.name else "an advertisement has a name"
+    problem = problem_of_name(message.name) if message.name else "an advertisement has a name"
     if problem:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, problem)
     try:
-        made = _made(node, told)
+        advertised = _made(node, message)
     except (TopicError, ConditionError) as error:
-        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {error}")
-    if told.policy is not msgspec.UNSET:
-        policy = bindings.settable(node, session, told.policy, Message.ADVERTISEMENT)
+        return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{message.name}`: {error}")
+    if message.policy is not msgspec.UNSET:
+        policy = bindings.settable(node, session, message.policy, Message.ADVERTISEMENT)
         if isinstance(policy, str):
-            return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {policy}")
-        made = replace(made, policy=policy)
-        problem = filter_policies.nothing_to_trim(policy, made.condition)
+            return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{message.name}`: {policy}")
+        advertised = replace(advertised, policy=policy)
+        problem = filter_policies.nothing_to_trim(policy, advertised.condition)
         if problem:
-            return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{told.name}`: {problem}")
-    if len(session.declared.advertisements) >= MAX_ADVERTISEMENTS and told.name not in session.declared.advertisements:
+            return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{message.name}`: {problem}")
+    if (
+        len(session.declared.advertisements) >= MAX_ADVERTISEMENTS
+        and message.name not in session.declared.advertisements
+    ):
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {MAX_ADVERTISEMENTS} advertisements already")
-    problem = filter_policies.insert_advertisement(node, session, made.filter, made.condition, made.policy, now)
+    problem = filter_policies.insert_advertisement(
+        node, session, advertised.filter, advertised.condition, advertised.policy, now
+    )
     if problem:
-        return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{told.name}`: {problem}")
-    session.declared.advertisements[made.name] = made
-    node.ledger.advertisement(session, made.name, made)
-    changed(node, session, made.name)
+        return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{message.name}`: {problem}")
+    session.declared.advertisements[advertised.name] = advertised
+    node.ledger.advertisement(session, advertised.name, advertised)
+    changed(node, session, advertised.name)
     return Outcome(Reason.SUCCESS)
 
 
 def _unadvertise(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
-        told = msgspec.json.decode(payload, type=_Unadvertised)
+        message = msgspec.json.decode(payload, type=_Unadvertised)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which advertisement: {error}")
-    known = session.declared.advertisements.get(told.name)
+    known = session.declared.advertisements.get(message.name)
     if known is None:
-        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{told.name}`")
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{message.name}`")
     bounds = []
     if known.policy is not None:
         bounds.append(Bound(known.policy, known.name, known.filter, known.condition, Message.ADVERTISEMENT))
-    if told.policy is not msgspec.UNSET:
-        policy = bindings.settable(node, session, told.policy, Message.UNADVERTISEMENT)
+    if message.policy is not msgspec.UNSET:
+        policy = bindings.settable(node, session, message.policy, Message.UNADVERTISEMENT)
         if isinstance(policy, str):
             return Outcome(Reason.NOT_AUTHORIZED, policy)
         bounds.append(Bound(policy, ATTACHED))
     what = (Message.UNADVERTISEMENT, known.filter, known.condition)
     filter_policies.taken_back(node, session, *what, bounds, now)
-    del session.declared.advertisements[told.name]
-    node.ledger.advertisement(session, told.name, None)
-    changed(node, session, told.name)
+    del session.declared.advertisements[message.name]
+    node.ledger.advertisement(session, message.name, None)
+    changed(node, session, message.name)
     return Outcome(Reason.SUCCESS)
 
 
-def _made(node: Node, told: _Advertised) -> ProducerAdvertisement:
+def _made(node: Node, message: _Advertised) -> ProducerAdvertisement:
     """Return the advertisement that a client sends; raise `TopicError` or `ConditionError`."""
-    filter, where = told.filter, told.where
+    filter, where = message.filter, message.where
     if not is_name(filter):
         raise TopicError(f"topic filter {filter[:80]!r} contains a control character or a non-character")
     if filter.count("/") >= node.limits.topic_levels:
         raise TopicError(f"filter has more than {node.limits.topic_levels} levels")
     if parse_filter(filter).group is not None:
         raise TopicError(f"`{filter}` is a shared subscription, not topics to publish on")
-    # An empty condition is a mistake, and taken for none it would say more than was meant.
+    # An empty condition is a mistake; read as no condition, it would advertise more than was meant.
     condition = None if where is msgspec.UNSET else make_condition(where, node.ensemble.declared(filter))
-    return ProducerAdvertisement(told.name, filter, condition, told.scope)
+    return ProducerAdvertisement(message.name, filter, condition, message.scope)
 
 
 def changed(node: Node, session: Session, name: str) -> None:

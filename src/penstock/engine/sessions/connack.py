@@ -36,7 +36,7 @@ def say(
     properties = NO_PROPERTIES
     if packet.version == 5:
         limits = node.limits
-        proven = proof.told if proof is not None and proof.told is not None else NO_PROPERTIES
+        proven = proof.answer if proof is not None and proof.answer is not None else NO_PROPERTIES
         wished = packet.properties.session_expiry or 0
         expiry = NO_EXPIRY if session.connection.expiry == NEVER else int(session.connection.expiry)
         properties = Properties(

@@ -49,7 +49,7 @@ def connect(
         return refusal
     method = packet.properties.auth_method
     if method is None or method == client_tokens.METHOD:
-        proof = None if method is None else group_proofs.Proof(Showing(), {}, told=client_tokens.TOLD)
+        proof = None if method is None else group_proofs.Proof(Showing(), {}, answer=client_tokens.TOLD)
         return _open(node, packet, door, outlet, now, proof)
     who = _who(node, packet, door, now)
     if isinstance(who, Refusal):
@@ -91,7 +91,7 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Identity | Sess
             return Refusal(Reason.NOT_AUTHORIZED, shown)
         subject, token = shown
     elif node.trust.tokens is not None and node.trust.tokens.settings.required:
-        # No password is looked at: whoever guesses here would not be counted, and be told when it is right.
+        # No password is checked here: guesses would not be counted, and the answer would confirm a right one.
         return Refusal(Reason.NOT_AUTHORIZED, "this node asks for an authorisation token, as the password")
     else:
         authenticated = authenticate(packet, door, node.admission.passwords)
@@ -179,11 +179,11 @@ def joined(
     node: Node, session: Session, connack: Connack, outlet: Outlet, now: float, proof: group_proofs.Proof | None = None
 ) -> None:
     """Open the session of a neighbour that accepted this node's connection; `proof`: of the groups that both are in."""
-    told = connack.properties
+    answer = connack.properties
     properties = Properties(
         session_expiry=NO_EXPIRY,
-        receive_maximum=told.receive_maximum or overlay.WINDOW,
-        maximum_packet_size=told.maximum_packet_size,
+        receive_maximum=answer.receive_maximum or overlay.WINDOW,
+        maximum_packet_size=answer.maximum_packet_size,
     )
     packet = Connect(session.client_id, session.version, False, 0, properties=properties)
     _join(node, session, packet, outlet, now, proof)

@@ -2,6 +2,7 @@
 
 from penstock.engine.events.plan import Plan
 from penstock.engine.node import Node
+from penstock.engine.sessions.refusal import Answer, encode_told
 from penstock.engine.sessions.render import to_version_4, to_version_5
 from penstock.engine.sessions.session import Session
 
@@ -51,6 +52,14 @@ def push_durable(node: Node, session: Session, packet: bytes) -> None:
     elif session.outlet is not None:
         session.open = False
         node.ledger.defer(session, packet)
+
+
+def push_answer(node: Node, session: Session, answer: Answer, reason: str) -> None:
+    """Send an answer when every change so far is in the store, with the reason if the client takes reasons."""
+    state = session.connection
+    push_durable(
+        node, session, encode_told(answer, reason, session.version, state.problem_info, state.maximum_packet_size)
+    )
 
 
 def release_deferred(node: Node, deferred: list[tuple[Session, object, bytes]]) -> None:

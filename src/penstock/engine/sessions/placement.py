@@ -51,7 +51,7 @@ def settle_in(node: Node, session: Session) -> bool:
             node.plans.forget(parse_filter(subscribed.filter))
     inwards, outwards = entry.links(node.name)
     session.place.watch_in = watch(node, inwards)
-    # What goes to a node is edited there, where it arrives (brokering §5.3 T-Deliver); others cannot do it themselves.
+    # A node edits what arrives there (brokering §5.3 T-Deliver); clients and foreign brokers cannot.
     _part(node, session)
     session.place.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
     if session.place.watch_out is not None:
@@ -102,7 +102,7 @@ def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None
     if inwards is None or outwards is None:
         return None
     producers = whole.contracts.producers if whole.contracts is not None and name in whole.foreign else ()
-    advertises = tuple(advertisement(one) for one in producers if name in one.producers)
+    advertises = tuple(advertisement(contract) for contract in producers if name in contract.producers)
     return ClientEntry(name, inwards.type, outwards.type, advertises=advertises)
 
 
@@ -112,11 +112,11 @@ def watch(node: Node, link: Link) -> Watch | None:
     known = node.monitors.watches.get(ends)
     if known is not None:
         return known if known.monitors else None
-    made = new_watch(node, link)
-    if made is not None:
-        node.monitors.watches[ends] = made
-        tell_failures(node, made)
-    return made
+    watch = new_watch(node, link)
+    if watch is not None:
+        node.monitors.watches[ends] = watch
+        tell_failures(node, watch)
+    return watch
 
 
 def new_watch(node: Node, link: Link) -> Watch | None:

@@ -10,7 +10,7 @@ from penstock.wire.primitives import is_name
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
-LONGEST = 1024
+MAX_REASON_LENGTH = 1024
 """Characters of a reason string; topics in it may be longer."""
 
 
@@ -36,17 +36,16 @@ def wants_reasons(connect: Properties) -> bool:
     return connect.request_problem_info is not False
 
 
-def encode_told(
-    packet: Connack | Disconnect | Puback | Pubrec | Suback | Unsuback, text: str, version: int, asked: bool, most: int
-) -> bytes:
+Answer = Connack | Disconnect | Puback | Pubrec | Suback | Unsuback
+
+
+def encode_told(packet: Answer, text: str, version: int, asked: bool, most: int) -> bytes:
     """Encode the packet with the text as its reason string, if the client wants it and can take it. `most`: its
     maximum packet size, 0 if it has none.
     """
     if text and asked and version == MQTT_5:
-        told = msgspec.structs.replace(
-            packet, properties=Properties(reason_string=text[:LONGEST].replace("\0", "\ufffd"))
-        )
-        data = encode(told, version)
+        reason = Properties(reason_string=text[:MAX_REASON_LENGTH].replace("\0", "\ufffd"))
+        data = encode(msgspec.structs.replace(packet, properties=reason), version)
         # [MQTT-3.2.2-19], [MQTT-3.4.2-2], [MQTT-3.5.2-2], [MQTT-3.9.2-1], [MQTT-3.11.2-1], [MQTT-3.14.2-3]
         if not most or len(data) <= most:
             return data

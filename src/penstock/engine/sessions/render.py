@@ -73,11 +73,11 @@ class Forms:
         self._forms: dict[tuple[int, int, bool, tuple[int, ...]], tuple[bytes, bytes]] = {}
         self._views: dict[bytes, Forms] | None = None
         self.governed: Governed | None = None
-        """What contracts say of it, once it `is_asked`."""
+        """The contracts' findings about it, once it `is_asked`."""
         self.is_asked = False
         self._released: dict[tuple[bytes, bytes], Forms] | None = None
         self.asked: ReadRequest | None = None
-        """What is the same for all readers of a Sparkplug message."""
+        """The part that is the same for all readers of a Sparkplug message."""
         self.kept: StoredEvent | None = None
         """Of a view, its place in the store."""
 
@@ -102,20 +102,20 @@ class Forms:
         """Return the event with another payload: one for all who see the same of it."""
         if self._views is None:
             self._views = {}
-        found = self._views.get(payload)
-        if found is None:
-            found = self._views[payload] = Forms(self.event._replace(payload=payload), self.now)
-        return found
+        view = self._views.get(payload)
+        if view is None:
+            view = self._views[payload] = Forms(self.event._replace(payload=payload), self.now)
+        return view
 
     def view_of(self, event: Event) -> "Forms":
         """Return the event with another payload and other properties: one for all who get the same of it."""
         if self._released is None:
             self._released = {}
         key = (event.payload, event.properties)
-        found = self._released.get(key)
-        if found is None:
-            found = self._released[key] = Forms(event, self.now)
-        return found
+        view = self._released.get(key)
+        if view is None:
+            view = self._released[key] = Forms(event, self.now)
+        return view
 
 
 def mark_duplicate(packet: bytes) -> bytes:

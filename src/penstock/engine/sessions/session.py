@@ -99,27 +99,27 @@ class Subscribed:
         self.session = session
         self.filter = filter
         self.name = name
-        """What tells it from others of the session with the same filter; empty for the one that MQTT knows."""
+        """The name among the session's subscriptions with the same filter; empty for the one that MQTT knows."""
         self.asked = asked
         """The condition that its client gave; empty if none."""
         self.is_local = is_local
         """Other nodes are not told of it."""
         self.policy = policy
-        """What is done with what goes this way, as who subscribes says."""
+        """The subscriber's policy for what goes this way."""
         self.condition: Condition | None = None
-        """What content must satisfy: as its client asked, and as the domain says for the client."""
+        """The condition on content: its client's, and the domain's for the client."""
         self.also: tuple[tuple[str, Condition], ...] = ()
-        """What the domain says for the client of only some of its topics, by filter."""
+        """The domain's conditions for the client on only some of its topics, by filter."""
         self.qos = qos
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.identifier = identifier
         self.since = 0.0
-        """When it was made, or became another."""
+        """The time at which it was made or changed."""
         self.ways: tuple[tuple[str, ...], ...] = ()
         """Of a neighbour's: the nodes through which each of those who want it has come to be known here."""
         self.target: object | None = None
-        """What plans hold of it where it is the session's only one that matches."""
+        """The plans' target where it is the session's only subscription that matches."""
 
     @property
     def key(self) -> str:
@@ -178,15 +178,15 @@ class EnsemblePlace:
         self.actor: Actor | None = None
         """As a subject of access policies; None until it is asked for."""
         self.source: Source | None = None
-        """What the journal says of all its events; None until it is asked."""
+        """The journal's columns for all its events; None until needed."""
         self.publish_type = DEFAULT_TYPE
         self.notify_type = DEFAULT_TYPE
         self.watch_in: Watch | None = None
         self.watch_out: Watch | None = None
         self.policies: tuple[AssignedPolicy, ...] = ()
-        """What the domain has done with all that goes to it."""
+        """The domain's policies for all that goes to it."""
         self.where: tuple[tuple[str, Condition], ...] = ()
-        """What content must satisfy to go to it, by topic filter: the domain's word, whatever it subscribes to."""
+        """The domain's conditions on content that goes to it, by topic filter, whatever it subscribes to."""
 
 
 class Declared:
@@ -196,7 +196,7 @@ class Declared:
 
     def __init__(self) -> None:
         self.advertisements: dict[str, ProducerAdvertisement] = {}
-        """What it has advertised, by name; and in `given` what the domain advertises for it."""
+        """Its advertisements, by name; `given` has those of the domain for it."""
         self.given: tuple[ProducerAdvertisement, ...] = ()
         self.produces: dict[str, ProducerContract] = {}
         """Contracts that it has brought for what it publishes; and in `consumes` for what it gets."""
@@ -231,7 +231,7 @@ class ConnectionState:
         self.expiry: float = 0
         """Seconds for which the session stays without a connection."""
         self.ended: float = 0
-        """When the last connection ended."""
+        """The end of the last connection."""
         self.will: Will | None = None
         self.plain = True
         """Takes packets as they are: no packet size limit, no topic aliases."""
@@ -257,9 +257,8 @@ class Outbox:
 
     def __init__(self) -> None:
         self.window = 0
-        """How many QoS 1 and 2 messages may be unacknowledged, and in `quota` how many more of them now.
-
-        `quota` is less than 0 while more are left of an earlier connection than the window of this one holds.
+        """The largest number of unacknowledged QoS 1 and 2 messages; `quota` is how many more may be sent now. It is
+        below 0 while an earlier connection has left more than this one's window holds.
         """
         self.quota = 0
         self.resend: deque[Outgoing] | None = None
@@ -348,8 +347,8 @@ class Session:
         self.connection = ConnectionState()
         self.outbox = Outbox()
         self.received: set[int] | None = None
-        # counted, for who looks on: packets from it and to it since the node began; and what it was refused, or asks
-        # for and is kept from it by the brokering table
+        # counters for the status: packets from it and to it since the node began; its refusals, and events that the
+        # brokering table withholds from it
         self.took = 0
         self.gave = 0
         self.denied = 0

@@ -10,7 +10,7 @@ from penstock.engine.events.plan import Group
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
-from penstock.engine.sessions.refusal import MAX_NAME_LENGTH, Outcome, encode_told, problem_of_name
+from penstock.engine.sessions.refusal import MAX_NAME_LENGTH, Outcome, problem_of_name
 from penstock.engine.sessions.session import Replay, Session, Subscribed, key_of
 from penstock.engine.statements import bindings, filter_policies
 from penstock.engine.trust import feedback
@@ -46,7 +46,7 @@ def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> No
         condition = _refusal(node, session, filter, key) or wishes.condition(node, session, filter)
         policy = wishes.made_policy(node, session, Message.SUBSCRIPTION)
         contract = wishes.made_contract(node, session, filter, key)
-        refused = next((one for one in (condition, policy, contract) if isinstance(one, Outcome)), None)
+        refused = next((outcome for outcome in (condition, policy, contract) if isinstance(outcome, Outcome)), None)
         subscribed, problem = None, ""
         brought: client_contracts.Made | None = None
         if refused is None:
@@ -88,17 +88,10 @@ def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> No
         # [MQTT311-3.9.3-2]
         reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
     answer = Suback(packet.packet_id, tuple(reasons))
-    told = encode_told(
-        answer,
-        "; ".join(texts),
-        session.version,
-        session.connection.problem_info,
-        session.connection.maximum_packet_size,
-    )
-    outbox.push_durable(node, session, told)  # [MQTT-3.8.4-1]
+    outbox.push_answer(node, session, answer, "; ".join(texts))  # [MQTT-3.8.4-1]
     if replays:
         again = {replay.subscribed.key for replay in replays}  # what is left of an earlier replay is in the new one
-        session.replays = [one for one in session.replays if one.subscribed.key not in again] + replays
+        session.replays = [replay for replay in session.replays if replay.subscribed.key not in again] + replays
         entrances.replay(node, session, now)
 
 
@@ -129,10 +122,7 @@ def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
     answer = Unsuback(packet.packet_id, tuple(reasons) if session.version == 5 else ())
-    told = encode_told(
-        answer, text, session.version, session.connection.problem_info, session.connection.maximum_packet_size
-    )
-    outbox.push_durable(node, session, told)
+    outbox.push_answer(node, session, answer, text)
 
 
 def add(node: Node, subscribed: Subscribed, filter: Filter) -> None:
@@ -178,7 +168,7 @@ def remove(node: Node, session: Session, key: str) -> bool:
     client_contracts.unsubscribed(node, session, key)
     _take_out(node, subscribed, parse_filter(subscribed.filter))
     if session.replays:
-        session.replays = [one for one in session.replays if one.subscribed.key != key]
+        session.replays = [replay for replay in session.replays if replay.subscribed.key != key]
     node.ledger.subscription(session, key, None)
     node.federation.news.subscription(session, key)
     return True
@@ -189,14 +179,14 @@ def _place(subscribed: Subscribed) -> Hashable:
     return (subscribed.session.id, subscribed.name) if subscribed.name else subscribed.session.id
 
 
-def _is_same(one: Subscribed, other: Subscribed) -> bool:
+def _is_same(subscribed: Subscribed, other: Subscribed) -> bool:
     """Return True if both are for the same events."""
-    return (one.asked, one.policy, one.no_local) == (other.asked, other.policy, other.no_local)
+    return (subscribed.asked, subscribed.policy, subscribed.no_local) == (other.asked, other.policy, other.no_local)
 
 
-def _alike(one: Subscribed, other: Subscribed) -> bool:
+def _alike(subscribed: Subscribed, other: Subscribed) -> bool:
     """Return True if both belong to the same part of the index, so that one replaces the other there."""
-    return (one.condition is None) == (other.condition is None) or one.filter.startswith("$share/")
+    return (subscribed.condition is None) == (other.condition is None) or subscribed.filter.startswith("$share/")
 
 
 def _take_out(node: Node, subscribed: Subscribed, filter: Filter) -> None:
@@ -244,9 +234,9 @@ def condition_of(
 def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition], ...]:
     """Return the domain's conditions for the client on some topics of the filter, but not on all."""
     return tuple(
-        (one, condition)
-        for one, condition in session.place.where
-        if overlaps(one, filter.filter) and not covers(one, filter.filter)
+        (topics, condition)
+        for topics, condition in session.place.where
+        if overlaps(topics, filter.filter) and not covers(topics, filter.filter)
     )
 
 
@@ -264,26 +254,28 @@ class _Wishes(NamedTuple):
     def of(cls, properties: Properties) -> "_Wishes":
         if not properties.user_properties:
             return cls()
-        told = [pair for pair in properties.user_properties if pair[0] in _WISHES]
+        pairs = [pair for pair in properties.user_properties if pair[0] in _WISHES]
         mistaken = next((key for key, _ in properties.user_properties if key not in _WISHES and _means(key)), None)
         if mistaken is not None:  # not understood, it would be a subscription to more than was asked for
             return cls(problem=f"user property {mistaken!r} is not known: is `{_means(mistaken)}` meant?")
-        said = dict(told)
-        if len(said) < len(told):
+        wishes = dict(pairs)
+        if len(wishes) < len(pairs):
             return cls(problem=f"more than one of {', '.join(f'`{name}`' for name in _WISHES)}")
-        name, scope = said.get("name", ""), said.get("scope", "global")
+        name, scope = wishes.get("name", ""), wishes.get("scope", "global")
         if scope not in ("global", "local"):
             return cls(problem=f"scope {scope[:MAX_NAME_LENGTH]!r} is neither `global` nor `local`")
-        if said.get("where") == "":  # no condition would be more than was asked for
+        if wishes.get("where") == "":  # no condition would be more than was asked for
             return cls(problem="condition: expected a condition, there is nothing")
         problem = problem_of_name(name)
-        if said.get("policy") == "":
+        if wishes.get("policy") == "":
             return cls(problem="policy: expected a policy statement, there is nothing")
-        if said.get("contract") == "":
+        if wishes.get("contract") == "":
             return cls(problem="contract: expected a contract, there is nothing")
         if problem:
             return cls(problem=problem)
-        return cls(name, said.get("where", ""), scope == "local", said.get("policy", ""), said.get("contract", ""))
+        return cls(
+            name, wishes.get("where", ""), scope == "local", wishes.get("policy", ""), wishes.get("contract", "")
+        )
 
     def made_contract(
         self, node: Node, session: Session, filter: Filter, key: str
@@ -303,8 +295,8 @@ class _Wishes(NamedTuple):
         """Return the policy, or why there is none."""
         if not self.policy:
             return None
-        made = bindings.settable(node, session, self.policy, carrier)
-        return Outcome(Reason.NOT_AUTHORIZED, made) if isinstance(made, str) else made
+        policy = bindings.settable(node, session, self.policy, carrier)
+        return Outcome(Reason.NOT_AUTHORIZED, policy) if isinstance(policy, str) else policy
 
     def condition(self, node: Node, session: Session, filter: Filter) -> Condition | Outcome | None:
         """Return the condition of a subscription to this filter, or why there is none."""
@@ -321,7 +313,7 @@ def _means(key: str) -> str | None:
     plain = key.strip().lower()
     exchanged = (plain[:at] + plain[at + 1] + plain[at] + plain[at + 2 :] for at in range(len(plain) - 1))
     longest = max(map(len, _WISHES))
-    return next((one for one in (plain, *exchanged) if one in _WISHES), None) if len(plain) <= longest else None
+    return next((wish for wish in (plain, *exchanged) if wish in _WISHES), None) if len(plain) <= longest else None
 
 
 def _parse(text: str) -> Filter:

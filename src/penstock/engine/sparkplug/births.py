@@ -66,8 +66,8 @@ def take_in(node: Node, event: Event) -> str:
 
 def _born_at(event: Event) -> int | None:
     """Return the time of a birth, from the node that keeps its certificate."""
-    said = dict(user_properties.carried(event.properties).user_properties).get(BORN_AT, "")
-    return int(said) if said.isdecimal() and len(said) < _DIGITS else None
+    text = dict(user_properties.carried(event.properties).user_properties).get(BORN_AT, "")
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else None
 
 
 def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None) -> None:
@@ -85,13 +85,15 @@ def certificate(node: Node, event: Event) -> Event | None:
     """Return what is kept of a birth for later subscribers; None for other events, and if another node keeps it."""
     if node.sparkplug is None or not node.ensemble.certificates or not is_birth(event.topic):
         return None
-    if any(one in node.ensemble.nodes for one in event.path):
+    if any(hop in node.ensemble.nodes for hop in event.path):
         return None
     source = message_topic(event.topic).source
     time = None if source is None else node.sparkplug.plant.known(source).time
-    told = encode_properties(Properties(user_properties=((BORN_AT, str(time)),))) if time is not None else b""
-    # At QoS 1, so that on its way to another node it stays before reports that are sent so.
-    return Event(CERTIFICATES + event.topic, event.payload, 1, True, told, link_type=event.link_type, path=event.path)
+    properties = encode_properties(Properties(user_properties=((BORN_AT, str(time)),))) if time is not None else b""
+    # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
+    return Event(
+        CERTIFICATES + event.topic, event.payload, 1, True, properties, link_type=event.link_type, path=event.path
+    )
 
 
 def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:

@@ -32,7 +32,7 @@ class Read(NamedTuple):
     topic: MessageTopic
     message: SparkplugMessage
     state: Record
-    """What a STATE message says."""
+    """The content of a STATE message."""
 
 
 class Actor:
@@ -42,9 +42,9 @@ class Actor:
 
     def __init__(self, ids: tuple[str, ...], record: Record, edge: str) -> None:
         self.ids = ids
-        """What policies may call it."""
+        """Its names in policies."""
         self.record = record
-        """What conditions may ask of it."""
+        """Its attributes for conditions."""
         self.edge = edge
         self.reader = PlantReader()
         self._grants: dict[tuple[str, Privilege], Grants] = {}
@@ -52,12 +52,12 @@ class Actor:
     def grants(self, access: Access, topic: str, privilege: Privilege) -> Grants:
         """Return the policies that may grant it access."""
         key = topic, privilege
-        found = self._grants.get(key)
-        if found is None:
+        grants = self._grants.get(key)
+        if grants is None:
             if len(self._grants) >= MAX_GRANTS:
                 self._grants.clear()
-            found = self._grants[key] = access.grants(self.ids, topic, privilege)
-        return found
+            grants = self._grants[key] = access.grants(self.ids, topic, privilege)
+        return grants
 
 
 class Sparkplug:
@@ -75,21 +75,21 @@ class Sparkplug:
             return last[2]
         place = message_topic(topic)
         if place.type == STATE:  # an empty one takes a retained one back
-            made = Read(place, SparkplugMessage(payload, (), None, None), _state(payload) if payload else {})
+            read = Read(place, SparkplugMessage(payload, (), None, None), _state(payload) if payload else {})
         else:
-            made = Read(place, parse(payload), {})
-        self._last = topic, payload, made
-        return made
+            read = Read(place, parse(payload), {})
+        self._last = topic, payload, read
+        return read
 
 
 def renewed(sparkplug: Sparkplug | None, access: Access | None) -> Sparkplug | None:
     """Return the state with other policies; what is known of edge nodes stays."""
     if access is None:
         return None
-    made = Sparkplug(access)
+    state = Sparkplug(access)
     if sparkplug is not None:
-        made.plant = sparkplug.plant
-    return made
+        state.plant = sparkplug.plant
+    return state
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=False):
@@ -104,13 +104,13 @@ def _state(payload: bytes) -> Record:
     """norm, section 6.4.25: `{"online": true, "timestamp": 1668114759262}`"""
     try:
         payload.decode()
-        said = _decode_state(payload)
+        state = _decode_state(payload)
         check_members(payload, msgspec.json.decode(payload))
     except (msgspec.DecodeError, UnicodeDecodeError, AmbiguityError) as error:
         raise ContentError(f"not a STATE message: {error}") from None
     except RecursionError:
         raise ContentError("not a STATE message: too many values inside each other") from None
-    return {"online": said.online, "timestamp": Timestamp(said.timestamp * 1_000_000)}
+    return {"online": state.online, "timestamp": Timestamp(state.timestamp * 1_000_000)}
 
 
 class ReadRequest(NamedTuple):

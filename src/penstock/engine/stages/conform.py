@@ -53,7 +53,7 @@ def demands(binding: tuple[AdvertisementSet, ...], topic: str) -> tuple[Demand, 
 
 
 def _demand(claim: AdvertisementSet, topic: str) -> Demand | None:
-    advertised = [one.condition for one in claim.advertisements if matches(one.filter, topic)]
+    advertised = [claimed.condition for claimed in claim.advertisements if matches(claimed.filter, topic)]
     conditions = tuple(condition for condition in advertised if condition is not None)
     return None if len(conditions) < len(advertised) else Demand(claim.rule, conditions)
 
@@ -119,18 +119,18 @@ def judge(demands: tuple[Demand, ...], topic: str, content: Content) -> Verdict:
     """Return True if content is as one of the advertisements of each demand says; an error is not."""
     kept = []
     for rule, conditions in demands:
-        said = []
+        failures = []
         for condition in conditions:
             outcome = condition.holds(content)
             if outcome is True:
                 kept.append(condition.text)
                 break
-            said.append(f"`{condition.text}` is false" if outcome is False else f"`{condition.text}`: {outcome}")
+            failures.append(f"`{condition.text}` is false" if outcome is False else f"`{condition.text}`: {outcome}")
         else:
             if not conditions:
                 return _nothing(rule, topic)
             whose = "its publisher advertises" if rule == OWN else "the domain advertises for its publisher"
-            return Verdict("conform", Effect.SUPPRESS, rule, f"not as {whose}: {'; '.join(said)}")
+            return Verdict("conform", Effect.SUPPRESS, rule, f"not as {whose}: {'; '.join(failures)}")
     return Verdict("conform", Effect.PASS, ", ".join(kept))
 
 

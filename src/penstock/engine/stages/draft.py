@@ -49,7 +49,7 @@ class Draft:
     def __init__(self, node: Node, topic: str, plans: Plans, waits: WaitingPlace | None = None) -> None:
         self.node = node
         self.waits = waits
-        """Where the event has waited; None: it has just come."""
+        """The place where the event has waited; None: it has just come."""
         self.topic = topic
         self.plans = plans
         self.link = plans.key
@@ -67,7 +67,7 @@ class Draft:
         self.predicates: list[Predicates[Subscribed]] = []
         self.statements: tuple[Bound, ...] = ()
         self.plan: Plan | None = None
-        """What the draft has come to. The stages after the one that sets it are not asked."""
+        """The result of the draft. The stages after the one that sets it are not asked."""
 
     @property
     def verdict(self) -> Verdict:

@@ -46,8 +46,8 @@ def _suppressed(watch: Watch) -> Verdict:
     """Return what is said of an event of which a link's monitors made nothing."""
     names = [monitor.name for monitor in watch.monitors]
     why = f": {watch.said}" if watch.said else ""
-    said = ", ".join(f"`{name}`" for name in names)
-    return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {said}{why}")
+    listed = ", ".join(f"`{name}`" for name in names)
+    return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {listed}{why}")
 
 
 def run_monitors(node: Node, watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
@@ -62,9 +62,9 @@ def ask(node: Node, watch: Watch, place: int, events: tuple[Event, ...], now: fl
     """Return what one of the link's monitors makes of these events. One that fails suppresses, and is reported."""
     if len(events) == 1:
         return _step(node, watch, place, events[0], now)
-    made = tuple(output for each in events for output in _step(node, watch, place, each, now))
-    if len(made) <= MAX_OUTPUTS:
-        return made
+    outputs = tuple(output for each in events for output in _step(node, watch, place, each, now))
+    if len(outputs) <= MAX_OUTPUTS:
+        return outputs
     _report(node, watch, events[0], f"monitor `{watch.monitors[place].name}`: more than {MAX_OUTPUTS} events of one")
     return ()
 
@@ -83,7 +83,7 @@ def _step(node: Node, watch: Watch, place: int, event: Event, now: float) -> tup
     if state is not before and state != before:
         watch.move(place, state)
         node.ledger.monitor(watch.link, monitor.name, state)
-    return outputs if node.contracts is None else tuple(privacy.inheriting(node, event, one) for one in outputs)
+    return outputs if node.contracts is None else tuple(privacy.inheriting(node, event, output) for output in outputs)
 
 
 def _report(node: Node, watch: Watch, event: Event, text: str) -> None:

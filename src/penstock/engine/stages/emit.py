@@ -41,7 +41,9 @@ def _telling(draft: Draft) -> tuple[Session, ...]:
     if node.trust.tokens is None:
         return ()
     digest = outgoing_tokens.outgoing(node, draft.link)
-    sessions = dict.fromkeys(one.session for one in draft.matched if one.session.trust.tokens is not None)
+    sessions = dict.fromkeys(
+        subscribed.session for subscribed in draft.matched if subscribed.session.trust.tokens is not None
+    )
     return tuple(session for session in sessions if not outgoing_tokens.bind(node, session, draft.topic, digest))
 
 
@@ -57,7 +59,7 @@ def run(delivery: Delivery) -> Verdict | None:
     if session.neighbour is None or session.neighbour not in node.ensemble.overlays:
         if forms.has_reserved:
             event, forms = forms.event, forms.for_clients()
-            # What a rule has released is marked with it while it waits.
+            # A released event is marked with its rule while it waits.
             delivery.event = event if release_recheck.MARKED in event.properties else forms.event
     else:
         event = user_properties.as_replay(forms.event) if passage.is_replay else forms.event

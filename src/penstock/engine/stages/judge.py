@@ -30,7 +30,7 @@ from penstock.policy.statements.judging import Bound, Judgement, attach, judge
 def plan(draft: Draft) -> None:
     """Find the policies of advertisements that may concern the topic; those of subscriptions are with these."""
     if draft.link.statements:
-        draft.statements = tuple(one for one in draft.link.statements if matches(one.filter, draft.topic))
+        draft.statements = tuple(bound for bound in draft.link.statements if matches(bound.filter, draft.topic))
     if draft.waits is not None and draft.waits.is_rechecked:
         draft.for_each_delivery(ask_queued)
         return
@@ -128,11 +128,11 @@ def still(
 ) -> Event | None:
     """Judge again by the domain's policies for publisher (`given`) and reader as they are now: only removals count."""
     content = node.ensemble.reader.read(event)
-    said = [one for one in given if one.matches(content)]
-    attached = [one._replace(carrier=None) for one in said if one.carrier is Message.PUBLICATION]
-    associated = [one for one in said if one.carrier is not Message.PUBLICATION]
+    matching = [bound for bound in given if bound.matches(content)]
+    attached = [bound._replace(carrier=None) for bound in matching if bound.carrier is Message.PUBLICATION]
+    associated = [bound for bound in matching if bound.carrier is not Message.PUBLICATION]
     policies = (*attach(attached, associated), *associated)
-    own = [one for one in bounds_for(session, event.topic, subscribed, content) if one.is_given]
+    own = [bound for bound in bounds_for(session, event.topic, subscribed, content) if bound.is_given]
     judgement = Judgement(
         Message.PUBLICATION,
         PublicationCopy(event, content),

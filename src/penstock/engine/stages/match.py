@@ -41,20 +41,20 @@ def plan(draft: Draft) -> None:
     draft.for_each_event(run, is_for_plain=False)
     narrowed: Predicates[Subscribed] = Predicates()
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
-    for found in node.subscriptions.index.match(topic):
-        if isinstance(found, Group):
-            draft.groups.append(found)
-        elif isinstance(found, Watch):
-            draft.onlookers.append(found)
-        elif isinstance(found, Predicates):
-            draft.predicates.append(found)
-        elif _may_read(found.session, topic):
-            if found.condition is None and not found.also:
-                draft.matched.append(found)
-            elif also := tuple(conditions(found, topic)):
-                narrowed.add(found, all_of(also), found)
+    for entry in node.subscriptions.index.match(topic):
+        if isinstance(entry, Group):
+            draft.groups.append(entry)
+        elif isinstance(entry, Watch):
+            draft.onlookers.append(entry)
+        elif isinstance(entry, Predicates):
+            draft.predicates.append(entry)
+        elif _may_read(entry.session, topic):
+            if entry.condition is None and not entry.also:
+                draft.matched.append(entry)
+            elif also := tuple(conditions(entry, topic)):
+                narrowed.add(entry, all_of(also), entry)
             else:
-                draft.matched.append(found)
+                draft.matched.append(entry)
     if narrowed:
         draft.predicates.append(narrowed)
 
@@ -75,9 +75,9 @@ def _resolved(passage: Passage, plan: Plan) -> Plan:
     node = passage.node
     if len(node.plans.resolved) >= MAX_RESOLVED:
         node.plans.resolved.clear()
-    found = satisfied(node, plan, passage.plans.key, passage.event, passage.now)
+    matched = satisfied(node, plan, passage.plans.key, passage.event, passage.now)
     about = ((), plan.delivery_steps, plan.statements, plan.closed)
-    return interned_plan(node.plans.resolved, [*plan.matched, *found], plan.groups, plan.onlookers, *about)
+    return interned_plan(node.plans.resolved, [*plan.matched, *matched], plan.groups, plan.onlookers, *about)
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
@@ -140,18 +140,22 @@ MAX_RESOLVED = 10_000
 def satisfied(node: Node, plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
     """Return the plan's conditional subscriptions that the event satisfies and that may have it."""
     is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
-    found: Iterable[Subscribed]
+    matched: Iterable[Subscribed]
     if is_projected:
-        found = (one for predicates in plan.predicates for one in predicates.values())
+        matched = (subscribed for predicates in plan.predicates for subscribed in predicates.values())
     else:
         content = node.ensemble.reader.read(event)
-        found = [one for predicates in plan.predicates for one in predicates.match(content)]
+        matched = [subscribed for predicates in plan.predicates for subscribed in predicates.match(content)]
         if event.retain:
-            found = dict.fromkeys((*found, *_kept_beyond(node, event.topic)))
-    found = (one for one in found if _may_read(one.session, event.topic) and route.is_open(node, link, one.session))
+            matched = dict.fromkeys((*matched, *_kept_beyond(node, event.topic)))
+    matched = (
+        subscribed
+        for subscribed in matched
+        if _may_read(subscribed.session, event.topic) and route.is_open(node, link, subscribed.session)
+    )
     if is_projected:
-        return list(_satisfied_by_views(node, plan, event, found, now))
-    return [one for one in found if not one.also or satisfies(node, event, one, now)]
+        return list(_satisfied_by_views(node, plan, event, matched, now))
+    return [subscribed for subscribed in matched if not subscribed.also or satisfies(node, event, subscribed, now)]
 
 
 def _satisfied_by_views(
@@ -159,25 +163,25 @@ def _satisfied_by_views(
 ) -> Iterator[Subscribed]:
     """Return those satisfied by what each may see: each client is asked once, and all with the same view together."""
     views: dict[int, Preview] = {}
-    found: dict[tuple[bytes, str], set[int]] = {}
-    for one in asking:
-        if _is_kept_beyond(node, event, one):
-            yield one
+    seen: dict[tuple[bytes, str], set[int]] = {}
+    for subscribed in asking:
+        if _is_kept_beyond(node, event, subscribed):
+            yield subscribed
             continue
-        session = one.session
+        session = subscribed.session
         if session.id not in views:
             views[session.id] = shown(node, session, event, now)
         view, in_mean = views[session.id]
         if in_mean:
-            yield one
+            yield subscribed
         if view is None:
             continue
         key = (view.payload, view.content_type)
-        if key not in found:
+        if key not in seen:
             content = node.ensemble.reader.view(view, event)
-            found[key] = {id(each) for predicates in plan.predicates for each in predicates.match(content)}
-        if id(one) in found[key] and not (one.also and any(unmet(node, view, one))):
-            yield one
+            seen[key] = {id(each) for predicates in plan.predicates for each in predicates.match(content)}
+        if id(subscribed) in seen[key] and not (subscribed.also and any(unmet(node, view, subscribed))):
+            yield subscribed
 
 
 def satisfies(node: Node, event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
@@ -194,8 +198,8 @@ def satisfies(node: Node, event: Event, subscribed: Subscribed, now: float | Non
 
 def shown(node: Node, session: Session, event: Event, now: float | None) -> Preview:
     """Return what a subscriber may see of an event, without side effects."""
-    found = release.preview(node, session, event, now)
-    return found if found.event is None else Preview(project.preview(node, session, found.event, now))
+    preview = release.preview(node, session, event, now)
+    return preview if preview.event is None else Preview(project.preview(node, session, preview.event, now))
 
 
 def unmet(node: Node, event: Event, subscribed: Subscribed) -> Iterator[str]:
@@ -218,9 +222,9 @@ def _is_kept_beyond(node: Node, event: Event, subscribed: Subscribed) -> bool:
 def _kept_beyond(node: Node, topic: str) -> Iterator[Subscribed]:
     """Return the neighbours' conditional subscriptions to a topic."""
     for session in node.federation.neighbours.values():
-        for one in session.subscriptions.values():
-            if one.condition is not None and matches(one.filter, topic):
-                yield one
+        for subscribed in session.subscriptions.values():
+            if subscribed.condition is not None and matches(subscribed.filter, topic):
+                yield subscribed
 
 
 def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
@@ -235,9 +239,9 @@ def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
 def wanting(node: Node, event: Event, session: Session) -> list[Subscribed]:
     """Return the subscriptions of a session that are for an event that it may see as it is."""
     return [
-        one
-        for one in session.subscriptions.values()
-        if matches(parse_filter(one.filter).filter, event.topic) and not any(unmet(node, event, one))
+        subscribed
+        for subscribed in session.subscriptions.values()
+        if matches(parse_filter(subscribed.filter).filter, event.topic) and not any(unmet(node, event, subscribed))
     ]
 
 
@@ -246,8 +250,12 @@ def is_wanted(node: Node, event: Event, session: Session) -> bool:
 
     The event is one that waits for the session: already what it may see.
     """
-    found = [one for one in session.subscriptions.values() if matches(parse_filter(one.filter).filter, event.topic)]
-    return not found or not all(any(unmet(node, event, one)) for one in found)
+    subscriptions = [
+        subscribed
+        for subscribed in session.subscriptions.values()
+        if matches(parse_filter(subscribed.filter).filter, event.topic)
+    ]
+    return not subscriptions or not all(any(unmet(node, event, subscribed)) for subscribed in subscriptions)
 
 
 def _may_read(session: Session, topic: str) -> bool:

@@ -72,7 +72,7 @@ def _judge(
         reason = f"no access policy that applies lets `{actor.record['client']}` write to `{event.topic}`"
         return event, Verdict("prune", Effect.SUPPRESS, "access", reason)
     if event.retain and read.topic.type != STATE:
-        # norm, section 6.4; and who came later would read its aliases by a later birth
+        # Norm, section 6.4; and later subscribers would resolve its aliases by a later birth.
         event = event._replace(retain=False)
     if view.is_whole:
         return event, _PASS

@@ -63,16 +63,16 @@ def run(delivery: Delivery) -> Verdict | None:
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if forms.event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
         return FOR_NODES_ONLY  # what situation somebody is in is not for everybody
-    found, now = _governed(node, forms), registry.recorded(forms.now)
+    governed, now = _governed(node, forms), registry.recorded(forms.now)
     if is_node:
-        if found is not None:
-            delivery.show(_for_nodes(node, forms, found))
+        if governed is not None:
+            delivery.show(_for_nodes(node, forms, governed))
         return None
-    found = found or needed(node, session, forms.event, now)
-    if found is None:
+    governed = governed or needed(node, session, forms.event, now)
+    if governed is None:
         situation_audit.count(node, session, forms.event)
         return None
-    decided = decide(node, session, forms.event, found, now)
+    decided = decide(node, session, forms.event, governed, now)
     if decided.aggregate is not None:
         release_recheck.absorb_into(node, session, forms.event._replace(qos=delivery.qos), decided, now)
         return IN_MEAN
@@ -124,10 +124,10 @@ def preview(node: Node, session: Session, event: Event, now: float | None) -> Pr
     if node.contracts is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return Preview(event)
     at = registry.recorded(node.runtime.clock() if now is None else now)
-    found = registry.governed(node, event, at) or needed(node, session, event, at)
-    if found is None:
+    governed = registry.governed(node, event, at) or needed(node, session, event, at)
+    if governed is None:
         return Preview(event)
-    decided = decide(node, session, event, found, at)
+    decided = decide(node, session, event, governed, at)
     return Preview(decided.event, decided.aggregate is not None)
 
 
@@ -146,35 +146,37 @@ def _governed(node: Node, forms: Forms) -> Governed | None:
     return forms.governed
 
 
-def _for_nodes(node: Node, forms: Forms, found: Governed) -> Forms:
+def _for_nodes(node: Node, forms: Forms, governed: Governed) -> Forms:
     """Return the event for another node: at its producer's node, with the ACE set of all known guarantees."""
-    event = for_nodes(node, forms.event, found, registry.recorded(forms.now))
+    event = for_nodes(node, forms.event, governed, registry.recorded(forms.now))
     return forms if event is forms.event else forms.view_of(event)
 
 
-def for_nodes(node: Node, event: Event, found: Governed, now: float) -> Event:
+def for_nodes(node: Node, event: Event, governed: Governed, now: float) -> Event:
     """Return the event as another node gets it."""
-    if not found.is_first or not found.is_private or found.wrong:
+    if not governed.is_first or not governed.is_private or governed.wrong:
         return event
-    return enabling(node, event, found, now)
+    return enabling(node, event, governed, now)
 
 
-def enabling(node: Node, event: Event, found: Governed, now: float) -> Event:
+def enabling(node: Node, event: Event, governed: Governed, now: float) -> Event:
     """Return the event with its ACE set."""
-    return user_properties.having(event, None, ((ACE, write_ace(enabled(node, event.topic, found, now))),), without=ACE)
+    return user_properties.having(
+        event, None, ((ACE, write_ace(enabled(node, event.topic, governed, now))),), without=ACE
+    )
 
 
-def enabled(node: Node, topic: str, found: Governed, now: float, only: str | None = None) -> dict[str, str]:
+def enabled(node: Node, topic: str, governed: Governed, now: float, only: str | None = None) -> dict[str, str]:
     """Return the ACE set of an event: for all whose guarantees are known here, or for `only` one client."""
     state = node.contracts
     assert state is not None
-    made: dict[str, str] = {}
+    enabled_for: dict[str, str] = {}
     situations = state.open_at(now)
     for client, consumer, want in state.beyond(topic):
-        for producer in found.contracts if only in (None, client) else ():
+        for producer in governed.contracts if only in (None, client) else ():
             released = state.releaser(client, producer, consumer, want).decide(
-                found.content, found.quality, situations, now, found.since
+                governed.content, governed.quality, situations, now, governed.since
             )
             if released.is_released:
-                made[ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}")] = released.rule
-    return made
+                enabled_for[ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}")] = released.rule
+    return enabled_for

@@ -20,13 +20,15 @@ def plan(draft: Draft) -> None:
     if link.is_own:
         return
     matched = draft.matched
-    draft.matched = [found for found in matched if is_open(node, link, found.session)]
+    draft.matched = [subscribed for subscribed in matched if is_open(node, link, subscribed.session)]
     if len(draft.matched) < len(matched):
-        draft.closed = tuple(dict.fromkeys(one.session for one in matched if is_closed(node, link, one.session)))
+        draft.closed = tuple(
+            dict.fromkeys(subscribed.session for subscribed in matched if is_closed(node, link, subscribed.session))
+        )
     draft.onlookers = [
-        one
-        for one in draft.onlookers
-        if node.table.allows(link.link_type, one.link.type) and one.link.target != link.neighbour
+        onlooker
+        for onlooker in draft.onlookers
+        if node.table.allows(link.link_type, onlooker.link.type) and onlooker.link.target != link.neighbour
     ]
 
 

@@ -62,9 +62,9 @@ def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:
     passage, event = delivery.passage, forms.event
     assert passage is not None
     retain = event.retain and (passage.is_replay or target.retain_as_published)  # [MQTT-3.3.1-8]
-    made = Delivery(delivery.session, event, min(event.qos, target.qos), retain, delivery.ids)
-    made.passage, made.target, made.forms, made.is_planned = passage, target, forms, delivery.is_planned
-    return made
+    shaped = Delivery(delivery.session, event, min(event.qos, target.qos), retain, delivery.ids)
+    shaped.passage, shaped.target, shaped.forms, shaped.is_planned = passage, target, forms, delivery.is_planned
+    return shaped
 
 
 def _to_subscribers(passage: Passage, watch: Watch, outputs: tuple[Forms, ...]) -> Iterator[Delivery]:
@@ -73,9 +73,9 @@ def _to_subscribers(passage: Passage, watch: Watch, outputs: tuple[Forms, ...]) 
         for target in subscribers(passage.node, watch, forms.event, passage.sender, passage.now):
             event = forms.event
             retain = event.retain and target.retain_as_published
-            made = Delivery(target.session, event, min(event.qos, target.qos), retain, target.ids)
-            made.passage, made.target, made.forms = passage, target, forms
-            yield made
+            shaped = Delivery(target.session, event, min(event.qos, target.qos), retain, target.ids)
+            shaped.passage, shaped.target, shaped.forms = passage, target, forms
+            yield shaped
 
 
 def receivers(

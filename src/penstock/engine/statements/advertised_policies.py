@@ -27,10 +27,13 @@ def _all(node: Node) -> Iterator[Advertised]:
         if is_here and given.policy.concerns(Message.SUBSCRIPTION):
             yield Advertised(Bound(given.policy, given.name, given.filter, given.condition, given.to), None)
     for session in node.statements.with_policies.values():
-        for one in session.declared.advertisements.values():
-            if one.policy is not None and one.policy.concerns(Message.SUBSCRIPTION):
-                name = f"{session.place.entity}: {one.name}"
-                yield Advertised(Bound(one.policy, name, one.filter, one.condition, Message.ADVERTISEMENT), session)
+        for advertised in session.declared.advertisements.values():
+            if advertised.policy is not None and advertised.policy.concerns(Message.SUBSCRIPTION):
+                name = f"{session.place.entity}: {advertised.name}"
+                yield Advertised(
+                    Bound(advertised.policy, name, advertised.filter, advertised.condition, Message.ADVERTISEMENT),
+                    session,
+                )
         for id, offered in session.federation.offers.items():
             if offered.policy is not None and offered.policy.concerns(Message.SUBSCRIPTION):
                 where = (offered.offer.filter, offered.condition)
@@ -45,8 +48,8 @@ def _is_here(node: Node, given: AssignedPolicy) -> bool:
 
 def note(node: Node, session: Session) -> None:
     """Update whether a session's advertisements have policies, which is looked up often."""
-    has = any(one.policy is not None for one in session.declared.advertisements.values()) or any(
-        one.policy is not None for one in session.federation.offers.values()
+    has = any(advertised.policy is not None for advertised in session.declared.advertisements.values()) or any(
+        offered.policy is not None for offered in session.federation.offers.values()
     )
     before = node.statements.with_policies.pop(session.id, None)
     if has:

@@ -38,8 +38,8 @@ def points(node: Node, sender: Session | None, receiver: Session) -> frozenset[P
 
 
 def _goes_to(node: Node, receiver: Session) -> frozenset[Point]:
-    found = _EGRESS if is_outside(node, receiver) else _NOWHERE
-    return found | _ROUTING if is_node(node, receiver) else found
+    places = _EGRESS if is_outside(node, receiver) else _NOWHERE
+    return places | _ROUTING if is_node(node, receiver) else places
 
 
 def make_course(
@@ -68,23 +68,29 @@ def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], c
     """Return the policies for what goes to a session by these subscriptions: the domain's first, so that they are
     asked whatever the client's own do. An element that refers to a filter refers to the client's.
     """
-    found = []
+    bounds = []
     for given in session.place.policies:
         if (
             matches(given.filter, topic)
             and given.policy.concerns(Message.PUBLICATION)
             and as_bound(given).matches(content)
         ):
-            asked = [one.condition for one in subscribed if one.condition is not None]
+            asked = [subscription.condition for subscription in subscribed if subscription.condition is not None]
             condition = asked[0] if len(asked) == 1 else given.condition
             about = (given.filter, condition, Message.SUBSCRIPTION, True)
-            found.append(Bound(given.policy, given.name, *about))
+            bounds.append(Bound(given.policy, given.name, *about))
     own = [
-        Bound(one.policy, f"{session.place.entity}: {one.filter}", one.filter, one.condition, Message.SUBSCRIPTION)
-        for one in subscribed
-        if one.policy is not None and one.policy.concerns(Message.PUBLICATION)
+        Bound(
+            subscription.policy,
+            f"{session.place.entity}: {subscription.filter}",
+            subscription.filter,
+            subscription.condition,
+            Message.SUBSCRIPTION,
+        )
+        for subscription in subscribed
+        if subscription.policy is not None and subscription.policy.concerns(Message.PUBLICATION)
     ]
-    return (*found, *sorted(own, key=_order))
+    return (*bounds, *sorted(own, key=_order))
 
 
 def _order(bound: Bound) -> tuple[str, str, str]:

@@ -18,30 +18,30 @@ def bounds_of(node: Node, session: Session) -> tuple[Bound, ...]:
     """Return the policies for what a session publishes: the domain's for it, and those of its advertisements or, for a
     neighbour, of the advertisements it announced.
     """
-    found = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.place.entity))
+    bounds = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.place.entity))
     if session.neighbour is None:
         for _, advertised in sorted(session.declared.advertisements.items()):
             if advertised.policy is not None:
                 name = f"{session.place.entity}: {advertised.name}"
                 where = (advertised.filter, advertised.condition)
-                found.append(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT))
+                bounds.append(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT))
     for id, offered in sorted(session.federation.offers.items()):
         if offered.policy is not None:
             about = (offered.offer.filter, offered.condition, Message.ADVERTISEMENT)
-            found.append(Bound(offered.policy, id, *about, is_strange=is_of_client(id)))
-    return tuple(one for one in found if one.policy.concerns(Message.PUBLICATION))
+            bounds.append(Bound(offered.policy, id, *about, is_strange=is_of_client(id)))
+    return tuple(bound for bound in bounds if bound.policy.concerns(Message.PUBLICATION))
 
 
 def given_bounds(node: Node, client: str) -> tuple[Bound, ...]:
     """Return the domain's policies for what a client publishes here."""
     kinds = (Message.PUBLICATION, Message.ADVERTISEMENT)
-    found = [as_bound(one) for kind in kinds for one in node.ensemble.statements.of(client, kind)]
-    return (*own_bounds(node), *(one for one in found if one.policy.concerns(Message.PUBLICATION)))
+    bounds = [as_bound(policy) for kind in kinds for policy in node.ensemble.statements.of(client, kind)]
+    return (*own_bounds(node), *(bound for bound in bounds if bound.policy.concerns(Message.PUBLICATION)))
 
 
 def own_bounds(node: Node) -> tuple[Bound, ...]:
     """Return the policies for the node's own events."""
-    return tuple(as_bound(one) for one in own(node) if one.policy.concerns(Message.PUBLICATION))
+    return tuple(as_bound(policy) for policy in own(node) if policy.policy.concerns(Message.PUBLICATION))
 
 
 def own(node: Node) -> tuple[AssignedPolicy, ...]:

@@ -16,7 +16,7 @@ class Known(NamedTuple):
     session: Session
     now: float
     facts: Facts | None = None
-    """Where it is noted what was asked, and in `is_sender` of whom."""
+    """The facts to note what was asked in; `is_sender` says of whom."""
     is_sender: bool = False
 
     @property

@@ -18,29 +18,29 @@ class Course:
         self, ensemble: Ensemble, own: tuple[Bound, ...], where: frozenset[Point], subscribed: Sequence[Subscribed]
     ) -> None:
         self.ensemble = ensemble
-        """What it was found for: of another, nodes may be in other overlays."""
+        """The ensemble it was computed for: in another, nodes may be in other overlays."""
         self.own = own
         self.where = where
-        given = [one for one in own if one.is_given]
+        given = [bound for bound in own if bound.is_given]
         self.given = applicable(Message.PUBLICATION, Verb.FORWARD, where, given, Matching.AFTER)
         """The rules of the domain; and in `mine`, those of who subscribes."""
-        mine = [one for one in own if not one.is_given]
+        mine = [bound for bound in own if not bound.is_given]
         self.mine = applicable(Message.PUBLICATION, Verb.FORWARD, where, mine, Matching.AFTER)
         self.asked = _asked(subscribed, is_all=bool(given))
-        """What the subscriptions ask for: the copy is trimmed to what all of them want."""
-        self.attaches = any(rule.attach is not Attach.NEVER for one in own for rule in one.policy.rules)
-        """Whether rules of theirs may be attached to what goes this way."""
+        """The attributes that subscriptions ask for: the copy is trimmed to what all of them want."""
+        self.attaches = any(rule.attach is not Attach.NEVER for bound in own for rule in bound.policy.rules)
+        """True if rules of theirs may be attached to what goes this way."""
         self.key: tuple[object, ...] | None = None
         """Copies of one event by courses of the same key are equal. None: it depends on who gets it."""
-        if all(one.policy.is_shared for one in own):
-            self.key = (where, *(each for one in own for each in _told_by(one)))
-            if given or any(one.policy.needs_filter for one in own):
+        if all(bound.policy.is_shared for bound in own):
+            self.key = (where, *(each for bound in own for each in _told_by(bound)))
+            if given or any(bound.policy.needs_filter for bound in own):
                 self.key = (*self.key, *asked_by(subscribed))
 
 
 def asked_by(subscribed: Sequence[Subscribed]) -> Iterator[object]:
     """Yield the parts of a key that subscriptions with the same conditions share."""
-    return (id(one.condition) for one in subscribed)
+    return (id(subscription.condition) for subscription in subscribed)
 
 
 Courses = dict[frozenset[Point], Course]
@@ -56,5 +56,10 @@ def _told_by(bound: Bound) -> tuple[object, ...]:
 
 def _asked(subscribed: Sequence[Subscribed], is_all: bool) -> frozenset[Path]:
     """Return the attributes that subscriptions ask for; the copy is trimmed to what all of them want."""
-    asking = (one for one in subscribed if is_all or one.policy is not None)
-    return frozenset(path for one in asking if one.condition is not None for path in paths_read(one.condition.tree))
+    asking = (subscription for subscription in subscribed if is_all or subscription.policy is not None)
+    return frozenset(
+        path
+        for subscription in asking
+        if subscription.condition is not None
+        for path in paths_read(subscription.condition.tree)
+    )

@@ -30,7 +30,7 @@ class JudgedCopy(Judgement):
     """A copy that goes to a session. Facts that few policies ask for are computed on demand."""
 
     released: Event | None = None
-    """What the session is shown of a private event: that is what its own policies are asked about."""
+    """The part of a private event that the session is shown: its own policies are asked about that."""
 
     def __init__(self, judging: "Judging", session: Session | None) -> None:
         self.copy = PublicationCopy(judging.event, judging.content)
@@ -56,12 +56,12 @@ class Judging:
     """One event, and what policies make of it in each direction."""
 
     verdict: Verdict | None = None
-    """Why it goes nowhere, if that is so."""
+    """The verdict that stops it everywhere, if any."""
     plain: Forms | None = None
     """The event as it is, for those to whom it goes unchanged."""
     _here: Here | None = None
     before: tuple[Verdict, ...] = ()
-    """What rules have said that come before matching; and whose they may be."""
+    """The verdicts of rules before matching; and whose they may be."""
     _asked_before: tuple[Bound, ...] = ()
     _attached: tuple[Bound, ...] = ()
     _associated: tuple[Bound, ...] = ()
@@ -70,7 +70,7 @@ class Judging:
     _has_more = False
     """Copies depend on more than the policies of subscriptions."""
     _may_make: int | None = None
-    """How many events policies may still make because of it."""
+    """The number of events that policies may still make because of it."""
     _last: object = None
     """The key of the copy that was asked for last."""
     _apart: frozenset[object] = frozenset()
@@ -91,7 +91,7 @@ class Judging:
         self.sender = sender
         self.now = now
         self.facts = Facts() if node.recorder is not None else None
-        """What policies asked of the node, where there is a journal."""
+        """The facts that policies asked of the node, where there is a journal."""
         self.content = node.ensemble.reader.read(event)
         self._came = came_from(node, sender)
         self._forms: dict[object, Forms | None] = {}
@@ -108,26 +108,28 @@ class Judging:
         except PolicyError as error:
             self.verdict = Verdict("judge", Effect.SUPPRESS, ATTACHED, str(error))
             return
-        if any(one.is_strange for one in statements) and self._is_private:
-            known = frozenset(one.policy for one in attached)
-            statements = [_blind(one, known) if one.is_strange else one for one in statements]
+        if any(bound.is_strange for bound in statements) and self._is_private:
+            known = frozenset(bound.policy for bound in attached)
+            statements = [_blind(bound, known) if bound.is_strange else bound for bound in statements]
         self._begin(attached, statements)
 
     def _begin(self, attached: list[Bound], statements: Sequence[Bound]) -> None:
         """Apply the rules before matching; then find the other policies, and those attached to the event."""
-        before = [one for one in statements if one.policy.has_before]
-        if before or any(one.policy.has_before for one in attached):
+        before = [bound for bound in statements if bound.policy.has_before]
+        if before or any(bound.policy.has_before for bound in attached):
             self._judge_before((*attached, *before))
             if self.verdict is not None:
                 return
-        found = [one for one in statements if (one.is_strange and self._is_private) or one.matches(self.content)]
-        given = [one._replace(carrier=None) for one in found if one.carrier is Message.PUBLICATION]
-        associated = [one for one in found if one.carrier is not Message.PUBLICATION]
+        matching = [
+            bound for bound in statements if (bound.is_strange and self._is_private) or bound.matches(self.content)
+        ]
+        given = [bound._replace(carrier=None) for bound in matching if bound.carrier is Message.PUBLICATION]
+        associated = [bound for bound in matching if bound.carrier is not Message.PUBLICATION]
         self._attached = attach((*attached, *given), associated)
         self._associated = tuple(associated)
         self.is_for_all = self._has_more = bool(self._attached or self._associated)
-        texts = [one.policy.text for one in self._attached]
-        if texts != [one.policy.text for one in attached]:
+        texts = [bound.policy.text for bound in self._attached]
+        if texts != [bound.policy.text for bound in attached]:
             add = [(user_properties.POLICY, text) for text in texts]
             self.event = user_properties.having(self.event, None, add, without=user_properties.POLICY)
 
@@ -149,9 +151,9 @@ class Judging:
         """The event to retain: with the policies that would be gone with a client's advertisements."""
         there = user_properties.told(self.event, user_properties.POLICY)
         add = [
-            (user_properties.POLICY, one.policy.text)
-            for one in self._associated
-            if not one.is_given and one.policy.text not in there
+            (user_properties.POLICY, bound.policy.text)
+            for bound in self._associated
+            if not bound.is_given and bound.policy.text not in there
         ]
         return user_properties.having(self.event, None, add) if add else self.event
 
@@ -173,10 +175,10 @@ class Judging:
             self._apart |= {key}
             self._has_more = True
             key = self._last = (session.id, *subscribed)
-        found = self._forms[key] = None if judgement.blocked else self._shown(self._changed(judgement))
+        forms = self._forms[key] = None if judgement.blocked else self._shown(self._changed(judgement))
         if judgement.counting is not None:
             self._counting[key] = judgement.counting
-        return found
+        return forms
 
     def counting(self, target: Target) -> Target:
         """Return the target for which the forms were asked for last, with only the subscriptions that still count."""
@@ -197,7 +199,7 @@ class Judging:
         """Return the key that equal copies share."""
         key = None if course.mine and self._is_private else course.key
         if key is not None and (self._attached or self._associated):
-            if all(one.policy.is_shared for one in (*self._attached, *self._associated)):
+            if all(bound.policy.is_shared for bound in (*self._attached, *self._associated)):
                 key = (*key, *asked_by(subscribed))
             else:
                 key = None
@@ -206,7 +208,7 @@ class Judging:
     def flooded(self) -> Iterable[Session]:
         """Yield the neighbours that get it although they have not asked."""
         bounds = (*self._attached, *self._associated)
-        if not any("FloodMessage" in one.policy.uses() for one in bounds):
+        if not any("FloodMessage" in bound.policy.uses() for bound in bounds):
             return
         for name, session in self.node.federation.neighbours.items():
             if name in self.node.ensemble.overlays and session is not self.sender and name not in self.event.path:
@@ -242,22 +244,22 @@ class Judging:
             self._judge_first(judgement, session, subscribed, course)
             if judgement.blocked:
                 return judgement
-            attached = {one.policy for one in self._attached}
-            mine = tuple(one for one in mine if one[0].policy not in attached)
+            attached = {bound.policy for bound in self._attached}
+            mine = tuple(pair for pair in mine if pair[0].policy not in attached)
             if judgement.copy.takes_out:
-                mine = tuple(one for one in mine if not _asks_hidden(one[0], judgement.copy))
+                mine = tuple(pair for pair in mine if not _asks_hidden(pair[0], judgement.copy))
             if mine:
                 judgement.copy.settle()
         own: Sequence[Bound] = course.own
         if course.mine and self._is_private:
-            own = [one for one in own if one.is_given]
+            own = [bound for bound in own if bound.is_given]
             mine = () if is_node(self.node, session) else mine  # only the consumer's node knows what it is shown
             if mine and not self._release(judgement, session):
                 return judgement
         judgement.may_only_block = _is_kept_beyond(self.event, session)
         run_rules(judgement, mine)
         if course.attaches:
-            on = attach(self._attached, [one for one in own if not _asks_hidden(one, judgement.copy)])
+            on = attach(self._attached, [bound for bound in own if not _asks_hidden(bound, judgement.copy)])
             judgement.attached = None if on == self._attached else on
         return judgement
 
@@ -298,8 +300,8 @@ class Judging:
     def here(self) -> Here:
         """The node, as policies see it."""
         if self._here is None:
-            found = here(self.node, self.now)
-            self._here = found if self.facts is None else Noted.on(found, self.facts)
+            context = here(self.node, self.now)
+            self._here = context if self.facts is None else Noted.on(context, self.facts)
         return self._here
 
     def _changed(self, judgement: JudgedCopy) -> Event:
@@ -309,7 +311,7 @@ class Judging:
             return event
         event = Event._make((event.topic, copy.payload, *event[2:]))
         if judgement.attached is not None:
-            texts = [(user_properties.POLICY, one.policy.text) for one in judgement.attached]
+            texts = [(user_properties.POLICY, bound.policy.text) for bound in judgement.attached]
             return user_properties.having(
                 event, copy.content_type, [*copy.beside, *texts], without=user_properties.POLICY
             )
@@ -348,7 +350,11 @@ def _counting(subscribed: Sequence[Subscribed], copy: Copy) -> tuple[int, ...]:
     """Return the places of the subscriptions that still count: not those that ask for what was taken out, as their
     result would reveal it.
     """
-    return tuple(at for at, one in enumerate(subscribed) if one.condition is None or not is_hidden(one.condition, copy))
+    return tuple(
+        at
+        for at, subscription in enumerate(subscribed)
+        if subscription.condition is None or not is_hidden(subscription.condition, copy)
+    )
 
 
 def is_hidden(condition: Condition, copy: Copy) -> bool:

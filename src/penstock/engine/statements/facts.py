@@ -16,7 +16,7 @@ class Seen(Struct, frozen=True, omit_defaults=True):
     source: str
     """`feedback`, `monitor`, `conform`, `contract`, `evaluate`, `token`, or `operator`, who sets all that is held."""
     held: tuple[float, float, float] | None = None
-    """What an operator has set: good, bad, as of when."""
+    """An operator's setting: good, bad, as of when."""
 
 
 class Facts(Struct, omit_defaults=True):
@@ -32,7 +32,7 @@ class Facts(Struct, omit_defaults=True):
     receivers: dict[str, dict[str, bool]] = field(default_factory=dict)
     """The same of those whom it would go to, by name; of several under one name, whether all are."""
     evidence: tuple[Seen, ...] = ()
-    """What it has been taken for about neighbours."""
+    """The evidence about neighbours that it gave."""
 
     def __bool__(self) -> bool:
         return self != NOTHING
@@ -83,9 +83,9 @@ class Noted(Here):
 
     @classmethod
     def on(cls, here: Here, facts: Facts) -> "Noted":
-        made = cls(*here)
-        made.facts = facts
-        return made
+        row = cls(*here)
+        row.facts = facts
+        return row
 
     @property
     def load(self) -> float:

@@ -25,8 +25,8 @@ from penstock.policy.statements.statement import Policy, compile_statement
 NOW = 0.0
 """Filters are not forwarded at a time of their own: how long that took cannot be asked."""
 REFUSED = "a policy does not let it in"
-"""What a client is told whose subscription is refused. Which policy and why is for the log: it may be of somebody whom
-the client is not to know of.
+"""The answer to a client whose subscription is refused. The policy and the reason are for the log: they may be of
+somebody whom the client must not know of.
 """
 
 
@@ -35,7 +35,7 @@ class Filtered(NamedTuple):
 
     condition: Condition | None
     policy: str
-    """What goes with it."""
+    """The policies that go with it."""
     is_changed: bool = False
     is_flooded: bool = False
 
@@ -59,7 +59,7 @@ def insert_subscription(node: Node, subscribed: Subscribed, filter: str, now: fl
         return ""
     where = _arriving(node, session)
     judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, None, now)
-    bounds = [one.bound for one in policies]
+    bounds = [advertised.bound for advertised in policies]
     judge(judgement, Verb.INSERT, where, bounds, Matching.BEFORE)
     if not judgement.uninserted:
         judge(judgement, Verb.INSERT, where, bounds, Matching.AFTER)
@@ -84,18 +84,20 @@ def forward_subscription(node: Node, subscribed: Subscribed, filter: str, neighb
     """Return a subscription as a neighbour is told of it; None if it is not."""
     session = subscribed.session
     policies = [
-        one
-        for one in _policies(node, subscribed, filter)
-        if one.source is None or one.source is neighbour or one.source.neighbour is None
+        advertised
+        for advertised in _policies(node, subscribed, filter)
+        if advertised.source is None or advertised.source is neighbour or advertised.source.neighbour is None
     ]
-    # Whoever the domain keeps something from must not have other nodes look for it.
+    # A client must not make other nodes look for what the domain withholds from it.
     own = subscribed.policy if not session.place.policies else None
     if not policies:
         return Filtered(subscribed.condition, _travelling(own))
-    bounds = [one.bound for one in policies]
+    bounds = [advertised.bound for advertised in policies]
     attached = [Bound(own, ATTACHED)] if own is not None else []
-    inherited = attach(attached, [one for one in bounds if one.carrier is Message.ADVERTISEMENT], Message.SUBSCRIPTION)
-    bounds = [*inherited, *(one for one in bounds if one.carrier is not None)]
+    inherited = attach(
+        attached, [bound for bound in bounds if bound.carrier is Message.ADVERTISEMENT], Message.SUBSCRIPTION
+    )
+    bounds = [*inherited, *(bound for bound in bounds if bound.carrier is not None)]
     where = points(node, session, neighbour)
     judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, neighbour, NOW)
     judge(judgement, Verb.FORWARD, where, bounds, Matching.BEFORE)
@@ -104,20 +106,20 @@ def forward_subscription(node: Node, subscribed: Subscribed, filter: str, neighb
     _act(node, judgement, session, (session.id, subscribed.key), Verb.FORWARD, node.runtime.clock())
     if judgement.blocked:
         return None
-    return _filtered(judgement, _merged([one.policy for one in inherited]))
+    return _filtered(judgement, _merged([bound.policy for bound in inherited]))
 
 
 def _policies(node: Node, subscribed: Subscribed, filter: str) -> list[Advertised]:
     """Return the policies that may concern a subscription."""
-    found = []
+    policies = []
     if subscribed.policy is not None and subscribed.policy.concerns(Message.SUBSCRIPTION):
-        found.append(Advertised(Bound(subscribed.policy, f"{subscribed.session.place.entity}: {filter}"), None))
+        policies.append(Advertised(Bound(subscribed.policy, f"{subscribed.session.place.entity}: {filter}"), None))
     for given in subscribed.session.place.policies:
         if given.policy.concerns(Message.SUBSCRIPTION) and overlaps(given.filter, filter):
-            found.append(Advertised(Bound(given.policy, given.name, filter, subscribed.condition), None))
+            policies.append(Advertised(Bound(given.policy, given.name, filter, subscribed.condition), None))
     met = meeting(node, filter, subscribed.condition)
-    found += (one for one in met if one.source is not subscribed.session)
-    return found
+    policies += (advertised for advertised in met if advertised.source is not subscribed.session)
+    return policies
 
 
 # --- advertisements
@@ -157,7 +159,7 @@ def forward_advertisement(
     return None if judgement.blocked else _filtered(judgement, policy.text)
 
 
-# --- what is taken back
+# --- withdrawals
 
 
 def taken_back(
@@ -170,7 +172,7 @@ def taken_back(
     now: float,
 ) -> None:
     """Apply the policies' side effects of a withdrawn subscription or advertisement."""
-    bounds = [one for one in policies if one.policy.concerns(message)]
+    bounds = [bound for bound in policies if bound.policy.concerns(message)]
     if not bounds:
         return
     judgement = _judgement(node, message, filter, condition, session, None, now)
@@ -191,7 +193,7 @@ def of_subscription(session: Session, subscribed: Subscribed) -> Iterator[Bound]
             yield Bound(given.policy, given.name, filter, subscribed.condition, Message.SUBSCRIPTION)
 
 
-# --- all of them
+# --- shared
 
 
 def _arriving(node: Node, session: Session | None) -> frozenset[Point]:
@@ -248,8 +250,8 @@ def _merged(policies: list[Policy]) -> str:
 
 
 def _reason(judgement: Judgement) -> str:
-    said = judgement.verdicts[-1].reason if judgement.verdicts else ""
-    return f"policy `{judgement.uninserted}` does not let it in: {said}"
+    reason = judgement.verdicts[-1].reason if judgement.verdicts else ""
+    return f"policy `{judgement.uninserted}` does not let it in: {reason}"
 
 
 def name_with_policy(where: str, policy: str) -> str:

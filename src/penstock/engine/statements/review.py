@@ -51,8 +51,8 @@ def _take_away(node: Node, session: Session) -> None:
     for name, advertised in list(session.declared.advertisements.items()):
         why = _why_not(node, session, advertised.policy, Message.ADVERTISEMENT)
         if why:
-            session.declared.advertisements[name] = made = replace(advertised, policy=None)
-            node.ledger.advertisement(session, name, made)
+            session.declared.advertisements[name] = changed = replace(advertised, policy=None)
+            node.ledger.advertisement(session, name, changed)
             advertise.changed(node, session, name)
             node.notice(DROPPED, session, advertised.filter, f"the policy of advertisement `{name}` is dropped: {why}")
 
@@ -69,7 +69,7 @@ def _of_subscription(node: Node, subscribed: Subscribed) -> None:
     node.ledger.subscription(session, subscribed.key, subscribed)
 
 
-# --- policies that were stored
+# --- stored policies
 
 
 def nothing() -> Policy:

@@ -32,25 +32,27 @@ class _Set(msgspec.Struct, forbid_unknown_fields=True):
 def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     """Set the policy of a client that may do so."""
     try:
-        told = msgspec.json.decode(payload, type=_Set)
+        message = msgspec.json.decode(payload, type=_Set)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which policy is to be set: {error}")
-    if (told.subscription is None) is (told.advertisement is None):
+    if (message.subscription is None) is (message.advertisement is None):
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `subscription` and `advertisement`")
-    carrier = Message.SUBSCRIPTION if told.subscription is not None else Message.ADVERTISEMENT
-    policy = None if told.policy is None else bindings.settable(node, session, told.policy, carrier)
+    carrier = Message.SUBSCRIPTION if message.subscription is not None else Message.ADVERTISEMENT
+    policy = None if message.policy is None else bindings.settable(node, session, message.policy, carrier)
     if isinstance(policy, str):
         return Outcome(Reason.NOT_AUTHORIZED, policy)
-    if told.subscription is not None:
-        return _of_subscription(node, session, told.subscription, policy, now)
-    return _of_advertisement(node, session, told.advertisement or "", policy, now)
+    if message.subscription is not None:
+        return _of_subscription(node, session, message.subscription, policy, now)
+    return _of_advertisement(node, session, message.advertisement or "", policy, now)
 
 
-def _of_subscription(node: Node, session: Session, told: _Subscription, policy: Policy | None, now: float) -> Outcome:
-    key = key_of(told.filter, told.name)
+def _of_subscription(
+    node: Node, session: Session, message: _Subscription, policy: Policy | None, now: float
+) -> Outcome:
+    key = key_of(message.filter, message.name)
     subscribed = session.subscriptions.get(key)
     if subscribed is None:
-        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no subscription `{told.filter}`")
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no subscription `{message.filter}`")
     before, subscribed.policy = subscribed.policy, policy
     filter = parse_filter(subscribed.filter)
     problem = filter_policies.nothing_to_trim(policy, subscribed.condition)
@@ -73,8 +75,8 @@ def _of_advertisement(node: Node, session: Session, name: str, policy: Policy | 
     problem = filter_policies.insert_advertisement(node, session, known.filter, known.condition, policy, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, problem)
-    session.declared.advertisements[name] = made = replace(known, policy=policy)
-    node.ledger.advertisement(session, name, made)
+    session.declared.advertisements[name] = changed = replace(known, policy=policy)
+    node.ledger.advertisement(session, name, changed)
     session.plans = session.edited_plans = None
     advertised_policies.note(node, session)
     offers.changed(node, session, name)

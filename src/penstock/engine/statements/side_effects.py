@@ -25,10 +25,10 @@ _SHARE = 8
 
 def may_make(event: Event) -> int:
     """Return how many events policies may still make because of this one."""
-    said = next(iter(user_properties.told(event, user_properties.MADE)), None)
-    if said is None:
+    text = next(iter(user_properties.told(event, user_properties.MADE)), None)
+    if text is None:
         return MAX_MADE_EVENTS
-    return min(int(said), MAX_MADE_EVENTS) if said.isdecimal() and len(said) < 4 else 0
+    return min(int(text), MAX_MADE_EVENTS) if text.isdecimal() and len(text) < 4 else 0
 
 
 def take_effects(
@@ -55,25 +55,25 @@ def take_effects(
     return left
 
 
-def made_topic(made: PolicyPublication) -> str:
+def made_topic(publication: PolicyPublication) -> str:
     """Return the topic on which it is published."""
-    return made.topic or f"{META}{made.content.get('class', '')}"
+    return publication.topic or f"{META}{publication.content.get('class', '')}"
 
 
-def _make(node: Node, made: PolicyPublication, sender: Session | None, share: int, cause: Event | None) -> None:
-    kind = str(made.content.get("class", ""))
-    topic = made_topic(made)
+def _make(node: Node, publication: PolicyPublication, sender: Session | None, share: int, cause: Event | None) -> None:
+    kind = str(publication.content.get("class", ""))
+    topic = made_topic(publication)
     if kind == EXCEPTION:
-        node.notice("policy failed", sender, topic, f"{made.content['policy']}: {made.detail}")
-    told = Properties(content_type="application/json", user_properties=((user_properties.MADE, str(share)),))
-    event = Event(topic, msgspec.json.encode(made.content), 0, False, encode_properties(told))
+        node.notice("policy failed", sender, topic, f"{publication.content['policy']}: {publication.detail}")
+    properties = Properties(content_type="application/json", user_properties=((user_properties.MADE, str(share)),))
+    event = Event(topic, msgspec.json.encode(publication.content), 0, False, encode_properties(properties))
     node.statements.made.append((sender, event if cause is None else privacy.inheriting(node, cause, event)))
 
 
 def _oblige(node: Node, obligation: KeptMessage, sender: Session | None, now: float) -> None:
     if obligation.kind == "log":
-        said = f"{obligation.about}: " if obligation.about else ""
-        node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {said}{obligation.message}")
+        prefix = f"{obligation.about}: " if obligation.about else ""
+        node.notice("policy log", sender, obligation.topic, f"{obligation.policy}: {prefix}{obligation.message}")
         return
     row = Persisted(now, obligation.about, obligation.policy, obligation.topic, obligation.payload)
     if node.ledger.persist(row, node.limits.persisted_messages) and not node.statements.is_persisted_full:

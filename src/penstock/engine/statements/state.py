@@ -29,8 +29,8 @@ class AdvertisedPolicies:
         self._index: Matters[int] = Matters()
         self._empty: list[int] = []
         """Those of which no content can be: in no index, but without a condition one may meet them."""
-        for number, one in enumerate(all):
-            matter = Matter(one.bound.filter, one.bound.condition)
+        for number, advertised in enumerate(all):
+            matter = Matter(advertised.bound.filter, advertised.bound.condition)
             self._index.add(number, matter)
             if matter.is_empty:
                 self._empty.append(number)
@@ -57,7 +57,7 @@ class StatementState:
 
     def __init__(self) -> None:
         self.made: list[tuple[Session | None, Event]] = []
-        """What policies have made and is not published yet, and whose message was the cause."""
+        """Events that policies have made and that are not published yet, each with the session that caused it."""
         self.draining = self.is_looping = False
         self.with_policies: dict[int, Session] = {}
         """Sessions whose advertisements, or those that they told of, have policies."""
@@ -66,4 +66,4 @@ class StatementState:
         self.acted: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
         """By subscription or offer, the policies for which something was done besides."""
         self.is_persisted_full = False
-        """Whether persisted messages have been dropped for newer ones."""
+        """True if persisted messages have been dropped for newer ones."""

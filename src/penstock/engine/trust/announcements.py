@@ -52,8 +52,8 @@ def deny(node: Node, session: Session, why: str) -> None:
     node.deny("token refused", session, "", why)
 
 
-def tell(node: Node, session: Session, said: Announcement) -> None:
+def tell(node: Node, session: Session, announcement: Announcement) -> None:
     """Tell a neighbour something of tokens or ratings."""
-    data = encode(Publish(TOPIC, msgspec.json.encode(said)), 5)
+    data = encode(Publish(TOPIC, msgspec.json.encode(announcement)), 5)
     if not session.connection.maximum_packet_size or len(data) <= session.connection.maximum_packet_size:
         outbox.push(node, session, data)

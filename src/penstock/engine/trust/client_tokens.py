@@ -19,7 +19,7 @@ from penstock.wire.reason import Reason
 METHOD = "penstock-token"
 """The authentication method of MQTT 5 by which a token is shown; its data is the token."""
 TOLD = Properties(auth_method=METHOD)
-"""What the client is told when its token is taken."""
+"""The answer to a client whose token is accepted."""
 
 
 class Shown(NamedTuple):
@@ -119,7 +119,7 @@ def expire(node: Node, now: float) -> None:
     assert node.trust.tokens is not None
     ended = node.trust.tokens.over(now)
     if ended:
-        for session in [one for one in node.sessions.values() if one.id in ended]:
+        for session in [other for other in node.sessions.values() if other.id in ended]:
             if session.trust.token is not None and session.trust.token.token.digest == ended[session.id]:
                 _end(node, session, "the token has expired")
 
@@ -130,12 +130,12 @@ def check_again(node: Node, session: Session, now: float) -> None:
     if node.trust.tokens is None:
         session.trust.token = None
         return
-    found = verify(node, session.trust.token.token.text, now)
-    if isinstance(found, Verified):
-        session.trust.token = found
-        node.trust.tokens.ends(session.id, found)
+    verified = verify(node, session.trust.token.token.text, now)
+    if isinstance(verified, Verified):
+        session.trust.token = verified
+        node.trust.tokens.ends(session.id, verified)
     else:
-        _end(node, session, found)
+        _end(node, session, verified)
 
 
 def _end(node: Node, session: Session, why: str) -> None:

@@ -26,7 +26,8 @@ def looks_at(node: Node, session: Session, topic: str) -> bool:
     if node.trust.ratings.settings.evidence.contracts and _guaranteed(node, topic):
         return True
     return node.trust.ratings.settings.evidence.conform and any(
-        one.condition is not None and matches(one.offer.filter, topic) for one in session.federation.offers.values()
+        offered.condition is not None and matches(offered.offer.filter, topic)
+        for offered in session.federation.offers.values()
     )
 
 
@@ -44,11 +45,11 @@ def look(node: Node, session: Session, event: Event, now: float) -> None:
             _saw(node, name, promised, "contract", now, is_before=True)
     if node.ensemble.evaluate is not None:
         content = node.ensemble.reader.read(event)
-        found = evaluated(node.ensemble.evaluate, Interaction(name, event.topic, event.payload, content))
-        if isinstance(found, str):
-            node.notice("evaluation failed", session, event.topic, found)
-        elif found is not None:
-            _saw(node, name, found, "evaluate", now, is_before=True)
+        evaluation = evaluated(node.ensemble.evaluate, Interaction(name, event.topic, event.payload, content))
+        if isinstance(evaluation, str):
+            node.notice("evaluation failed", session, event.topic, evaluation)
+        elif evaluation is not None:
+            _saw(node, name, evaluation, "evaluate", now, is_before=True)
 
 
 def edited(node: Node, sender: Session | None, is_good: bool, now: float) -> None:
@@ -61,7 +62,9 @@ def edited(node: Node, sender: Session | None, is_good: bool, now: float) -> Non
 
 def _keeps(node: Node, session: Session, event: Event) -> bool | None:
     """Return True if an event is as the neighbour advertises; None if no advertisement concerns it."""
-    offered = [one.condition for one in session.federation.offers.values() if matches(one.offer.filter, event.topic)]
+    offered = [
+        offer.condition for offer in session.federation.offers.values() if matches(offer.offer.filter, event.topic)
+    ]
     conditions = [condition for condition in offered if condition is not None]
     if not conditions or len(conditions) < len(offered) or (event.retain and not event.payload):
         return None
@@ -73,7 +76,11 @@ def _guaranteed(node: Node, topic: str) -> list[ProducerContract]:
     """Return the domain's contracts that guarantee something of the quality of events on a topic."""
     if node.contracts is None:
         return []
-    return [one for one in node.contracts.contracts.producers if one.guarantees and matches(one.filter, topic)]
+    return [
+        contract
+        for contract in node.contracts.contracts.producers
+        if contract.guarantees and matches(contract.filter, topic)
+    ]
 
 
 def _promised(node: Node, event: Event, now: float) -> bool | None:
@@ -85,29 +92,29 @@ def _promised(node: Node, event: Event, now: float) -> bool | None:
     if not bound:
         return None
     assert node.contracts is not None
-    found = registry.governed(node, event, now)
-    told = NO_QUALITY if found is None else found.quality
+    governed = registry.governed(node, event, now)
+    claimed = NO_QUALITY if governed is None else governed.quality
     content = node.ensemble.reader.read(event)
     kept = set()
-    for one in bound:
-        for collectors in {node.contracts.binding(client, event.topic)[1] for client in one.producers}:
+    for contract in bound:
+        for collectors in {node.contracts.binding(client, event.topic)[1] for client in contract.producers}:
             measured = collect(collectors, node.contracts.contracts.catalogue, content, now).quality
             clock = {each.key for each in collectors if ArgumentSource.CLOCK in each.sources}
-            kept.add(_kept(one, told, measured, clock, content))
+            kept.add(_kept(contract, claimed, measured, clock, content))
     return True if True in kept else None if None in kept else False
 
 
 def _kept(
-    contract: ProducerContract, told: Quality, measured: Quality, clock: set[MetricKey], content: Content
+    contract: ProducerContract, claimed: Quality, measured: Quality, clock: set[MetricKey], content: Content
 ) -> bool | None:
     """Return True if an event keeps a contract, by its own quality and the quality measured here; None if only the
     neighbour says so: it could say anything.
 
     What goes by the clock is worse here than it was at the producer's node, which is nobody's fault.
     """
-    if why_not(contract.guarantees, told.with_(measured.without(clock)), content):
+    if why_not(contract.guarantees, claimed.with_(measured.without(clock)), content):
         return False
-    if why_not(contract.guarantees, told, content):
+    if why_not(contract.guarantees, claimed, content):
         return False
     return None if why_not(contract.guarantees, measured, content) else True
 

@@ -57,8 +57,8 @@ def receive(node: Node, session: Session, event: Event, now: float) -> tuple[Out
         return done, Verdict("admit", Effect.SUPPRESS, "feedback", done.text)
     if node.recorder is not None:
         node.recorder.saw(done, is_before=True)
-    said = "good" if done.good else "bad"
-    return Outcome(Reason.SUCCESS), Verdict("admit", Effect.PASS, "feedback", f"evidence: `{done.neighbour}` {said}")
+    word = "good" if done.good else "bad"
+    return Outcome(Reason.SUCCESS), Verdict("admit", Effect.PASS, "feedback", f"evidence: `{done.neighbour}` {word}")
 
 
 def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | Seen:
@@ -69,26 +69,26 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | S
     if not _may_rate(node, session, trust.feedback):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
     try:
-        told = msgspec.json.decode(event.payload, type=RatingPayload)
+        rating = msgspec.json.decode(event.payload, type=RatingPayload)
     except msgspec.MsgspecError as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
-    if not _may_have_had(node, session, told.topic):
-        return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` does not receive `{told.topic:.80}`")
-    neighbour = _sender(node, session, told)
+    if not _may_have_had(node, session, rating.topic):
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` does not receive `{rating.topic:.80}`")
+    neighbour = _sender(node, session, rating)
     if neighbour is None:
         return Outcome(
-            Reason.UNSPECIFIED_ERROR, f"no such message on `{told.topic:.80}` has come from a neighbour lately"
+            Reason.UNSPECIFIED_ERROR, f"no such message on `{rating.topic:.80}` has come from a neighbour lately"
         )
-    message, rater = (told.topic, told.payload), _rater(node, session, trust.feedback.from_)
+    message, rater = (rating.topic, rating.payload), _rater(node, session, trust.feedback.from_)
     most, period = trust.feedback.most, trust.feedback.period
     refused = node.trust.feedback.takes(rater, neighbour, message, most, period, now)
     if refused:
         return Outcome(Reason.QUOTA_EXCEEDED, refused)
     least = trust.feedback.least
-    if not told.good and node.trust.feedback.is_alone(rater, neighbour, least, period, now):
+    if not rating.good and node.trust.feedback.is_alone(rater, neighbour, least, period, now):
         return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
-    ratings.saw(node, neighbour, told.good, "feedback", now)
-    return Seen(neighbour, told.good, "feedback")
+    ratings.saw(node, neighbour, rating.good, "feedback", now)
+    return Seen(neighbour, rating.good, "feedback")
 
 
 def who(node: Node, session: Session) -> str:
@@ -120,13 +120,13 @@ def _may_rate(node: Node, session: Session, settings: FeedbackSettings) -> bool:
     return "*" in settings.from_ or who(node, session) in settings.from_
 
 
-def subscribed(node: Node, one: Subscribed) -> None:
+def subscribed(node: Node, subscription: Subscribed) -> None:
     """Note the subscription of a client that may rate: earlier events were not for it."""
     feedback = node.ensemble.trust.feedback if node.ensemble.trust is not None else None
-    if feedback is not None and _may_rate(node, one.session, feedback):
+    if feedback is not None and _may_rate(node, subscription.session, feedback):
         for session in node.federation.neighbours.values():
             if session.trust.tokens is not None and session.trust.tokens.history is not None:
-                session.trust.tokens.history.append(one)
+                session.trust.tokens.history.append(subscription)
 
 
 def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | Seen:
@@ -137,41 +137,45 @@ def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | 
             f"client `{who(node, session) or session.client_id}` may not set what this node holds",
         )
     try:
-        told = msgspec.json.decode(payload, type=EvidencePayload)
-        held = Evidence(told.good, told.bad, min(told.at, now))
+        evidence = msgspec.json.decode(payload, type=EvidencePayload)
+        held = Evidence(evidence.good, evidence.bad, min(evidence.at, now))
         if max(held.good, held.bad) > MAX_EVIDENCE:
             raise PolicyError(f"more than {MAX_EVIDENCE:g}")
         if held.at < 0:
             raise PolicyError(f"as of `{held.at:g}`, which is before 1970")
     except (msgspec.MsgspecError, PolicyError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
-    if told.neighbour not in node.federation.neighbours or told.neighbour not in node.ensemble.nodes:
-        return Outcome(Reason.UNSPECIFIED_ERROR, f"`{told.neighbour:.80}` is not a neighbour of this node")
-    ratings.set_evidence(node, told.neighbour, held, now)
-    node.notice("evidence set", session, "", f"`{told.neighbour}`: good {held.good:g}, bad {held.bad:g}")
-    return Seen(told.neighbour, True, "operator", (held.good, held.bad, held.at))
+    if evidence.neighbour not in node.federation.neighbours or evidence.neighbour not in node.ensemble.nodes:
+        return Outcome(Reason.UNSPECIFIED_ERROR, f"`{evidence.neighbour:.80}` is not a neighbour of this node")
+    ratings.set_evidence(node, evidence.neighbour, held, now)
+    node.notice("evidence set", session, "", f"`{evidence.neighbour}`: good {held.good:g}, bad {held.bad:g}")
+    return Seen(evidence.neighbour, True, "operator", (held.good, held.bad, held.at))
 
 
 def _may_have_had(node: Node, session: Session, topic: str) -> bool:
     """Return True if messages of a topic go to the client: it subscribes to it, and may read it."""
     if session.rights is not None and not session.rights.may_read(topic):
         return False
-    return any(matches(parse_filter(one.filter).filter, topic) for one in session.subscriptions.values())
+    return any(
+        matches(parse_filter(subscription.filter).filter, topic) for subscription in session.subscriptions.values()
+    )
 
 
-def _sender(node: Node, rater: Session, told: RatingPayload) -> str | None:
+def _sender(node: Node, rater: Session, rating: RatingPayload) -> str | None:
     """Return the neighbour from which a message was accepted that has gone to the rater."""
     for name, session in node.federation.neighbours.items():
         link = session.trust.tokens
         mine = {
-            id(one): one for one in rater.subscriptions.values() if matches(parse_filter(one.filter).filter, told.topic)
+            id(subscription): subscription
+            for subscription in rater.subscriptions.values()
+            if matches(parse_filter(subscription.filter).filter, rating.topic)
         }
-        for one in reversed(link.history or ()) if link is not None else ():
-            if isinstance(one, Subscribed):
-                mine.pop(id(one), None)
+        for entry in reversed(link.history or ()) if link is not None else ():
+            if isinstance(entry, Subscribed):
+                mine.pop(id(entry), None)
                 continue
-            assert isinstance(one, Event | bytes)
-            event = one if isinstance(one, Event) else Event(*read_plain(one))
-            if event.topic == told.topic and user_properties.digest_of(event.payload) == told.payload:
+            assert isinstance(entry, Event | bytes)
+            event = entry if isinstance(entry, Event) else Event(*read_plain(entry))
+            if event.topic == rating.topic and user_properties.digest_of(event.payload) == rating.payload:
                 return name if any(match.satisfies(node, event, each) for each in mine.values()) else None
     return None

@@ -54,8 +54,8 @@ class Proof(NamedTuple):
     """By group, until when it counts."""
     wrong: tuple[str, ...] = ()
     """Groups of which a wrong proof was given."""
-    told: Properties | None = None
-    """What the other is to be told of it."""
+    answer: Properties | None = None
+    """The answer to the other side."""
 
 
 class Challenged(NamedTuple):
@@ -105,11 +105,11 @@ def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
     proofs = _read(GroupAnswer.decode, packet.properties.auth_data).proofs
     right = exchange.proven("client", proofs, node.trust.groups.secrets)
     proven = {group: groups.until(node, group, now) for group in right}
-    told = AcceptedGroups.of({group: due - now for group, due in proven.items()}).encode()
+    accepted = AcceptedGroups.of({group: due - now for group, due in proven.items()}).encode()
     # [MQTT-4.12.0-5]
-    said = Properties(auth_method=METHOD, auth_data=told)
+    properties = Properties(auth_method=METHOD, auth_data=accepted)
     wrong = tuple(group for group in proofs if group in node.trust.groups.secrets and group not in proven)
-    return Proof(accepting, proven, wrong, said)
+    return Proof(accepting, proven, wrong, properties)
 
 
 # --- the side that connects
@@ -185,7 +185,7 @@ def receive(node: Node, session: Session, packet: Auth, now: float) -> None:
         case Accepting() as accepting, _:
             proof = judge(node, accepting, packet, now)
             _take(node, session, proof, now)
-            _say(node, session, Auth(Reason.SUCCESS, proof.told or Properties(auth_method=METHOD)))
+            _say(node, session, Auth(Reason.SUCCESS, proof.answer or Properties(auth_method=METHOD)))
         case Claiming(claimant=Claimant() as claimant), Reason.CONTINUE_AUTHENTICATION:
             _say(node, session, answer(claimant, packet))
         case Claiming(claimant=Claimant()) as claiming, Reason.SUCCESS:

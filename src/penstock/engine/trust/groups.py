@@ -67,15 +67,15 @@ def hold(node: Node, secrets: Mapping[str, bytes], now: float) -> list[Session]:
     """Hold these secrets and no others; proofs of others no longer count. The sessions that lose something by it."""
     before, node.trust.groups = node.trust.groups.secrets, GroupSecrets(secrets)
     same = {group for group, secret in secrets.items() if before.get(group) == secret}
-    found = list[Session]()
+    sessions = list[Session]()
     for session in node.sessions.values():
         if session.trust.proven:
             kept = {
                 group: min(due, until(node, group, now)) for group, due in session.trust.proven.items() if group in same
             }
             if set_proven(node, session, kept):
-                found.append(session)
-    return found
+                sessions.append(session)
+    return sessions
 
 
 def expire(node: Node, now: float) -> None:

@@ -17,7 +17,7 @@ def hold(node: Node, keys: Keys | None, now: float) -> None:
     """Take these keys, with what the domain says of tokens and trust. Before the store is loaded, and at a reload."""
     node.trust.keys = keys
     settings = node.ensemble.tokens
-    # What is known is taken up by `join`: now, or when a later domain has tokens and trust again.
+    # `join` takes over what is known: now, or when a later domain has tokens and trust again.
     node.trust.stored_tokens += node.trust.tokens.known.values() if node.trust.tokens is not None else ()
     node.trust.stored_evidence |= node.trust.ratings.evidence if node.trust.ratings is not None else {}
     if settings is None or keys is None or node.runtime.make_nonce is None:
@@ -73,8 +73,8 @@ def _prepare(node: Node, session: Session, now: float) -> None:
     for digest, heard in list(link.heard.items()):
         text = link.refused.get(digest) if isinstance(heard, Exception) else heard.token.text
         if text is not None:
-            found = link.heard[digest] = announcements.verify(node, text, now)
-            if isinstance(found, Exception):
+            verified = link.heard[digest] = announcements.verify(node, text, now)
+            if isinstance(verified, Exception):
                 link.refused[digest] = text
     link.forget()
     if node.trust.ratings is not None:

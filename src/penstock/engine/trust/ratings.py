@@ -17,10 +17,10 @@ def renewed(node: Node, before: Ratings | None) -> Ratings | None:
     settings = node.ensemble.trust
     if settings is None:
         return None
-    made = Ratings(node.name, len(node.ensemble.nodes), settings, node.ensemble.thresholds[node.name])
+    ratings = Ratings(node.name, len(node.ensemble.nodes), settings, node.ensemble.thresholds[node.name])
     if before is not None:
-        made.evidence, made.counts = before.evidence, before.counts
-    return made
+        ratings.evidence, ratings.counts = before.evidence, before.counts
+    return ratings
 
 
 def saw(node: Node, neighbour: str, is_good: bool, source: str, now: float) -> None:
@@ -28,8 +28,8 @@ def saw(node: Node, neighbour: str, is_good: bool, source: str, now: float) -> N
     ratings = node.trust.ratings
     if ratings is None:
         return
-    found = ratings.of(neighbour, now).with_message(is_good, ratings.settings.weights, now)
-    set_evidence(node, neighbour, found, now)
+    evidence = ratings.of(neighbour, now).with_message(is_good, ratings.settings.weights, now)
+    set_evidence(node, neighbour, evidence, now)
     key = (neighbour, source, is_good)
     ratings.counts[key] = ratings.counts.get(key, 0) + 1
 

@@ -9,7 +9,7 @@ from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Party
 
 REGISTER_SECONDS = 10.0
-"""How long a neighbour may take to show the token that it was given."""
+"""The time that a neighbour may take to show the token that it was given."""
 
 
 def register(node: Node, session: Session, now: float) -> None:
@@ -22,32 +22,32 @@ def register(node: Node, session: Session, now: float) -> None:
 
 def given(node: Node, session: Session, text: str, now: float) -> None:
     """Keep and show the token with which a neighbour has registered this node."""
-    found = verify(node, text.encode(), now)
+    verified = verify(node, text.encode(), now)
     name = session.neighbour or ""
-    if isinstance(found, TokenError):
-        deny(node, session, f"what `{name}` gives to subscribe with: {found}")
+    if isinstance(verified, TokenError):
+        deny(node, session, f"what `{name}` gives to subscribe with: {verified}")
         return
-    claims = found.token.claims
+    claims = verified.token.claims
     if claims.issuer != name or claims.subject != Party("node", node.name):
         deny(node, session, f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
         return
     assert node.trust.tokens is not None
-    # With its own signature: who only knows the secret of the link cannot register.
-    tell(node, session, Announcement(shows=node.trust.tokens.signed(found.token).text.decode()))
+    # With the node's own signature: knowing the link's secret is not enough to register.
+    tell(node, session, Announcement(shows=node.trust.tokens.signed(verified.token).text.decode()))
 
 
 def shown(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> None:
     """Check the token that a neighbour shows: from now on events go to it."""
-    found = verify(node, text, now)
+    verified = verify(node, text, now)
     name = session.neighbour or ""
-    if isinstance(found, TokenError):
-        why = str(found)
-    elif found.token.claims.issuer != node.name or found.token.claims.subject != Party("node", name):
-        why = f"it is `{found.token.claims.issuer}`'s for `{found.token.claims.subject}`"
-    elif name not in found.signers:
+    if isinstance(verified, TokenError):
+        why = str(verified)
+    elif verified.token.claims.issuer != node.name or verified.token.claims.subject != Party("node", name):
+        why = f"it is `{verified.token.claims.issuer}`'s for `{verified.token.claims.subject}`"
+    elif name not in verified.signers:
         why = f"`{name}` has not signed it"
     else:
-        link.registered = found.end
+        link.registered = verified.end
         if not link.is_registered:
             link.is_registered = True
             node.plans.forget_all()

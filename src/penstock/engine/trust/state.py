@@ -83,8 +83,8 @@ class FeedbackLimits:
         key = (rater, *message)
         if key in self._rated:
             return f"it has been rated by {'this' if rater else 'such a'} client already"
-        said = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
-        if len(said) >= most:
+        times = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
+        if len(times) >= most:
             return f"more than {most} ratings of one client about one neighbour in {period:g} s"
         while len(self._rated) >= MAX_RATED:
             del self._rated[next(iter(self._rated))]
@@ -92,7 +92,7 @@ class FeedbackLimits:
         self._said.pop((rater, neighbour), None)
         while len(self._said) >= MAX_RATERS:
             del self._said[next(iter(self._said))]
-        self._said[rater, neighbour] = [*said, now]
+        self._said[rater, neighbour] = [*times, now]
         return ""
 
 
@@ -101,7 +101,7 @@ class NeighbourRuling(NamedTuple):
 
     ruling: TokenRuling
     signs: bool
-    """Whether this node introduces the neighbour to others."""
+    """True if this node introduces the neighbour to others."""
 
 
 class Ratings:
@@ -142,12 +142,12 @@ class Ratings:
     def rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
         """Return the decision on tokens of these signers from a neighbour."""
         key = (sender, signers)
-        found = self._rulings.get(key)
-        if found is None:
+        ruling = self._rulings.get(key)
+        if ruling is None:
             if len(self._rulings) >= MAX_RULINGS:
                 self._rulings.clear()
-            found = self._rulings[key] = self._rule(*key)
-        return found
+            ruling = self._rulings[key] = self._rule(*key)
+        return ruling
 
     def _rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
         came = ReceivedToken(signers, sender, self.table.through(sender))
@@ -172,8 +172,8 @@ class Ratings:
         rulings, self._rulings = self._rulings, {}
         is_other = False
         for key, ruled in rulings.items():
-            found = self.rule(*key)
-            is_other |= (found.ruling.accepts, found.signs) != (ruled.ruling.accepts, ruled.signs)
+            ruling = self.rule(*key)
+            is_other |= (ruling.ruling.accepts, ruling.signs) != (ruled.ruling.accepts, ruled.signs)
         return is_other
 
     def lost(self, neighbour: str) -> None:
@@ -216,7 +216,7 @@ class Claiming:
         self.claimant: Claimant | None = claimant
         """Of the exchange that is under way."""
         self.due = inf
-        """When to prove again."""
+        """The time to prove again."""
 
 
 class TokenLink:
@@ -264,7 +264,7 @@ class TokenLink:
         self.passings: dict[str, TokenHandling] = {}
         self.plans: dict[str, tuple[LinkPlans[Any], LinkPlans[Any]]] = {}
         self.until = inf
-        """When the first of what was found ends."""
+        """The end of the first finding."""
 
 
 class SessionTrust:
@@ -282,7 +282,7 @@ class SessionTrust:
         self.bound: frozenset[str] = frozenset()
         """Those that it had proven when messages came that may still wait: they are for nobody who proves less."""
         self.proving: Accepting | Claiming | Showing | None = None
-        """Where proofs stand on its connection; None if that has no authentication method."""
+        """The state of proofs on its connection; None if that has no authentication method."""
 
 
 class NodeTrustState:
@@ -293,7 +293,7 @@ class NodeTrustState:
     def __init__(self) -> None:
         self.groups = GroupSecrets()
         self.keys: Keys | None = None
-        """What it signs tokens with; taken by `keys.hold`."""
+        """The key for signing tokens; set by `keys.hold`."""
         self.tokens: Tokens | None = None
         """Its authorisation tokens, if the domain has any; and in `ratings` how far it trusts its neighbours."""
         self.ratings: Ratings | None = None

@@ -114,24 +114,26 @@ def tick(node: Node, now: float) -> None:
 def _used(node: Node) -> set[str]:
     """Return the tokens of what is kept: retained, or waiting for a neighbour."""
     kept = (node.retained.get(topic) for topic in node.retained)
-    found = {event.token for event in kept if event is not None}
+    digests = {event.token for event in kept if event is not None}
     for session in node.federation.neighbours.values():
-        found.update(one.event.token for one in (*session.outbox.inflight.values(), *(session.outbox.queue or ())))
-    return found
+        digests.update(
+            delivery.event.token for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ()))
+        )
+    return digests
 
 
 def turn(node: Node, now: float) -> None:
     """Work out ratings if something is new, and tell neighbours what has changed in the paths that end here."""
-    found = node.trust.ratings
-    assert found is not None
-    if found.is_stale:
+    known = node.trust.ratings
+    assert known is not None
+    if known.is_stale:
         ratings.refresh(node, now)
-    if found.is_changed and now >= found.due:
-        found.is_changed = False
-        found.due = now + found.settings.interval
+    if known.is_changed and now >= known.due:
+        known.is_changed = False
+        known.due = now + known.settings.interval
         for name, session in node.federation.neighbours.items():
             if session.trust.tokens is not None and session.outlet is not None:
-                update = found.table.update_for(name)
+                update = known.table.update_for(name)
                 if update is not None:
                     sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
                     announcements.tell(
@@ -139,10 +141,10 @@ def turn(node: Node, now: float) -> None:
                     )
 
 
-# --- what goes out
+# --- outgoing
 
 
-# --- what comes in
+# --- incoming
 
 
 def plans_for(node: Node, session: Session, digest: str, now: float) -> Plans:
@@ -153,9 +155,9 @@ def plans_for(node: Node, session: Session, digest: str, now: float) -> Plans:
     if known is not None and known[0] is base and now < link.until:
         return known[1]
     decided = passing(node, session, digest, now)
-    found = link_plans.plans_with(node, base, decided)
-    link.plans[decided.came] = base, found
-    return found
+    plans = link_plans.plans_with(node, base, decided)
+    link.plans[decided.came] = base, plans
+    return plans
 
 
 def passing(node: Node, session: Session, digest: str, now: float) -> TokenHandling:
@@ -164,12 +166,12 @@ def passing(node: Node, session: Session, digest: str, now: float) -> TokenHandl
     assert link is not None
     if now >= link.until:
         link_plans.forget_link(node, session)
-    found = link.passings.get(digest)
-    if found is None:
-        found = judge(node, session, link, digest, now)
-        link.passings[found.came] = found
-        link.until = min(link.until, found.until)
-    return found
+    handling = link.passings.get(digest)
+    if handling is None:
+        handling = judge(node, session, link, digest, now)
+        link.passings[handling.came] = handling
+        link.until = min(link.until, handling.until)
+    return handling
 
 
 def judge(node: Node, session: Session, link: TokenLink, digest: str, now: float) -> TokenHandling:
@@ -182,17 +184,17 @@ def judge(node: Node, session: Session, link: TokenLink, digest: str, now: float
     if isinstance(heard, Verified) and not heard.counts(now):
         heard = link.heard[digest] = verify(node, heard.token.text, now)
     if heard is None:
-        # Not by its digest, which may be made up: it would be kept, and there is no end of them.
+        # Not kept by its digest: a sender could invent any number of digests.
         return _refused(_NOT_TOLD, "token", f"`{name}` names a token that it has not told")
     if isinstance(heard, TokenError) and digest in link.refused and heard.reason in _LATER:
         heard = link.heard[digest] = verify(node, link.refused[digest], now)
     if isinstance(heard, TokenError):
         refused = _refused(digest, "token", f"the token that came with it from `{name}`: {heard}")
         return refused._replace(until=now + LATER_SECONDS) if heard.reason in _LATER else refused
-    found, goes = weigh(node, name, heard)
+    handling, goes = weigh(node, name, heard)
     if goes is not None and node.trust.tokens.keep(goes):
         node.ledger.token(goes)
-    return found
+    return handling
 
 
 def weigh(node: Node, name: str, heard: Verified) -> tuple[TokenHandling, Token | None]:
@@ -222,23 +224,23 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict
     if link is None:
         return None  # it has tokens and this node has not: their domains differ for a moment
     try:
-        said = msgspec.json.decode(payload, type=Announcement)
+        announcement = msgspec.json.decode(payload, type=Announcement)
     except msgspec.MsgspecError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
-    if said.token:
-        refusal = _hear(node, session, link, said.token.encode(), now)
-    if said.bind is not None:
-        _bound(session, link, *said.bind)
-    if said.gives:
-        registration.given(node, session, said.gives, now)
-    if said.shows:
-        registration.shown(node, session, link, said.shows.encode(), now)
+    if announcement.token:
+        refusal = _hear(node, session, link, announcement.token.encode(), now)
+    if announcement.bind is not None:
+        _bound(session, link, *announcement.bind)
+    if announcement.gives:
+        registration.given(node, session, announcement.gives, now)
+    if announcement.shows:
+        registration.shown(node, session, link, announcement.shows.encode(), now)
     if node.trust.ratings is not None:
-        if said.again:
+        if announcement.again:
             node.trust.ratings.table.resend_whole(session.neighbour or "")
             node.trust.ratings.is_changed = True
-        if said.vector is not None:
-            _hear_vector(node, session, said.vector)
+        if announcement.vector is not None:
+            _hear_vector(node, session, announcement.vector)
     return refusal
 
 
@@ -258,44 +260,46 @@ def _bound(session: Session, link: TokenLink, topic: str, digest: str) -> None:
 
 def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
     if len(link.heard) >= MAX_ANNOUNCED:
-        link.heard = {digest: one for digest, one in link.heard.items() if isinstance(one, Verified) and now < one.end}
+        link.heard = {
+            digest: entry for digest, entry in link.heard.items() if isinstance(entry, Verified) and now < entry.end
+        }
     if len(link.heard) >= MAX_ANNOUNCED:
         raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MAX_ANNOUNCED} tokens")
-    found = verify(node, text, now)
-    digest = found.token.digest if isinstance(found, Verified) else user_properties.digest_of(text)
-    link.heard[digest] = found
+    verified = verify(node, text, now)
+    digest = verified.token.digest if isinstance(verified, Verified) else user_properties.digest_of(text)
+    link.heard[digest] = verified
     if not link.passings.keys().isdisjoint((digest, _NOT_TOLD)):  # it may have been named before, or counts only now
         link_plans.forget_link(node, session)
-    if isinstance(found, Verified):
+    if isinstance(verified, Verified):
         return None
-    if found.reason in _BLAMELESS and len(link.refused) < MAX_REFUSED:
+    if verified.reason in _BLAMELESS and len(link.refused) < MAX_REFUSED:
         link.refused[digest] = text
-    deny(node, session, f"from `{session.neighbour}`: {found}")
+    deny(node, session, f"from `{session.neighbour}`: {verified}")
     if (
         node.trust.ratings is not None
-        and found.reason not in _BLAMELESS
+        and verified.reason not in _BLAMELESS
         and node.trust.ratings.settings.evidence.tokens
     ):
         ratings.saw(node, session.neighbour or "", False, "token", now)
         if node.recorder is not None:
             node.recorder.saw(Seen(session.neighbour or "", False, "token"), is_before=True)
-    return Verdict("admit", Effect.SUPPRESS, "token", str(found))
+    return Verdict("admit", Effect.SUPPRESS, "token", str(verified))
 
 
-def _hear_vector(node: Node, session: Session, told: PathUpdate) -> None:
+def _hear_vector(node: Node, session: Session, update: PathUpdate) -> None:
     assert node.trust.ratings is not None
     name = session.neighbour or ""
     beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
-    sums = {Walk(origin, edges): total for origin, edges, total in told.sums}
-    # What the domain does not know is not believed: nodes that are not beyond it, and links that there are not.
+    sums = {Walk(origin, edges): total for origin, edges, total in update.sums}
+    # Ignore nodes that are not beyond the neighbour, and links that the domain does not have.
     believed = {
         walk: total
         for walk, total in sums.items()
         if walk.origin in beyond and (walk.edges != 1 or (walk.origin, name) in links)
     }
     try:
-        node.trust.ratings.table.check(name, Update(told.number, told.is_whole, sums))
-        taken = node.trust.ratings.heard(name, Update(told.number, told.is_whole, believed))
+        node.trust.ratings.table.check(name, Update(update.number, update.is_whole, sums))
+        taken = node.trust.ratings.heard(name, Update(update.number, update.is_whole, believed))
     except PolicyError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
     if not taken:

@@ -52,7 +52,7 @@ class TokenHandling(NamedTuple):
     publish: frozenset[str] = frozenset()
     refusal: Verdict | None = None
     reason: str = ""
-    """Why it is accepted."""
+    """The reason why it is accepted."""
     until: float = inf
 
     def judge(self, topic: str) -> Verdict | None:
@@ -85,9 +85,9 @@ class Tokens:
         """By what a token says that a client has shown, the one that goes with its events."""
         self._nonce = nonce
         self._due: list[tuple[float, int, str]] = []
-        """When tokens of sessions end, as a heap: with the session's number and the token's digest."""
+        """A heap of the ends of sessions' tokens, with the session's number and the token's digest."""
         self._ends: list[tuple[float, str]] = []
-        """When those that are known end, as a heap; those that have are in `_ended`, and `_evicted` made room."""
+        """A heap of the ends of known tokens; ended ones are in `_ended`, and `_evicted` made room."""
         self._ended: set[str] = set()
         self._evicted: list[str] = []
 
@@ -130,17 +130,17 @@ class Tokens:
 
     def renew_own(self, now: float) -> Token:
         """Make the token for what the node says itself."""
-        made = self.issue(Party("client", OWN + self.node), EVERYTHING, frozenset(), now, is_carried=True)
-        self.keep(made)
-        self.own, self.own_due = made.digest, now + self.settings.lifetime / 2
-        return made
+        token = self.issue(Party("client", OWN + self.node), EVERYTHING, frozenset(), now, is_carried=True)
+        self.keep(token)
+        self.own, self.own_due = token.digest, now + self.settings.lifetime / 2
+        return token
 
     def keep(self, token: Token) -> bool:
         """Have a token at hand for neighbours; whether it is new."""
         if token.digest in self.known:
             return False
         while len(self.known) >= MAX_TOKENS:
-            gone = next(one for one in self.known if one != self.own)
+            gone = next(digest for digest in self.known if digest != self.own)
             self._forget(gone)
             self._evicted.append(gone)
         self.known[token.digest] = token
@@ -180,7 +180,7 @@ class Tokens:
         token = self.known.get(digest)
         if token is None:
             return False
-        keys = {one.key_id for one in token.signatures if one.node == token.claims.issuer}
+        keys = {signature.key_id for signature in token.signatures if signature.node == token.claims.issuer}
         return self.keys.revoked.has(token.claims.id) or not keys.isdisjoint(self.keys.revoked.keys)
 
     def signed(self, token: Token) -> Token:
@@ -202,8 +202,8 @@ class Tokens:
 
     def over(self, now: float) -> dict[int, str]:
         """Yield the numbers of sessions whose tokens have ended, with the token."""
-        found: dict[int, str] = {}
+        ended: dict[int, str] = {}
         while self._due and self._due[0][0] <= now:
             _, number, digest = heappop(self._due)
-            found[number] = digest
-        return found
+            ended[number] = digest
+        return ended

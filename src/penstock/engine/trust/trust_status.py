@@ -16,7 +16,7 @@ class Path(msgspec.Struct, frozen=True):
     rating: float
     edges: int
     accepts: bool
-    """Whether a signature of that node is enough by the rule `path`, if it asks for one."""
+    """True if a signature of that node is enough by the rule `path`, if it asks for one."""
 
 
 class NeighbourStanding(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class NeighbourStanding(msgspec.Struct, frozen=True):
     uncertainty: float
     rating: float
     signs: bool
-    """Whether the node signs what comes from it."""
+    """True if the node signs what comes from it."""
     evidence: dict[str, dict[str, int]]
     """Since the start, by where it came from, how much was good and how much bad."""
 
@@ -84,7 +84,7 @@ def _trust(node: Node, ratings: Ratings, now: float, paths: int | None) -> Trust
     settings, thresholds = ratings.settings, ratings.thresholds
     least = sorted(ratings.least.items())
     if paths is not None:
-        least = nsmallest(paths, least, key=lambda one: one[1].rating)
+        least = nsmallest(paths, least, key=lambda path: path[1].rating)
     return TrustStanding(
         settings.rule,
         thresholds.sign,
