@@ -49,7 +49,6 @@ def deliveries(passage: Passage, plan: Plan) -> Iterator[Delivery]:
 
 def to_target(passage: Passage, target: Target, watch: Watch | None = None) -> Delivery:
     """Return the delivery of an event to a session, by these of its subscriptions."""
-    assert passage.forms is not None
     event = passage.event
     retain = event.retain and target.retain_as_published
     delivery = Delivery(target.session, event, min(event.qos, target.qos), retain, target.ids)
@@ -75,7 +74,6 @@ def _behind(passage: Passage, watch: Watch, targets: tuple[Target, ...]) -> Iter
         delivery.is_echo = target.no_local and target.session is passage.sender
         yield delivery
     if not targets:
-        assert passage.forms is not None
         delivery = Delivery(_NOBODY, passage.event, 0, False, ())
         delivery.passage, delivery.forms, delivery.watch = passage, passage.forms, watch
         delivery.receiver = watch.link

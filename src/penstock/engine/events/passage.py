@@ -1,7 +1,7 @@
 """An event on its way through one node: what the steps of the stages are given, and what they answer."""
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from penstock.engine.events.plan import Plan, Plans, Target
 from penstock.engine.monitors import Watch
@@ -20,6 +20,10 @@ class Packet(NamedTuple):
     data: bytes
     version: int
     after_topic: int
+
+
+_LET_GO: Any = None
+"""Stands for the forms of a passage and the passage of a delivery while no stage runs: no step sees it."""
 
 
 class Passage:
@@ -64,7 +68,7 @@ class Passage:
         """The plan that it follows; a step may put one that content decided on in its place."""
         self.judging: Judging | None = None
         """The judging by policy statements in each direction; None: none has been asked."""
-        self.forms: Forms | None = None
+        self.forms: Forms = _LET_GO
         """The event as it goes to those for whom nothing changes it."""
         self.shaped: dict[tuple[int, Event], tuple[Forms, ...]] | None = None
         """The outputs of the monitors of outgoing links, so that receivers behind one link share one answer."""
@@ -109,11 +113,11 @@ class Delivery(Outgoing):
         self.packet_id = 0
         self.row = 0
         self.kept = None
-        self.passage: Passage | None = None
-        """The event's way through this node, while the stages are asked; None once it waits or is sent."""
+        self.passage: Passage = _LET_GO
+        """The event's way through this node. Only while the stages run: `wait` lets go of it and of the forms."""
         self.target: Target | None = None
         """The subscriptions by which the session gets it."""
-        self.forms: Forms | None = None
+        self.forms: Forms = _LET_GO
         """The event as the stages so far have left it, with its packets."""
         self.watch: Watch | None = None
         """The monitors on the link to the session, which are still to be asked."""
@@ -141,7 +145,8 @@ class Delivery(Outgoing):
 
     def wait(self) -> None:
         """Let go of all that only the stages need."""
-        self.passage = self.target = self.forms = self.watch = None
+        self.passage = self.forms = _LET_GO
+        self.target = self.watch = None
 
 
 class Observer(Protocol):

@@ -409,7 +409,6 @@ class Explainer:
     def _release(self, delivery: Delivery) -> Verdict | None:
         assert isinstance(delivery, ExplainedDelivery)
         passage, target, event = delivery.passage, delivery.target, delivery.event
-        assert passage is not None
         if target is None:
             return _STOPPED  # only monitors have seen it
         offered = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
@@ -422,7 +421,6 @@ class Explainer:
 
     def _project(self, delivery: Delivery) -> Verdict | None:
         assert isinstance(delivery, ExplainedDelivery)
-        assert delivery.passage is not None
         shown, verdicts = self._views.shown(delivery.passage.node, delivery.session, delivery.event, self._now)
         delivery.say(*verdicts)
         if shown is None:

@@ -87,7 +87,6 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     right to. Nor is what goes by monitors of the receiver's link, for the same reason.
     """
     passage, event = delivery.passage, delivery.event
-    assert passage is not None
     node = passage.node
     if node.trust.tokens is not None and node.trust.tokens.is_revoked(event.token):
         return _NO_LONGER

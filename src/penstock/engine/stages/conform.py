@@ -85,7 +85,6 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     advertises is left out: that says what it will publish from now on.
     """
     passage, event = delivery.passage, delivery.event
-    assert passage is not None
     node = passage.node
     if not event.origin or publishers.is_neighbour(node, event):
         return None

@@ -53,8 +53,6 @@ NOT_TAKEN = Verdict("emit", Effect.SUPPRESS)
 def run(delivery: Delivery) -> Verdict | None:
     """Send the event, or queue it, without what is only for nodes if its receiver is none."""
     passage, session, forms = delivery.passage, delivery.session, delivery.forms
-    assert passage is not None
-    assert forms is not None
     node = passage.node
     if session.neighbour is None or session.neighbour not in node.ensemble.overlays:
         if forms.has_reserved:

@@ -43,7 +43,6 @@ def plan(draft: Draft) -> None:
 def begin_retained(delivery: Delivery) -> Verdict | None:
     """Ask about a retained event by the policies of now. Those of a client's own advertisements are kept with it."""
     passage, event, target = delivery.passage, delivery.event, delivery.target
-    assert passage is not None
     assert target is not None
     node = passage.node
     sender = node.sessions.get(event.origin)
@@ -62,7 +61,6 @@ def begin_retained(delivery: Delivery) -> Verdict | None:
 def ask_queued(delivery: Delivery) -> Verdict | None:
     """Ask about what was judged before and waits, by the policies that the domain gives now."""
     passage, event, session = delivery.passage, delivery.event, delivery.session
-    assert passage is not None
     node = passage.node
     if node.judged.statements == node.ensemble.statements_digest:
         return None  # what was made of it may not be what its policies would ask for
@@ -103,11 +101,9 @@ def begin(passage: Passage) -> Verdict | None:
 def run(delivery: Delivery) -> Verdict | None:
     """Go on with the copy that policies leave for the receiver."""
     passage, target = delivery.passage, delivery.target
-    assert passage is not None
     judging = passage.judging
     if target is None or not (target.is_judged or (judging is not None and judging.is_for_all)):
         return None
-    assert passage.forms is not None
     if judging is None:
         judging = passage.judging = Judging(passage.node, passage.event, passage.sender, passage.now)
     if judging.plain is None:

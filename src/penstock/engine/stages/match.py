@@ -83,7 +83,6 @@ def _resolved(passage: Passage, plan: Plan) -> Plan:
 def ask_again(delivery: Delivery) -> Verdict | None:
     """Ask a subscription for a retained event: what it may read, and what it asks for."""
     passage, target = delivery.passage, delivery.target
-    assert passage is not None
     assert target is not None
     if not _may_read(delivery.session, passage.event.topic):
         return _UNREADABLE
@@ -94,7 +93,6 @@ def ask_again(delivery: Delivery) -> Verdict | None:
 def choose_again(delivery: Delivery) -> Verdict | None:
     """Find the subscriptions that ask for an event which was held back; it is already what its receiver may see."""
     passage = delivery.passage
-    assert passage is not None
     wanted = wanting(passage.node, passage.event, delivery.session)
     if not wanted:
         return _UNSATISFIED
@@ -106,7 +104,6 @@ def choose_again(delivery: Delivery) -> Verdict | None:
 def want_again(delivery: Delivery) -> Verdict | None:
     """Ask whether the session still wants, and may read, what waits for it."""
     passage = delivery.passage
-    assert passage is not None
     if not _may_read(delivery.session, delivery.event.topic):
         return _UNREADABLE
     return None if is_wanted(passage.node, delivery.event, delivery.session) else _UNSATISFIED
@@ -117,7 +114,6 @@ def obey_again(delivery: Delivery) -> Verdict | None:
     subscribes to now does not count: a delivery that was begun is completed.
     """  # [MQTT-3.10.4-3]
     passage, event, session = delivery.passage, delivery.event, delivery.session
-    assert passage is not None
     if not _may_read(session, event.topic):
         return _UNREADABLE
     content = passage.node.ensemble.reader.read(event)

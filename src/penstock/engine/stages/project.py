@@ -32,8 +32,6 @@ NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access")
 
 def run(delivery: Delivery) -> Verdict | None:
     """Go on with what the receiver may see of the event."""
-    assert delivery.passage is not None
-    assert delivery.forms is not None
     forms = show(delivery.passage.node, delivery.session, delivery.forms)
     if forms is None:
         return NOT_READABLE
@@ -45,7 +43,6 @@ def run(delivery: Delivery) -> Verdict | None:
 def ask_queued(delivery: Delivery) -> Verdict | None:
     """Go on with what the receiver may still see of what waits for it."""
     passage = delivery.passage
-    assert passage is not None
     left = judge_again(passage.node, delivery.session, delivery.event, passage.now)
     if left is None:
         return NOT_READABLE

@@ -57,8 +57,6 @@ IN_MEAN = Verdict("release", Effect.SUPPRESS, "", "it goes into a mean")
 def run(delivery: Delivery) -> Verdict | None:
     """Go on with what contracts and privacy policies release to the receiver, or hold it back until they do."""
     passage, session, forms = delivery.passage, delivery.session, delivery.forms
-    assert passage is not None
-    assert forms is not None
     node = passage.node
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if forms.event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
@@ -91,7 +89,6 @@ def run(delivery: Delivery) -> Verdict | None:
 def ask_delayed(delivery: Delivery) -> Verdict | None:
     """Ask whether the rules that have released what was held back are as they were."""
     passage = delivery.passage
-    assert passage is not None
     is_released = release_recheck.may_go(passage.node, delivery.event, delivery.session, passage.now)
     return None if is_released else NO_LONGER
 
@@ -99,7 +96,6 @@ def ask_delayed(delivery: Delivery) -> Verdict | None:
 def ask_queued(delivery: Delivery) -> Verdict | None:
     """Go on with what contracts, as they are now, let the receiver have of what waits for it."""
     passage = delivery.passage
-    assert passage is not None
     left = release_recheck.still(passage.node, delivery.session, delivery.event, passage.now)
     if left is None:
         return NO_LONGER

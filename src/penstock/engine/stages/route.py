@@ -39,7 +39,6 @@ _HAD_IT = Verdict("route", Effect.SUPPRESS, "once")
 def run(delivery: Delivery) -> Verdict | None:
     """Keep an event from where it has been, and from who has had it by another way: graphs may have cycles."""
     passage, session = delivery.passage, delivery.session
-    assert passage is not None
     event = passage.event
     if event.path and session.neighbour in event.path:
         return _BEEN_THERE
@@ -51,7 +50,6 @@ def run(delivery: Delivery) -> Verdict | None:
 def ask_again(delivery: Delivery) -> Verdict | None:
     """Ask the brokering table as it is now; and keep a retained event from where it came from."""
     passage, session = delivery.passage, delivery.session
-    assert passage is not None
     event = delivery.event
     is_back = event.origin == session.client_id or session.neighbour in event.path
     if passage.is_replay and session.neighbour is not None and is_back:

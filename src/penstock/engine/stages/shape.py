@@ -30,8 +30,6 @@ def run(delivery: Delivery) -> list[Delivery] | None:
     passage, watch, target = delivery.passage, delivery.watch, delivery.target
     if watch is None:
         return None
-    assert passage is not None
-    assert delivery.forms is not None
     outputs = _shaped(passage, watch, delivery)
     if target is None:
         return list(_to_subscribers(passage, watch, outputs))
@@ -44,7 +42,6 @@ def run(delivery: Delivery) -> list[Delivery] | None:
 def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, ...]:
     """Return what the monitors of a link make of a form of the event. A member of a group is asked for by itself."""
     forms = delivery.forms
-    assert forms is not None
     if passage.shaped is None:
         passage.shaped = {}
     is_shared = delivery.is_planned or delivery.target is None
@@ -60,7 +57,6 @@ def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, 
 
 def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:
     passage, event = delivery.passage, forms.event
-    assert passage is not None
     retain = event.retain and (passage.is_replay or target.retain_as_published)  # [MQTT-3.3.1-8]
     shaped = Delivery(delivery.session, event, min(event.qos, target.qos), retain, delivery.ids)
     shaped.passage, shaped.target, shaped.forms, shaped.is_planned = passage, target, forms, delivery.is_planned
