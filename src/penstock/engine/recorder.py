@@ -91,13 +91,7 @@ class Recorder:
         rows.run(source_of(session), now, buffer[begin:end])
 
     def add(
-        self,
-        session: Session,
-        event: Event,
-        plan: Plan,
-        now: float,
-        is_output: bool,
-        verdict: Verdict | None,
+        self, session: Session, event: Event, plan: Plan, now: float, is_output: bool, verdict: Verdict | None
     ) -> None:
         """Record one event: as it came, or as a monitor made it."""
         rows = self.rows

@@ -47,13 +47,7 @@ class Passage:
     )
 
     def __init__(
-        self,
-        node: Node,
-        plans: Plans,
-        event: Event,
-        sender: Session | None,
-        now: float,
-        packet: Packet | None = None,
+        self, node: Node, plans: Plans, event: Event, sender: Session | None, now: float, packet: Packet | None = None
     ) -> None:
         self.node = node
         self.plans = plans
@@ -93,15 +87,7 @@ class Passage:
 class Delivery(Outgoing):
     """An event on its way to one session: through the stages, then, at QoS 1 and 2, until it is acknowledged."""
 
-    __slots__ = (
-        "forms",
-        "is_echo",
-        "is_planned",
-        "passage",
-        "receiver",
-        "target",
-        "watch",
-    )
+    __slots__ = ("forms", "is_echo", "is_planned", "passage", "receiver", "target", "watch")
 
     def __init__(self, session: Session, event: Event, qos: int, retain: bool, ids: tuple[int, ...]) -> None:
         self.session = session

@@ -43,12 +43,7 @@ class Assembly:
     """Nodes that run and are linked, except by links that are cut, and the peers that are connected to them."""
 
     def __init__(
-        self,
-        domain: Domain,
-        whole: Ensemble,
-        acls: Mapping[str, Acl],
-        stores: Mapping[str, Storage],
-        choose: Choose,
+        self, domain: Domain, whole: Ensemble, acls: Mapping[str, Acl], stores: Mapping[str, Storage], choose: Choose
     ) -> None:
         """Make the nodes of an expanded `domain`."""
         self.now = START

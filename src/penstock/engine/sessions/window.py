@@ -203,13 +203,7 @@ def _send(node: Node, delivery: Outgoing, now: float, forms: Forms | None, dupli
 
 
 def _parts(
-    session: Session,
-    event: Event,
-    qos: int,
-    retain: bool,
-    ids: tuple[int, ...],
-    now: float,
-    forms: Forms | None,
+    session: Session, event: Event, qos: int, retain: bool, ids: tuple[int, ...], now: float, forms: Forms | None
 ) -> tuple[bytes, bytes]:
     """Return the packet before and after its identifier, with a topic alias where the client takes them."""
     aliases = session.connection.aliases_out

@@ -7,9 +7,7 @@ are accepted. What was decided is kept until the decision would be another.
 from penstock.engine.events import link_plans
 from penstock.engine.node import Node
 from penstock.engine.trust.state import Ratings
-from penstock.policy.trust.rating import (
-    Evidence,
-)
+from penstock.policy.trust.rating import Evidence
 
 
 def renewed(node: Node, before: Ratings | None) -> Ratings | None:

@@ -9,10 +9,7 @@ from penstock.domain.schema.trust import TrustSettings
 from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.trust.tokens import Keys, TokenHandling, Tokens
 from penstock.model.event import Event
-from penstock.model.group_proof import (
-    Claimant,
-    ProofExchange,
-)
+from penstock.model.group_proof import Claimant, ProofExchange
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Token
 from penstock.policy.tokens.verification import Verified
