@@ -67,5 +67,5 @@ def test_the_changelog_has_an_entry_for_the_version() -> None:
 
 def test_every_folder_has_its_layer() -> None:
     folders = {path.parent.name for path in (ROOT / "src" / "penstock").glob("*/__init__.py")}
-    (contract,) = PYPROJECT["tool"]["importlinter"]["contracts"]
+    contract, *_ = PYPROJECT["tool"]["importlinter"]["contracts"]
     assert {folder for layer in contract["layers"] for folder in layer.split(" | ")} == folders

@@ -199,7 +199,7 @@ def test_a_draft_that_leaks_motion_is_a_gain_for_the_phone(home: Looking) -> Non
         expect(row).to_contain_text("+1")
         why = row.locator("xpath=following-sibling::tr[1]")
         expect(why).to_contain_text("gateway: route brokering: denied by deny from sensitive to internet")
-        expect(box).to_contain_text("as if everybody had subscribed to everything")
+        expect(box).to_contain_text("as if every client had subscribed to everything")
         expect(box.get_by_role("columnheader", name="changed")).to_have_count(0)
         assert topics.evaluate("one => one.scrollWidth <= one.clientWidth"), "nothing is out of sight to the right"
         expect(box).to_contain_text("penstock pipeline replay --from")

@@ -61,7 +61,7 @@ def test_the_command_crosses_what_is_given(interpreted: SparkSession, capsys: py
     [
         pytest.param(lambda: Setting("lenient"), "lenient", id="no such rule"),
         pytest.param(lambda: Setting(attack="rain"), "rain", id="no such attack"),
-        pytest.param(lambda: Setting(bad=0.6, careless=0.5), "left over", id="nobody honest"),
+        pytest.param(lambda: Setting(bad=0.6, careless=0.5), "leave too few others", id="nobody honest"),
         pytest.param(lambda: Ground(size=3, publishers=9), "9 publishers", id="more publishers than nodes"),
         pytest.param(lambda: SimulationTrial(GROUND, ()), "at least one setting", id="no settings"),
     ],
