@@ -105,3 +105,15 @@ def test_an_error_of_the_engine_is_not_hidden_in_memory(monkeypatch: pytest.Monk
     monkeypatch.setattr("penstock.engine.sessions.receive.handle", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         client.sends(Pingreq())
+
+
+def test_a_peer_that_has_gone_before_it_is_told_why_is_just_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, closed = MemoryNode().connect("ann"), list[bool]()
+
+    def gone() -> None:
+        raise OSError(107, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(client, "write_eof", gone)
+    monkeypatch.setattr(client, "close", lambda: closed.append(True))
+    client.node_end.disconnect(Reason.SERVER_SHUTTING_DOWN, "the node is shutting down")
+    assert closed == [True]

@@ -359,10 +359,13 @@ class NodeConnection:
         """
         # [MQTT-3.14.4-1] [MQTT-3.14.4-2]
         self._part()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        else:
-            self.transport.close()
+        try:
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+                return
+        except OSError:  # the peer has gone, and nobody has told us yet
+            pass
+        self.transport.close()
 
     def lost(self, cause: str = "closed") -> None:
         """Handle the loss of the transport."""

@@ -23,7 +23,7 @@ class Transport:
         """Send bytes behind those sent before."""
 
     def write_eof(self) -> None:
-        """Send nothing more; bytes of the peer still come."""
+        """Send nothing more; bytes of the peer still come. Raises `OSError` if the peer has gone already."""
 
     def can_write_eof(self) -> bool:
         return True
