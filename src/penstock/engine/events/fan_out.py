@@ -36,11 +36,9 @@ def deliveries(passage: Passage, plan: Plan) -> Iterator[Delivery]:
             target = target.own
         # [MQTT-3.8.4-8] [MQTT-3.3.1-12] [MQTT-3.3.1-13]
         retain = event.retain and target.retain_as_published
-        delivery = Delivery(session, event, min(event.qos, target.qos), retain, target.ids)
-        delivery.passage, delivery.target, delivery.forms, delivery.is_planned = passage, target, forms, True
-        if session.neighbour is None:
-            delivery.receiver = session.id
-        yield delivery
+        qos = event.qos if event.qos < target.qos else target.qos
+        receiver = session.id if session.neighbour is None else None
+        yield Delivery(session, event, qos, retain, target.ids, passage, target, forms, receiver, True)
     for watch, targets in plan.watched:
         yield from _behind(passage, watch, targets)
     for group in plan.groups:

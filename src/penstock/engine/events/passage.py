@@ -29,22 +29,22 @@ _LET_GO: Any = None
 class Passage:
     """One event at one node. A step may put another event in its place."""
 
-    __slots__ = (
-        "came",
-        "event",
-        "first",
-        "forms",
-        "is_replay",
-        "judging",
-        "node",
-        "now",
-        "observer",
-        "packet",
-        "plan",
-        "plans",
-        "sender",
-        "shaped",
-    )
+    # Most events need none of these. As defaults of the class they cost nothing for each event, which slots would.
+    packet: Packet | None = None
+    plan: Plan | None = None
+    """The plan that it follows; a step may put one that content decided on in its place."""
+    judging: Judging | None = None
+    """The judging by policy statements in each direction; None: none has been asked."""
+    forms: Forms = _LET_GO
+    """The event as it goes to those for whom nothing changes it."""
+    shaped: dict[tuple[int, Event], tuple[Forms, ...]] | None = None
+    """The outputs of the monitors of outgoing links, so that receivers behind one link share one answer."""
+    is_replay = False
+    """It is a retained event: a neighbour is told so, and that it is nothing new."""
+    observer: "Observer | None" = None
+    """The observer of a run without effects; None: this is a real one."""
+    first: list[tuple[Plans, Event]] | None = None
+    """Events that the node itself publishes because of it, before it goes on."""
 
     def __init__(
         self, node: Node, plans: Plans, event: Event, sender: Session | None, now: float, packet: Packet | None = None
@@ -55,23 +55,10 @@ class Passage:
         self.sender = sender
         """The session that sent it here; None: the node itself."""
         self.now = now
-        self.packet = packet
+        if packet is not None:
+            self.packet = packet
         self.came = event
         """The event as the journal has it: before policy statements have changed it."""
-        self.plan: Plan | None = None
-        """The plan that it follows; a step may put one that content decided on in its place."""
-        self.judging: Judging | None = None
-        """The judging by policy statements in each direction; None: none has been asked."""
-        self.forms: Forms = _LET_GO
-        """The event as it goes to those for whom nothing changes it."""
-        self.shaped: dict[tuple[int, Event], tuple[Forms, ...]] | None = None
-        """The outputs of the monitors of outgoing links, so that receivers behind one link share one answer."""
-        self.is_replay = False
-        """It is a retained event: a neighbour is told so, and that it is nothing new."""
-        self.observer: Observer | None = None
-        """The observer of a run without effects; None: this is a real one."""
-        self.first: list[tuple[Plans, Event]] | None = None
-        """Events that the node itself publishes because of it, before it goes on."""
 
     def replace(self, event: Event) -> None:
         """Put another event in the place of this one."""
@@ -89,7 +76,19 @@ class Delivery(Outgoing):
 
     __slots__ = ("forms", "is_echo", "is_planned", "passage", "receiver", "target", "watch")
 
-    def __init__(self, session: Session, event: Event, qos: int, retain: bool, ids: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        event: Event,
+        qos: int,
+        retain: bool,
+        ids: tuple[int, ...],
+        passage: Passage = _LET_GO,
+        target: Target | None = None,
+        forms: Forms = _LET_GO,
+        receiver: Hashable = None,
+        is_planned: bool = False,
+    ) -> None:
         self.session = session
         self.event = event
         self.qos = qos
@@ -99,19 +98,19 @@ class Delivery(Outgoing):
         self.packet_id = 0
         self.row = 0
         self.kept = None
-        self.passage: Passage = _LET_GO
+        self.passage = passage
         """The event's way through this node. Only while the stages run: `wait` lets go of it and of the forms."""
-        self.target: Target | None = None
+        self.target = target
         """The subscriptions by which the session gets it."""
-        self.forms: Forms = _LET_GO
+        self.forms = forms
         """The event as the stages so far have left it, with its packets."""
         self.watch: Watch | None = None
         """The monitors on the link to the session, which are still to be asked."""
-        self.receiver: Hashable = None
+        self.receiver = receiver
         """The receiver that gets the event once, by whichever way it comes; None: a neighbour, which removes
         duplicates itself.
         """
-        self.is_planned = False
+        self.is_planned = is_planned
         """The plan of the event names the session."""
         self.is_echo = False
         """Only the monitors see it: the session has published it and does not want its own events."""

@@ -25,8 +25,6 @@ _NOBODY = Session(0, Subject("", None, "", ""), 5)
 class ExplainedPassage(Passage):
     """A passage that is explained."""
 
-    __slots__ = ("arrival", "asked", "decisions", "verdicts", "weighed")
-
     def __init__(self, came: Arrival, link: LinkClass, event: Event, now: float, weighed: WeighedToken) -> None:
         super().__init__(came.node, Plans(link, {}), event, came.session or came.stand_in, now)
         self.arrival = came
@@ -79,6 +77,7 @@ class ObservedDraft(Draft):
     """The draft of an observed event: every stage has a step, also where topic and link decide."""
 
     __slots__ = ("_planners",)
+    is_observed = True
 
     def __init__(self, node: Node, topic: str, plans: Plans, planners: Mapping[Stage, Callable[[Draft], None]]) -> None:
         super().__init__(node, topic, plans)

@@ -45,6 +45,8 @@ class Draft:
         "topic",
         "waits",
     )
+    is_observed = False
+    """An observer plans in the place of stages (`ask`)."""
 
     def __init__(self, node: Node, topic: str, plans: Plans, waits: WaitingPlace | None = None) -> None:
         self.node = node

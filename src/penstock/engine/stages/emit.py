@@ -68,8 +68,10 @@ def run(delivery: Delivery) -> Verdict | None:
             delivery.event = event
     if not send_or_queue(node, delivery, forms):
         return NOT_TAKEN
-    note_sent(delivery)
-    delivery.wait()
+    if not delivery.is_planned:
+        note_sent(delivery)
+    if delivery.qos:
+        delivery.wait()
     return None
 
 

@@ -77,7 +77,10 @@ _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
 def compile_plan(draft: Draft) -> Plan:
     """Let each stage plan its part, until one says what the plan is."""
     for stage in STAGES:
-        draft.ask(stage)
+        if draft.is_observed:
+            draft.ask(stage)
+        else:
+            stage.plan(draft)
         if draft.plan is not None or draft.is_edited:
             break
     rest = draft.plan
@@ -133,8 +136,9 @@ def run(passage: Passage) -> Outcome:
             break
         plan = plan.rest
     plan = passage.plan  # which content may have decided on
-    _record(passage, None)
     recorder = node.recorder if passage.sender is not None and passage.observer is None else None
+    if recorder is not None:
+        _record(passage, None)
     # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
     for delivery in passage.observer.deliveries(passage) if passage.observer else fan_out.deliveries(passage, plan):
         target = delivery.target if delivery.is_planned else None
