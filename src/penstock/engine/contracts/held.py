@@ -29,7 +29,7 @@ class Collecting(msgspec.Struct, frozen=True):
     rule: str
     aggregate: Aggregate
     marks: str = ""
-    """By what it is released."""
+    """The marks of the rules that release it."""
     delay: float = 0.0
     retention: float | None = None
 

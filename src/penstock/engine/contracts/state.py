@@ -191,7 +191,7 @@ class Governed(NamedTuple):
     wrong: str = ""
     """The reason why nobody gets it: a property of it cannot be read."""
     marks: tuple[ReleaseMark, ...] = ()
-    """By what it is released already."""
+    """The marks of the rules that have released it already."""
     since: float | None = None
     """The time of publication, if the event has it."""
     is_late: bool = False

@@ -1,4 +1,4 @@
-"""Advertisements on their way through the nodes: which are known here, and who is told of them."""
+"""Advertisements on their way through the nodes: which are known here, and which neighbours they are announced to."""
 
 from collections.abc import Iterator
 from hashlib import sha256

@@ -81,7 +81,7 @@ def _towards_here(node: Node, subscribed: Subscribed, filter: str, policies: lis
 
 
 def forward_subscription(node: Node, subscribed: Subscribed, filter: str, neighbour: Session) -> Filtered | None:
-    """Return a subscription as a neighbour is told of it; None if it is not."""
+    """Return the want that announces a subscription to a neighbour; None if it stays here."""
     session = subscribed.session
     policies = [
         advertised
@@ -148,7 +148,7 @@ def forward_advertisement(
     source: Session | None,
     neighbour: Session,
 ) -> Filtered | None:
-    """Return an advertisement as a neighbour is told of it; None if it is not."""
+    """Return the offer that announces an advertisement to a neighbour; None if it stays here."""
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
         return Filtered(condition, "" if policy is None else policy.text)
     judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, source, neighbour, NOW)
