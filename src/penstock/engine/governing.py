@@ -4,9 +4,9 @@ from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.state import renewed_contracts
-from penstock.engine.events import entrances
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, subscribe
+from penstock.engine.sessions.session import Revision
 from penstock.engine.sessions.session_rights import rights_for
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.stages.edit import tell_failures
@@ -24,10 +24,12 @@ def govern(
     ensemble: Ensemble | None = None,
     now: float | None = None,
 ) -> None:
-    """Take new settings: whatever waits is judged by them, as of `now` where a policy asks for the time."""
+    """Take new settings: what waits is judged by them when it leaves; `now` is for policies that ask for the time."""
     at = node.runtime.clock() if now is None else now
     node.limits, node.admission.passwords, node.admission.acl = limits, passwords, acl
     node.ensemble = ensemble or node.ensemble
+    before = node.revision
+    begin_revision(node, before)
     node.table = node.ensemble.table(node.name)
     node.contracts = renewed_contracts(node.contracts, node.ensemble.contracts)  # what is brought follows below
     node.sparkplug = renewed(node.sparkplug, node.ensemble.access)
@@ -43,18 +45,10 @@ def govern(
         placement.settle_in(node, session)
         subscribe.renew(node, session)
     client_contracts.review(node, at)
-    review.review(node, at)
-    for session in node.sessions.values():
-        entrances.recheck_queue(node, session, now)
-    note_judged(node)
+    review.review(node, before, at)
 
 
-def note_judged(node: Node) -> None:
-    """Note that all waiting events have been judged by the present policies."""
-    ensemble, judged = node.ensemble, node.judged
-    if judged.access != ensemble.access_digest:
-        judged.access = ensemble.access_digest
-        node.ledger.access(judged.access)
-    if judged.statements != ensemble.statements_digest:
-        judged.statements = ensemble.statements_digest
-        node.ledger.statements(judged.statements)
+def begin_revision(node: Node, before: Revision) -> None:
+    """Judge by the present policies from now on; what was judged by others is judged again when it leaves."""
+    node.revision = Revision(before.number + 1, node.ensemble.access_digest, node.ensemble.statements_digest)
+    node.ledger.revision(node.revision)

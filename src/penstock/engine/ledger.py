@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.engine.contracts.held import Collected, HeldEvent
-from penstock.engine.sessions.session import Outgoing, Session, StoredEvent, Subscribed
+from penstock.engine.sessions.session import Outgoing, Revision, Session, StoredEvent, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.policy.monitors.monitor import State
@@ -40,7 +40,6 @@ class Changes:
     """The writes of one transaction."""
 
     __slots__ = (
-        "access",
         "advertisements",
         "brought",
         "deliveries",
@@ -55,9 +54,9 @@ class Changes:
         "persisted",
         "received",
         "retained",
+        "revision",
         "sessions",
         "standings",
-        "statements",
         "subscriptions",
         "tokens",
         "updated",
@@ -86,10 +85,8 @@ class Changes:
         self.persisted: dict[int, Persisted] = {}
         self.dropped_persisted = 0
         """The number of oldest messages to remove."""
-        self.access: str | None = None
-        """The access policies by which all that waits was judged; None: the same as before."""
-        self.statements: str | None = None
-        """And the policy statements that the domain gives."""
+        self.revision: Revision | None = None
+        """The policies by which events are judged; None: the same as before."""
         self.evidence: dict[str, Evidence] = {}
         """By neighbour, what is held of it."""
         self.tokens: dict[str, Token | None] = {}
@@ -103,8 +100,7 @@ class Changes:
             or self.received
             or self.monitors
             or self.standings
-            or self.access is not None
-            or self.statements is not None
+            or self.revision is not None
             or self.persisted
             or self.evidence
             or self.tokens
@@ -174,9 +170,23 @@ class Ledger:
             changes.updated.pop(row, None)
             changes.dropped_deliveries.append(row)
         delivery.row = 0
+        self._let_go(kept)
+
+    def replaced(self, delivery: Outgoing) -> None:
+        """Store another event for a delivery; its place among the others stays."""
+        if not delivery.row or delivery.kept is None:
+            return
+        self._let_go(delivery.kept)
+        self._message += 1
+        delivery.kept = StoredEvent(self._message, delivery.event)
+        delivery.kept.references = 1
+        self.changes.messages[self._message] = delivery.event
+        self.moved(delivery)
+
+    def _let_go(self, kept: StoredEvent) -> None:
         kept.references -= 1
-        if kept.references == 0 and changes.messages.pop(kept.id, None) is None:
-            changes.dropped_messages.append(kept.id)
+        if kept.references == 0 and self.changes.messages.pop(kept.id, None) is None:
+            self.changes.dropped_messages.append(kept.id)
 
     def session(self, session: Session) -> None:
         if self.durable:
@@ -234,15 +244,10 @@ class Ledger:
         self.changes.dropped_persisted += too_many
         return too_many > 0
 
-    def access(self, digest: str) -> None:
-        """Note that waiting events have been judged by other access policies."""
+    def revision(self, revision: Revision) -> None:
+        """Store the policies by which events are judged from now on."""
         if self.durable:
-            self.changes.access = digest
-
-    def statements(self, digest: str) -> None:
-        """Note that waiting events have been judged by other policy statements."""
-        if self.durable:
-            self.changes.statements = digest
+            self.changes.revision = revision
 
     def evidence(self, neighbour: str, evidence: Evidence) -> None:
         """Store the evidence about a neighbour."""
@@ -274,15 +279,3 @@ class Ledger:
         self.deferred = []
         self.deferred_bytes = 0
         return taken
-
-
-class JudgedPolicies:
-    """The policies by which all that waits was judged, each by what stands for it."""
-
-    __slots__ = ("access", "statements")
-
-    def __init__(self, access: str, statements: str) -> None:
-        self.access = access
-        """The access policies."""
-        self.statements = statements
-        """The policy statements that the domain gives."""

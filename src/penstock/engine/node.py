@@ -14,9 +14,9 @@ from penstock.engine.contracts.delayed import Later
 from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.events.state import Dedup, PlanCache, Retained
 from penstock.engine.federation.state import FederationState
-from penstock.engine.ledger import JudgedPolicies, Ledger
+from penstock.engine.ledger import Ledger
 from penstock.engine.recorder import Recorder
-from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.session import Revision, Session
 from penstock.engine.sessions.state import Monitors, Sessions, Subscriptions
 from penstock.engine.settings import Admission, Runtime, alone
 from penstock.engine.sparkplug.state import renewed
@@ -76,7 +76,8 @@ class Node:
         """The state of edge nodes, if there are access policies."""
         self.ledger = Ledger(durable)
         self.later = Later(self.ledger)
-        self.judged = JudgedPolicies(self.ensemble.access_digest, self.ensemble.statements_digest)
+        self.revision = Revision(1, self.ensemble.access_digest, self.ensemble.statements_digest)
+        """The policies by which events are judged now."""
         self.recorder: Recorder | None = None
         """Gathers what the journal keeps, if there is one."""
         self.onlooker: Onlooker | None = None

@@ -277,8 +277,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     db = sqlite3.connect(path)
     newer = (
         "standing",
-        "access",
-        "statements",
+        "revision",
         "persisted",
         "bound",
         "shown",
@@ -288,7 +287,8 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         "held",
         "collected",
     )
-    later = ((table, column) for table in ("retained", "message") for column in ("token", "path"))
+    later = [(table, column) for table in ("retained", "message") for column in ("token", "path")]
+    later.append(("delivery", "revision"))
     without = "".join(f"ALTER TABLE {table} DROP COLUMN {column}; " for table, column in later)
     db.executescript(without + "".join(f"DROP TABLE {table}; " for table in newer) + FORMAT_1)
     db.close()
@@ -308,7 +308,14 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     again.close()
 
 
-FORMAT_9 = "ALTER TABLE held DROP COLUMN retain; "
+FORMAT_10 = """
+ALTER TABLE held DROP COLUMN revision;
+ALTER TABLE delivery DROP COLUMN revision;
+DROP TABLE revision;
+CREATE TABLE access (digest TEXT NOT NULL);
+CREATE TABLE statements (digest TEXT NOT NULL);
+"""
+FORMAT_9 = FORMAT_10 + "ALTER TABLE held DROP COLUMN retain; "
 FORMAT_8 = FORMAT_9 + "".join(
     f"ALTER TABLE {table} DROP COLUMN {column}; "
     for table, column in (
@@ -321,7 +328,7 @@ FORMAT_8 = FORMAT_9 + "".join(
 )
 
 
-@pytest.mark.parametrize("format", [8, 9, VERSION])
+@pytest.mark.parametrize("format", [8, 9, 10, VERSION])
 def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> None:
     joined, first = waiting(), Store(path, "full")
     joined.connect("ann", session_expiry=3600).subscribe("#", qos=1).lose()
@@ -337,7 +344,7 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     first.close()
     if format < VERSION:
         db = sqlite3.connect(path)
-        db.executescript((FORMAT_8 if format == 8 else FORMAT_9) + f"PRAGMA user_version = {format};")
+        db.executescript({8: FORMAT_8, 9: FORMAT_9, 10: FORMAT_10}[format] + f"PRAGMA user_version = {format};")
         db.close()
     again = Store(path, "full")
     node = load(again, START)

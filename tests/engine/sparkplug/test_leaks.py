@@ -427,7 +427,7 @@ def test_what_waits_for_a_reader_outlives_the_node_as_it_was_seen() -> None:
     for policy, expected in ((text, [{1: "x"}]), (DOMAIN.replace("[reader, second]", "second"), [])):
         again = MemoryNode(durable=True, whole=whole(policy))
         store.load(again.node, again.now)
-        (session,) = (one for one in again.node.sessions.values() if one.client_id == "reader")
-        waiting = [one.event.payload for one in (*session.outbox.inflight.values(), *(session.outbox.queue or ()))]
-        assert [read_sparkplug(one)["aliases"] for one in waiting if one] == expected
+        reader = again.connect("reader", clean_start=False, session_expiry=3600)
+        payloads = [message.payload for message in reader.messages() if message.topic == NDATA]
+        assert [read_sparkplug(payload)["aliases"] for payload in payloads] == expected
     store.close()

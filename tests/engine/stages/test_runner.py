@@ -195,8 +195,9 @@ def _queued(probes: Probes) -> None:
     bob.subscribe("a", qos=1)
     bob.lose()
     joined.connect("ann").publish("a", b"1", qos=1)
-    probes.forget()
     joined.govern(None)
+    probes.forget()
+    joined.connect("bob", clean_start=False, session_expiry=100)
 
 
 def _resent(probes: Probes) -> None:
@@ -205,6 +206,7 @@ def _resent(probes: Probes) -> None:
     bob.subscribe("a", qos=1)
     joined.connect("ann").publish("a", b"1", qos=1)
     bob.lose()
+    joined.govern(None)
     probes.forget()
     joined.connect("bob", clean_start=False, session_expiry=100)
 

@@ -11,7 +11,7 @@ from penstock.engine.contracts.delayed import read_window, write_window
 from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
-from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.session import NO_REVISION, Revision, Session
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 
@@ -32,7 +32,7 @@ class StoredContracts:
         if changes.held:
             run("DELETE FROM held WHERE id = ?", [(number,) for number in changes.held])
             rows = [_held_row(number, held) for number, held in changes.held.items() if held is not None]
-            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
         if changes.windows:
             run("DELETE FROM collected WHERE session = ? AND about = ?", list(changes.windows))
             rows = [
@@ -50,13 +50,16 @@ class StoredContracts:
                     node, sessions[number], name, msgspec.json.decode(contract, type=client_contracts.Stored), now
                 )
 
-    def load_held(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
+    def load_held(
+        self, node: Node, sessions: Mapping[int, Session], revisions: Mapping[int, Revision], now: float
+    ) -> None:
         """Load events that are held back; they are checked against contracts when their time comes."""
         rows = self._db.execute("SELECT * FROM held")
-        for number, session, at, topic, payload, qos, properties, expires, *source, retain in rows:
+        for number, session, at, topic, payload, qos, properties, expires, *source, retain, revision in rows:
             event = event_of(topic, payload, qos, bool(retain), properties, expires, source)
             if session in sessions:
-                release_recheck.hold_back(node, at, sessions[session], event, number)
+                held = HeldEvent(at, sessions[session], event, revisions.get(revision, NO_REVISION))
+                release_recheck.hold_back(node, held, number)
         rows = self._db.execute("SELECT * FROM collected")
         for number, about, topic, qos, properties, origin, user, window, link_type, path in rows:
             if number not in sessions:
@@ -94,7 +97,7 @@ def event_of(
 def _held_row(number: int, held: HeldEvent) -> tuple[object, ...]:
     event = held.event
     head = (number, held.session.id, held.at, event.topic, event.payload, event.qos, event.properties)
-    return (*head, event.expires, *source_columns(event), event.retain)
+    return (*head, event.expires, *source_columns(event), event.retain, held.revision.number)
 
 
 def _window_row(session: int, about: bytes, collected: Collected) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """The tables of a store, and the migrations from older formats."""
 
-VERSION = 10
+VERSION = 11
 _CONTRACTS = """
 CREATE TABLE brought (
   session INTEGER NOT NULL, name TEXT NOT NULL, made BLOB NOT NULL, PRIMARY KEY (session, name)
@@ -24,6 +24,11 @@ ALTER TABLE collected ADD COLUMN link_type TEXT NOT NULL DEFAULT '';
 ALTER TABLE collected ADD COLUMN path TEXT NOT NULL DEFAULT '';
 """
 _RETAINED = "ALTER TABLE held ADD COLUMN retain INTEGER NOT NULL DEFAULT 0;"
+_REVISIONS = """
+CREATE TABLE revision (number INTEGER PRIMARY KEY, access TEXT NOT NULL, statements TEXT NOT NULL);
+ALTER TABLE delivery ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE held ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+"""
 SCHEMA = (
     """
 CREATE TABLE session (
@@ -63,8 +68,6 @@ CREATE TABLE standing (
 CREATE TABLE received (
   session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
 ) WITHOUT ROWID;
-CREATE TABLE access (digest TEXT NOT NULL);
-CREATE TABLE statements (digest TEXT NOT NULL);
 CREATE TABLE persisted (
   id INTEGER PRIMARY KEY, time REAL NOT NULL, collection TEXT NOT NULL, policy TEXT NOT NULL, topic TEXT NOT NULL,
   payload BLOB NOT NULL
@@ -79,6 +82,7 @@ CREATE TABLE evidence (
     + _CONTRACTS
     + _WHENCE
     + _RETAINED
+    + _REVISIONS
 )
 
 _FROM_1 = """
@@ -150,5 +154,15 @@ is known, which is enough to know that they began elsewhere; collected ones may 
 _FROM_9 = _RETAINED
 """Format 10: whether events that contracts hold back are sent as retained."""
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8, _FROM_9)
+_FROM_10 = (
+    _REVISIONS
+    + """
+INSERT INTO revision SELECT 0, coalesce((SELECT digest FROM access), ''), coalesce((SELECT digest FROM statements), '');
+DROP TABLE access;
+DROP TABLE statements;
+"""
+)
+"""Format 11: the policies that each waiting message was judged by."""
+
+STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8, _FROM_9, _FROM_10)
 """Migrations, each from one format to the next."""

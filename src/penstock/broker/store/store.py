@@ -9,6 +9,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,6 @@ from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store.tokens import StoredTokens
 from penstock.engine import governing
 from penstock.engine.contracts.situations import restore as restore_situations
-from penstock.engine.events.entrances import recheck_queue
 from penstock.engine.events.passage import Delivery
 from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
@@ -29,7 +29,16 @@ from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.advertise import changed as advertised
 from penstock.engine.sessions.lifecycle import schedule
 from penstock.engine.sessions.placement import settle_in
-from penstock.engine.sessions.session import NEVER, Outgoing, Session, StoredEvent, Subscribed, Will
+from penstock.engine.sessions.session import (
+    NEVER,
+    NO_REVISION,
+    Outgoing,
+    Revision,
+    Session,
+    StoredEvent,
+    Subscribed,
+    Will,
+)
 from penstock.engine.sessions.subscribe import add, condition_of
 from penstock.engine.sparkplug.births import restore
 from penstock.engine.statements.review import restore_advertised, restore_subscription, review
@@ -133,12 +142,12 @@ class Store:
             )
         if changes.deliveries:
             run(
-                "INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?)",
+                "INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?,?)",
                 [_delivery_row(*item) for item in changes.deliveries.items()],
             )
         if changes.updated:
-            states = [(delivery.state, delivery.packet_id, row) for row, delivery in changes.updated.items()]
-            run("UPDATE delivery SET state = ?, packet_id = ? WHERE id = ?", states)
+            updated = [_updated_row(*item) for item in changes.updated.items()]
+            run("UPDATE delivery SET message = ?, state = ?, packet_id = ?, revision = ? WHERE id = ?", updated)
         if changes.dropped_deliveries:
             run("DELETE FROM delivery WHERE id = ?", [(row,) for row in changes.dropped_deliveries])
         if changes.dropped_messages:
@@ -158,12 +167,10 @@ class Store:
                 if withheld is not None
             ]
             run("INSERT INTO standing VALUES (?,?,?)", owed)
-        if changes.access is not None:
-            self._db.execute("DELETE FROM access")
-            self._db.execute("INSERT INTO access VALUES (?)", (changes.access,))
-        if changes.statements is not None:
-            self._db.execute("DELETE FROM statements")
-            self._db.execute("INSERT INTO statements VALUES (?)", (changes.statements,))
+        if changes.revision is not None:
+            revision = changes.revision
+            row = (revision.number, revision.access, revision.statements)
+            self._db.execute("INSERT OR REPLACE INTO revision VALUES (?,?,?)", row)
         if changes.persisted:
             run(
                 "INSERT INTO persisted VALUES (?,?,?,?,?,?)",
@@ -218,6 +225,7 @@ class Store:
                     state
                 )  # before the sessions that continue with them
             self._tokens.load(node)
+            revisions, last_revision = self._load_revisions(node)
             sessions = self._load_sessions(node, now)
             self._tokens.load_shown(sessions)
             for session_ in sessions.values():
@@ -229,16 +237,11 @@ class Store:
             self._contracts.load_brought(node, sessions, now)
             restore_situations(node, now)
             restore(node, self._standings(sessions))
-            self._load_deliveries(node, sessions)
-            (node.judged.access,) = self._db.execute("SELECT digest FROM access").fetchone() or ("",)
-            (node.judged.statements,) = self._db.execute("SELECT digest FROM statements").fetchone() or ("",)
+            self._load_deliveries(node, sessions, revisions)
             last, count = self._db.execute("SELECT max(id), count(*) FROM persisted").fetchone()
             node.ledger.persisted_before(last or 0, count)
-            self._contracts.load_held(node, sessions, now)
-            review(node, now)
-            for restored in sessions.values():
-                recheck_queue(node, restored, now)
-            governing.note_judged(node)
+            self._contracts.load_held(node, sessions, revisions, now)
+            review(node, last_revision, now)
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)
                 if session is not None:
@@ -246,6 +249,16 @@ class Store:
                     session.received.add(packet_id)
         except (sqlite3.Error, ValueError, TypeError, ConditionError) as error:
             raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
+
+    def _load_revisions(self, node: Node) -> tuple[dict[int, Revision], Revision]:
+        """Return the policies that what waits was judged by, and the last before this start, which begins another."""
+        revisions = {row[0]: Revision(*row) for row in self._db.execute("SELECT * FROM revision ORDER BY number")}
+        last = list(revisions.values())[-1] if revisions else NO_REVISION
+        self._db.execute(
+            "DELETE FROM revision WHERE number NOT IN (SELECT revision FROM delivery UNION SELECT revision FROM held)"
+        )
+        governing.begin_revision(node, last)
+        return revisions, last
 
     def _standings(self, sessions: dict[int, Session]) -> Iterator[tuple[Session, str, Withheld]]:
         for number, source, withheld in self._db.execute("SELECT * FROM standing"):
@@ -299,7 +312,7 @@ class Store:
             else:
                 node.ledger.retained(topic, None)
 
-    def _load_deliveries(self, node: Node, sessions: dict[int, Session]) -> None:
+    def _load_deliveries(self, node: Node, sessions: dict[int, Session], revisions: dict[int, Revision]) -> None:
         messages: dict[int, StoredEvent] = {}
         last_message = last_row = 0
         for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
@@ -312,7 +325,7 @@ class Store:
             if session is None or kept is None:
                 orphans.append(row[0])
             else:
-                _restore_delivery(session, kept, row)
+                _restore_delivery(session, kept, row, revisions.get(row[8], NO_REVISION))
         node.ledger.start_after(last_row, last_message)
         node.ledger.changes.dropped_deliveries.extend(orphans)
         unused = [number for number, kept in messages.items() if not kept.references]
@@ -381,14 +394,21 @@ def _delivery_row(row: int, one: Outgoing) -> tuple[object, ...]:
     """`one.row` is no longer `row` if the delivery was settled while an earlier commit was tried again."""
     assert one.kept is not None
     identifiers = ",".join(map(str, one.ids)) if one.ids else ""
-    return (row, one.session.id, one.kept.id, one.qos, one.retain, identifiers, one.state, one.packet_id)
+    about = (row, one.session.id, one.kept.id, one.qos, one.retain, identifiers)
+    return (*about, one.state, one.packet_id, one.revision.number)
 
 
-def _restore_delivery(session: Session, kept: StoredEvent, row: tuple[int, int, int, int, int, str, int, int]) -> None:
-    number, _, _, qos, retain, identifiers, state, packet_id = row
+def _updated_row(row: int, delivery: Outgoing) -> tuple[object, ...]:
+    assert delivery.kept is not None
+    return (delivery.kept.id, delivery.state, delivery.packet_id, delivery.revision.number, row)
+
+
+def _restore_delivery(session: Session, kept: StoredEvent, row: tuple[Any, ...], revision: Revision) -> None:
+    number, _, _, qos, retain, identifiers, state, packet_id, _ = row
     ids = tuple(map(int, identifiers.split(","))) if identifiers else ()
     delivery = Delivery(session, kept.event, qos, bool(retain), ids)
     delivery.row, delivery.kept, delivery.state, delivery.packet_id = number, kept, state, packet_id
+    delivery.revision = revision
     kept.references += 1
     if packet_id:
         session.outbox.inflight[packet_id] = delivery

@@ -13,7 +13,6 @@ from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
 from penstock.engine.ledger import Ledger
 from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError
-from penstock.model.event import Event
 from penstock.model.quality import moment
 from penstock.policy.contracts.aggregate import MeanWindow
 from penstock.policy.quality.carriage import read_properties, write_properties
@@ -49,15 +48,16 @@ class Later:
     def __len__(self) -> int:
         return len(self.held)
 
-    def put(self, limits: LimitSettings, at: float, session: Session, event: Event, number: int = 0) -> bool:
+    def put(self, limits: LimitSettings, held: HeldEvent, number: int = 0) -> bool:
         """Hold an event back; whether there is room. `number`: as the store has it."""
+        at, session, event, _ = held
         mine = self._of.setdefault(session.id, set())
         size = self._sizes.get(session.id, 0)
         if len(mine) >= (session.outbox.queue_limit or limits.queued_messages) or size >= limits.queued_bytes:
             return False
         self._count = max(self._count + 1, number)
         number = number or self._count
-        self.held[number] = held = HeldEvent(at, session, event)
+        self.held[number] = held
         mine.add(number)
         self._sizes[session.id] = size + event.size()
         heappush(self._heap, (at, number))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.session import Revision, Session
 from penstock.model.event import Event
 from penstock.policy.contracts.aggregate import MeanWindow
 from penstock.policy.contracts.degrade import Aggregate
@@ -16,6 +16,8 @@ class HeldEvent(NamedTuple):
     at: float
     session: Session
     event: Event
+    revision: Revision
+    """The policies by which it was judged."""
 
 
 class Collecting(msgspec.Struct, frozen=True):

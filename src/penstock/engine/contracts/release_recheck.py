@@ -1,7 +1,7 @@
 """Re-check of released events that waited, and of windows, at the moment of delivery."""
 
 from penstock.engine.contracts import privacy, registry
-from penstock.engine.contracts.held import Collected, Collecting
+from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
 from penstock.engine.contracts.quality import claimed
 from penstock.engine.contracts.release_decision import ReleaseDecision, asked_of, decide, shown
 from penstock.engine.contracts.state import ContractState, Governed
@@ -192,7 +192,7 @@ def _release(node: Node, window: Collected, mean: Mean, now: float) -> None:
     released = of_mean(node, window, mean, now)
     if released is not None:
         at, event = released
-        hold_back(node, at, window.session, event)
+        hold_back(node, HeldEvent(at, window.session, event, window.session.outbox.revision))
 
 
 def of_mean(node: Node, window: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
@@ -232,8 +232,9 @@ def of_mean(node: Node, window: Collected, mean: Mean, now: float) -> tuple[floa
     return at, shown_event._replace(retain=False, expires=mean.expires)
 
 
-def hold_back(node: Node, at: float, session: Session, event: Event, number: int = 0) -> None:
-    """Hold an event back until then, if there is room. `number`: as the store has it."""
-    if not node.later.put(node.limits, at, session, event, number):
+def hold_back(node: Node, held: HeldEvent, number: int = 0) -> None:
+    """Hold an event back until its time, if there is room. `number`: as the store has it."""
+    session, event = held.session, held.event
+    if not node.later.put(node.limits, held, number):
         node.stats.dropped += 1
         node.notice("full", session, event.topic, "too much is held back for the session, new messages are dropped")

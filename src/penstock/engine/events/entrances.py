@@ -4,8 +4,6 @@ What has waited is asked about by the stages again when it leaves: by rights, br
 access policies as they are then.
 """
 
-from collections import deque
-
 from penstock.engine.events import dedup, link_plans, publishers, retained
 from penstock.engine.events.passage import Delivery, Packet, Passage
 from penstock.engine.events.plan import Plan, Target, WaitingPlace
@@ -129,45 +127,26 @@ def send_delayed(node: Node, now: float) -> None:
     """Send what was held back until now by contracts, as far as they still release it; it is already what its receivers
     may see.
     """
-    for _, session, event in node.later.take(now):
+    for _, session, event, revision in node.later.take(now):
         if event.expires is not None and event.expires <= now:  # [MQTT-3.3.2-5]
             node.stats.expired += 1
             continue
         delivery = Delivery(session, event, event.qos, event.retain, ())
         delivery.passage = passage = _passage(node, event, now)
-        delivery.forms = passage.forms
+        delivery.forms, delivery.revision = passage.forms, revision
         runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.DELAYED).delivery_steps)
 
 
-def recheck_sent(node: Node, sent: Outgoing, now: float) -> Event | None:
-    """Ask the stages about what was sent and not acknowledged."""
-    return recheck(node, sent, now, WaitingPlace.RESENT)
-
-
-def recheck(node: Node, waiting: Outgoing, now: float, waits: WaitingPlace = WaitingPlace.QUEUED) -> Event | None:
-    """Ask the stages about what waits; return what its receiver may have of it."""
-    delivery = Delivery(waiting.session, waiting.event, waiting.qos, waiting.retain, waiting.ids)
-    delivery.passage = _passage(node, waiting.event, now)
-    is_left = runner.deliver(delivery, _steps(node, waiting.event.topic, waits).delivery_steps)
-    return delivery.event if is_left else None
-
-
-def recheck_queue(node: Node, session: Session, now: float | None) -> None:
-    """Ask the stages about all that waits for a session, because policies may have changed."""
-    queue = session.outbox.queue
-    if not queue:
-        return
-    at = node.runtime.clock() if now is None else now
-    session.outbox.queue = deque()
-    session.outbox.queued_bytes = 0
-    for waiting in queue:
-        left = recheck(node, waiting, at)
-        if left is not waiting.event:
-            node.ledger.settle(waiting)
-            if left is None:
-                continue
-            waiting = Delivery(session, left, waiting.qos, waiting.retain, waiting.ids)
-            if session.durable:
-                node.ledger.keep(waiting, None)
-        session.outbox.queue.append(waiting)
-        session.outbox.queued_bytes += waiting.event.size()
+def recheck(node: Node, waiting: Outgoing, now: float, place: WaitingPlace) -> bool:
+    """Ask the stages about what is stale when it leaves; return whether its receiver gets it, or what is left of it."""
+    asked = Delivery(waiting.session, waiting.event, waiting.qos, waiting.retain, waiting.ids)
+    asked.passage, asked.revision = _passage(node, waiting.event, now), waiting.revision
+    if not runner.deliver(asked, _steps(node, waiting.event.topic, place).delivery_steps):
+        node.stats.dropped += 1
+        node.ledger.settle(waiting)
+        return False
+    waiting.revision = waiting.session.outbox.revision
+    if asked.event is not waiting.event:
+        waiting.event = asked.event
+        node.ledger.replaced(waiting)
+    return True

@@ -98,6 +98,7 @@ class Delivery(Outgoing):
         self.packet_id = 0
         self.row = 0
         self.kept = None
+        self.is_timed = False
         self.passage = passage
         """The event's way through this node. Only while the stages run: `wait` lets go of it and of the forms."""
         self.target = target

@@ -8,7 +8,7 @@ from penstock.engine.contracts import client_contracts, release_recheck, situati
 from penstock.engine.events import entrances, retained, wills
 from penstock.engine.federation import overlay, wants
 from penstock.engine.node import Node
-from penstock.engine.sessions import advertise, placement, session_rights, subscribe, window
+from penstock.engine.sessions import advertise, placement, session_flow, session_rights, subscribe
 from penstock.engine.sessions import connack as hello
 from penstock.engine.sessions.connack import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.sessions.refusal import encode_told, wants_reasons
@@ -133,13 +133,13 @@ def _open(
     if present and session.rights != before:  # what waits may be more than its token lets it have now
         node.plans.forget_all()
         node.later.begin_anew(session, now)
-        entrances.recheck_queue(node, session, now)
+        session.outbox.begin_revision()
     group_proofs.attach(node, session, proof, now)
     keepalive = hello.keepalive_of(node, packet)
     # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
     hello.say(node, session, packet, present, assigned, keepalive, proof)
     if present:
-        window.resume(node, session, now, entrances.recheck_sent)
+        session_flow.resume(node, session, now)
         entrances.replay(node, session, now)
     return Opened(session, keepalive)
 
@@ -169,7 +169,7 @@ def _open_neighbour(
     _join(node, session, packet, outlet, now, proof)
     hello.say(node, session, packet, True, None, packet.keepalive, proof)
     token_exchange.begin(node, session, now)
-    window.resume(node, session, now, entrances.recheck_sent)
+    session_flow.resume(node, session, now)
     overlay.announce(node, session)
     entrances.replay(node, session, now)
     return Opened(session, packet.keepalive)
@@ -188,7 +188,7 @@ def joined(
     packet = Connect(session.client_id, session.version, False, 0, properties=properties)
     _join(node, session, packet, outlet, now, proof)
     token_exchange.begin(node, session, now)
-    window.resume(node, session, now, entrances.recheck_sent)
+    session_flow.resume(node, session, now)
     if session.neighbour in node.ensemble.nodes:
         overlay.announce(node, session)
     entrances.replay(node, session, now)

@@ -30,6 +30,8 @@ def is_same(node: Node, before: Subject, now: Subject) -> bool:
 
 def settle_in(node: Node, session: Session) -> bool:
     """Give the session its place by the ensemble as it is now; False if there is none for it."""
+    if session.outbox.revision.number != node.revision.number:
+        session.outbox.revision = node.revision
     entry = (
         entry_of(node, session.subject)
         if session.neighbour is None

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.engine.events import entrances, ingress
 from penstock.engine.node import Node
-from penstock.engine.sessions import lifecycle, outbox, subscribe, window
+from penstock.engine.sessions import lifecycle, outbox, session_flow, subscribe
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import group_proofs
 from penstock.wire.codec import encode
@@ -44,7 +44,7 @@ def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes 
 
 
 def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
-    window.acknowledge(node, session, _ACKNOWLEDGEMENTS[type(packet)], packet.packet_id, packet.reason, now)
+    session_flow.acknowledge(node, session, _ACKNOWLEDGEMENTS[type(packet)], packet.packet_id, packet.reason, now)
     if session.replays:
         entrances.replay(node, session, now)
 

@@ -46,10 +46,40 @@ class StoredEvent:
         self.references = 0
 
 
+class Revision:
+    """The policies by which a message was judged. A change of what one session may have makes another one as well, so
+    revisions are compared by identity.
+    """
+
+    __slots__ = ("access", "number", "statements")
+
+    def __init__(self, number: int, access: str, statements: str) -> None:
+        self.number = number
+        """The number under which the store has it."""
+        self.access = access
+        """The digest of the domain's access policies; and of the policy statements that it gives."""
+        self.statements = statements
+
+
+NO_REVISION = Revision(0, "", "")
+
+
 class Outgoing:
     """A message to one session, from being sent or queued to being acknowledged; `passage.Delivery` makes them."""
 
-    __slots__ = ("event", "ids", "kept", "packet_id", "qos", "retain", "row", "session", "state")
+    __slots__ = (
+        "event",
+        "ids",
+        "is_timed",
+        "kept",
+        "packet_id",
+        "qos",
+        "retain",
+        "revision",
+        "row",
+        "session",
+        "state",
+    )
 
     session: "Session"
     event: Event
@@ -60,6 +90,14 @@ class Outgoing:
     packet_id: int
     row: int
     kept: StoredEvent | None
+    revision: Revision
+    """The policies by which it was judged, once it waits."""
+    is_timed: bool
+    """The time or a situation has decided too."""
+
+    def is_stale(self) -> bool:
+        """Return True if it must be judged again when it leaves."""
+        return self.is_timed or self.revision is not self.session.outbox.revision
 
 
 class Subscribed:
@@ -253,9 +291,11 @@ class ConnectionState:
 class Outbox:
     """QoS 1 and 2 messages on their way to a client: in its window, and behind it."""
 
-    __slots__ = ("inflight", "last_id", "queue", "queue_limit", "queued_bytes", "quota", "resend", "window")
+    __slots__ = ("inflight", "last_id", "queue", "queue_limit", "queued_bytes", "quota", "resend", "revision", "window")
 
     def __init__(self) -> None:
+        self.revision = NO_REVISION
+        """The policies by which its messages are judged now."""
         self.window = 0
         """The largest number of unacknowledged QoS 1 and 2 messages; `quota` is how many more may be sent now. It is
         below 0 while an earlier connection has left more than this one's window holds.
@@ -279,6 +319,10 @@ class Outbox:
             if number not in self.inflight:
                 self.last_id = number
                 return number
+
+    def begin_revision(self) -> None:
+        """Have all that waits judged again when it leaves: what the session may have has changed."""
+        self.revision = Revision(self.revision.number, self.revision.access, self.revision.statements)
 
     def waiting(self) -> int:
         """Return the deliveries queued behind the window."""

@@ -1,11 +1,103 @@
-"""Sending in later turns: to a connection that takes bytes again, or more than one turn can send."""
+"""Messages that wait for a session: sent as its window has room, acknowledged, sent again when its client is back."""
+
+from collections import deque
 
 from penstock.engine.events import entrances
+from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.sessions import window
+from penstock.engine.sessions.outbox import push, push_durable
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import token_exchange
+from penstock.wire.codec import encode
+from penstock.wire.errors import WireError
+from penstock.wire.packet import PUBREC, PUBREL, Pubrel
+from penstock.wire.reason import Reason
+from penstock.wire.session import DONE, RELEASED, SENDER
+
+
+def pump(node: Node, session: Session, now: float) -> None:
+    """Send what waits, as far as the window allows; what is left goes on in a later turn, as the client reads.
+
+    The revision that a message was judged by decides whether the stages are asked about it again.
+    """
+    outbox = session.outbox
+    if not window.is_ready(session):
+        return
+    room = window.STEP_BYTES
+    while outbox.resend and outbox.quota > 0 and room > 0 and not session.connection.blocked:
+        # [MQTT-4.3.3-7] [MQTT-4.8.2-4] [MQTT311-2.3.1-4] [MQTT311-4.6.0-1]
+        delivery = outbox.resend.popleft()
+        room -= delivery.event.size()
+        if delivery.is_stale() and not entrances.recheck(node, delivery, now, WaitingPlace.RESENT):
+            del outbox.inflight[delivery.packet_id]
+            continue
+        outbox.quota -= 1
+        window.send(node, delivery, now, None, duplicate=True)
+    queue = outbox.queue
+    # [MQTT-3.3.4-10] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
+    while queue and outbox.quota > 0 and room > 0 and not session.connection.blocked and not outbox.resend:
+        delivery = queue.popleft()
+        outbox.queued_bytes -= delivery.event.size()
+        room -= delivery.event.size()
+        expires = delivery.event.expires
+        if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
+            node.stats.expired += 1
+            node.ledger.settle(delivery)
+        elif not delivery.is_stale() or entrances.recheck(node, delivery, now, WaitingPlace.QUEUED):
+            window.transmit(node, delivery, now, None)
+    if not queue:
+        session.connection.overflowing = False
+    if room <= 0 and (queue or outbox.resend):
+        node.sessions.go_on(session)
+
+
+def resume(node: Node, session: Session, now: float) -> None:
+    """Repeat what a client that is back has not acknowledged, in order, as far as it may still have it."""
+    # [MQTT-4.4.0-1] [MQTT-4.6.0-1]
+    outbox = session.outbox
+    outbox.resend = deque()
+    for delivery in outbox.inflight.values():
+        if delivery.state == RELEASED:
+            outbox.quota -= 1  # it has a place in the window until PUBCOMP, even if the window is smaller now
+            push(node, session, encode(Pubrel(delivery.packet_id), session.version))
+        else:
+            outbox.resend.append(delivery)
+    pump(node, session, now)
+
+
+def acknowledge(node: Node, session: Session, kind: int, packet_id: int, reason: int, now: float) -> None:
+    """Handle a PUBACK, PUBREC or PUBCOMP."""
+    outbox = session.outbox
+    delivery = outbox.inflight.get(packet_id)
+    if delivery is None:
+        if kind == PUBREC:
+            push(node, session, encode(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), session.version))
+        return
+    step = SENDER.get((delivery.state, kind))
+    if step is None:
+        raise WireError(Reason.PROTOCOL_ERROR, f"wrong acknowledgement for packet identifier {packet_id}")
+    state, reply = (DONE, 0) if reason >= 0x80 else step  # [MQTT-4.4.0-2]
+    if outbox.resend and delivery in outbox.resend:  # acknowledged before it could be repeated
+        outbox.resend.remove(delivery)
+        outbox.quota -= 1
+    if state == DONE:
+        # [MQTT-4.8.2-6]
+        del outbox.inflight[packet_id]
+        node.ledger.settle(delivery)
+        outbox.quota += 1
+        if outbox.queue or outbox.resend:
+            pump(node, session, now)
+        return
+    delivery.state = state
+    if reply == PUBREL:
+        packet = encode(Pubrel(packet_id), session.version)
+        if session.durable:
+            node.ledger.moved(delivery)
+            push_durable(node, session, packet)
+        else:
+            push(node, session, packet)
 
 
 def unblock(node: Node, session: Session, now: float) -> None:
@@ -37,5 +129,5 @@ def take_turn(node: Node, now: float) -> None:
 
 
 def _continue(node: Node, session: Session, now: float) -> None:
-    window.pump(node, session, now)
+    pump(node, session, now)
     entrances.replay(node, session, now)

@@ -1,6 +1,6 @@
 """Stage 11, emit: out to the subscribers, within their windows, in order, and after what must be durable is."""
 
-from penstock.engine.contracts import release_recheck
+from penstock.engine.contracts.release_recheck import MARKED
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import PASS, Plan, interned_plan
@@ -57,8 +57,9 @@ def run(delivery: Delivery) -> Verdict | None:
     if session.neighbour is None or session.neighbour not in node.ensemble.overlays:
         if forms.has_reserved:
             event, forms = forms.event, forms.for_clients()
-            # A released event is marked with its rule while it waits.
-            delivery.event = event if release_recheck.MARKED in event.properties else forms.event
+            is_marked = MARKED in event.properties  # a released event is marked with its rule while it waits
+            delivery.is_timed |= is_marked
+            delivery.event = event if is_marked else forms.event
     else:
         event = user_properties.as_replay(forms.event) if passage.is_replay else forms.event
         if node.ensemble.is_cyclic:

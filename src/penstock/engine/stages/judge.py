@@ -31,13 +31,12 @@ def plan(draft: Draft) -> None:
     """Find the policies of advertisements that may concern the topic; those of subscriptions are with these."""
     if draft.link.statements:
         draft.statements = tuple(bound for bound in draft.link.statements if matches(bound.filter, draft.topic))
-    if draft.waits is not None and draft.waits.is_rechecked:
+    if draft.waits not in (None, WaitingPlace.RETAINED):
         draft.for_each_delivery(ask_queued)
         return
     if draft.waits is WaitingPlace.RETAINED:
         draft.for_each_delivery(begin_retained)
-    if draft.waits is not WaitingPlace.DELAYED:
-        draft.for_each_delivery(run, is_for_plain=False)
+    draft.for_each_delivery(run, is_for_plain=False)
 
 
 def begin_retained(delivery: Delivery) -> Verdict | None:
@@ -62,7 +61,7 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
     """Ask about what was judged before and waits, by the policies that the domain gives now."""
     passage, event, session = delivery.passage, delivery.event, delivery.session
     node = passage.node
-    if node.judged.statements == node.ensemble.statements_digest:
+    if delivery.revision.statements == node.revision.statements:
         return None  # what was made of it may not be what its policies would ask for
     given = [bound for bound in _given(node, event) if matches(bound.filter, event.topic)]
     if not session.place.policies and not given:
@@ -75,7 +74,8 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
     left = still(node, event, session, given, subscribed, passage.now)
     if left is None:
         return BLOCKED
-    delivery.event = left
+    if left is not event:
+        delivery.show(Forms(left, passage.now))
     return None
 
 

@@ -8,7 +8,7 @@ from penstock.engine.events.passage import Delivery
 from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.session import Revision, Session
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, ReadRequest, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
@@ -32,10 +32,14 @@ NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access")
 
 def run(delivery: Delivery) -> Verdict | None:
     """Go on with what the receiver may see of the event."""
-    forms = show(delivery.passage.node, delivery.session, delivery.forms)
+    node, session, asked = delivery.passage.node, delivery.session, delivery.forms
+    forms = show(node, session, asked)
     if forms is None:
         return NOT_READABLE
-    if forms is not delivery.forms:
+    actor = session.place.actor
+    if asked.asked and asked.asked.topic and actor is not None and node.sparkplug is not None:
+        delivery.is_timed |= actor.grants(node.sparkplug.access, asked.asked.topic, "read").reads_now
+    if forms is not asked:
         delivery.show(forms)
     return None
 
@@ -43,7 +47,7 @@ def run(delivery: Delivery) -> Verdict | None:
 def ask_queued(delivery: Delivery) -> Verdict | None:
     """Go on with what the receiver may still see of what waits for it."""
     passage = delivery.passage
-    left = judge_again(passage.node, delivery.session, delivery.event, passage.now)
+    left = judge_again(passage.node, delivery.session, delivery.event, delivery.revision, passage.now)
     if left is None:
         return NOT_READABLE
     delivery.event = left
@@ -150,12 +154,15 @@ def _keep(node: Node, session: Session, actor: Actor, source: SparkplugSource, b
     node.ledger.standing(session, str(source), Withheld(owed, tuple(sorted(after.unborn))) if after != START else None)
 
 
-def judge_again(node: Node, session: Session, event: Event, now: float | None) -> Event | None:
-    """Return what may still be seen of an event that was projected before policies changed."""
+def judge_again(node: Node, session: Session, event: Event, judged: Revision, now: float | None) -> Event | None:
+    """Return what may still be seen of an event that was projected by the policies of another revision or time."""
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)
     actor = actor_of(node, session) if topic else None
-    if sparkplug is None or actor is None or node.judged.access == node.ensemble.access_digest:
+    if sparkplug is None or actor is None:
+        return event
+    grants = actor.grants(sparkplug.access, topic, "read")
+    if judged.access == node.revision.access and not grants.reads_now:
         return event
     try:
         read = sparkplug.read(topic, event.payload)
@@ -163,7 +170,6 @@ def judge_again(node: Node, session: Session, event: Event, now: float | None) -
         known = UNKNOWN if source is None else sparkplug.plant.known(source)
         if not known.is_steady:  # an alias may mean something else by now
             known = UNKNOWN
-        grants = actor.grants(sparkplug.access, topic, "read")
         view, _ = seen(
             grants, ViewRequest(read.topic, read.message, known, _time(now), read.state), actor.record, START
         )

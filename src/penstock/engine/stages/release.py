@@ -10,6 +10,7 @@ when the rule no longer releases it.
 from typing import NamedTuple
 
 from penstock.engine.contracts import registry, release_recheck, situation_audit
+from penstock.engine.contracts.held import HeldEvent
 from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
 from penstock.engine.events import user_properties
@@ -79,7 +80,7 @@ def run(delivery: Delivery) -> Verdict | None:
         return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons))
     if decided.not_before > now:
         event = decided.event._replace(qos=delivery.qos, retain=delivery.retain)
-        release_recheck.hold_back(node, decided.not_before, session, event)
+        release_recheck.hold_back(node, HeldEvent(decided.not_before, session, event, session.outbox.revision))
         return HELD
     situation_audit.count(node, session, decided.event)
     delivery.show(forms.view_of(decided.event))

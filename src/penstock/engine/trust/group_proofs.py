@@ -7,7 +7,6 @@ unproven, and the connection stays; what cannot be read is a protocol error. `mo
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from penstock.engine.events import entrances
 from penstock.engine.federation.wants import NODE_PREFIX
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
@@ -174,7 +173,7 @@ def receive(node: Node, session: Session, packet: Auth, now: float) -> None:
             if packet.properties.auth_method != client_tokens.METHOD or refused:  # [MQTT-4.12.1-1] [MQTT-4.12.1-2]
                 node.stats.tokens_refused += 1
                 raise WireError(Reason.NOT_AUTHORIZED, refused or "another authentication method")
-            entrances.recheck_queue(node, session, now)
+            session.outbox.begin_revision()
             _say(node, session, Auth(Reason.SUCCESS, client_tokens.TOLD))
         case None, _:
             # [MQTT-4.12.0-7] [MQTT-4.12.1-2]
@@ -196,7 +195,7 @@ def receive(node: Node, session: Session, packet: Auth, now: float) -> None:
 
 def _take(node: Node, session: Session, proof: Proof | None, now: float) -> None:
     if groups.set_proven(node, session, proof.proven if proof is not None else {}):
-        entrances.recheck_queue(node, session, now)
+        session.outbox.begin_revision()
     for group in proof.wrong if proof is not None else ():
         node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.trust.proving)]}")
 
@@ -204,7 +203,7 @@ def _take(node: Node, session: Session, proof: Proof | None, now: float) -> None
 def hold(node: Node, secrets: dict[str, bytes], now: float) -> None:
     """Take other secrets: what was proven by those of before no longer counts, and neighbours are shown these."""
     for session in groups.hold(node, secrets, now):
-        entrances.recheck_queue(node, session, now)
+        session.outbox.begin_revision()
     for session in node.federation.neighbours.values():
         if isinstance(session.trust.proving, Claiming):
             session.trust.proving.due = now

@@ -1,7 +1,6 @@
 """Two neighbours give each other tokens to subscribe with, and show them (trust §II-B)."""
 
 from penstock.engine.node import Node
-from penstock.engine.sessions import window
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust.announcements import Announcement, deny, tell, verify
 from penstock.engine.trust.state import TokenLink
@@ -51,7 +50,6 @@ def shown(node: Node, session: Session, link: TokenLink, text: bytes, now: float
         if not link.is_registered:
             link.is_registered = True
             node.plans.forget_all()
-            window.pump(node, session, now)
             node.sessions.go_on(session)
         return
     deny(node, session, f"what `{name}` shows to subscribe with: {why}")

@@ -1,0 +1,155 @@
+"""Messages that wait for a session, queued or sent and not acknowledged, are judged by what holds when they leave."""
+
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import pytest
+
+from penstock.broker.store.store import Store
+from penstock.domain import Domain, Ensemble, ensemble
+from penstock.model.sparkplug.payload import read_sparkplug
+from penstock.policy.access.acl import Acl
+from tests.support.memory.node import MemoryNode
+from tests.support.memory.sparkplug import encode
+
+CLIENTS: dict[str, Any] = {"ann": {"node": "test"}, "bob": {"node": "test"}}
+HOT = {"name": "hot", "filter": "a", "where": "x > 5"}
+PRODUCER = {"producer": "ann", "filter": "a", "rules": {"all": {"purpose": "health"}}}
+BLOCK, REMOVE = (
+    f"PolicyStatement {{ On(Forward, Publication) {{ If {{}} Then {{{element}}} }} }}"
+    for element in ("BlockMessage()", "RemoveAttributes(y)")
+)
+
+
+def statement(policy: str) -> dict[str, Any]:
+    return {"statements": {"policies": {"p": policy}, "apply": [{"policy": "p", "to": "publication", "of": "ann"}]}}
+
+
+PAYLOAD = b'{"x":1,"y":2}'
+CHANGES: dict[str, tuple[dict[str, Any], str, list[bytes]]] = {
+    "nothing": ({}, "", [PAYLOAD]),
+    "advertises": ({"clients": CLIENTS | {"ann": {"node": "test", "advertises": [HOT]}}}, "", []),
+    "where": ({"clients": CLIENTS | {"bob": {"node": "test", "where": {"a": "x > 5"}}}}, "", []),
+    "a contract": ({"contracts": {"producers": {"ann": PRODUCER}}}, "", []),
+    "a statement blocks": (statement(BLOCK), "", []),
+    "a statement removes": (statement(REMOVE), "", [b'{"x":1}']),
+    "the publisher may not write": ({}, "user ann\ntopic read a\nuser bob\ntopic read a", []),
+    "the receiver may not read": ({}, "user ann\ntopic write a", []),
+    "the publisher is not listed": ({"clients": {"bob": CLIENTS["bob"]}}, "", []),
+    "the link is closed": (
+        {
+            "clients": {"ann": {"node": "test", "type": "secret"}, "bob": {"node": "test", "type": "open"}},
+            "brokering": {"types": ["secret", "open"], "deny": [{"from": "secret", "to": "open"}]},
+        },
+        "",
+        [],
+    ),
+}
+
+
+def whole(**change: Any) -> Ensemble:
+    plain = {"nodes": {"test": {"listen": "127.0.0.1:0"}}, "clients": CLIENTS, "contracts": {"bring": "*"}}
+    return ensemble(Domain.model_validate(plain | change))
+
+
+def rights(text: str) -> Acl:
+    with NamedTemporaryFile("w") as file:
+        file.write(text or "user ann\ntopic write a\nuser bob\ntopic read a")
+        file.flush()
+        return Acl.read(file.name)
+
+
+def changed(joined: MemoryNode, acl: Acl, domain: Ensemble, is_restarted: bool) -> MemoryNode:
+    """The node after a reload, or after a restart with the new domain."""
+    if not is_restarted:
+        joined.govern(acl, domain)
+        return joined
+    store = Store(Path(":memory:"), "normal")
+    changes, _ = joined.node.ledger.take()
+    store.write(changes)
+    store.commit()
+    again = MemoryNode(acl=acl, durable=True, whole=domain)
+    again.now = joined.now
+    store.load(again.node, again.now)
+    return again
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["reload", "restart"])
+@pytest.mark.parametrize("is_sent", [False, True], ids=["queued", "in flight"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_message_that_waits_is_judged_when_it_leaves(change: str, is_sent: bool, is_restarted: bool) -> None:
+    difference, acl, expected = CHANGES[change]
+    joined = MemoryNode(acl=rights(""), durable=True, commits=False, whole=whole())
+    bob = joined.connect("bob", user="bob", clean_start=False, session_expiry=100)
+    bob.subscribe("a", 1)
+    if not is_sent:
+        bob.lose()
+    joined.connect("ann", user="ann").publish("a", PAYLOAD, qos=1)
+    if is_sent:
+        bob.lose()
+    joined = changed(joined, rights(acl), whole(**difference), is_restarted)
+    joined.commits = True
+    again = joined.connect("bob", user="bob", clean_start=False, session_expiry=100)
+    assert [message.payload for message in again.messages()] == expected
+
+
+# --- Sparkplug
+
+NBIRTH, NDATA = "spBv1.0/G/NBIRTH/E", "spBv1.0/G/NDATA/E"
+READ = {"subject": "bob", "topics": "spBv1.0/G/+/E", "may": "read"}
+ACCESS: dict[str, tuple[dict[str, Any], list[dict[int, str]]]] = {
+    "nothing": ({}, [{1: "x", 2: "y"}]),
+    "except": ({"except": "b"}, [{1: "x"}]),
+    "read is removed": ({"subject": "cid"}, []),
+    "a time that is over": ({"when": "now < timestamp('1970-01-01T00:00:00Z')"}, []),
+}
+
+
+def plant(**change: Any) -> Ensemble:
+    clients = {"e": {"node": "test", "edge": "G/E"}, "bob": {"node": "test"}, "cid": {"node": "test"}}
+    access = [{"subject": "G/E", "topics": "spBv1.0/G/+/E", "may": ["read", "write"]}, READ | change]
+    domain = {"nodes": {"test": {"listen": "127.0.0.1:0"}}, "clients": clients, "access": access}
+    return ensemble(Domain.model_validate(domain))
+
+
+def reported(joined: MemoryNode, is_sent: bool) -> None:
+    """Have a report by alias wait for bob."""
+    bob = joined.connect("bob", clean_start=False, session_expiry=100)
+    bob.subscribe("spBv1.0/G/NDATA/E", 1)
+    if not is_sent:
+        bob.lose()
+    edge = joined.connect("e")
+    metrics = [{"name": name, "alias": alias, "datatype": 12} for alias, name in ((1, "a"), (2, "b"))]
+    values = [{"alias": alias, "string_value": value} for alias, value in ((1, "x"), (2, "y"))]
+    edge.publish(NBIRTH, encode({"timestamp": 1, "seq": 0, "metrics": [m | {"string_value": ""} for m in metrics]}))
+    edge.publish(NDATA, encode({"timestamp": 2, "seq": 1, "metrics": values}), qos=1)
+    if is_sent:
+        bob.lose()
+
+
+def reports(joined: MemoryNode) -> list[dict[int, str]]:
+    bob = joined.connect("bob", clean_start=False, session_expiry=100)
+    return [read_sparkplug(message.payload)["aliases"] for message in bob.messages()]
+
+
+@pytest.mark.parametrize("is_sent", [False, True], ids=["queued", "in flight"])
+@pytest.mark.parametrize("change", ACCESS)
+def test_metrics_that_wait_are_projected_when_they_leave(change: str, is_sent: bool) -> None:
+    difference, expected = ACCESS[change]
+    joined = MemoryNode(whole=plant())
+    reported(joined, is_sent)
+    joined.govern(None, plant(**difference))
+    assert reports(joined) == expected
+
+
+@pytest.mark.parametrize("is_sent", [False, True], ids=["queued", "in flight"])
+@pytest.mark.parametrize(("seconds", "expected"), [(10, [{1: "x", 2: "y"}]), (100, [])])
+def test_a_message_does_not_leave_after_the_time_at_which_it_could_be_read(
+    is_sent: bool, seconds: float, expected: list[dict[int, str]]
+) -> None:
+    joined = MemoryNode(whole=plant(when="now < timestamp('1970-01-01T00:01:00Z')"))
+    joined.now = 0
+    reported(joined, is_sent)
+    joined.wait(seconds)
+    assert reports(joined) == expected
