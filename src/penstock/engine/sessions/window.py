@@ -14,7 +14,8 @@ from penstock.engine.trust import outgoing_tokens
 from penstock.model.event import Event
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.packet import PUBREC, PUBREL, Pubrel
+from penstock.wire.kinds import PUBREC, PUBREL
+from penstock.wire.packet import Pubrel
 from penstock.wire.reason import Reason
 from penstock.wire.session import DONE, OFFERED, RELEASED, SENDER, START
 

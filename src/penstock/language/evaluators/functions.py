@@ -6,45 +6,23 @@ from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.language import types
+from penstock.language import types, values
 from penstock.language.errors import EvaluationError, FailureKind, failed
+from penstock.language.evaluators import times
 from penstock.language.evaluators.comparison import is_among, is_in, ordered, same
 from penstock.language.evaluators.conversions import to_bool, to_bytes, to_double, to_int, to_string, to_uint
 from penstock.language.evaluators.patterns import match_cost, matches
-from penstock.language.evaluators.times import (
-    SECOND,
-    duration_accessors,
-    duration_from_string,
-    make_duration,
-    make_timestamp,
-    timestamp_accessors,
-    timestamp_from_string,
-)
 from penstock.language.evaluators.work import CHARACTERS, Work, charge
 from penstock.language.limits import MAX_SIZE
 from penstock.language.tree import Literal, Tree
 from penstock.language.types import Type
-from penstock.language.values import (
-    MAX_INT,
-    MAX_UINT,
-    MIN_INT,
-    Duration,
-    Timestamp,
-    TypeName,
-    Uint,
-    Value,
-    as_key,
-    kind,
-    no_overload,
-    type_text,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
     """A function for arguments of certain types, the type of its result, and what it costs."""
 
-    run: Callable[..., Value]
+    run: Callable[..., values.Value]
     result: Type
     cost: Callable[..., int] | None = None
     """Its steps, of the arguments; None if it takes no longer for long ones."""
@@ -56,14 +34,14 @@ Overloads = Mapping[tuple[type, ...], Overload]
 
 
 def _int(number: int, symbol: str) -> int:
-    if MIN_INT <= number <= MAX_INT:
+    if values.MIN_INT <= number <= values.MAX_INT:
         return number
     raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is too large for an int")
 
 
-def _uint(number: int, symbol: str) -> Uint:
-    if 0 <= number <= MAX_UINT:
-        return Uint(number)
+def _uint(number: int, symbol: str) -> values.Uint:
+    if 0 <= number <= values.MAX_UINT:
+        return values.Uint(number)
     raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is not a uint")
 
 
@@ -115,7 +93,7 @@ def _elements(left: Sized, right: Sized) -> int:
 def _integers(symbol: str, run: Callable[[int, int], int]) -> dict[tuple[type, ...], Overload]:
     return {
         (int, int): Overload(lambda left, right: _int(run(left, right), symbol), types.INT),
-        (Uint, Uint): Overload(lambda left, right: _uint(run(left, right), symbol), types.UINT),
+        (values.Uint, values.Uint): Overload(lambda left, right: _uint(run(left, right), symbol), types.UINT),
     }
 
 
@@ -126,16 +104,28 @@ OPERATORS: Mapping[str, Overloads] = {
         (str, str): Overload(_joined, types.STRING, _long),
         (bytes, bytes): Overload(_joined, types.BYTES, _long),
         (list, list): Overload(_joined, types.ListType(types.DYN), _elements),
-        (Timestamp, Duration): Overload(lambda a, b: make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
-        (Duration, Timestamp): Overload(lambda a, b: make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
-        (Duration, Duration): Overload(lambda a, b: make_duration(a.nanos + b.nanos), types.DURATION),
+        (values.Timestamp, values.Duration): Overload(
+            lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP
+        ),
+        (values.Duration, values.Timestamp): Overload(
+            lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP
+        ),
+        (values.Duration, values.Duration): Overload(
+            lambda a, b: times.make_duration(a.nanos + b.nanos), types.DURATION
+        ),
     },
     "-": {
         **_integers("-", operator.sub),
         (float, float): Overload(operator.sub, types.DOUBLE),
-        (Timestamp, Timestamp): Overload(lambda a, b: make_duration(a.nanos - b.nanos), types.DURATION),
-        (Timestamp, Duration): Overload(lambda a, b: make_timestamp(a.nanos - b.nanos), types.TIMESTAMP),
-        (Duration, Duration): Overload(lambda a, b: make_duration(a.nanos - b.nanos), types.DURATION),
+        (values.Timestamp, values.Timestamp): Overload(
+            lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION
+        ),
+        (values.Timestamp, values.Duration): Overload(
+            lambda a, b: times.make_timestamp(a.nanos - b.nanos), types.TIMESTAMP
+        ),
+        (values.Duration, values.Duration): Overload(
+            lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION
+        ),
     },
     "*": {**_integers("*", operator.mul), (float, float): Overload(operator.mul, types.DOUBLE)},
     "/": {**_integers("/", _quotient), (float, float): Overload(_double_quotient, types.DOUBLE)},
@@ -145,18 +135,21 @@ OPERATORS: Mapping[str, Overloads] = {
 
 
 def _size(*kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(kind,): Overload(len, types.INT) for kind in kinds}
+    return {(python_type,): Overload(len, types.INT) for python_type in kinds}
 
 
 _TEXTS: Mapping[type, Type] = {str: types.STRING, bytes: types.BYTES}
 """Types whose conversion to another type reads the whole value."""
 
 
-def _conversion(run: Callable[[Any], Value], result: Type, *kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(kind,): Overload(run, result, _long if _TEXTS.get(kind, result) != result else None) for kind in kinds}
+def _conversion(run: Callable[[Any], values.Value], result: Type, *kinds: type) -> dict[tuple[type, ...], Overload]:
+    return {
+        (python_type,): Overload(run, result, _long if _TEXTS.get(python_type, result) != result else None)
+        for python_type in kinds
+    }
 
 
-def _same(value: Value) -> Value:
+def _same(value: values.Value) -> values.Value:
     return value
 
 
@@ -169,37 +162,39 @@ _MATCHES: Overloads = {
 FUNCTIONS: Mapping[str, Overloads] = {
     "size": _SIZES,
     "matches": _MATCHES,
-    "int": _conversion(to_int, types.INT, int, Uint, float, str, Timestamp),
-    "uint": _conversion(to_uint, types.UINT, int, Uint, float, str),
-    "double": _conversion(to_double, types.DOUBLE, int, Uint, float, str),
-    "string": _conversion(to_string, types.STRING, str, int, Uint, float, bool, bytes, Timestamp, Duration),
+    "int": _conversion(to_int, types.INT, int, values.Uint, float, str, values.Timestamp),
+    "uint": _conversion(to_uint, types.UINT, int, values.Uint, float, str),
+    "double": _conversion(to_double, types.DOUBLE, int, values.Uint, float, str),
+    "string": _conversion(
+        to_string, types.STRING, str, int, values.Uint, float, bool, bytes, values.Timestamp, values.Duration
+    ),
     "bytes": _conversion(to_bytes, types.BYTES, str, bytes),
     "bool": _conversion(to_bool, types.BOOL, bool, str),
     "timestamp": {
-        (str,): Overload(timestamp_from_string, types.TIMESTAMP, _long),
-        (int,): Overload(lambda seconds: make_timestamp(seconds * SECOND), types.TIMESTAMP),
-        (Timestamp,): Overload(_same, types.TIMESTAMP),
+        (str,): Overload(times.timestamp_from_string, types.TIMESTAMP, _long),
+        (int,): Overload(lambda seconds: times.make_timestamp(seconds * times.SECOND), types.TIMESTAMP),
+        (values.Timestamp,): Overload(_same, types.TIMESTAMP),
     },
     "duration": {
-        (str,): Overload(duration_from_string, types.DURATION, _long),
-        (Duration,): Overload(_same, types.DURATION),
+        (str,): Overload(times.duration_from_string, types.DURATION, _long),
+        (values.Duration,): Overload(_same, types.DURATION),
     },
     "dyn": {(object,): Overload(_same, types.DYN)},
-    "type": {(object,): Overload(lambda value: TypeName(kind(value)), types.TYPE)},
+    "type": {(object,): Overload(lambda value: values.TypeName(values.kind(value)), types.TYPE)},
 }
 """Functions called as `function(argument)`."""
 
 
 def _accessors() -> dict[str, dict[tuple[type, ...], Overload]]:
     methods: dict[str, dict[tuple[type, ...], Overload]] = {}
-    for name, zoned in timestamp_accessors().items():
+    for name, zoned in times.timestamp_accessors().items():
         methods[name] = {
-            (Timestamp,): Overload(lambda value, zoned=zoned: zoned(value, "UTC"), types.INT),
+            (values.Timestamp,): Overload(lambda value, zoned=zoned: zoned(value, "UTC"), types.INT),
             # Time zones are read from files.
-            (Timestamp, str): Overload(zoned, types.INT, reading=lambda moment, zone: 1_000),
+            (values.Timestamp, str): Overload(zoned, types.INT, reading=lambda moment, zone: 1_000),
         }
-    for name, whole in duration_accessors().items():
-        methods[name][(Duration,)] = Overload(whole, types.INT)
+    for name, whole in times.duration_accessors().items():
+        methods[name][(values.Duration,)] = Overload(whole, types.INT)
     return methods
 
 
@@ -214,7 +209,7 @@ METHODS: Mapping[str, Overloads] = {
 """Functions called as `receiver.function(arguments)`; the receiver is the first of the arguments here."""
 
 
-def find_overload(overloads: Overloads, arguments: tuple[Value, ...]) -> Overload | None:
+def find_overload(overloads: Overloads, arguments: tuple[values.Value, ...]) -> Overload | None:
     """Return the overload for these arguments, if there is one."""
     overload = overloads.get(tuple(map(type, arguments)))
     return overload or overloads.get((object,) * len(arguments))
@@ -226,8 +221,8 @@ def is_written(operands: tuple[Tree, ...]) -> bool:
 
 
 def call(
-    function: str, overloads: Overloads | None, arguments: tuple[Value, ...], work: Work, written: bool = True
-) -> Value:
+    function: str, overloads: Overloads | None, arguments: tuple[values.Value, ...], work: Work, written: bool = True
+) -> values.Value:
     """Return the function's value; raises `EvaluationError` if it has none, or if there is no such function.
 
     `written`: the last argument is written out in the condition.
@@ -236,7 +231,7 @@ def call(
         raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"there is no function `{function}`")
     overload = find_overload(overloads, arguments)
     if overload is None:
-        raise no_overload(function, *arguments)
+        raise values.no_overload(function, *arguments)
     if overload.reading is not None and not written:
         charge(work, overload.reading(*arguments))
     if overload.cost is not None:
@@ -244,7 +239,7 @@ def call(
     return overload.run(*arguments)
 
 
-def calculate(symbol: str, left: Value, right: Value, work: Work, written: bool = False) -> Value:
+def calculate(symbol: str, left: values.Value, right: values.Value, work: Work, written: bool = False) -> values.Value:
     """Return the value of a binary operator other than `&&` and `||`.
 
     `written`: the right side is a list that is written out in the condition.
@@ -262,36 +257,40 @@ def calculate(symbol: str, left: Value, right: Value, work: Work, written: bool 
             return call(symbol, OPERATORS[symbol], (left, right), work)
 
 
-def invert(value: Value) -> bool:
+def invert(value: values.Value) -> bool:
     """Return `!value`."""
     if type(value) is bool:
         return not value
-    raise no_overload("!", value)
+    raise values.no_overload("!", value)
 
 
-def negate(value: Value) -> Value:
+def negate(value: values.Value) -> values.Value:
     """Return `-value`."""
     if type(value) is float:
         return -value
     if type(value) is int:
         return _int(-value, "-")
-    raise no_overload("-", value)
+    raise values.no_overload("-", value)
 
 
-def select(operand: Value, name: str, shown: str) -> Value:
+def select(operand: values.Value, name: str, shown: str) -> values.Value:
     """Return `operand.name`; error messages call it `shown`."""
     if type(operand) is not dict:
-        raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {type_text(operand)}, which has none")
+        raise failed(
+            FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {values.type_text(operand)}, which has none"
+        )
     try:
         return operand[name]
     except KeyError:
         raise missing(shown) from None
 
 
-def has_field(operand: Value, name: str, shown: str) -> bool:
+def has_field(operand: values.Value, name: str, shown: str) -> bool:
     """Return `has(operand.name)`."""
     if type(operand) is not dict:
-        raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {type_text(operand)}, which has none")
+        raise failed(
+            FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {values.type_text(operand)}, which has none"
+        )
     return name in operand
 
 
@@ -300,28 +299,28 @@ def missing(shown: str) -> EvaluationError:
     return failed(FailureKind.NO_SUCH_ATTRIBUTE, f"there is no `{shown}`")
 
 
-def index(operand: Value, key: Value) -> Value:
+def index(operand: values.Value, key: values.Value) -> values.Value:
     """Return `operand[key]`."""
     if type(operand) is list:
         return _element(operand, key)
     if type(operand) is not dict:
-        raise no_overload("[]", operand, key)
-    if type(key) in (list, dict) or as_key(key) not in operand:
+        raise values.no_overload("[]", operand, key)
+    if type(key) in (list, dict) or values.as_key(key) not in operand:
         raise failed(FailureKind.NO_SUCH_ATTRIBUTE, f"there is no such key in the map: {_shown_key(key)}")
-    return operand[as_key(key)]
+    return operand[values.as_key(key)]
 
 
-def _element(elements: list[Value], key: Value) -> Value:
+def _element(elements: list[values.Value], key: values.Value) -> values.Value:
     if type(key) is float and key.is_integer():
         key = int(key)
     if type(key) is float:
         raise failed(FailureKind.INVALID_ARGUMENT, f"`{key!r}` is not the number of an element")
-    if type(key) not in (int, Uint):
-        raise no_overload("[]", elements, key)
+    if type(key) not in (int, values.Uint):
+        raise values.no_overload("[]", elements, key)
     if not 0 <= key < len(elements):
         raise failed(FailureKind.OUT_OF_RANGE, f"there is no element `{int(key)}` in a list of {len(elements)}")
     return elements[key]
 
 
-def _shown_key(key: Value) -> str:
-    return f"`{key}`" if type(key) in (str, int) and len(str(key)) <= 100 else type_text(key)
+def _shown_key(key: values.Value) -> str:
+    return f"`{key}`" if type(key) in (str, int) and len(str(key)) <= 100 else values.type_text(key)

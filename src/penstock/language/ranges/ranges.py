@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
+from penstock.language import tree as ast
 from penstock.language.ranges.regions import (
     ABSENT,
     ALL_STRINGS,
@@ -28,20 +29,6 @@ from penstock.language.ranges.regions import (
     like,
     starting_with,
     union,
-)
-from penstock.language.tree import (
-    And,
-    Attribute,
-    Binary,
-    Call,
-    Has,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Or,
-    Select,
-    Tree,
-    Unary,
 )
 from penstock.language.values import Value
 
@@ -84,10 +71,10 @@ class Ranges:
         return everything(top=has_parent)
 
 
-def ranges(tree: Tree) -> Ranges | None:
+def ranges(tree: ast.Tree) -> Ranges | None:
     """Return the normal form of a condition, None if it is not in the class."""
     regions: dict[Path, Region] = {}
-    for operand in tree.operands if isinstance(tree, And) else (tree,):
+    for operand in tree.operands if isinstance(tree, ast.And) else (tree,):
         truth = _truth(operand)
         if truth is None:
             return None
@@ -159,32 +146,34 @@ class _Truth:
     false: Region
 
 
-def _truth(node: Tree) -> _Truth | None:
+def _truth(node: ast.Tree) -> _Truth | None:
     path = _path(node)
     if path is not None:
         return _Truth(path, equal_to(True), equal_to(False))
     match node:
-        case Unary("!", operand):
+        case ast.Unary("!", operand):
             truth = _truth(operand)
             return None if truth is None else _Truth(truth.path, truth.false, truth.true)
-        case And(operands) | Or(operands):
-            return _combined(isinstance(node, And), operands)
-        case Has(operand, name):
+        case ast.And(operands) | ast.Or(operands):
+            return _combined(isinstance(node, ast.And), operands)
+        case ast.Has(operand, name):
             parent = () if operand is None else _path(operand)
             return None if parent is None else _Truth((*parent, name), PRESENT, ABSENT)
-        case Call("startsWith", receiver, (Literal("string", str(prefix)),)) if receiver is not None:
+        case ast.Call("startsWith", receiver, (ast.Literal("string", str(prefix)),)) if receiver is not None:
             return _tested(receiver, starting_with(prefix), ALL_STRINGS)
-        case Binary("in", left, ListOf(items)) if all(map(_is_constant, items)):
-            return _tested(left, union(equal_to(item.value) for item in items if isinstance(item, Literal)), PRESENT)
-        case Binary(operator, left, Literal() as constant) if _is_constant(constant):
+        case ast.Binary("in", left, ast.ListOf(items)) if all(map(_is_constant, items)):
+            return _tested(
+                left, union(equal_to(item.value) for item in items if isinstance(item, ast.Literal)), PRESENT
+            )
+        case ast.Binary(operator, left, ast.Literal() as constant) if _is_constant(constant):
             return _compared(operator, left, constant)
-        case Binary(operator, Literal() as constant, right) if _is_constant(constant) and operator in _MIRRORED:
+        case ast.Binary(operator, ast.Literal() as constant, right) if _is_constant(constant) and operator in _MIRRORED:
             return _compared(_MIRRORED[operator], right, constant)
         case _:
             return None
 
 
-def _combined(is_and: bool, operands: tuple[Tree, ...]) -> _Truth | None:
+def _combined(is_and: bool, operands: tuple[ast.Tree, ...]) -> _Truth | None:
     truths = [_truth(operand) for operand in operands]
     known = [truth for truth in truths if truth is not None]
     if len(known) < len(truths) or any(truth.path != known[0].path for truth in known):
@@ -197,7 +186,7 @@ def _combined(is_and: bool, operands: tuple[Tree, ...]) -> _Truth | None:
     return _Truth(known[0].path, union(truth.true for truth in known), reduce(and_, (truth.false for truth in known)))
 
 
-def _compared(operator: str, left: Tree, literal: Literal) -> _Truth | None:
+def _compared(operator: str, left: ast.Tree, literal: ast.Literal) -> _Truth | None:
     constant = literal.value
     if operator in ("==", "!="):
         truth = _tested(left, equal_to(constant), PRESENT)
@@ -212,23 +201,23 @@ def _compared(operator: str, left: Tree, literal: Literal) -> _Truth | None:
     return _tested(left, true, like(constant))
 
 
-def _tested(left: Tree, true: Region, domain: Region) -> _Truth | None:
+def _tested(left: ast.Tree, true: Region, domain: Region) -> _Truth | None:
     """Return a test that has a value for what is in its domain."""
     path = _path(left)
     return None if path is None else _Truth(path, true, domain - true)
 
 
-def _is_constant(node: Tree) -> bool:
-    return isinstance(node, Literal) and node.kind in _SCALARS
+def _is_constant(node: ast.Tree) -> bool:
+    return isinstance(node, ast.Literal) and node.kind in _SCALARS
 
 
-def _path(node: Tree) -> Path | None:
+def _path(node: ast.Tree) -> Path | None:
     names: list[str] = []
     while True:
         match node:
-            case Attribute(name):
+            case ast.Attribute(name):
                 return (name, *reversed(names))
-            case Select(operand, name) | IndexAccess(operand, Literal("string", str(name))):
+            case ast.Select(operand, name) | ast.IndexAccess(operand, ast.Literal("string", str(name))):
                 names.append(name)
                 node = operand
             case _:

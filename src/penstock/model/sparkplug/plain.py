@@ -11,18 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.model.errors import ContentError
+from penstock.model.sparkplug import protobuf
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.metric import TYPES, read_metric
-from penstock.model.sparkplug.protobuf import (
-    FIXED32,
-    FIXED64,
-    LENGTH,
-    VARINT,
-    key,
-    length_field,
-    varint_field,
-    write_varint,
-)
 from penstock.model.values import MAX_INT, MAX_UINT, MIN_INT, SECOND, Timestamp, Uint, Value
 
 KEYS = ("value", "type", "alias", "timestamp", "properties", "historical", "transient")
@@ -37,11 +28,11 @@ def write_plain(metrics: Mapping[str, Any], seq: int | None = None, timestamp: i
     """Return the payload with these metrics, in this order; raises `ContentError` for what cannot be written."""
     payload = bytearray()
     if timestamp is not None:
-        payload += varint_field(key(1, VARINT), timestamp)
+        payload += protobuf.varint_field(protobuf.key(1, protobuf.VARINT), timestamp)
     for name, metric in metrics.items():
-        payload += length_field(key(2, LENGTH), _metric(name, metric))
+        payload += protobuf.length_field(protobuf.key(2, protobuf.LENGTH), _metric(name, metric))
     if seq is not None:
-        payload += varint_field(key(3, VARINT), seq)
+        payload += protobuf.varint_field(protobuf.key(3, protobuf.VARINT), seq)
     return bytes(payload)
 
 
@@ -87,17 +78,24 @@ def _metric(name: str, metric: Any) -> bytes:
     type_ = fields.get("type") or _type_of(value)
     if type_ not in TYPES:
         raise ContentError(f"metric `{name}`: unknown type `{type_}`")
-    data = bytearray(length_field(key(1, LENGTH), name.encode()))
+    data = bytearray(protobuf.length_field(protobuf.key(1, protobuf.LENGTH), name.encode()))
     for number, about in ((2, "alias"), (3, "timestamp")):
         if fields.get(about) is not None:
-            data += varint_field(key(number, VARINT), _number(name, about, fields[about]))
-    data += varint_field(key(4, VARINT), TYPES.index(type_))
+            data += protobuf.varint_field(protobuf.key(number, protobuf.VARINT), _number(name, about, fields[about]))
+    data += protobuf.varint_field(protobuf.key(4, protobuf.VARINT), TYPES.index(type_))
     for number, about in ((5, "historical"), (6, "transient")):
         if fields.get(about):
-            data += varint_field(key(number, VARINT), 1)
+            data += protobuf.varint_field(protobuf.key(number, protobuf.VARINT), 1)
     if fields.get("properties"):
-        data += length_field(key(9, LENGTH), _properties(name, fields["properties"]))
-    return bytes(data + (varint_field(key(7, VARINT), 1) if value is None else _value(name, type_, value, 10)))
+        data += protobuf.length_field(protobuf.key(9, protobuf.LENGTH), _properties(name, fields["properties"]))
+    return bytes(
+        data
+        + (
+            protobuf.varint_field(protobuf.key(7, protobuf.VARINT), 1)
+            if value is None
+            else _value(name, type_, value, 10)
+        )
+    )
 
 
 def _type_of(value: Any) -> str:
@@ -115,32 +113,40 @@ def _value(name: str, type_: str, value: Any, first: int) -> bytes:
     """Return a value's field; `first` is the number of the first way to write one."""
     match value:
         case bool() if type_ == "Boolean":
-            return varint_field(key(first + 4, VARINT), int(value))
+            return protobuf.varint_field(protobuf.key(first + 4, protobuf.VARINT), int(value))
         case int() if not isinstance(value, bool) and (type_ in _INTEGERS or type_ == "DateTime"):
             bits = _INTEGERS.get(type_, 64)
             if not MIN_INT <= value <= MAX_UINT:
                 raise ContentError(f"metric `{name}`: `{value}` has more than 64 bits")
-            return varint_field(key(first + (type_ in _LONG), VARINT), value % (1 << max(bits, 32)))
+            return protobuf.varint_field(
+                protobuf.key(first + (type_ in _LONG), protobuf.VARINT), value % (1 << max(bits, 32))
+            )
         case int() | float() if not isinstance(value, bool) and type_ in ("Float", "Double"):
-            written, code = (FIXED32, "<f") if type_ == "Float" else (FIXED64, "<d")
+            written, code = (protobuf.FIXED32, "<f") if type_ == "Float" else (protobuf.FIXED64, "<d")
             number = first + 2 + (type_ == "Double")
-            return write_varint(key(number, written)) + struct.pack(code, value)
+            return protobuf.write_varint(protobuf.key(number, written)) + struct.pack(code, value)
         case str() if type_ in _TEXTS:
-            return length_field(key(first + 5, LENGTH), value.encode())
+            return protobuf.length_field(protobuf.key(first + 5, protobuf.LENGTH), value.encode())
     raise ContentError(f"metric `{name}`: `{value}` is not a value of type {type_} that can be written here")
 
 
 def _properties(name: str, properties: Any) -> bytes:
     if not isinstance(properties, Mapping):
         raise ContentError(f"metric `{name}`: expected `properties` by name, found `{properties}`")
-    keys = b"".join(length_field(key(1, LENGTH), property_name.encode()) for property_name in properties)
-    return keys + b"".join(length_field(key(2, LENGTH), _property(name, value)) for value in properties.values())
+    keys = b"".join(
+        protobuf.length_field(protobuf.key(1, protobuf.LENGTH), property_name.encode()) for property_name in properties
+    )
+    return keys + b"".join(
+        protobuf.length_field(protobuf.key(2, protobuf.LENGTH), _property(name, value)) for value in properties.values()
+    )
 
 
 def _property(name: str, value: Any) -> bytes:
     type_ = _type_of(value)
-    data = varint_field(key(1, VARINT), TYPES.index(type_))
-    return data + (varint_field(key(2, VARINT), 1) if value is None else _value(name, type_, value, 3))
+    data = protobuf.varint_field(protobuf.key(1, protobuf.VARINT), TYPES.index(type_))
+    return data + (
+        protobuf.varint_field(protobuf.key(2, protobuf.VARINT), 1) if value is None else _value(name, type_, value, 3)
+    )
 
 
 def _number(name: str, about: str, value: Any) -> int:
