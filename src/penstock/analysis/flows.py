@@ -88,9 +88,7 @@ def split_by_filter(
 def nearest(
     graph: FlowGraph, source: End, target: End, on: str | None = None, routes: bool = False
 ) -> tuple[Witness, tuple[Closure, ...]] | None:
-    """Return a path with as few closures as possible, and these closures; None if no links lead there, open or
-    closed.
-    """
+    """Return a path with as few closures as possible, and these; None if no links lead there, open or closed."""
     moves = Moves(graph, on, routes)
 
     def starts() -> Iterator[_Step]:

@@ -399,8 +399,7 @@ class Client:
             subscription.put(event, receipt)
 
     async def _restore(self) -> None:
-        """Advertise and subscribe again in a new session. A subscription that is refused now ends: no caller waits for
-        the answer."""
+        """Advertise and subscribe again in a new session; a subscription that is refused now ends."""
         for brought in list(self._brought.values()):
             try:
                 await self._send_contract(brought)

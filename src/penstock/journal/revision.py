@@ -1,5 +1,4 @@
-"""Revisions: the policies that were in force, kept beside the events that they decided, so that events can be judged
-again."""
+"""Revisions: the policies in force, kept beside the events that they decided, so that these can be judged again."""
 
 import hashlib
 import importlib.util

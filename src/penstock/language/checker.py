@@ -1,6 +1,4 @@
-"""The checker: finds what is wrong with a condition before it meets content, and says it in one sentence, with its
-place.
-"""
+"""The checker: finds what is wrong with a condition before it meets content, and says it with its place."""
 
 from collections.abc import Callable, Mapping
 
@@ -84,7 +82,9 @@ class _Checker:
             case ast.Binary():
                 return self._binary(node, self.type_of(node.left, scope), self.type_of(node.right, scope))
             case ast.And(operands) | ast.Or(operands):
-                return self._logical("&&" if isinstance(node, ast.And) else "||", operands, scope)
+                for operand in operands:
+                    self._expect_bool("&&" if isinstance(node, ast.And) else "||", operand, scope)
+                return types.BOOL
             case ast.Conditional(condition, yes, no):
                 self._expect_bool("?", condition, scope)
                 return types.joined([self.type_of(yes, scope), self.type_of(no, scope)])
@@ -140,7 +140,7 @@ class _Checker:
         if overloads is None:
             raise self._problem(self._unknown(node), node.at)
         self._check_count(node, overloads)
-        result = self._result(node.function, overloads, node.operands, types_given, node.at)
+        result = self._result(node.function, overloads, node, types_given)
         self._check_constants(node)
         return result
 
@@ -162,12 +162,7 @@ class _Checker:
             raise self._problem(what.replace("there are 1", "there is 1"), node.at)
 
     def _result(
-        self,
-        function: str,
-        overloads: Overloads,
-        operands: tuple[ast.Tree, ...],
-        types_given: list[types.Type],
-        at: int,
+        self, function: str, overloads: Overloads, node: ast.Call | ast.Binary, types_given: list[types.Type]
     ) -> types.Type:
         results = [
             overload.result
@@ -175,7 +170,8 @@ class _Checker:
             if len(key) == len(types_given) and all(map(types.accepts, map(types.of_python, key), types_given))
         ]
         if not results:
-            raise self._wrong(at, f"`{function}` does not take {' and '.join(map(_a, types_given))}", *operands)
+            what = f"`{function}` does not take {' and '.join(map(_a, types_given))}"
+            raise self._wrong(node.at, what, *ast.children(node))
         return types.joined(results)
 
     def _check_constants(self, node: ast.Call) -> None:
@@ -218,7 +214,7 @@ class _Checker:
         if symbol == "in":
             self._check_in(node, left, right)
             return types.BOOL
-        return self._result(symbol, OPERATORS[symbol], (node.left, node.right), [left, right], node.at)
+        return self._result(symbol, OPERATORS[symbol], node, [left, right])
 
     def _check_order(self, node: ast.Binary, left: types.Type, right: types.Type) -> None:
         both_numbers = left in types.NUMBERS and right in types.NUMBERS
@@ -226,9 +222,8 @@ class _Checker:
             if kind in _UNORDERED or not isinstance(kind, types.ScalarType):
                 raise self._wrong(node.at, f"`{node.operator}` does not take {_a(kind)}", node.left, node.right)
         if not both_numbers and not types.accepts(left, right):
-            raise self._problem(
-                f"`{node.operator}` does not take {_a(left)} and {_a(right)}{_type_hint(node.left, node.right)}",
-                node.at,
+            raise self._wrong(
+                node.at, f"`{node.operator}` does not take {_a(left)} and {_a(right)}", node.left, node.right
             )
 
     def _check_in(self, node: ast.Binary, left: types.Type, right: types.Type) -> None:
@@ -239,17 +234,11 @@ class _Checker:
             container = "list" if isinstance(right, types.ListType) else "map"
             raise self._problem(f"{_a(left)} is never in a {container} of {inside}s", node.at)
 
-    def _logical(self, symbol: str, operands: tuple[ast.Tree, ...], scope: Scope) -> types.Type:
-        for operand in operands:
-            self._expect_bool(symbol, operand, scope)
-        return types.BOOL
-
     def _expect_bool(self, symbol: str, operand: ast.Tree, scope: Scope) -> None:
         operand_type = self.type_of(operand, scope)
         if not types.accepts(types.BOOL, operand_type):
-            raise self._wrong(
-                operand.at, f"`{symbol}` takes what is true or false, this is {_a(operand_type)}", operand
-            )
+            what = f"`{symbol}` takes what is true or false, this is {_a(operand_type)}"
+            raise self._wrong(operand.at, what, operand)
 
     def _map(self, node: ast.MapOf, scope: Scope) -> types.Type:
         keys = [self.type_of(key, scope) for key, _ in node.entries]

@@ -54,9 +54,7 @@ class Condition:
         return self.decide(attributes) if self._metered is None else self.of(attributes, content)
 
     def of(self, attributes: Mapping[str, Value], content: Content) -> Outcome:
-        """Return whether it is true for these attributes. The steps are counted on the content, on which XPath is
-        evaluated too.
-        """
+        """Return whether it is true for these attributes; steps are counted, and XPath evaluated, on the content."""
         if self._metered is None:
             return self.decide(attributes)
         if content.spent > MAX_EVENT_WORK:

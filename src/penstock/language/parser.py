@@ -1,6 +1,4 @@
-"""The parser of conditions: recursive descent by hand, so that an error can say what was meant
-(docs/decisions/0015).
-"""
+"""The parser of conditions: recursive descent by hand, for errors that say what was meant (docs/decisions/0015)."""
 
 import re
 from collections.abc import Iterator

@@ -146,18 +146,14 @@ def histories(outcomes: Iterable[RunOutcome], device: str) -> frozenset[tuple[st
 def _united(
     steps: list[tuple[StateTransition, Configuration]], outcomes: dict[Configuration, frozenset[RunOutcome]]
 ) -> frozenset[RunOutcome]:
-    """Return the outcomes of a configuration from those of its successors; without successors there is one, the empty
-    outcome.
-    """
+    """Return the outcomes of a configuration from its successors'; without successors it is the empty outcome."""
     if not steps:
         return frozenset({RunOutcome()})
     return frozenset(rest.after(step.notifications) for step, after in steps for rest in outcomes[after])
 
 
 def _timeless(schema: Schema, now: Configuration) -> Configuration:
-    """Return the same configuration with only those timestamps that the ordering compares: its successors are
-    the same.
-    """
+    """Return the configuration with only the timestamps that the ordering compares; its successors are the same."""
     wl = schema.ordering.forget(now.state.wl)
     t = 1 + max((time for alpha in wl for time in (alpha.t_gen, alpha.t_pub)), default=-1)
     return now._replace(state=SystemState(t, now.state.st, wl))

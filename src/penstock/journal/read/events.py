@@ -268,8 +268,7 @@ def _taken(defined: list[dict[str, Any]], names: tuple[str, ...], at: pa.Array) 
 
 
 def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Ints) -> dict[str, pa.Array]:
-    """Return what was decided: by the plan, and for some rows about the single event. Each combination is computed
-    once."""
+    """Return what the plan decided, and for some rows the single event; each combination is computed once."""
     distinct = details.dictionary_encode()
     own: list[dict[str, Any]] = [*(_decode(text) for text in distinct.dictionary.to_pylist()), {}]
     own_at = distinct.indices.fill_null(len(own) - 1).to_numpy().astype(np.int64)

@@ -30,8 +30,7 @@ class MissingRows:
         return self._kept
 
     def keep(self, count: int) -> None:
-        """Store the number of missing rows. If the disk refuses even this, the old number stays and the next call tries
-        again."""
+        """Store the number of missing rows; if the disk refuses, the old one stays until the next call."""
         if self._kept is None or count == self._kept:
             return
         with suppress(OSError):

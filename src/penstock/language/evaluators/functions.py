@@ -16,13 +16,14 @@ from penstock.language.evaluators.work import CHARACTERS, Work, charge
 from penstock.language.limits import MAX_SIZE
 from penstock.language.tree import Literal, Tree
 from penstock.language.types import Type
+from penstock.language.values import Duration, Timestamp, Uint, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
     """A function for arguments of certain types, the type of its result, and what it costs."""
 
-    run: Callable[..., values.Value]
+    run: Callable[..., Value]
     result: Type
     cost: Callable[..., int] | None = None
     """Its steps, of the arguments; None if it takes no longer for long ones."""
@@ -39,9 +40,9 @@ def _int(number: int, symbol: str) -> int:
     raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is too large for an int")
 
 
-def _uint(number: int, symbol: str) -> values.Uint:
+def _uint(number: int, symbol: str) -> Uint:
     if 0 <= number <= values.MAX_UINT:
-        return values.Uint(number)
+        return Uint(number)
     raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is not a uint")
 
 
@@ -93,7 +94,7 @@ def _elements(left: Sized, right: Sized) -> int:
 def _integers(symbol: str, run: Callable[[int, int], int]) -> dict[tuple[type, ...], Overload]:
     return {
         (int, int): Overload(lambda left, right: _int(run(left, right), symbol), types.INT),
-        (values.Uint, values.Uint): Overload(lambda left, right: _uint(run(left, right), symbol), types.UINT),
+        (Uint, Uint): Overload(lambda left, right: _uint(run(left, right), symbol), types.UINT),
     }
 
 
@@ -104,28 +105,16 @@ OPERATORS: Mapping[str, Overloads] = {
         (str, str): Overload(_joined, types.STRING, _long),
         (bytes, bytes): Overload(_joined, types.BYTES, _long),
         (list, list): Overload(_joined, types.ListType(types.DYN), _elements),
-        (values.Timestamp, values.Duration): Overload(
-            lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP
-        ),
-        (values.Duration, values.Timestamp): Overload(
-            lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP
-        ),
-        (values.Duration, values.Duration): Overload(
-            lambda a, b: times.make_duration(a.nanos + b.nanos), types.DURATION
-        ),
+        (Timestamp, Duration): Overload(lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
+        (Duration, Timestamp): Overload(lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
+        (Duration, Duration): Overload(lambda a, b: times.make_duration(a.nanos + b.nanos), types.DURATION),
     },
     "-": {
         **_integers("-", operator.sub),
         (float, float): Overload(operator.sub, types.DOUBLE),
-        (values.Timestamp, values.Timestamp): Overload(
-            lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION
-        ),
-        (values.Timestamp, values.Duration): Overload(
-            lambda a, b: times.make_timestamp(a.nanos - b.nanos), types.TIMESTAMP
-        ),
-        (values.Duration, values.Duration): Overload(
-            lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION
-        ),
+        (Timestamp, Timestamp): Overload(lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION),
+        (Timestamp, Duration): Overload(lambda a, b: times.make_timestamp(a.nanos - b.nanos), types.TIMESTAMP),
+        (Duration, Duration): Overload(lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION),
     },
     "*": {**_integers("*", operator.mul), (float, float): Overload(operator.mul, types.DOUBLE)},
     "/": {**_integers("/", _quotient), (float, float): Overload(_double_quotient, types.DOUBLE)},
@@ -134,26 +123,22 @@ OPERATORS: Mapping[str, Overloads] = {
 """Arithmetic. There is none between numbers of different types, as in CEL."""
 
 
-def _size(*kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(python_type,): Overload(len, types.INT) for python_type in kinds}
-
-
 _TEXTS: Mapping[type, Type] = {str: types.STRING, bytes: types.BYTES}
 """Types whose conversion to another type reads the whole value."""
 
 
-def _conversion(run: Callable[[Any], values.Value], result: Type, *kinds: type) -> dict[tuple[type, ...], Overload]:
+def _conversion(run: Callable[[Any], Value], result: Type, *kinds: type) -> dict[tuple[type, ...], Overload]:
     return {
         (python_type,): Overload(run, result, _long if _TEXTS.get(python_type, result) != result else None)
         for python_type in kinds
     }
 
 
-def _same(value: values.Value) -> values.Value:
+def _same(value: Value) -> Value:
     return value
 
 
-_SIZES = _size(str, bytes, list, dict)
+_SIZES: Overloads = {(python_type,): Overload(len, types.INT) for python_type in (str, bytes, list, dict)}
 _MATCHES: Overloads = {
     # Compiling takes up to 0.1 ms for each character, and what was compiled is not kept for long.
     (str, str): Overload(matches, types.BOOL, match_cost, lambda text, pattern: 1_000 * len(pattern))
@@ -162,22 +147,20 @@ _MATCHES: Overloads = {
 FUNCTIONS: Mapping[str, Overloads] = {
     "size": _SIZES,
     "matches": _MATCHES,
-    "int": _conversion(to_int, types.INT, int, values.Uint, float, str, values.Timestamp),
-    "uint": _conversion(to_uint, types.UINT, int, values.Uint, float, str),
-    "double": _conversion(to_double, types.DOUBLE, int, values.Uint, float, str),
-    "string": _conversion(
-        to_string, types.STRING, str, int, values.Uint, float, bool, bytes, values.Timestamp, values.Duration
-    ),
+    "int": _conversion(to_int, types.INT, int, Uint, float, str, Timestamp),
+    "uint": _conversion(to_uint, types.UINT, int, Uint, float, str),
+    "double": _conversion(to_double, types.DOUBLE, int, Uint, float, str),
+    "string": _conversion(to_string, types.STRING, str, int, Uint, float, bool, bytes, Timestamp, Duration),
     "bytes": _conversion(to_bytes, types.BYTES, str, bytes),
     "bool": _conversion(to_bool, types.BOOL, bool, str),
     "timestamp": {
         (str,): Overload(times.timestamp_from_string, types.TIMESTAMP, _long),
         (int,): Overload(lambda seconds: times.make_timestamp(seconds * times.SECOND), types.TIMESTAMP),
-        (values.Timestamp,): Overload(_same, types.TIMESTAMP),
+        (Timestamp,): Overload(_same, types.TIMESTAMP),
     },
     "duration": {
         (str,): Overload(times.duration_from_string, types.DURATION, _long),
-        (values.Duration,): Overload(_same, types.DURATION),
+        (Duration,): Overload(_same, types.DURATION),
     },
     "dyn": {(object,): Overload(_same, types.DYN)},
     "type": {(object,): Overload(lambda value: values.TypeName(values.kind(value)), types.TYPE)},
@@ -189,12 +172,12 @@ def _accessors() -> dict[str, dict[tuple[type, ...], Overload]]:
     methods: dict[str, dict[tuple[type, ...], Overload]] = {}
     for name, zoned in times.timestamp_accessors().items():
         methods[name] = {
-            (values.Timestamp,): Overload(lambda value, zoned=zoned: zoned(value, "UTC"), types.INT),
+            (Timestamp,): Overload(lambda value, zoned=zoned: zoned(value, "UTC"), types.INT),
             # Time zones are read from files.
-            (values.Timestamp, str): Overload(zoned, types.INT, reading=lambda moment, zone: 1_000),
+            (Timestamp, str): Overload(zoned, types.INT, reading=lambda moment, zone: 1_000),
         }
     for name, whole in times.duration_accessors().items():
-        methods[name][(values.Duration,)] = Overload(whole, types.INT)
+        methods[name][(Duration,)] = Overload(whole, types.INT)
     return methods
 
 
@@ -209,7 +192,7 @@ METHODS: Mapping[str, Overloads] = {
 """Functions called as `receiver.function(arguments)`; the receiver is the first of the arguments here."""
 
 
-def find_overload(overloads: Overloads, arguments: tuple[values.Value, ...]) -> Overload | None:
+def find_overload(overloads: Overloads, arguments: tuple[Value, ...]) -> Overload | None:
     """Return the overload for these arguments, if there is one."""
     overload = overloads.get(tuple(map(type, arguments)))
     return overload or overloads.get((object,) * len(arguments))
@@ -221,8 +204,8 @@ def is_written(operands: tuple[Tree, ...]) -> bool:
 
 
 def call(
-    function: str, overloads: Overloads | None, arguments: tuple[values.Value, ...], work: Work, written: bool = True
-) -> values.Value:
+    function: str, overloads: Overloads | None, arguments: tuple[Value, ...], work: Work, written: bool = True
+) -> Value:
     """Return the function's value; raises `EvaluationError` if it has none, or if there is no such function.
 
     `written`: the last argument is written out in the condition.
@@ -239,7 +222,7 @@ def call(
     return overload.run(*arguments)
 
 
-def calculate(symbol: str, left: values.Value, right: values.Value, work: Work, written: bool = False) -> values.Value:
+def calculate(symbol: str, left: Value, right: Value, work: Work, written: bool = False) -> Value:
     """Return the value of a binary operator other than `&&` and `||`.
 
     `written`: the right side is a list that is written out in the condition.
@@ -257,14 +240,14 @@ def calculate(symbol: str, left: values.Value, right: values.Value, work: Work, 
             return call(symbol, OPERATORS[symbol], (left, right), work)
 
 
-def invert(value: values.Value) -> bool:
+def invert(value: Value) -> bool:
     """Return `!value`."""
     if type(value) is bool:
         return not value
     raise values.no_overload("!", value)
 
 
-def negate(value: values.Value) -> values.Value:
+def negate(value: Value) -> Value:
     """Return `-value`."""
     if type(value) is float:
         return -value
@@ -273,25 +256,26 @@ def negate(value: values.Value) -> values.Value:
     raise values.no_overload("-", value)
 
 
-def select(operand: values.Value, name: str, shown: str) -> values.Value:
+def select(operand: Value, name: str, shown: str) -> Value:
     """Return `operand.name`; error messages call it `shown`."""
     if type(operand) is not dict:
-        raise failed(
-            FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {values.type_text(operand)}, which has none"
-        )
+        raise _no_fields(operand, shown)
     try:
         return operand[name]
     except KeyError:
         raise missing(shown) from None
 
 
-def has_field(operand: values.Value, name: str, shown: str) -> bool:
+def has_field(operand: Value, name: str, shown: str) -> bool:
     """Return `has(operand.name)`."""
     if type(operand) is not dict:
-        raise failed(
-            FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {values.type_text(operand)}, which has none"
-        )
+        raise _no_fields(operand, shown)
     return name in operand
+
+
+def _no_fields(operand: Value, shown: str) -> EvaluationError:
+    kind = values.type_text(operand)
+    return failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {kind}, which has none")
 
 
 def missing(shown: str) -> EvaluationError:
@@ -299,7 +283,7 @@ def missing(shown: str) -> EvaluationError:
     return failed(FailureKind.NO_SUCH_ATTRIBUTE, f"there is no `{shown}`")
 
 
-def index(operand: values.Value, key: values.Value) -> values.Value:
+def index(operand: Value, key: Value) -> Value:
     """Return `operand[key]`."""
     if type(operand) is list:
         return _element(operand, key)
@@ -310,17 +294,17 @@ def index(operand: values.Value, key: values.Value) -> values.Value:
     return operand[values.as_key(key)]
 
 
-def _element(elements: list[values.Value], key: values.Value) -> values.Value:
+def _element(elements: list[Value], key: Value) -> Value:
     if type(key) is float and key.is_integer():
         key = int(key)
     if type(key) is float:
         raise failed(FailureKind.INVALID_ARGUMENT, f"`{key!r}` is not the number of an element")
-    if type(key) not in (int, values.Uint):
+    if type(key) not in (int, Uint):
         raise values.no_overload("[]", elements, key)
     if not 0 <= key < len(elements):
         raise failed(FailureKind.OUT_OF_RANGE, f"there is no element `{int(key)}` in a list of {len(elements)}")
     return elements[key]
 
 
-def _shown_key(key: values.Value) -> str:
+def _shown_key(key: Value) -> str:
     return f"`{key}`" if type(key) in (str, int) and len(str(key)) <= 100 else values.type_text(key)

@@ -306,9 +306,7 @@ class _StatementParser:
         raise self._problem(f"expected `{mark}` {where}, found {shown(word)}")
 
     def _closes(self, opening: int, otherwise: Sequence[str]) -> bool:
-        """Take a closing brace and return true; return false if one of the other words is next. Anything else is an
-        error.
-        """
+        """Take a closing brace and return true; return false before one of the other words, else raise."""
         word = self._peek()
         if not word:
             raise self._unclosed(opening)

@@ -13,7 +13,7 @@ from penstock.language.limits import MAX_ACTIONS, MAX_CLAUSES, MAX_RULES, MAX_ST
 from penstock.language.printer import show
 from penstock.language.statements import statement as ast
 from penstock.language.statements.parser import check_canonical, parse_actions, parse_condition
-from penstock.language.statements.printer import show_use
+from penstock.language.statements.printer import qualifiers, show_use
 from penstock.language.statements.words import E, Fail, not_one_of, one_of, points_of, shown, too_many
 
 _CLAUSE = ("if", "then")
@@ -33,13 +33,9 @@ def from_plain(value: object) -> ast.Statement:
 
 
 def _plain_rule(rule: ast.StatementRule) -> dict[str, Any]:
-    plain: dict[str, Any] = {"on": [str(rule.verb), str(rule.message)]}
-    if rule.matching is not ast.Matching.AFTER:
-        plain["matching"] = str(rule.matching)
-    if rule.points != ast.ANYWHERE:
+    plain: dict[str, Any] = {"on": [str(rule.verb), str(rule.message)], **qualifiers(rule)}
+    if "broker" in plain:
         plain["broker"] = [str(point) for point in rule.points]
-    if rule.attach is not ast.Attach.NEVER:
-        plain["attach"] = str(rule.attach)
     if rule.yields:
         plain["yield_attach"] = True
     clauses = [_plain_clause(clause) for clause in rule.clauses]

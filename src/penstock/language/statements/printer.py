@@ -72,18 +72,22 @@ def _compact_rule(rule: ast.StatementRule) -> str:
     return f"{show_head(rule)} {{{' '.join(parts)}}}"
 
 
-def _qualifiers(rule: ast.StatementRule) -> list[str]:
-    """Return the qualifiers that are not the default."""
-    shown = []
+def qualifiers(rule: ast.StatementRule) -> dict[str, str]:
+    """Return the qualifiers of a rule that are not the default."""
+    shown = {}
     if rule.matching is not ast.Matching.AFTER:
-        shown.append(f"@matching: {rule.matching}")
+        shown["matching"] = str(rule.matching)
     if rule.points != ast.ANYWHERE:
-        shown.append(f"@broker: {', '.join(rule.points)}")
+        shown["broker"] = ", ".join(rule.points)
     if rule.attach is not ast.Attach.NEVER:
-        shown.append(f"@attach: {rule.attach}")
+        shown["attach"] = str(rule.attach)
     if rule.yields:
-        shown.append("@yield_attach: True")
+        shown["yield_attach"] = "True"
     return shown
+
+
+def _qualifiers(rule: ast.StatementRule) -> list[str]:
+    return [f"@{name}: {value}" for name, value in qualifiers(rule).items()]
 
 
 def _words(clauses: tuple[ast.StatementClause, ...]) -> list[str]:

@@ -28,7 +28,7 @@ from penstock.language.errors import StatementError
 from penstock.language.printer import show
 from penstock.language.statements import statement as ast
 from penstock.language.statements.parser import check_canonical, parse_argument, parse_condition
-from penstock.language.statements.printer import show_argument
+from penstock.language.statements.printer import qualifiers, show_argument
 from penstock.language.statements.words import not_one_of, one_of, points_of, shown, too_many
 from penstock.model.content.xml_reader import XmlError, XmlReader
 
@@ -64,26 +64,13 @@ def to_xml(statement: ast.Statement) -> bytes:
     """Return a statement as an XML document, without defaults."""
     root = ElementTree.Element("PolicyStatement")
     for rule in statement.rules:
-        element = ElementTree.SubElement(root, "Rule", _attributes(rule))
+        element = ElementTree.SubElement(root, "Rule", {"verb": rule.verb, "message": rule.message, **qualifiers(rule)})
         _add_clauses(element, rule.clauses)
         if rule.on_exception:
             _add_clauses(ElementTree.SubElement(element, "OnException"), rule.on_exception)
     ElementTree.indent(root)
     written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return written + b"\n"
-
-
-def _attributes(rule: ast.StatementRule) -> dict[str, str]:
-    attributes = {"verb": str(rule.verb), "message": str(rule.message)}
-    if rule.matching is not ast.Matching.AFTER:
-        attributes["matching"] = str(rule.matching)
-    if rule.points != ast.ANYWHERE:
-        attributes["broker"] = ", ".join(rule.points)
-    if rule.attach is not ast.Attach.NEVER:
-        attributes["attach"] = str(rule.attach)
-    if rule.yields:
-        attributes["yield_attach"] = "True"
-    return attributes
 
 
 def _add_clauses(around: ElementTree.Element, clauses: Iterable[ast.StatementClause]) -> None:

@@ -287,16 +287,12 @@ class ContentReader:
         return self._content
 
     def known(self, event: Event, content: Content) -> Event:
-        """Remember the content of an event, and return the event. The event differs from one that was read only in its
-        properties.
-        """
+        """Remember the content of an event that differs from a read one only in properties, and return the event."""
         self._event, self._content = event, content
         return event
 
     def view(self, view: Event, event: Event) -> Content:
-        """Return the content of a view of an event. Its steps are counted together with those of the event's
-        content.
-        """
+        """Return the content of a view of an event; both count their steps together."""
         content = self.read(event)
         if view.payload is event.payload and view.topic == event.topic and view.content_type == event.content_type:
             return content

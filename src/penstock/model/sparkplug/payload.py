@@ -182,9 +182,7 @@ class PayloadDecoder:
         return None if place is None else self._value(*place, type_, depth)
 
     def _template(self, start: int, stop: int, depth: int) -> Value:
-        """Return a template as a payload, with `parameters` by name, and `version`, `template_ref` and `is_definition`
-        if present.
-        """
+        """Return a template as a payload: `parameters` by name; `version`, `template_ref`, `is_definition` if set."""
         attributes: dict[str, Value] = {}
         metrics: Places = []
         parameters: Places = []
