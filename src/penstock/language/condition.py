@@ -105,9 +105,5 @@ def all_of(conditions: Sequence[Condition]) -> Condition:
 def condition_of(tree: Tree) -> Condition:
     """Return the condition of a tree that has been checked."""
     return Condition(
-        show(tree),
-        tree,
-        *compile_metered(tree),
-        any(isinstance(node, XPath) for node, _ in walk(tree)),
-        reads(tree),
+        show(tree), tree, *compile_metered(tree), any(isinstance(node, XPath) for node, _ in walk(tree)), reads(tree)
     )

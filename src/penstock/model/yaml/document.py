@@ -46,8 +46,7 @@ _WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": Tru
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,40}", re.ASCII)
 _BASED = re.compile(r"0x[0-9a-fA-F]{1,40}|0o[0-7]{1,40}", re.ASCII)
 _FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-    re.ASCII,
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII
 )
 _CORE = "tag:yaml.org,2002:"
 _TEXT_TAGS = ("!", f"{_CORE}str")
