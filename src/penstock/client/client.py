@@ -135,8 +135,7 @@ class Client:
         scope: Scope = "global",
         policy: Policy | None = None,
     ) -> Advertisement:
-        """Announce what this client will publish: from now on, it may publish only that. An advertisement of the same
-        name is replaced.
+        """Announce what this client will publish, and may publish from now on; one of the same name is replaced.
 
         Raises `TopicError`, `ConditionError` or `StatementError` for an invalid filter, condition or policy, and
         `Refused` if the node refuses.

@@ -1,5 +1,4 @@
-"""paho-mqtt with proofs of membership of trust groups. paho-mqtt knows AUTH packets only by name, so they are handled
-here.
+"""paho-mqtt with proofs of membership of trust groups, and with AUTH packets, which it knows only by name.
 
 Each connection proves anew, with a fresh nonce, and again before the proof expires.
 """

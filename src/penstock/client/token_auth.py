@@ -1,5 +1,4 @@
-"""paho-mqtt with authorisation tokens: as the password, or by MQTT 5's enhanced authentication, which paho-mqtt knows
-by name only.
+"""paho-mqtt with authorisation tokens: as the password, or by MQTT 5's enhanced authentication.
 
 By the method, a new token is shown on the same connection before the old one ends; a password only on a new connection.
 """

@@ -1,7 +1,6 @@
 """The format of journal segments, version 3: Arrow IPC streams. `docs/journal.md` describes it for readers.
 
-A segment is self-contained: whatever a row names by number (`source`, `plan`) is defined in an earlier row of the
-segment.
+A segment is self-contained: what a row names by number (`source`, `plan`) is defined in an earlier row of the same.
 """
 
 from datetime import UTC, datetime

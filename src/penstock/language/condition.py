@@ -13,7 +13,7 @@ from penstock.language.limits import MAX_EVENT_WORK, MAX_TEXT, MAX_WORK
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.ranges.ranges import Ranges, ranges
-from penstock.language.tree import And, Tree, XPath, reads, walk
+from penstock.language.tree import And, Tree, XPath, flat, reads, walk
 from penstock.language.types import ANYTHING, RecordType
 from penstock.model.content.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
@@ -96,10 +96,7 @@ def all_of(conditions: Sequence[Condition]) -> Condition:
     """Return the condition that is true where all of these are; there must be at least one."""
     if len(conditions) == 1:
         return conditions[0]
-    parts = (
-        condition.tree.operands if isinstance(condition.tree, And) else (condition.tree,) for condition in conditions
-    )
-    return condition_of(And(tuple(operand for operands in parts for operand in operands)))
+    return condition_of(And(flat(And, (condition.tree for condition in conditions))))
 
 
 def condition_of(tree: Tree) -> Condition:

@@ -316,12 +316,7 @@ def _operation(token: LexerToken, left: ast.Tree, others: list[ast.Tree]) -> ast
     joining = _JOINING.get(token.text)
     if joining is None:
         return ast.Binary(token.text, left, others[0], at=token.at)
-    operands = (part for operand in (left, *others) for part in _flat(joining, operand))
-    return joining(tuple(operands), at=left.at if isinstance(left, joining) else token.at)
-
-
-def _flat(kind: type[ast.And] | type[ast.Or], operand: ast.Tree) -> tuple[ast.Tree, ...]:
-    return operand.operands if isinstance(operand, ast.And | ast.Or) and isinstance(operand, kind) else (operand,)
+    return joining(ast.flat(joining, (left, *others)), at=left.at if isinstance(left, joining) else token.at)
 
 
 def _name_of(token: LexerToken) -> str:

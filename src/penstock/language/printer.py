@@ -58,7 +58,7 @@ def _text(tree: ast.Tree, variables: frozenset[str]) -> tuple[str, int]:
         case ast.Unary(operator, operand):
             return operator + _operand_of(operator, operand, variables), _UNARY
         case ast.Binary(operator, left, right):
-            level = _level(operator)
+            level = _SUM if operator in ast.ADDITIVE else _PRODUCT if operator in ast.MULTIPLICATIVE else _RELATION
             return f"{show(left, level)} {operator} {show(right, level + 1)}", level
         case ast.And(operands):
             return " && ".join(show(operand, _RELATION) for operand in operands), _AND
@@ -76,10 +76,6 @@ def _text(tree: ast.Tree, variables: frozenset[str]) -> tuple[str, int]:
             return f"{show(range_, _MEMBER)}.{name}({', '.join(parts)})", _MEMBER
         case _:
             raise TypeError(f"not a tree: {tree!r}")
-
-
-def _level(operator: str) -> int:
-    return _SUM if operator in ast.ADDITIVE else _PRODUCT if operator in ast.MULTIPLICATIVE else _RELATION
 
 
 def _operand_of(operator: str, operand: ast.Tree, variables: frozenset[str]) -> str:

@@ -16,14 +16,14 @@ MACROS = ("all", "exists", "exists_one", "filter", "map")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     """A part of a condition; `at` is its place in the text."""
 
     at: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(SyntaxNode):
     """A constant. `kind` is its type's name, as 1, 1.0 and true are one in Python."""
 
     kind: str
@@ -31,28 +31,28 @@ class Literal(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class TypeLiteral(Node):
+class TypeLiteral(SyntaxNode):
     """The name of a type: `int`, `google.protobuf.Timestamp`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(Node):
+class Attribute(SyntaxNode):
     """An attribute of the content, by name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Variable(Node):
+class Variable(SyntaxNode):
     """The element that the macro around it is at."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Node):
+class Select(SyntaxNode):
     """`operand.name`"""
 
     operand: "Tree"
@@ -60,7 +60,7 @@ class Select(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Has(Node):
+class Has(SyntaxNode):
     """`has(operand.name)`; without an operand `has(name)`: whether the content has an attribute."""
 
     operand: "Tree | None"
@@ -68,7 +68,7 @@ class Has(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexAccess(Node):
+class IndexAccess(SyntaxNode):
     """`operand[index]`"""
 
     operand: "Tree"
@@ -76,7 +76,7 @@ class IndexAccess(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(SyntaxNode):
     """`function(arguments)`, or with a receiver `receiver.function(arguments)`."""
 
     function: str
@@ -90,14 +90,14 @@ class Call(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class XPath(Node):
+class XPath(SyntaxNode):
     """`xpath('…')`: what an XPath expression finds in XML content."""
 
     expression: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Node):
+class Unary(SyntaxNode):
     """`!operand` or `-operand`"""
 
     operator: str
@@ -105,7 +105,7 @@ class Unary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(SyntaxNode):
     """A relation or arithmetic; `at` is the place of the operator."""
 
     operator: str
@@ -114,7 +114,7 @@ class Binary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class _Joined(Node):
+class _Joined(SyntaxNode):
     operands: "tuple[Tree, ...]"
 
     def __post_init__(self) -> None:
@@ -133,7 +133,7 @@ class Or(_Joined):
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional(Node):
+class Conditional(SyntaxNode):
     """`condition ? yes : no`"""
 
     condition: "Tree"
@@ -142,21 +142,21 @@ class Conditional(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Node):
+class ListOf(SyntaxNode):
     """`[a, b]`"""
 
     items: "tuple[Tree, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf(Node):
+class MapOf(SyntaxNode):
     """`{a: b}`"""
 
     entries: "tuple[tuple[Tree, Tree], ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Macro(Node):
+class Macro(SyntaxNode):
     """`range.name(variable, body)`; `map` may have a guard: `range.map(variable, guard, body)`."""
 
     name: str
@@ -185,7 +185,7 @@ def _nodes(parts: Iterable[Any]) -> Iterator[Tree]:
     for part in parts:
         if isinstance(part, tuple):
             yield from _nodes(part)
-        elif isinstance(part, Node):
+        elif isinstance(part, SyntaxNode):
             yield part  # type: ignore[misc]
 
 
@@ -195,12 +195,17 @@ def rebuilt(node: Tree, change: Callable[[Tree], Tree]) -> Tree:
     def inside(part: Any) -> Any:
         if isinstance(part, tuple):
             return tuple(map(inside, part))
-        return rebuilt(part, change) if isinstance(part, Node) else part  # type: ignore[arg-type]
+        return rebuilt(part, change) if isinstance(part, SyntaxNode) else part  # type: ignore[arg-type]
 
     changed = change(node)
     if changed is not node:
         return changed
     return replace(node, **{name: inside(getattr(node, name)) for name in node.__match_args__})
+
+
+def flat(kind: type[And] | type[Or], operands: Iterable[Tree]) -> tuple[Tree, ...]:
+    """Return operands with those that are themselves of this kind replaced by their operands."""
+    return tuple(part for node in operands for part in (node.operands if isinstance(node, kind) else (node,)))
 
 
 def walk(tree: Tree) -> Iterator[tuple[Tree, int]]:

@@ -1,5 +1,4 @@
-"""The number of rows that are missing and not yet recorded as a gap, kept for a run that ends before it can record
-them.
+"""The number of missing rows that are not yet recorded as a gap, for the case that the run ends before they are.
 
 The number is in the name of an empty file: even a full disk has room for that.
 """

@@ -79,16 +79,8 @@ def _long(*arguments: Sized) -> int:
     return sum(map(len, arguments)) // CHARACTERS
 
 
-def _long_first(first: Sized, _: Sized) -> int:
-    return len(first) // CHARACTERS
-
-
 def _long_last(_: Sized, last: Sized) -> int:
     return len(last) // CHARACTERS
-
-
-def _elements(left: Sized, right: Sized) -> int:
-    return len(left) + len(right)
 
 
 def _integers(symbol: str, run: Callable[[int, int], int]) -> dict[tuple[type, ...], Overload]:
@@ -104,7 +96,7 @@ OPERATORS: Mapping[str, Overloads] = {
         (float, float): Overload(operator.add, types.DOUBLE),
         (str, str): Overload(_joined, types.STRING, _long),
         (bytes, bytes): Overload(_joined, types.BYTES, _long),
-        (list, list): Overload(_joined, types.ListType(types.DYN), _elements),
+        (list, list): Overload(_joined, types.ListType(types.DYN), lambda a, b: len(a) + len(b)),
         (Timestamp, Duration): Overload(lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
         (Duration, Timestamp): Overload(lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
         (Duration, Duration): Overload(lambda a, b: times.make_duration(a.nanos + b.nanos), types.DURATION),
@@ -186,7 +178,7 @@ METHODS: Mapping[str, Overloads] = {
     "matches": _MATCHES,
     "startsWith": {(str, str): Overload(str.startswith, types.BOOL, _long_last)},
     "endsWith": {(str, str): Overload(str.endswith, types.BOOL, _long_last)},
-    "contains": {(str, str): Overload(operator.contains, types.BOOL, _long_first)},
+    "contains": {(str, str): Overload(operator.contains, types.BOOL, lambda text, _: len(text) // CHARACTERS)},
     **_accessors(),
 }
 """Functions called as `receiver.function(arguments)`; the receiver is the first of the arguments here."""

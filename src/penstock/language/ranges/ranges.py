@@ -1,10 +1,8 @@
-"""The normal form of conjunctive conditions: for each attribute its possible values. It decides *covers* and
-*intersects*.
+"""The normal form of conjunctive conditions: the possible values of each attribute; for *covers* and *intersects*.
 
 In the class are comparisons of an attribute with a constant, `in` a list of constants, `startsWith`, `has`, an
 attribute that is itself true or false, their negations, `&&` between all of them, and `||` between those of one
-attribute. For a condition in the class everything here is exact, over all contents; for another, the answer is None: it
-may be.
+attribute. For a condition in the class everything here is exact, over all contents; for another, the answer is None.
 """
 
 from collections.abc import Mapping

@@ -43,17 +43,13 @@ def show_clause(clause: ast.StatementClause, word: str = "If") -> str:
     return f"{word} {{{_condition(clause)}}} Then {{{', '.join(map(show_use, clause.actions))}}}"
 
 
-def show_use(use: ast.ElementUse) -> str:
-    """Return an element with its arguments, on one line."""
-    return f"{use.name}({', '.join(map(show_argument, use.arguments))})"
+def show_use(use: ast.ElementUse, new_line: str = r"\n") -> str:
+    """Return an element with its arguments."""
+    return f"{use.name}({', '.join(show_argument(argument, new_line) for argument in use.arguments)})"
 
 
-def show_argument(argument: ast.Argument) -> str:
-    """Return an argument on one line; a text stands bare if it can."""
-    return _argument(argument, r"\n")
-
-
-def _argument(argument: ast.Argument, new_line: str) -> str:
+def show_argument(argument: ast.Argument, new_line: str = r"\n") -> str:
+    """Return an argument; a text stands bare if it can. `new_line` is how a line break in it is written."""
     if isinstance(argument, bool):
         return next(word for word, value in TRUTHS.items() if value is argument)
     if not isinstance(argument, str):
@@ -102,17 +98,13 @@ def _chain(clauses: tuple[ast.StatementClause, ...], indent: str) -> list[str]:
 
 def _lines(clause: ast.StatementClause, word: str, indent: str) -> list[str]:
     """Return a clause on as few lines as there is room for."""
-    actions = [_on_lines(use) for use in clause.actions]
+    actions = [show_use(use, "\n") for use in clause.actions]
     joined = f"{word} {{{_condition(clause)}}} Then {{{', '.join(actions)}}}"
     if len(indent + joined) <= _WIDTH and "\n" not in joined:
         return [indent + joined]
     then = f"{indent}  Then {{"
     between = ", " if len(then + ", ".join(actions)) <= _WIDTH else ",\n" + " " * len(then)
     return [f"{indent}{word} {{{_condition(clause)}}}", f"{then}{between.join(actions)}}}"]
-
-
-def _on_lines(use: ast.ElementUse) -> str:
-    return f"{use.name}({', '.join(_argument(argument, chr(10)) for argument in use.arguments)})"
 
 
 def _condition(clause: ast.StatementClause) -> str:

@@ -1,8 +1,7 @@
 """The content of a payload, as attributes: decoded only when it is asked for, and once.
 
 The format of an event is what its content type says; else what the domain's rules, or Sparkplug's own topics, say; else
-it is found by looking. Only content whose format was said can be damaged: what merely looks like JSON and is none is
-opaque.
+it is found by looking. Only content whose format was said can be damaged: what only looks like JSON is opaque.
 """
 
 from collections.abc import Callable, Hashable

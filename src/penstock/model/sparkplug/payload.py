@@ -1,7 +1,6 @@
 """Sparkplug B payloads as attributes; fields have the numbers of the norm, section 6.4.
 
-What one payload does not say is not known here: the name behind an alias, and the type of a metric that only its birth
-certificate gives.
+What only the birth certificate says is not known here: the name behind an alias, and the type of a metric.
 """
 
 import struct

@@ -14,16 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from yaml.events import (
-    AliasEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
+from yaml import events
 
 from penstock.model.errors import DomainError, Problem
 from penstock.model.yaml import tree
@@ -80,7 +71,8 @@ def text_of_file(file: Path) -> str:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise DomainError(Problem(str(file), 0, "", f"cannot be read: {_reason(error)}")) from None
+        reason = (error.strerror or type(error).__name__).lower()
+        raise DomainError(Problem(str(file), 0, "", f"cannot be read: {reason}")) from None
     if len(data) > MAX_BYTES:
         what = f"found more than {MAX_BYTES} bytes, expected a smaller file"
         raise DomainError(Problem(str(file), 0, "", what))
@@ -90,10 +82,6 @@ def text_of_file(file: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         what = f"found byte 0x{data[error.start]:02x}, expected UTF-8"
         raise DomainError(Problem(str(file), line, "", what)) from None
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
 
 
 def yaml_loader() -> Any:
@@ -131,9 +119,9 @@ class _Composer:
     """Builds a tree from the events of one YAML text."""
 
     def __init__(
-        self, events: Iterator[Event], whole: tree.SourcePlace, problems: list[Problem], bounds: Bounds
+        self, stream: Iterator[events.Event], whole: tree.SourcePlace, problems: list[Problem], bounds: Bounds
     ) -> None:
-        self._events = events
+        self._events = stream
         self._whole = whole
         self._problems = problems
         self._bounds = bounds
@@ -144,26 +132,26 @@ class _Composer:
     def document(self) -> tree.YamlEntry:
         next(self._events)  # the start of the stream
         start = next(self._events)
-        if isinstance(start, StreamEndEvent):
+        if isinstance(start, events.StreamEndEvent):
             return tree.YamlEntry(self._place(start), tree.NOTHING)
         first = next(self._events)
         entry = tree.YamlEntry(self._place(first), self._node(first, ()))
         next(self._events)  # the end of the document
         after = next(self._events)
-        if not isinstance(after, StreamEndEvent):
+        if not isinstance(after, events.StreamEndEvent):
             raise DomainError(self._place(after).problem((), "found a second document, expected only one"))
         return entry
 
-    def _place(self, event: Event) -> tree.SourcePlace:
+    def _place(self, event: events.Event) -> tree.SourcePlace:
         return tree.SourcePlace(
             self._whole.file, event.start_mark.line + 1 if event.start_mark else 0, self._whole.folder
         )
 
-    def _node(self, event: Event, path: tuple[tree.Step, ...]) -> tree.YamlNode:
-        if isinstance(event, AliasEvent):
+    def _node(self, event: events.Event, path: tuple[tree.Step, ...]) -> tree.YamlNode:
+        if isinstance(event, events.AliasEvent):
             return self._aliased(event, path)
         # The parser gives nothing else where a value is due.
-        assert isinstance(event, ScalarEvent | SequenceStartEvent | MappingStartEvent)
+        assert isinstance(event, events.ScalarEvent | events.SequenceStartEvent | events.MappingStartEvent)
         before = self._values
         self._count(1, event, path)
         if event.anchor is not None:
@@ -176,7 +164,7 @@ class _Composer:
             self._anchors[event.anchor] = (node, self._values - before)
         return node
 
-    def _aliased(self, event: AliasEvent, path: tuple[tree.Step, ...]) -> tree.YamlNode:
+    def _aliased(self, event: events.AliasEvent, path: tuple[tree.Step, ...]) -> tree.YamlNode:
         name = event.anchor
         if name not in self._anchors:
             what = f"found `*{name}`, expected an anchor `&{name}` before it"
@@ -189,7 +177,7 @@ class _Composer:
         self._count(values, event, path)
         return node
 
-    def _count(self, values: int, event: Event, path: tuple[tree.Step, ...]) -> None:
+    def _count(self, values: int, event: events.Event, path: tuple[tree.Step, ...]) -> None:
         self._values += values
         if self._values > self._bounds.values:
             what = f"found more than {self._bounds.values} values (each use of an alias counts), expected fewer"
@@ -199,31 +187,33 @@ class _Composer:
             raise DomainError(self._place(event).problem(path[:3], what))
 
     def _content(
-        self, event: ScalarEvent | SequenceStartEvent | MappingStartEvent, path: tuple[tree.Step, ...]
+        self,
+        event: events.ScalarEvent | events.SequenceStartEvent | events.MappingStartEvent,
+        path: tuple[tree.Step, ...],
     ) -> tree.YamlNode:
-        if event.tag is not None and not (isinstance(event, ScalarEvent) and event.tag in _TEXT_TAGS):
+        if event.tag is not None and not (isinstance(event, events.ScalarEvent) and event.tag in _TEXT_TAGS):
             what = f"found the tag `{tree.shown(event.tag.replace(_CORE, '!!'))}`, expected a plain value without a tag"
             self._problems.append(self._place(event).problem(path, what))
-        if isinstance(event, MappingStartEvent):
+        if isinstance(event, events.MappingStartEvent):
             return self._mapping(path)
-        if isinstance(event, SequenceStartEvent):
+        if isinstance(event, events.SequenceStartEvent):
             return self._sequence(path)
         plain_style = event.tag is None and not event.style
         return scalar(event.value) if plain_style else tree.YamlScalar(event.value, event.value)
 
     def _sequence(self, path: tuple[tree.Step, ...]) -> tree.YamlSequence:
         items = list[tree.YamlEntry]()
-        while not isinstance(event := next(self._events), SequenceEndEvent):
+        while not isinstance(event := next(self._events), events.SequenceEndEvent):
             items.append(tree.YamlEntry(self._place(event), self._node(event, (*path, len(items)))))
         return tree.YamlSequence(tuple(items))
 
     def _mapping(self, path: tuple[tree.Step, ...]) -> tree.YamlMapping:
         entries = dict[str, tree.YamlEntry]()
         merged = list[tree.YamlEntry]()
-        while not isinstance(event := next(self._events), MappingEndEvent):
+        while not isinstance(event := next(self._events), events.MappingEndEvent):
             place = self._place(event)
             key = self._key(event, path)
-            merges = key == "<<" and isinstance(event, ScalarEvent) and not event.style
+            merges = key == "<<" and isinstance(event, events.ScalarEvent) and not event.style
             value = tree.YamlEntry(place, self._node(next(self._events), (*path, key)))
             if merges:
                 merged.append(value)
@@ -235,7 +225,7 @@ class _Composer:
             self._merge(entries, entry, path)
         return tree.YamlMapping(entries)
 
-    def _key(self, event: Event, path: tuple[tree.Step, ...]) -> str:
+    def _key(self, event: events.Event, path: tuple[tree.Step, ...]) -> str:
         node = self._node(event, path)
         if isinstance(node, tree.YamlScalar):
             return node.text
