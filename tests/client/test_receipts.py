@@ -13,12 +13,12 @@ def test_in_order_and_once(holders: list[int], random: Random) -> None:
     acknowledged: list[int] = []
     receipts = Receipts(acknowledged.append)
     taken = [receipts.add(mid, held) for mid, held in enumerate(holders)]
-    handed = [receipt for receipt in taken for _ in range(receipt.held)]
+    handed = [receipt for receipt in taken for _ in range(receipt.holders)]
     random.shuffle(handed)
     for receipt in handed:
         receipts.hand_out(receipt)
         assert acknowledged == list(range(len(acknowledged)))
-        assert all(taken[mid].held == 0 for mid in acknowledged)
+        assert all(taken[mid].holders == 0 for mid in acknowledged)
     assert acknowledged == list(range(len(taken)))
 
 

@@ -75,7 +75,7 @@ def test_publications_at_once_are_delivered_as_some_interleaving_allows(scene: S
     publish(rehearsal, scene.publications, qos)
     rehearsal.run()
     try:
-        allowed = explore(scene.schema(in_order_links), scene.publications, most_states=20_000)
+        allowed = explore(scene.schema(in_order_links), scene.publications, max_states=20_000)
     except ExplorationError:
         return  # too many interleavings to follow them all
     assert outcome(rehearsal) in allowed
@@ -100,7 +100,7 @@ def can_arrive(schema: Schema, publications: Iterable[DevicePublication]) -> set
     return found
 
 
-@given(scenes(most_nodes=5, most_states=1, cyclic=True), st.sampled_from([0, 2]))
+@given(scenes(most_nodes=5, max_states=1, cyclic=True), st.sampled_from([0, 2]))
 def test_in_graphs_with_cycles_nothing_arrives_that_cannot_and_nothing_travels_for_ever(scene: Scene, qos: int) -> None:
     rehearsal = rehearse(scene)
     publish(rehearsal, scene.publications, qos)

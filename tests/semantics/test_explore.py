@@ -150,7 +150,7 @@ def test_a_ring_of_brokers_never_comes_to_rest() -> None:
 
 def test_a_system_that_is_too_large_is_refused() -> None:
     with pytest.raises(ExplorationError, match="more than 10 configurations"):
-        explore(smart_home(), published(*FLOW), most_states=10)
+        explore(smart_home(), published(*FLOW), max_states=10)
 
 
 @pytest.mark.parametrize("seed", range(20))

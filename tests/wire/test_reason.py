@@ -2,34 +2,34 @@
 
 import pytest
 
-from penstock.wire import reason
-from penstock.wire.reason import Reason, connack_code_311
+from penstock.wire import kinds
+from penstock.wire.reason import REASONS, SUBACK_CODES_311, Reason, connack_code_311
 
-# MQTT 5, tables 3-1, 3-4 to 3-7, 3-8, 3-9, 3-10 and 3-11
+# MQTT 5, tables 3-1, 3-4 to 3-7, 3-8, 3-9, 3-10 (a client's and a server's) and 3-11
 TABLES = {
-    "CONNACK_REASONS": "00 80 81 82 83 84 85 86 87 88 89 8a 8c 90 95 97 99 9a 9b 9c 9d 9f",
-    "PUBACK_REASONS": "00 10 80 83 87 90 91 97 99",
-    "PUBREC_REASONS": "00 10 80 83 87 90 91 97 99",
-    "PUBREL_REASONS": "00 92",
-    "PUBCOMP_REASONS": "00 92",
-    "SUBACK_REASONS": "00 01 02 80 83 87 8f 91 97 9e a1 a2",
-    "SUBACK_CODES_311": "00 01 02 80",
-    "UNSUBACK_REASONS": "00 11 80 83 87 8f 91",
-    "CLIENT_DISCONNECT_REASONS": "00 04 80 81 82 83 8c 90 93 94 95 96 97 98 99",
-    "SERVER_DISCONNECT_REASONS": (
-        "00 80 81 82 83 87 89 8b 8c 8d 8e 8f 90 93 94 95 96 97 98 99 9a 9b 9c 9d 9e 9f a0 a1 a2"
-    ),
-    "AUTH_REASONS": "00 18 19",
+    kinds.CONNACK: "00 80 81 82 83 84 85 86 87 88 89 8a 8c 90 95 97 99 9a 9b 9c 9d 9f",
+    kinds.PUBACK: "00 10 80 83 87 90 91 97 99",
+    kinds.PUBREC: "00 10 80 83 87 90 91 97 99",
+    kinds.PUBREL: "00 92",
+    kinds.PUBCOMP: "00 92",
+    kinds.SUBACK: "00 01 02 80 83 87 8f 91 97 9e a1 a2",
+    kinds.UNSUBACK: "00 11 80 83 87 8f 91",
+    kinds.DISCONNECT: "00 04 80 81 82 83 87 89 8b 8c 8d 8e 8f 90 93 94 95 96 97 98 99 9a 9b 9c 9d 9e 9f a0 a1 a2",
+    kinds.AUTH: "00 18 19",
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_packet_carries_the_reason_codes_of_its_table(name: str) -> None:
-    assert sorted(getattr(reason, name)) == list(bytes.fromhex(TABLES[name]))
+@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kinds.KIND_NAMES[kind])
+def test_a_packet_carries_the_reason_codes_of_its_table(kind: int) -> None:
+    assert sorted(REASONS[kind]) == list(bytes.fromhex(TABLES[kind]))
+
+
+def test_a_suback_of_mqtt_311_carries_four_codes() -> None:
+    assert sorted(SUBACK_CODES_311) == [0x00, 0x01, 0x02, 0x80]
 
 
 def test_every_reason_code_is_of_some_packet() -> None:
-    assert {int(code) for name in TABLES for code in getattr(reason, name)} == {int(code) for code in Reason}
+    assert {code for codes in REASONS.values() for code in codes} == set(Reason)
 
 
 @pytest.mark.parametrize("code", Reason, ids=lambda code: code.name)

@@ -11,7 +11,7 @@ from penstock.domain.checks.access import is_never_true
 from penstock.engine.sparkplug.messages import make_actor
 from penstock.engine.sparkplug.state import Actor
 from penstock.engine.stages.prune import usurped
-from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, SparkplugSource, message_topic
+from penstock.model.sparkplug.topic import NAMESPACE, OF_DEVICES, OF_NODES, STATE, message_topic
 from penstock.model.subject import Subject
 from penstock.policy.sparkplug.edge_nodes import Plant
 from penstock.policy.sparkplug.name_patterns import NamePatterns
@@ -52,8 +52,7 @@ class PlantSample:
 
 
 def find_actor(whole: Ensemble, written: str) -> Actor:
-    """Return the actor of a subject written as in a policy, with all names that policies may use for a client of the
-    domain.
+    """Return the actor of a subject written as in a policy, with all names that policies may use for a listed client.
 
     Raises `PolicyError` for what is no subject.
     """
@@ -100,13 +99,10 @@ def _topics(sample: PlantSample) -> Iterator[tuple[str, tuple[str, ...]]]:
         names = tuple(sample.plant.known(source).births)
         for kind in sorted(OF_DEVICES if source.device else OF_NODES):
             death = ("bdSeq",) if kind == "NDEATH" and "bdSeq" in names else ()
-            yield _topic(source, kind), death if kind in ("NDEATH", "DDEATH") else names
+            topic = "/".join((NAMESPACE, source.group, kind, *(source[1:] if source.device else source[1:2])))
+            yield topic, death if kind in ("NDEATH", "DDEATH") else names
     for host in sorted(sample.hosts):
         yield f"{NAMESPACE}/{STATE}/{host}", ()
-
-
-def _topic(source: SparkplugSource, kind: str) -> str:
-    return "/".join((NAMESPACE, source.group, kind, *(source[1:] if source.device else source[1:2])))
 
 
 def _right(may: Privilege, topic: str, policies: Sequence[AccessPolicy], metrics: Iterable[str]) -> TopicRight:

@@ -1,6 +1,4 @@
-"""The set of vertices that each vertex of a directed graph reaches, as bits, by strongly connected components
-(Tarjan).
-"""
+"""The vertices that each vertex of a directed graph reaches, as bits, by strongly connected components (Tarjan)."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar

@@ -1,5 +1,4 @@
-"""Flow paths and flow routes (brokering §6.1.1): from which entity to which entity information can go, and by which
-path.
+"""Flow paths and flow routes (brokering §6.1.1): between which entities information can go, and by which path.
 
 A flow path goes from link to link, at a node only as the brokering table allows and never straight back; a device on it
 reads something and publishes something because of it. A flow route is a flow path with brokers only in the middle.
@@ -88,9 +87,7 @@ def split_by_filter(
 def nearest(
     graph: FlowGraph, source: End, target: End, on: str | None = None, routes: bool = False
 ) -> tuple[Witness, tuple[Closure, ...]] | None:
-    """Return a path with as few closures as possible, and these closures; None if no links lead there, open or
-    closed.
-    """
+    """Return a path with as few closures as possible, and these; None if no links lead there, open or closed."""
     moves = Moves(graph, on, routes)
 
     def starts() -> Iterator[_Step]:

@@ -1,6 +1,4 @@
-"""The graph that flow analysis works on: entities, typed links, brokering tables, and the possible outputs of
-monitors.
-"""
+"""The graph that flow analysis works on: entities, typed links, brokering tables, possible outputs of monitors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

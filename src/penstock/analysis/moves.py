@@ -126,7 +126,7 @@ class Moves:
             case _Groups(node, arrived, but, topics):
                 for type in self._leaving[node]:
                     if type != but and self.graph.allows(node, arrived, type):
-                        yield self._whole(node, type, topics)
+                        yield _Along(node, type, 0, 1, topics)
             case _Relay(entity):
                 for at in self.first(entity):
                     yield from self._through(at, None if self._on is None else ANY_TOPIC)
@@ -141,7 +141,7 @@ class Moves:
             case _Groups(node, arrived, but, topics):
                 for type in self._leaving[node]:
                     if type != but and not self.graph.allows(node, arrived, type):
-                        yield self._whole(node, type, topics), self._denied(node, arrived, type)
+                        yield _Along(node, type, 0, 1, topics), self._denied(node, arrived, type)
             case _Relay(entity):
                 for at in self.first(entity):
                     yield from self._stopped(at, None if self._on is None else ANY_TOPIC)
@@ -176,9 +176,6 @@ class Moves:
             yield _Along(back.source, back.type, place - 1, -1, topics)
         if place + 1 < len(group):
             yield _Along(back.source, back.type, place + 1, 1, topics)
-
-    def _whole(self, node: str, type: str, topics: str | None) -> _Along:
-        return _Along(node, type, 0, 1, topics)
 
     def _back(self, link: Link) -> Link | None:
         return self.graph.by_ends.get((link.target, link.source))

@@ -7,7 +7,7 @@ line with two arrowheads if both directions have the same type, else one for eac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from penstock.model.link import Link
@@ -146,13 +146,10 @@ class _Picture:
         """Return a device's name, and the types of its links with a broker."""
         publish, notify = (self._graph.by_ends.get(ends) for ends in ((device, broker), (broker, device)))
         types = [link.type for link in (publish, notify) if link is not None]
-        text = (
-            types[0]
-            if len(set(types)) == 1
-            else " / ".join(
-                f"{word} {link.type}" for word, link in (("pub", publish), ("sub", notify)) if link is not None
-            )
-        )
+        by_direction = (("pub", publish), ("sub", notify))
+        text = " / ".join(f"{word} {link.type}" for word, link in by_direction if link is not None)
+        if len(set(types)) == 1:
+            text = types[0]
         monitors = [self._monitors(link) for link in (publish, notify) if link is not None]
         name = f"{UNLISTED} (any other client)" if device == UNLISTED else _short(device)
         return name, _short(" ".join(filter(None, [text, *dict.fromkeys(monitors)])), 44)
@@ -171,7 +168,7 @@ class _Picture:
             for line in lines[upper, lower]:
                 yield from self._draw(line)
         for broker in self._brokers:
-            yield from self._labels([lines[pair] for pair in self._above(broker)])
+            yield from self._labels([lines[pair] for pair in self._connected(broker, 1)])
 
     def _labels(self, connections: Sequence[Sequence[_LinkLine]]) -> Iterator[str]:
         """Yield the labels of the connections that come to one broker: of several, those of the first to its left."""
@@ -185,21 +182,15 @@ class _Picture:
             is_left = len(connections) > 1
             yield from _labels(self._names(lines), ends[0 if is_left else -1], 0, is_left)
 
-    def _above(self, lower: str) -> list[Pair]:
-        """Return the connections that come to a broker from above, from left to right."""
+    def _connected(self, broker: str, end: Literal[0, 1]) -> list[Pair]:
+        """Return the connections of which a broker is the upper (0) or the lower end (1), from left to right."""
         columns, corners = self._layout.columns, self._layout.corners
-        pairs = [pair for pair in columns if pair[1] == lower]
-        return sorted(pairs, key=lambda pair: columns[pair][-1] if columns[pair] else corners[pair[0]][0])
-
-    def _below(self, upper: str) -> list[Pair]:
-        """Return the connections that leave a broker downwards, from left to right."""
-        columns, corners = self._layout.columns, self._layout.corners
-        pairs = [pair for pair in columns if pair[0] == upper]
-        return sorted(pairs, key=lambda pair: columns[pair][0] if columns[pair] else corners[pair[1]][0])
+        pairs = [pair for pair in columns if pair[end] == broker]
+        return sorted(pairs, key=lambda pair: columns[pair][-end] if columns[pair] else corners[pair[1 - end]][0])
 
     def _points(self, upper: str, lower: str) -> list[tuple[float, float]]:
         columns, tops = self._layout.columns[upper, lower], self._layout.tops
-        down, up = self._below(upper), self._above(lower)
+        down, up = self._connected(upper, 0), self._connected(lower, 1)
         x1, y1 = self._layout.corners[upper]
         x2, y2 = self._layout.corners[lower]
         first = self._layout.layers[upper] + 1
@@ -273,11 +264,8 @@ def _curve(points: Sequence[tuple[float, float]]) -> str:
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x1, y1), (x2, y2) in pairwise(points):
         middle = (y1 + y2) / 2
-        path += (
-            f"L{x2:.1f} {y2:.1f}"
-            if x1 == x2 or y1 == y2
-            else (f"C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}")
-        )
+        curve = f"C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
+        path += f"L{x2:.1f} {y2:.1f}" if x1 == x2 or y1 == y2 else curve
     return path
 
 

@@ -1,5 +1,4 @@
-"""Conflicts between policies of a domain that demand opposite things of one message, as far as they can be found before
-running it.
+"""Conflicts between policies of a domain that demand opposite things of one message, as far as they can be foreseen.
 
 Only policies that act on the same messages are reported, as far as conditions can hold. Two can also conflict by what
 an element does at run time: then the node publishes a meta-event `PolicyConflict`.

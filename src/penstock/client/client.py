@@ -7,6 +7,7 @@ import ssl
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -82,19 +83,13 @@ class Client:
         if not 1 <= buffer <= 65535:
             raise ValueError(f"a buffer holds 1 to 65535 events, not {buffer}")
         context = ssl.create_default_context() if tls is True else tls or None
-        self._address = NodeAddress(
-            host,
-            port or (1883 if context is None else 8883),
-            client_id or f"penstock-{uuid.uuid4().hex[:16]}",
-            username,
-            password,
-            context,
-        )
-        self._session_expiry = session_expiry
-        self._keep_alive = keep_alive
+        port = port or (1883 if context is None else 8883)
+        client_id = client_id or f"penstock-{uuid.uuid4().hex[:16]}"
+        self._address = NodeAddress(host, port, client_id, username, password, context)
         self._buffer = buffer
-        self._timeout = timeout
-        self._secrets = dict(groups or {})
+        self._new_session = partial(
+            MqttSession, self._address, self, session_expiry, keep_alive, buffer, timeout, dict(groups or {})
+        )
         self._token = token
         self._connection: MqttSession | None = None
         self._receipts = Receipts(lambda mid: self._node.acknowledge(mid))
@@ -118,16 +113,7 @@ class Client:
         """Connect; raises `Refused` or `Disconnected`, or what the function for tokens raises."""
         if self._connection is not None:
             raise RuntimeError("a client is entered once")
-        self._connection = MqttSession(
-            self._address,
-            self,
-            session_expiry=self._session_expiry,
-            keep_alive=self._keep_alive,
-            window=self._buffer,
-            timeout=self._timeout,
-            groups=self._secrets,
-            tokens=TokenRenewer(self._token) if self._token is not None else None,
-        )
+        self._connection = self._new_session(TokenRenewer(self._token) if self._token is not None else None)
         await self._connection.open()
         return self
 
@@ -149,8 +135,7 @@ class Client:
         scope: Scope = "global",
         policy: Policy | None = None,
     ) -> Advertisement:
-        """Announce what this client will publish: from now on, it may publish only that. An advertisement of the same
-        name is replaced.
+        """Announce what this client will publish, and may publish from now on; one of the same name is replaced.
 
         Raises `TopicError`, `ConditionError` or `StatementError` for an invalid filter, condition or policy, and
         `Refused` if the node refuses.
@@ -166,9 +151,9 @@ class Client:
     async def unadvertise(self, advertisement: Advertisement | str, *, policy: Policy | None = None) -> None:
         """Take back an advertisement, or the one of a name; raise `Refused` if the node does not have it."""
         name = advertisement if isinstance(advertisement, str) else advertisement.name
-        request = {"name": name, "policy": _policy_text(policy)}
+        request = dict(_pairs(name=name, policy=_policy_text(policy)))
         await self._ready()
-        await self._control(UNADVERTISE, request, f"taking back the advertisement `{name}`")
+        await self._command(UNADVERTISE, request, f"taking back the advertisement `{name}`")
         self._advertisements.pop(name, None)
 
     async def subscribe(
@@ -247,8 +232,7 @@ class Client:
         if isinstance(of, Subscription):
             kind, about = "subscription", {"filter": of.filter, "name": of.name}
         await self._ready()
-        request = json.dumps({kind: about, "policy": text}).encode()
-        _granted(f"policy of the {kind} `{of.filter}`", await self._send(SET_POLICY, request, 1, False, JSON, None, ()))
+        await self._command(SET_POLICY, {kind: about, "policy": text}, f"policy of the {kind} `{of.filter}`")
         of.policy = text
 
     async def publish(
@@ -273,8 +257,7 @@ class Client:
         payload, usual = encode(content)
         pairs = [*properties, *([(ATTACHED, text_of(policy))] if policy is not None else [])]
         await self._ready()
-        answer = await self._send(topic, payload, qos, retain, content_type or usual, expiry, pairs)
-        _granted(f"publication to `{topic}`", answer)
+        await self._send(f"publication to `{topic}`", topic, payload, qos, retain, content_type or usual, expiry, pairs)
 
     async def rate(self, event: Event, good: bool) -> None:
         """Tell the node that an event it sent here is good or bad: evidence about the neighbour it came from.
@@ -282,11 +265,9 @@ class Client:
         Raises `Refused` if the rating does not count: this client may not rate, has rated it already or rates too
         often, or the event did not come from a neighbour.
         """
-        request = json.dumps({"topic": event.topic, "good": good, "payload": event.digest}).encode()
+        request = {"topic": event.topic, "good": good, "payload": event.digest}
         await self._ready()
-        _granted(
-            f"rating of an event on `{event.topic}`", await self._send(FEEDBACK, request, 1, False, JSON, None, ())
-        )
+        await self._command(FEEDBACK, request, f"rating of an event on `{event.topic}`")
 
     # --- requests to the node
 
@@ -302,44 +283,37 @@ class Client:
         await self._is_ready.wait()
 
     async def _send_advertisement(self, advertisement: Advertisement) -> None:
-        request = asdict(advertisement)
-        await self._control(ADVERTISE, request, f"advertisement `{advertisement.name}` of `{advertisement.filter}`")
+        request = dict(_pairs(**asdict(advertisement)))
+        await self._command(ADVERTISE, request, f"advertisement `{advertisement.name}` of `{advertisement.filter}`")
 
-    async def _control(self, topic: str, fields: Mapping[str, str | None], about: str) -> None:
-        payload = json.dumps(dict(_pairs(**fields))).encode()
-        _granted(about, await self._send(topic, payload, 1, False, JSON, None, ()))
+    async def _command(self, topic: str, request: Mapping[str, object], about: str) -> None:
+        await self._send(about, topic, json.dumps(request).encode(), content_type=JSON)
 
     async def _send(
         self,
+        about: str,
         topic: str,
         payload: bytes,
-        qos: Qos,
-        retain: bool,
-        content_type: str,
-        expiry: int | None,
-        pairs: Iterable[tuple[str, str]],
-    ) -> Acknowledgement:
+        qos: Qos = 1,
+        retain: bool = False,
+        content_type: str = "",
+        expiry: int | None = None,
+        pairs: Iterable[tuple[str, str]] = (),
+    ) -> None:
         publish_properties = properties(
             PacketTypes.PUBLISH,
             ContentType=content_type or None,
             MessageExpiryInterval=expiry,
             UserProperty=list(pairs) or None,
         )
-        return await self._node.publish(topic, payload, qos, retain, publish_properties)
+        _granted(about, await self._node.publish(topic, payload, qos, retain, publish_properties))
 
     async def _send_contract(self, brought: ClientContract) -> None:
-        answer = await self._send(CONTRACT, brought.payload, 1, False, JSON, None, ())
-        _granted(f"contract `{brought.name}`", answer)
+        await self._command(CONTRACT, brought.request, f"contract `{brought.name}`")
 
     async def _send_subscription(self, subscription: Subscription) -> None:
-        request = subscription
-        pairs = _pairs(
-            name=request.name,
-            scope=request.scope,
-            where=request.where,
-            policy=request.policy,
-            contract=request.contract,
-        )
+        names = ("name", "scope", "where", "policy", "contract")
+        pairs = _pairs(**{name: getattr(subscription, name) for name in names})
         request_properties = properties(
             PacketTypes.SUBSCRIBE, SubscriptionIdentifier=subscription.identifier, UserProperty=pairs
         )
@@ -399,8 +373,7 @@ class Client:
             subscription.put(event, receipt)
 
     async def _restore(self) -> None:
-        """Advertise and subscribe again in a new session. A subscription that is refused now ends: no caller waits for
-        the answer."""
+        """Advertise and subscribe again in a new session; a subscription that is refused now ends."""
         for brought in list(self._brought.values()):
             try:
                 await self._send_contract(brought)

@@ -78,13 +78,12 @@ class MqttSession:
         self,
         address: NodeAddress,
         listener: SessionListener,
-        *,
         session_expiry: int,
         keep_alive: int,
         window: int,
         timeout: float,
         groups: Mapping[str, bytes],
-        tokens: TokenRenewer | None = None,
+        tokens: TokenRenewer | None,
     ) -> None:
         self._address = address
         self._tokens = tokens

@@ -18,11 +18,10 @@ class ClientContract:
     consumes: str | None = None
 
     @property
-    def payload(self) -> bytes:
-        """Return the contract as the payload for the node."""
+    def request(self) -> dict[str, Any]:
+        """Return the contract as it is sent to the node."""
         parts = {"produces": self.produces, "consumes": self.consumes}
-        request = {name: json.loads(text) for name, text in parts.items() if text is not None}
-        return json.dumps({"name": self.name, **request}).encode()
+        return {"name": self.name} | {name: json.loads(text) for name, text in parts.items() if text is not None}
 
 
 def text_of(contract: Contract | None) -> str | None:

@@ -1,5 +1,4 @@
-"""paho-mqtt with proofs of membership of trust groups. paho-mqtt knows AUTH packets only by name, so they are handled
-here.
+"""paho-mqtt with proofs of membership of trust groups, and with AUTH packets, which it knows only by name.
 
 Each connection proves anew, with a fresh nonce, and again before the proof expires.
 """
@@ -19,7 +18,7 @@ from paho.mqtt.properties import Properties
 from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant, ProofError, renew_after
 
 _SUCCESS, _CONTINUE, _REAUTHENTICATE = 0x00, 0x18, 0x19
-_AUTH = PacketTypes.AUTH << 4
+AUTH = PacketTypes.AUTH << 4
 _log = logging.getLogger(__name__)
 
 
@@ -46,15 +45,12 @@ class ProvingClient(paho.Client):
 
     def _send_connect(self, keepalive: int) -> MQTTErrorCode:
         self._accepted, self._renewal = {}, math.inf
-        properties = self._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        properties.AuthenticationMethod = METHOD
-        properties.AuthenticationData = self._new_claim()
-        self._connect_properties = properties
+        prepare_connect(self, METHOD, self._new_claim())
         return super()._send_connect(keepalive)
 
     def _packet_handle(self) -> MQTTErrorCode:
         kind = self._in_packet["command"] & 0xF0
-        if kind == _AUTH:
+        if kind == AUTH:
             return self._checked(self._handle_auth)
         if kind == PacketTypes.CONNACK << 4:
             outcome = self._checked(self._hear_connack)
@@ -65,7 +61,7 @@ class ProvingClient(paho.Client):
     def loop_misc(self) -> MQTTErrorCode:
         if time.monotonic() >= self._renewal and self.is_connected():
             self._renewal = math.inf
-            self._send_auth(_REAUTHENTICATE, self._new_claim())
+            send_auth(self, METHOD, _REAUTHENTICATE, self._new_claim())
         return super().loop_misc()
 
     # --- the exchange
@@ -90,7 +86,7 @@ class ProvingClient(paho.Client):
         if self._claimant is None or data is None:
             raise ProofError("unexpected AUTH: no exchange is under way")
         if reason == _CONTINUE:
-            self._send_auth(_CONTINUE, self._claimant.answer(data))
+            send_auth(self, METHOD, _CONTINUE, self._claimant.answer(data))
         elif reason == _SUCCESS:
             self._conclude(data)
         else:
@@ -115,14 +111,22 @@ class ProvingClient(paho.Client):
             if group not in accepted:
                 _log.warning("trust group `%s` is not proven: the node is not in it, or has another secret", group)
 
-    def _send_auth(self, reason: int, data: bytes) -> None:
-        properties = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
-        properties.AuthenticationMethod = METHOD
-        properties.AuthenticationData = data
-        body = bytes((reason,)) + properties.pack()  # type: ignore[no-untyped-call]
-        packet = bytearray((_AUTH,))
-        self._pack_remaining_length(packet, len(body))
-        self._packet_queue(_AUTH, packet + body, 0, 0)
+
+def prepare_connect(client: paho.Client, method: str, data: bytes) -> None:
+    """Put an authentication method and its data into the next CONNECT."""
+    properties = client._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties.AuthenticationMethod, properties.AuthenticationData = method, data
+    client._connect_properties = properties
+
+
+def send_auth(client: paho.Client, method: str, reason: int, data: bytes) -> None:
+    """Queue an AUTH packet."""
+    properties = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
+    properties.AuthenticationMethod, properties.AuthenticationData = method, data
+    body = bytes((reason,)) + properties.pack()  # type: ignore[no-untyped-call]
+    packet = bytearray((AUTH,))
+    client._pack_remaining_length(packet, len(body))
+    client._packet_queue(AUTH, packet + body, 0, 0)
 
 
 def _data_of(kind: int, data: bytes) -> bytes | None:

@@ -8,19 +8,10 @@ Write any other policy as text (`docs/statements.md`). `joined` makes one policy
 from collections.abc import Sequence
 
 from penstock.language.errors import StatementError
+from penstock.language.statements import statement as ast
 from penstock.language.statements.parser import parse_condition, parse_statement
 from penstock.language.statements.printer import show_compact
-from penstock.language.statements.statement import (
-    ANYWHERE,
-    Attach,
-    ElementUse,
-    Message,
-    Point,
-    Statement,
-    StatementClause,
-    StatementRule,
-    Verb,
-)
+from penstock.language.statements.statement import Statement
 from penstock.language.tree import And, Call, Literal, Tree
 
 Policy = str | Statement
@@ -56,33 +47,33 @@ def _statement(policy: object) -> Statement:
 
 def trim() -> Statement:
     """Keep only the attributes that the subscription's condition asks for (Fig. 4)."""
-    return _forward((_then("TrimAttributes"),), points=(Point.EGRESS,))
+    return _forward((_then("TrimAttributes"),), points=(ast.Point.EGRESS,))
 
 
 def remove(*names: str, where: str = "") -> Statement:
     """Remove these attributes; `where`: if the condition holds."""
-    return _forward((_then("RemoveAttributes", *names, where=where),), points=(Point.EGRESS,))
+    return _forward((_then("RemoveAttributes", *names, where=where),), points=(ast.Point.EGRESS,))
 
 
 def keep_only(*names: str, where: str = "") -> Statement:
     """Keep no other attributes than these."""
-    return _forward((_then("KeepOnlyAttributes", *names, where=where),), points=(Point.EGRESS,))
+    return _forward((_then("KeepOnlyAttributes", *names, where=where),), points=(ast.Point.EGRESS,))
 
 
 def as_xml() -> Statement:
     """Convert the content to XML."""
-    return _forward((_then("ToXML"),), points=(Point.EGRESS,))
+    return _forward((_then("ToXML"),), points=(ast.Point.EGRESS,))
 
 
 def as_json() -> Statement:
     """Convert the content to JSON."""
-    return _forward((_then("ToJSON"),), points=(Point.EGRESS,))
+    return _forward((_then("ToJSON"),), points=(ast.Point.EGRESS,))
 
 
-def trace(attach: Attach = Attach.NEVER) -> Statement:
+def trace(attach: ast.Attach = ast.Attach.NEVER) -> Statement:
     """Have every node on the way add information about itself beside the content (Fig. 6)."""
     actions = ("AugmentBrokerHostInfo", "AugmentBrokerLoadIndex", "AugmentProcessingTime")
-    return _forward((StatementClause(actions=tuple(map(ElementUse, actions))),), attach=attach)
+    return _forward((ast.StatementClause(actions=tuple(map(ast.ElementUse, actions))),), attach=attach)
 
 
 # --- policies that stop messages
@@ -95,25 +86,25 @@ def block(where: str = "") -> Statement:
 
 def block_strictly() -> Statement:
     """Stop publications towards other nodes that have just the attributes the filter asks for (Fig. 22)."""
-    return _forward((_then("BlockMessage", where="StrictMatch()"),), points=(Point.ROUTING,))
+    return _forward((_then("BlockMessage", where="StrictMatch()"),), points=(ast.Point.ROUTING,))
 
 
-def authenticate_receiver(*groups: str, every: bool = False, of: Message = Message.PUBLICATION) -> Statement:
+def authenticate_receiver(*groups: str, every: bool = False, of: ast.Message = ast.Message.PUBLICATION) -> Statement:
     """Send messages only to members of one of these trust groups, or of every one (Fig. 13)."""
     return _authenticate("AuthenticateReceiver", groups, every, of)
 
 
-def authenticate_sender(*groups: str, every: bool = False, of: Message = Message.PUBLICATION) -> Statement:
+def authenticate_sender(*groups: str, every: bool = False, of: ast.Message = ast.Message.PUBLICATION) -> Statement:
     """Accept messages only from members of one of these trust groups, or of every one."""
     return _authenticate("AuthenticateSender", groups, every, of)
 
 
-def _authenticate(element: str, groups: Sequence[str], every: bool, of: Message) -> Statement:
+def _authenticate(element: str, groups: Sequence[str], every: bool, of: ast.Message) -> Statement:
     if not groups:
         raise ValueError("expected the name of a trust group")
     calls: list[Tree] = [Call(element, None, (Literal("string", group),)) for group in groups]
     conditions = [And(tuple(calls))] if every and len(calls) > 1 else calls
-    return _forward((*map(StatementClause, conditions), _then("BlockMessage")), of)
+    return _forward((*map(ast.StatementClause, conditions), _then("BlockMessage")), of)
 
 
 # --- subscriptions in place of advertisements
@@ -121,21 +112,21 @@ def _authenticate(element: str, groups: Sequence[str], every: bool, of: Message)
 
 def flood() -> Statement:
     """Make an advertisement for a mobile producer: it is not spread, but subscriptions that match it are (Fig. 8)."""
-    points = (Point.INGRESS, Point.ROUTING)
+    points = (ast.Point.INGRESS, ast.Point.ROUTING)
     return joined(
-        _forward((_then("BlockMessage"),), Message.ADVERTISEMENT, points),
-        _forward((_then("FloodMessage"),), Message.SUBSCRIPTION, points),
+        _forward((_then("BlockMessage"),), ast.Message.ADVERTISEMENT, points),
+        _forward((_then("FloodMessage"),), ast.Message.SUBSCRIPTION, points),
     )
 
 
-def _then(action: str, *arguments: str, where: str = "") -> StatementClause:
-    return StatementClause(parse_condition(where, "the condition"), (ElementUse(action, arguments),))
+def _then(action: str, *arguments: str, where: str = "") -> ast.StatementClause:
+    return ast.StatementClause(parse_condition(where, "the condition"), (ast.ElementUse(action, arguments),))
 
 
 def _forward(
-    clauses: tuple[StatementClause, ...],
-    of: Message = Message.PUBLICATION,
-    points: tuple[Point, ...] = ANYWHERE,
-    attach: Attach = Attach.NEVER,
+    clauses: tuple[ast.StatementClause, ...],
+    of: ast.Message = ast.Message.PUBLICATION,
+    points: tuple[ast.Point, ...] = ast.ANYWHERE,
+    attach: ast.Attach = ast.Attach.NEVER,
 ) -> Statement:
-    return Statement((StatementRule(Verb.FORWARD, of, clauses, points=points, attach=attach),))
+    return Statement((ast.StatementRule(ast.Verb.FORWARD, of, clauses, points=points, attach=attach),))

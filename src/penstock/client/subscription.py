@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from penstock.client.event import Event
@@ -11,14 +12,12 @@ Qos = Literal[0, 1]
 Scope = Literal["global", "local"]
 
 
+@dataclass(slots=True, eq=False)
 class Receipt:
     """A message that must be acknowledged, and how many subscriptions have yet to hand it out."""
 
-    __slots__ = ("held", "mid")
-
-    def __init__(self, mid: int, held: int) -> None:
-        self.mid = mid
-        self.held = held
+    mid: int
+    holders: int
 
 
 class Receipts:
@@ -28,15 +27,15 @@ class Receipts:
         self._acknowledge = acknowledge
         self._open: deque[Receipt] = deque()
 
-    def add(self, mid: int, held: int) -> Receipt:
-        receipt = Receipt(mid, held)
+    def add(self, mid: int, holders: int) -> Receipt:
+        receipt = Receipt(mid, holders)
         self._open.append(receipt)
         self._settle()
         return receipt
 
     def hand_out(self, receipt: Receipt) -> None:
         """Count that one of the subscriptions that held the message has handed it out."""
-        receipt.held -= 1
+        receipt.holders -= 1
         self._settle()
 
     def forget(self) -> None:
@@ -44,10 +43,11 @@ class Receipts:
         self._open.clear()
 
     def _settle(self) -> None:
-        while self._open and not self._open[0].held:
+        while self._open and not self._open[0].holders:
             self._acknowledge(self._open.popleft().mid)
 
 
+@dataclass(eq=False)
 class Subscription:
     """One subscription and its events: `async for event in subscription`.
 
@@ -56,32 +56,21 @@ class Subscription:
     raises the error after the events that had already come.
     """
 
-    def __init__(
-        self,
-        filter: str,
-        name: str,
-        where: str | None,
-        scope: Scope,
-        qos: Qos,
-        identifier: int,
-        room: int,
-        receipts: Receipts,
-        policy: str | None = None,
-        contract: str | None = None,
-    ) -> None:
-        self.filter = filter
-        self.name = name
-        self.where = where
-        self.scope = scope
-        self.qos: Qos = qos
-        self.policy = policy
-        self.contract = contract
-        """The contract for it, as JSON."""
-        self.identifier = identifier
-        self.dropped = 0
-        """Number of events of QoS 0 that were dropped because there was no room."""
-        self._room = room
-        self._receipts = receipts
+    filter: str
+    name: str
+    where: str | None
+    scope: Scope
+    qos: Qos
+    identifier: int
+    _room: int
+    _receipts: Receipts
+    policy: str | None = None
+    contract: str | None = None
+    """The contract for it, as JSON."""
+    dropped: int = 0
+    """Number of events of QoS 0 that were dropped because there was no room."""
+
+    def __post_init__(self) -> None:
         self._waiting: deque[tuple[Event, Receipt | None]] = deque()
         self._changed = asyncio.Event()
         self._is_over = False

@@ -1,5 +1,4 @@
-"""paho-mqtt with authorisation tokens: as the password, or by MQTT 5's enhanced authentication, which paho-mqtt knows
-by name only.
+"""paho-mqtt with authorisation tokens: as the password, or by MQTT 5's enhanced authentication.
 
 By the method, a new token is shown on the same connection before the old one ends; a password only on a new connection.
 """
@@ -11,16 +10,13 @@ from typing import Any
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 
-from penstock.client.group_auth import ProvingClient
+from penstock.client.group_auth import AUTH, ProvingClient, prepare_connect, send_auth
 from penstock.client.tokens import renewal_of
 
 METHOD = "penstock-token"
 """The authentication method; its data is the token."""
 _SUCCESS, _REAUTHENTICATE = 0x00, 0x19
-_AUTH = PacketTypes.AUTH << 4
 _AGAIN = 1.0
 """Seconds between checks for a new token."""
 
@@ -62,14 +58,11 @@ class TokenByMethod(paho.Client):
 
     def _send_connect(self, keepalive: int) -> MQTTErrorCode:
         self._take(self._token())
-        properties = self._connect_properties or Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        properties.AuthenticationMethod = METHOD
-        properties.AuthenticationData = self.shown.encode()
-        self._connect_properties = properties
+        prepare_connect(self, METHOD, self.shown.encode())
         return super()._send_connect(keepalive)
 
     def _packet_handle(self) -> MQTTErrorCode:
-        if self._in_packet["command"] & 0xF0 != _AUTH:
+        if self._in_packet["command"] & 0xF0 != AUTH:
             return super()._packet_handle()
         packet = bytes(self._in_packet["packet"])
         is_taken = not packet or packet[0] == _SUCCESS  # otherwise the node gives the reason when it disconnects
@@ -82,19 +75,10 @@ class TokenByMethod(paho.Client):
                 self._renewal = time.time() + _AGAIN
             else:
                 self._take(token)
-                self._show_again()
+                send_auth(self, METHOD, _REAUTHENTICATE, token.encode())
         return super().loop_misc()
 
     # --- private
 
     def _take(self, token: str) -> None:
         self.shown, self._renewal = token, renewal_of(token)
-
-    def _show_again(self) -> None:
-        properties = Properties(PacketTypes.AUTH)  # type: ignore[no-untyped-call]
-        properties.AuthenticationMethod = METHOD
-        properties.AuthenticationData = self.shown.encode()
-        body = bytes((_REAUTHENTICATE,)) + properties.pack()  # type: ignore[no-untyped-call]
-        packet = bytearray((_AUTH,))
-        self._pack_remaining_length(packet, len(body))
-        self._packet_queue(_AUTH, packet + body, 0, 0)

@@ -33,13 +33,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def request_token(
-    url: str,
-    user: str,
-    password: str,
-    scope: str = "",
-    *,
-    tls: ssl.SSLContext | None = None,
-    timeout: float = _SECONDS,
+    url: str, user: str, password: str, scope: str = "", *, tls: ssl.SSLContext | None = None, timeout: float = _SECONDS
 ) -> str:
     """Request a token from the endpoint at `url`, the node's admin address or the full URL with the path; may block.
 

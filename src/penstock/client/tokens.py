@@ -73,8 +73,7 @@ class TokenRenewer:
         self._last_chance = ""
 
     def refused(self, token: str) -> bool:
-        """Note that the node has refused a token, and return whether there is, or will be, another to try. On any
-        thread.
+        """Note that the node has refused a token; return whether there is, or will be, another. On any thread.
 
         A token that was got because the one before was refused is the last.
         """

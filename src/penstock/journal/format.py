@@ -1,7 +1,6 @@
 """The format of journal segments, version 3: Arrow IPC streams. `docs/journal.md` describes it for readers.
 
-A segment is self-contained: whatever a row names by number (`source`, `plan`) is defined in an earlier row of the
-segment.
+A segment is self-contained: what a row names by number (`source`, `plan`) is defined in an earlier row of the same.
 """
 
 from datetime import UTC, datetime
@@ -12,8 +11,7 @@ import pyarrow as pa
 
 VERSION = 3
 READABLE = (1, 2, 3)
-"""Versions that can be read. A segment of version 1 has no rows of kind `RETAINED`; one of version 2 has no
-`statements` and `facts`."""
+"""Versions that can be read: 1 has no rows of kind `RETAINED`, 2 has no `statements` and `facts`."""
 
 
 class RowKind(IntEnum):
@@ -74,8 +72,7 @@ def segment_name(first: int, time: float) -> str:
 
 
 def compact_name(first: int, last: int) -> str:
-    """Return the name of a compacted file. It contains the first and last row number, so that duplicates can be
-    recognised."""
+    """Return the name of a compacted file, with its first and last row number: so duplicates are recognised."""
     return f"{first:016d}-{last:016d}{COMPACT_ENDING}"
 
 

@@ -172,12 +172,9 @@ def _arguments(options: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _make_room(folder: Path) -> None:
-    ids = sorted((path.stem for path in folder.glob("*.json") if _ID.fullmatch(path.stem)), key=_start_time)
+    ids = [path.stem for path in folder.glob("*.json") if _ID.fullmatch(path.stem)]
+    ids.sort(key=lambda id: int(id.partition("-")[0], 16))
     for id in ids[: max(0, len(ids) - MAX_JOBS + 1)]:
         for ending in ("json", "html", "more"):
             with contextlib.suppress(OSError):
                 (folder / f"{id}.{ending}").unlink()
-
-
-def _start_time(id: str) -> int:
-    return int(id.partition("-")[0], 16)

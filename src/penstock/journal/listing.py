@@ -61,9 +61,9 @@ def unknown_nodes(folder: Path, nodes: frozenset[str] | None) -> str:
 
 def all_parts(folder: Path, nodes: frozenset[str] | None = None) -> list[Part]:
     """List all files, including those whose rows are in another file too."""
-    files = [_part(path) for path in folder.glob(f"node=*/date=*/*{ENDING}") if _is_segment(path)]
+    segments = (path for path in folder.glob(f"node=*/date=*/*{ENDING}") if path.name.removeprefix(OPEN)[:1].isdigit())
     compacted = (folder / COMPACT).glob(f"node=*/date=*/[0-9]*{COMPACT_ENDING}")
-    files += [_part(path) for path in compacted]
+    files = map(_part, (*segments, *compacted))
     return sorted((part for part in files if nodes is None or part.node in nodes), key=_place)
 
 
@@ -81,10 +81,6 @@ def covered(files: Iterable[Part]) -> list[Part]:
 
 def _place(part: Part) -> tuple[str, int, int]:
     return part.node, part.first, -1 if part.last is None else -part.last - 2
-
-
-def _is_segment(path: Path) -> bool:
-    return path.name.removeprefix(OPEN)[:1].isdigit()
 
 
 def _part(path: Path) -> Part:

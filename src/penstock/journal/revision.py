@@ -1,10 +1,9 @@
-"""Revisions: the policies that were in force, kept beside the events that they decided, so that events can be judged
-again."""
+"""Revisions: the policies in force, kept beside the events that they decided, so that these can be judged again."""
 
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,15 +42,12 @@ class Revision(NamedTuple):
         }  # a reader of the journal must not be able to pass for a node
         access = list[tuple[str, bytes]]()
         if domain.access is not None and domain.access.files:
-            access = [(f"{ACCESS}/{at}{file.suffix}", file.read_bytes()) for at, file in enumerate(domain.access.files)]
+            access = _copies(f"{ACCESS}/", domain.access.files)
             update["access"] = domain.access.model_copy(update={"files": tuple(Path(name) for name, _ in access)})
         statements = list[tuple[str, bytes]]()
         if domain.statements is not None and domain.statements.files:
             statement_files = domain.statements.files
-            statements = [
-                (f"{STATEMENTS}/{at}{file.file.suffix}", file.file.read_bytes())
-                for at, file in enumerate(statement_files)
-            ]
+            statements = _copies(f"{STATEMENTS}/", (file.file for file in statement_files))
             moved = [
                 file.model_copy(update={"file": Path(name)})
                 for file, (name, _) in zip(statement_files, statements, strict=True)
@@ -83,25 +79,25 @@ class Revision(NamedTuple):
                 raise
 
 
+def _copies(prefix: str, paths: Iterable[Path]) -> list[tuple[str, bytes]]:
+    """Return files with the names that they have in a revision."""
+    return [(f"{prefix}{at}{path.suffix}", path.read_bytes()) for at, path in enumerate(paths)]
+
+
 def _privacy(domain: Domain) -> tuple[tuple[PrivacySettings, ...], list[tuple[str, bytes]]]:
     """Return the domain's XACML settings with the files renamed for the journal; and the files."""
     files: list[tuple[str, bytes]] = []
 
     def moved(paths: tuple[Path, ...], at: int, what: str) -> tuple[Path, ...]:
-        copies = [(f"{PRIVACY}/{at}-{what}-{n}{path.suffix}", path.read_bytes()) for n, path in enumerate(paths)]
+        copies = _copies(f"{PRIVACY}/{at}-{what}-", paths)
         files.extend(copies)
         return tuple(Path(name) for name, _ in copies)
 
-    settings = tuple(
-        privacy.model_copy(
-            update={
-                "policies": moved(privacy.policies, at, "policy"),
-                "references": moved(privacy.references, at, "reference"),
-            }
-        )
-        for at, privacy in enumerate(domain.privacy)
-    )
-    return settings, files
+    settings = []
+    for at, privacy in enumerate(domain.privacy):
+        policies, references = moved(privacy.policies, at, "policy"), moved(privacy.references, at, "reference")
+        settings.append(privacy.model_copy(update={"policies": policies, "references": references}))
+    return tuple(settings), files
 
 
 def _modules(domain: Domain, folder: Path | None) -> Iterator[tuple[str, bytes]]:

@@ -13,7 +13,7 @@ from penstock.language.limits import MAX_EVENT_WORK, MAX_TEXT, MAX_WORK
 from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.ranges.ranges import Ranges, ranges
-from penstock.language.tree import And, Tree, XPath, reads, walk
+from penstock.language.tree import And, Tree, XPath, flat, reads, walk
 from penstock.language.types import ANYTHING, RecordType
 from penstock.model.content.content import Content, ContentError, Unreadable
 from penstock.model.values import Value
@@ -54,9 +54,7 @@ class Condition:
         return self.decide(attributes) if self._metered is None else self.of(attributes, content)
 
     def of(self, attributes: Mapping[str, Value], content: Content) -> Outcome:
-        """Return whether it is true for these attributes. The steps are counted on the content, on which XPath is
-        evaluated too.
-        """
+        """Return whether it is true for these attributes; steps are counted, and XPath evaluated, on the content."""
         if self._metered is None:
             return self.decide(attributes)
         if content.spent > MAX_EVENT_WORK:
@@ -98,18 +96,11 @@ def all_of(conditions: Sequence[Condition]) -> Condition:
     """Return the condition that is true where all of these are; there must be at least one."""
     if len(conditions) == 1:
         return conditions[0]
-    parts = (
-        condition.tree.operands if isinstance(condition.tree, And) else (condition.tree,) for condition in conditions
-    )
-    return condition_of(And(tuple(operand for operands in parts for operand in operands)))
+    return condition_of(And(flat(And, (condition.tree for condition in conditions))))
 
 
 def condition_of(tree: Tree) -> Condition:
     """Return the condition of a tree that has been checked."""
     return Condition(
-        show(tree),
-        tree,
-        *compile_metered(tree),
-        any(isinstance(node, XPath) for node, _ in walk(tree)),
-        reads(tree),
+        show(tree), tree, *compile_metered(tree), any(isinstance(node, XPath) for node, _ in walk(tree)), reads(tree)
     )

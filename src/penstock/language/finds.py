@@ -5,9 +5,7 @@ from penstock.model.content.xpath_texts import texts_of
 
 
 def texts_needed(tree: Tree) -> frozenset[str]:
-    """Return texts that an element or attribute of XML content must have; if one is missing, the condition is
-    not true.
-    """
+    """Return texts that XML content must have in elements or attributes for the condition to be true."""
     match tree:
         case And(operands):
             return frozenset().union(*map(texts_needed, operands))

@@ -1,39 +1,13 @@
-"""The parser of conditions: recursive descent by hand, so that an error can say what was meant
-(docs/decisions/0015).
-"""
+"""The parser of conditions: recursive descent by hand, for errors that say what was meant (docs/decisions/0015)."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.language import tree as ast
 from penstock.language.errors import ConditionError
 from penstock.language.lexer import LexerToken, tokens
 from penstock.language.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
-from penstock.language.tree import (
-    ADDITIVE,
-    MACROS,
-    MULTIPLICATIVE,
-    RELATIONS,
-    And,
-    Attribute,
-    Binary,
-    Call,
-    Conditional,
-    Has,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Macro,
-    MapOf,
-    Or,
-    Select,
-    Tree,
-    TypeLiteral,
-    Unary,
-    Variable,
-    XPath,
-    walk,
-)
 from penstock.language.values import MAX_INT, TYPE_NAMES
 
 LITERAL_WORDS: dict[str, tuple[str, bool | None]] = {
@@ -54,22 +28,22 @@ RESERVED = frozenset(
 
 _LEVELS = {
     symbol: level
-    for level, symbols in enumerate((("||",), ("&&",), RELATIONS, ADDITIVE, MULTIPLICATIVE))
+    for level, symbols in enumerate((("||",), ("&&",), ast.RELATIONS, ast.ADDITIVE, ast.MULTIPLICATIVE))
     for symbol in symbols
 }
-_JOINING: dict[str, type[And] | type[Or]] = {"&&": And, "||": Or}
+_JOINING: dict[str, type[ast.And] | type[ast.Or]] = {"&&": ast.And, "||": ast.Or}
 _IN_WORDS = {"and": "&&", "or": "||", "not": "!"}
 _LITERALS = ("int", "uint", "double", "string", "bytes")
 
 
-def parse(text: str) -> Tree:
+def parse(text: str) -> ast.Tree:
     """Parse a condition; raises `ConditionError`, which shows the place with a caret."""
     if len(text) > MAX_TEXT:
         raise ConditionError(f"a condition has at most {MAX_TEXT} characters, this has {len(text)}", text, MAX_TEXT)
     return parse_words(text, tokens(text))
 
 
-def parse_words(text: str, words: list[LexerToken]) -> Tree:
+def parse_words(text: str, words: list[LexerToken]) -> ast.Tree:
     """Parse a condition inside a text from its words and an `end`; raises `ConditionError`."""
     return _ConditionParser(text, words).whole()
 
@@ -84,7 +58,7 @@ class _ConditionParser:
         self._depth = 0
         self._variables: list[str] = []
 
-    def whole(self) -> Tree:
+    def whole(self) -> ast.Tree:
         if self._peek().kind == "end":
             raise self._problem("expected a condition, there is nothing")
         tree = self._expression()
@@ -99,23 +73,23 @@ class _ConditionParser:
                 return self._problem(f"`{token.text}` is not an operator; write `{_IN_WORDS[token.text]}`", token.at)
         return self._unexpected("the end")
 
-    def _check_size(self, tree: Tree) -> None:
-        for count, (node, depth) in enumerate(walk(tree), 1):
+    def _check_size(self, tree: ast.Tree) -> None:
+        for count, (node, depth) in enumerate(ast.walk(tree), 1):
             if depth > MAX_DEPTH:
                 raise self._too_deep(node.at)
             if count > MAX_NODES:
                 raise self._problem(f"a condition has at most {MAX_NODES} parts", node.at)
 
-    def _expression(self) -> Tree:
+    def _expression(self) -> ast.Tree:
         with self._deeper():
             condition = self._operation(0)
             if not (question := self._take("?")):
                 return condition
             yes = self._operation(0)
             self._expect(":", "between the two values of `?`")
-            return Conditional(condition, yes, self._expression(), at=question.at)
+            return ast.Conditional(condition, yes, self._expression(), at=question.at)
 
-    def _operation(self, loosest: int) -> Tree:
+    def _operation(self, loosest: int) -> ast.Tree:
         """Parse operands with operators between them that bind at least so tightly, from the left."""
         tree = self._unary()
         while (token := self._peek()).kind in ("mark", "name") and _LEVELS.get(token.text, -1) >= loosest:
@@ -127,7 +101,7 @@ class _ConditionParser:
             tree = _operation(token, tree, others)
         return tree
 
-    def _unary(self) -> Tree:
+    def _unary(self) -> ast.Tree:
         token = self._peek()
         if token.kind != "mark" or token.text not in ("!", "-"):
             return self._member()
@@ -137,10 +111,10 @@ class _ConditionParser:
         following = self._peek()
         with self._deeper():
             if following.kind == "mark" and following.text == token.text:
-                return Unary(token.text, self._unary(), at=token.at)
-            return Unary(token.text, self._member(), at=token.at)
+                return ast.Unary(token.text, self._unary(), at=token.at)
+            return ast.Unary(token.text, self._member(), at=token.at)
 
-    def _member(self) -> Tree:
+    def _member(self) -> ast.Tree:
         tree = self._primary()
         while True:
             if self._take("."):
@@ -148,24 +122,24 @@ class _ConditionParser:
             elif bracket := self._take("["):
                 index = self._expression()
                 self._close("]", bracket)
-                tree = IndexAccess(tree, index, at=bracket.at)
-            elif self._peek().text == "{" and isinstance(tree, Attribute | Select | TypeLiteral):
+                tree = ast.IndexAccess(tree, index, at=bracket.at)
+            elif self._peek().text == "{" and isinstance(tree, ast.Attribute | ast.Select | ast.TypeLiteral):
                 raise self._problem("a condition cannot make messages; `{` after a name has no meaning")
             else:
                 return tree
 
-    def _selected(self, operand: Tree) -> Tree:
+    def _selected(self, operand: ast.Tree) -> ast.Tree:
         token = self._take_kind("name", "quoted name")
         if token is None or token.text in KEYWORDS:
             raise self._unexpected("a name after `.`", token)
         opening = self._take("(") if token.kind == "name" else None
         if opening is None:
             return _type_or_select(operand, _name_of(token), token.at)
-        if token.text in MACROS:
+        if token.text in ast.MACROS:
             return self._macro(operand, token, opening)
-        return Call(token.text, operand, self._arguments(opening, ")"), at=token.at)
+        return ast.Call(token.text, operand, self._arguments(opening, ")"), at=token.at)
 
-    def _macro(self, operand: Tree, name: LexerToken, opening: LexerToken) -> Tree:
+    def _macro(self, operand: ast.Tree, name: LexerToken, opening: LexerToken) -> ast.Tree:
         variable = self._take_kind("name")
         if variable is None or variable.text in KEYWORDS | RESERVED or self._peek().text != ",":
             raise self._problem(
@@ -182,9 +156,9 @@ class _ConditionParser:
         if len(parts) > (2 if name.text == "map" else 1):
             raise self._problem(f"`{name.text}` has too many arguments", name.at)
         guard = parts[0] if len(parts) == 2 else None
-        return Macro(name.text, operand, variable.text, parts[-1], guard, at=name.at)
+        return ast.Macro(name.text, operand, variable.text, parts[-1], guard, at=name.at)
 
-    def _primary(self) -> Tree:
+    def _primary(self) -> ast.Tree:
         token = self._peek()
         self._next += 1
         if token.kind in _LITERALS:
@@ -203,30 +177,30 @@ class _ConditionParser:
                     self._close(")", token)
                     return inner
                 case "[":
-                    return ListOf(self._arguments(token, "]"), at=token.at)
+                    return ast.ListOf(self._arguments(token, "]"), at=token.at)
                 case "{":
                     return self._map(token)
         raise self._unexpected("a value", token)
 
-    def _literal(self, token: LexerToken, negative: bool) -> Tree:
+    def _literal(self, token: LexerToken, negative: bool) -> ast.Tree:
         value = token.value
         if isinstance(value, int | float) and negative:
             value = -value
         if token.kind == "int" and isinstance(value, int) and value > MAX_INT:
             raise self._problem(f"`{token.text}` is too large for an int", token.at)
-        return Literal(token.kind, value, at=token.at - negative)
+        return ast.Literal(token.kind, value, at=token.at - negative)
 
-    def _rooted(self) -> Tree:
+    def _rooted(self) -> ast.Tree:
         """Parse a name after a leading `.`: always an attribute."""
         token = self._take_kind("name", "quoted name")
         if token is None or token.text in KEYWORDS | RESERVED or self._peek().text == "(":
             raise self._unexpected("the name of an attribute after `.`", token)
-        return Attribute(_name_of(token), at=token.at)
+        return ast.Attribute(_name_of(token), at=token.at)
 
-    def _named(self, token: LexerToken) -> Tree:
+    def _named(self, token: LexerToken) -> ast.Tree:
         if token.text in LITERAL_WORDS:
             kind, value = LITERAL_WORDS[token.text]
-            return Literal(kind, value, at=token.at)
+            return ast.Literal(kind, value, at=token.at)
         if token.text in KEYWORDS:
             raise self._unexpected("a value", token)
         if token.text in RESERVED:
@@ -236,37 +210,37 @@ class _ConditionParser:
         if token.kind == "name" and (opening := self._take("(")):
             return self._called(token, opening)
         if token.text in self._variables:
-            return Variable(token.text, at=token.at)
+            return ast.Variable(token.text, at=token.at)
         if token.text in TYPE_NAMES:
-            return TypeLiteral(token.text, at=token.at)
-        return Attribute(_name_of(token), at=token.at)
+            return ast.TypeLiteral(token.text, at=token.at)
+        return ast.Attribute(_name_of(token), at=token.at)
 
-    def _called(self, name: LexerToken, opening: LexerToken) -> Tree:
+    def _called(self, name: LexerToken, opening: LexerToken) -> ast.Tree:
         arguments = self._arguments(opening, ")")
         if name.text == "has":
             return self._has(name, arguments)
         if name.text == "xpath":
             match arguments:
-                case (Literal("string", str(expression)),):
-                    return XPath(expression, at=name.at)
+                case (ast.Literal("string", str(expression)),):
+                    return ast.XPath(expression, at=name.at)
                 case _:
                     raise self._problem("`xpath` takes one string, written out", name.at)
-        return Call(name.text, None, arguments, at=name.at)
+        return ast.Call(name.text, None, arguments, at=name.at)
 
-    def _has(self, name: LexerToken, arguments: tuple[Tree, ...]) -> Tree:
+    def _has(self, name: LexerToken, arguments: tuple[ast.Tree, ...]) -> ast.Tree:
         match arguments:
-            case (Attribute(attribute),):
-                return Has(None, attribute, at=name.at)
-            case (Select(operand, field),):
-                return Has(operand, field, at=name.at)
-            case (Variable(variable),):
+            case (ast.Attribute(attribute),):
+                return ast.Has(None, attribute, at=name.at)
+            case (ast.Select(operand, field),):
+                return ast.Has(operand, field, at=name.at)
+            case (ast.Variable(variable),):
                 raise self._problem(f"`{variable}` is a variable of a macro, which is always there", arguments[0].at)
             case _:
                 raise self._problem("`has` takes one attribute or one field, as in `has(a)` or `has(a.b)`", name.at)
 
-    def _arguments(self, opening: LexerToken, closing: str) -> tuple[Tree, ...]:
+    def _arguments(self, opening: LexerToken, closing: str) -> tuple[ast.Tree, ...]:
         """Parse expressions with commas between them; a comma after the last is allowed in a list, as in CEL."""
-        items: list[Tree] = []
+        items: list[ast.Tree] = []
         while not self._take(closing):
             if items:
                 self._comma(opening, closing)
@@ -275,8 +249,8 @@ class _ConditionParser:
             items.append(self._expression())
         return tuple(items)
 
-    def _map(self, opening: LexerToken) -> Tree:
-        entries: list[tuple[Tree, Tree]] = []
+    def _map(self, opening: LexerToken) -> ast.Tree:
+        entries: list[tuple[ast.Tree, ast.Tree]] = []
         while not self._take("}"):
             if entries:
                 self._comma(opening, "}")
@@ -285,7 +259,7 @@ class _ConditionParser:
             key = self._expression()
             self._expect(":", "after the key of a map")
             entries.append((key, self._expression()))
-        return MapOf(tuple(entries), at=opening.at)
+        return ast.MapOf(tuple(entries), at=opening.at)
 
     def _comma(self, opening: LexerToken, closing: str) -> None:
         if self._peek().kind == "end":
@@ -338,25 +312,20 @@ class _ConditionParser:
         return ConditionError(what, self._text, self._peek().at if at is None else at)
 
 
-def _operation(token: LexerToken, left: Tree, others: list[Tree]) -> Tree:
+def _operation(token: LexerToken, left: ast.Tree, others: list[ast.Tree]) -> ast.Tree:
     joining = _JOINING.get(token.text)
     if joining is None:
-        return Binary(token.text, left, others[0], at=token.at)
-    operands = (part for operand in (left, *others) for part in _flat(joining, operand))
-    return joining(tuple(operands), at=left.at if isinstance(left, joining) else token.at)
-
-
-def _flat(kind: type[And] | type[Or], operand: Tree) -> tuple[Tree, ...]:
-    return operand.operands if isinstance(operand, And | Or) and isinstance(operand, kind) else (operand,)
+        return ast.Binary(token.text, left, others[0], at=token.at)
+    return joining(ast.flat(joining, (left, *others)), at=left.at if isinstance(left, joining) else token.at)
 
 
 def _name_of(token: LexerToken) -> str:
     return token.value if isinstance(token.value, str) else token.text
 
 
-def _type_or_select(operand: Tree, name: str, at: int) -> Tree:
+def _type_or_select(operand: ast.Tree, name: str, at: int) -> ast.Tree:
     match operand:
-        case Select(Attribute("google"), "protobuf") if f"google.protobuf.{name}" in TYPE_NAMES:
-            return TypeLiteral(f"google.protobuf.{name}", at=at)
+        case ast.Select(ast.Attribute("google"), "protobuf") if f"google.protobuf.{name}" in TYPE_NAMES:
+            return ast.TypeLiteral(f"google.protobuf.{name}", at=at)
         case _:
-            return Select(operand, name, at=at)
+            return ast.Select(operand, name, at=at)

@@ -2,29 +2,8 @@
 
 import re
 
+from penstock.language import tree as ast
 from penstock.language.parser import KEYWORDS, LITERAL_WORDS, RESERVED
-from penstock.language.tree import (
-    ADDITIVE,
-    MULTIPLICATIVE,
-    And,
-    Attribute,
-    Binary,
-    Call,
-    Conditional,
-    Has,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Macro,
-    MapOf,
-    Or,
-    Select,
-    Tree,
-    TypeLiteral,
-    Unary,
-    Variable,
-    XPath,
-)
 from penstock.language.values import TYPE_NAMES
 
 _EXPRESSION, _OR, _AND, _RELATION, _SUM, _PRODUCT, _UNARY, _MEMBER = range(8)
@@ -32,7 +11,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPES = {"\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 
 
-def show(tree: Tree) -> str:
+def show(tree: ast.Tree) -> str:
     """Return the condition in canonical form."""
     return _show(tree, _EXPRESSION, frozenset())
 
@@ -43,55 +22,55 @@ def show_string(text: str) -> str:
     return quote + "".join(show_character(character, quote) for character in text) + quote
 
 
-def _show(tree: Tree, level: int, variables: frozenset[str]) -> str:
+def _show(tree: ast.Tree, level: int, variables: frozenset[str]) -> str:
     """Return the text of an expression at a place for this level or tighter, inside macros with these variables."""
     text, own = _text(tree, variables)
     return text if own >= level else f"({text})"
 
 
-def _text(tree: Tree, variables: frozenset[str]) -> tuple[str, int]:
-    def show(inner: Tree, level: int = _EXPRESSION) -> str:
+def _text(tree: ast.Tree, variables: frozenset[str]) -> tuple[str, int]:
+    def show(inner: ast.Tree, level: int = _EXPRESSION) -> str:
         return _show(inner, level, variables)
 
-    def listed(items: tuple[Tree, ...]) -> str:
+    def listed(items: tuple[ast.Tree, ...]) -> str:
         return ", ".join(map(show, items))
 
     match tree:
-        case Literal():
+        case ast.Literal():
             return _literal(tree), _MEMBER
-        case TypeLiteral(name) | Variable(name):
+        case ast.TypeLiteral(name) | ast.Variable(name):
             return name, _MEMBER
-        case Attribute(name):
+        case ast.Attribute(name):
             return _attribute(name, variables), _MEMBER
-        case Select(operand, name):
+        case ast.Select(operand, name):
             return f"{show(operand, _MEMBER)}.{_field(name)}", _MEMBER
-        case Has(None, name):
+        case ast.Has(None, name):
             return f"has({_attribute(name, variables)})", _MEMBER
-        case Has(operand, name) if operand is not None:
+        case ast.Has(operand, name) if operand is not None:
             return f"has({show(operand, _MEMBER)}.{_field(name)})", _MEMBER
-        case IndexAccess(operand, index):
+        case ast.IndexAccess(operand, index):
             return f"{show(operand, _MEMBER)}[{show(index)}]", _MEMBER
-        case Call(function, receiver, arguments):
+        case ast.Call(function, receiver, arguments):
             before = "" if receiver is None else show(receiver, _MEMBER) + "."
             return f"{before}{function}({listed(arguments)})", _MEMBER
-        case XPath(expression):
+        case ast.XPath(expression):
             return f"xpath({show_string(expression)})", _MEMBER
-        case Unary(operator, operand):
+        case ast.Unary(operator, operand):
             return operator + _operand_of(operator, operand, variables), _UNARY
-        case Binary(operator, left, right):
-            level = _level(operator)
+        case ast.Binary(operator, left, right):
+            level = _SUM if operator in ast.ADDITIVE else _PRODUCT if operator in ast.MULTIPLICATIVE else _RELATION
             return f"{show(left, level)} {operator} {show(right, level + 1)}", level
-        case And(operands):
+        case ast.And(operands):
             return " && ".join(show(operand, _RELATION) for operand in operands), _AND
-        case Or(operands):
+        case ast.Or(operands):
             return " || ".join(show(operand, _AND) for operand in operands), _OR
-        case Conditional(condition, yes, no):
+        case ast.Conditional(condition, yes, no):
             return f"{show(condition, _OR)} ? {show(yes, _OR)} : {show(no)}", _EXPRESSION
-        case ListOf(items):
+        case ast.ListOf(items):
             return f"[{listed(items)}]", _MEMBER
-        case MapOf(entries):
+        case ast.MapOf(entries):
             return "{" + ", ".join(f"{show(key)}: {show(value)}" for key, value in entries) + "}", _MEMBER
-        case Macro(name, range_, variable, body, guard):
+        case ast.Macro(name, range_, variable, body, guard):
             inside = variables | {variable}
             parts = [variable, *(_show(part, _EXPRESSION, inside) for part in (guard, body) if part is not None)]
             return f"{show(range_, _MEMBER)}.{name}({', '.join(parts)})", _MEMBER
@@ -99,20 +78,16 @@ def _text(tree: Tree, variables: frozenset[str]) -> tuple[str, int]:
             raise TypeError(f"not a tree: {tree!r}")
 
 
-def _level(operator: str) -> int:
-    return _SUM if operator in ADDITIVE else _PRODUCT if operator in MULTIPLICATIVE else _RELATION
-
-
-def _operand_of(operator: str, operand: Tree, variables: frozenset[str]) -> str:
+def _operand_of(operator: str, operand: ast.Tree, variables: frozenset[str]) -> str:
     """Return an operand of `!` or `-`: CEL takes one kind of sign before a value, and `-1` is one literal."""
-    if isinstance(operand, Unary) and operand.operator == operator:
+    if isinstance(operand, ast.Unary) and operand.operator == operator:
         return _show(operand, _UNARY, variables)
     text = _show(operand, _MEMBER, variables)
-    is_number = isinstance(operand, Literal) and operand.kind in ("int", "double")
+    is_number = isinstance(operand, ast.Literal) and operand.kind in ("int", "double")
     return f"({text})" if is_number and (operator == "-") is not text.startswith("-") else text
 
 
-def _literal(literal: Literal) -> str:
+def _literal(literal: ast.Literal) -> str:
     match literal.value:
         case bool() | None:
             return next(word for word, (_, value) in LITERAL_WORDS.items() if value is literal.value)

@@ -18,13 +18,9 @@ from enum import Enum
 from typing import Any
 
 from penstock.language.errors import EvaluationError, FailureKind, failed
-from penstock.model.values import MAX_INT as MAX_INT
-from penstock.model.values import MAX_UINT as MAX_UINT
-from penstock.model.values import MIN_INT as MIN_INT
-from penstock.model.values import Duration as Duration
-from penstock.model.values import Timestamp as Timestamp
-from penstock.model.values import Uint as Uint
-from penstock.model.values import Value as Value
+from penstock.model.values import MAX_INT, MAX_UINT, MIN_INT, Duration, Timestamp, Uint, Value
+
+__all__ = ["MAX_INT", "MAX_UINT", "MIN_INT", "Duration", "Timestamp", "Uint", "Value"]  # beside what is defined here
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,7 @@ class Decision(NamedTuple):
     outputs: tuple[Event, ...] = ()
     """The events that leave by the link."""
     by_content: bool = False
-    """True if a subscriber at the end of the link asks for the topic by content, so that the effect tells something
-    about the subscription.
-    """
+    """True if a subscriber at the link's end asks by content, so that the effect tells about the subscription."""
 
     @property
     def effect(self) -> Effect:

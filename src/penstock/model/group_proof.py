@@ -142,9 +142,7 @@ class Claimant:
     """The client's side of one exchange: `claim`, `answer`, `accepted`."""
 
     def __init__(self, client_id: str, secrets: Mapping[str, bytes], nonce: bytes, node: str | None = None) -> None:
-        """Begin an exchange with secrets by group and a fresh nonce; `node` is the expected name of the node,
-        if known.
-        """
+        """Begin an exchange with secrets by group and a fresh nonce; `node` is the node's expected name, if known."""
         self._client_id = client_id
         self._secrets = dict(secrets)
         self._nonce = nonce

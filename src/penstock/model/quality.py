@@ -172,9 +172,7 @@ class Catalogue:
         return iter(self._definitions)
 
     def kind(self, key: MetricKey) -> str:
-        """Return the criterion of the library that a metric belongs to, or its own; empty if the metric is
-        not known.
-        """
+        """Return the library's criterion that a metric belongs to, or its own; empty if the metric is not known."""
         return self._kinds.get(key, "")
 
     def with_(self, indicators: Iterable[Indicator]) -> "Catalogue":
@@ -272,9 +270,7 @@ NO_QUALITY = Quality()
 
 
 def moment(seconds: float) -> Timestamp:
-    """Return the time that a clock in seconds since the epoch shows; raises `PolicyError` beyond the years 1
-    to 9999.
-    """
+    """Return the time that a clock in seconds since 1970 shows; raises `PolicyError` beyond the years 1 to 9999."""
     if not math.isfinite(seconds) or not FIRST_SECOND <= seconds <= LAST_SECOND:
         raise PolicyError(f"`{seconds}` is not a time from the year 1 to the year 9999")
     return Timestamp(round(seconds * SECOND))

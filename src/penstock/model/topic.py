@@ -93,9 +93,7 @@ def overlaps(a: str, b: str) -> bool:
 
 
 def intersection(a: str, b: str) -> tuple[str, ...]:
-    """Return the filters that together match exactly the topics that both `a` and `b` match: none or one (see
-    `_meet`).
-    """
+    """Return the filters that together match exactly the topics that both `a` and `b` match: none or one (`_meet`)."""
     meet = _meet(shape(a), shape(b))
     return () if meet is None else (_text(meet),)
 

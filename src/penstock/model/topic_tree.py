@@ -1,13 +1,11 @@
 """Trees of values by topic or topic filter, found by their relation to another topic or filter.
 
 Topics and filters here are plain and have been checked (see `penstock.model.topic`). A topic, read as a filter, matches
-just itself: so the filters that match a topic are those that cover it, and the topics that a filter matches are those
-that it covers.
+just itself: so the filters that match a topic are those that cover it, and a filter matches the topics that it covers.
 
 `TopicTree` has one value for each topic or filter and answers every question; `FilterIndex` has several for a filter,
 and answers the question of the hot path. In both one dictionary holds the values, by text. What has to be walked is in
-a tree by level, which holds only texts. No walk recurses, since a topic may have thousands of levels, and none comes to
-a node twice.
+a tree by level, which holds only texts. No walk recurses (a topic may have thousands of levels), or sees a node twice.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator

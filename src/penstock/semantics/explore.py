@@ -69,11 +69,8 @@ def options(schema: Schema, now: Configuration) -> list[Option]:
     first_of: dict[str, DevicePublication] = {}
     for publication in now.pending:
         first_of.setdefault(publication.device, publication)
-    return [*sorted(select(schema, now.state.wl), key=_generation), *first_of.values()]
-
-
-def _generation(alpha: AnnotatedTask) -> tuple[int, str]:
-    return alpha.t_gen, str(alpha)
+    tasks = sorted(select(schema, now.state.wl), key=lambda alpha: (alpha.t_gen, str(alpha)))
+    return [*tasks, *first_of.values()]
 
 
 def take(schema: Schema, now: Configuration, option: Option) -> tuple[StateTransition, Configuration]:
@@ -105,12 +102,12 @@ def work_first(alternatives: Sequence[Option]) -> Option:
 
 
 def explore(
-    schema: Schema, publications: Iterable[DevicePublication], most_states: int = MAX_STATES
+    schema: Schema, publications: Iterable[DevicePublication], max_states: int = MAX_STATES
 ) -> frozenset[RunOutcome]:
     """Return every outcome that some interleaving has.
 
     A system in which an event may travel forever (brokers joined in a cycle) raises `ExplorationError`, and so does
-    one with more than `most_states` configurations.
+    one with more than `max_states` configurations.
     """
     start = _timeless(schema, Configuration(initial(schema), tuple(publications)))
     outcomes: dict[Configuration, frozenset[RunOutcome]] = {}
@@ -118,8 +115,8 @@ def explore(
     waiting: list[tuple[Configuration, Iterator[Configuration]]] = []
 
     def enter(now: Configuration) -> None:
-        if len(outcomes) + len(open_steps) >= most_states:
-            raise ExplorationError(f"more than {most_states} configurations")
+        if len(outcomes) + len(open_steps) >= max_states:
+            raise ExplorationError(f"more than {max_states} configurations")
         steps = [take(schema, now, option) for option in options(schema, now)]
         open_steps[now] = [(step, _timeless(schema, after)) for step, after in steps]
         waiting.append((now, iter([after for _, after in open_steps[now]])))
@@ -132,7 +129,8 @@ def explore(
             waiting.pop()
             outcomes[now] = _united(open_steps.pop(now), outcomes)
         elif after in open_steps:
-            raise ExplorationError(f"an event may travel forever: {_tasks(after)}")
+            tasks = ", ".join(sorted(str(alpha.task) for alpha in after.state.wl))
+            raise ExplorationError(f"an event may travel forever: {tasks}")
         elif after not in outcomes:
             enter(after)
     return outcomes[start]
@@ -146,22 +144,14 @@ def histories(outcomes: Iterable[RunOutcome], device: str) -> frozenset[tuple[st
 def _united(
     steps: list[tuple[StateTransition, Configuration]], outcomes: dict[Configuration, frozenset[RunOutcome]]
 ) -> frozenset[RunOutcome]:
-    """Return the outcomes of a configuration from those of its successors; without successors there is one, the empty
-    outcome.
-    """
+    """Return the outcomes of a configuration from its successors'; without successors it is the empty outcome."""
     if not steps:
         return frozenset({RunOutcome()})
     return frozenset(rest.after(step.notifications) for step, after in steps for rest in outcomes[after])
 
 
 def _timeless(schema: Schema, now: Configuration) -> Configuration:
-    """Return the same configuration with only those timestamps that the ordering compares: its successors are
-    the same.
-    """
+    """Return the configuration with only the timestamps that the ordering compares; its successors are the same."""
     wl = schema.ordering.forget(now.state.wl)
     t = 1 + max((time for alpha in wl for time in (alpha.t_gen, alpha.t_pub)), default=-1)
     return now._replace(state=SystemState(t, now.state.st, wl))
-
-
-def _tasks(now: Configuration) -> str:
-    return ", ".join(sorted(str(alpha.task) for alpha in now.state.wl))

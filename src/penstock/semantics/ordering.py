@@ -18,9 +18,7 @@ class Ordering(NamedTuple):
 
     name: str
     precedes: Callable[[AnnotatedTask, AnnotatedTask], bool]
-    """True if the first must be processed before the second. It may compare their timestamps with one another, but not
-    with a fixed number.
-    """
+    """True if the first must be processed before the second; timestamps are compared only with one another."""
     forget: Callable[[WorkList], WorkList]
     """The same tasks with other timestamps, for which, and for whatever comes of them, `precedes` says the same."""
 

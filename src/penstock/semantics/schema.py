@@ -60,10 +60,6 @@ class ConnectionGraph:
         return (x, y) in self.link and not self.notify(x, y)
 
 
-def _no_overrides() -> Mapping[str, frozenset[Pair]]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True)
 class BrokeringPolicy:
     """BP = <T, type, allow>."""
@@ -71,7 +67,7 @@ class BrokeringPolicy:
     types: frozenset[str]
     type: Mapping[Pair, str]
     allow: frozenset[Pair]
-    overrides: Mapping[str, frozenset[Pair]] = field(default_factory=_no_overrides)
+    overrides: Mapping[str, frozenset[Pair]] = field(default_factory=lambda: MappingProxyType({}))
     """Brokers with an `allow` of their own (§7.2)."""
 
     def __post_init__(self) -> None:
@@ -105,11 +101,7 @@ class LinkMonitor(NamedTuple):
     start: MonitorState = "q0"
 
 
-def _keep(state: MonitorState, topic: str) -> tuple[MonitorState, tuple[str, ...]]:
-    return state, (topic,)
-
-
-UNMONITORED = LinkMonitor(_keep)
+UNMONITORED = LinkMonitor(lambda state, topic: (state, (topic,)))
 """The monitor of a link without one: it leaves every event as it is."""
 
 

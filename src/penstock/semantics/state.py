@@ -34,7 +34,5 @@ def with_monitor_state(state: SystemState, x: str, y: str, q: MonitorState) -> S
 
 
 def select(schema: Schema, wl: frozenset[AnnotatedTask]) -> Iterator[AnnotatedTask]:
-    """Return the alpha for which select(alpha, WL) holds: the minimal elements of WL by the ordering. There may be
-    several.
-    """
+    """Return each alpha for which select(alpha, WL) holds: the minimal elements of WL by the ordering."""
     return (alpha for alpha in wl if not any(schema.ordering.precedes(other, alpha) for other in wl))

@@ -1,85 +1,34 @@
 """Bytes of one packet to a packet value. Everything wrong with them is a `WireError`."""
 
 from collections.abc import Callable
+from functools import partial
 
+from penstock.wire import kinds
+from penstock.wire import packet as packets
 from penstock.wire.errors import WireError, malformed, protocol_error
-from penstock.wire.kinds import (
-    AUTH,
-    CONNACK,
-    CONNECT,
-    DISCONNECT,
-    KIND_NAMES,
-    PINGREQ,
-    PINGRESP,
-    PUBACK,
-    PUBCOMP,
-    PUBLISH,
-    PUBREC,
-    PUBREL,
-    SUBACK,
-    SUBSCRIBE,
-    UNSUBACK,
-    UNSUBSCRIBE,
-    WILL,
-)
-from penstock.wire.packet import (
-    MQTT_5,
-    MQTT_311,
-    Auth,
-    Connack,
-    Connect,
-    Disconnect,
-    Packet,
-    Pingreq,
-    Pingresp,
-    Puback,
-    Pubcomp,
-    Publish,
-    Pubrec,
-    Pubrel,
-    Suback,
-    Subscribe,
-    SubscriptionRequest,
-    Unsuback,
-    Unsubscribe,
-    WillMessage,
-)
 from penstock.wire.primitives import read_binary, read_name, read_text, read_u8, read_u16, topic_of
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties
-from penstock.wire.reason import (
-    AUTH_REASONS,
-    CONNACK_REASONS,
-    DISCONNECT_REASONS,
-    MAX_CONNACK_CODE_311,
-    PUBACK_REASONS,
-    PUBCOMP_REASONS,
-    PUBREC_REASONS,
-    PUBREL_REASONS,
-    SUBACK_CODES_311,
-    SUBACK_REASONS,
-    UNSUBACK_REASONS,
-    Reason,
-)
+from penstock.wire.reason import MAX_CONNACK_CODE_311, REASONS, SUBACK_CODES_311, Reason
 
 _MQTT_31 = b"\0\6MQIsdp"
 
 
-def decode(first: int, body: bytes, version: int) -> Packet:
+def decode(first: int, body: bytes, version: int) -> packets.Packet:
     """Return the packet whose fixed header starts with the byte `first` and whose remaining bytes are `body`.
 
     `version` (4 or 5) is that of the connection; a CONNECT is decoded by the version that it names itself.
     """
     # [MQTT-4.13.1-1]
     kind = first >> 4
-    if kind == PUBLISH:
+    if kind == kinds.PUBLISH:
         return _publish(first, body, version)
     if first & 0x0F != _FLAGS[kind] and kind:
         # [MQTT-2.1.3-1]
-        raise malformed(f"fixed header `0x{first:02x}` has wrong flags for {KIND_NAMES[kind]}")
+        raise malformed(f"fixed header `0x{first:02x}` has wrong flags for {kinds.KIND_NAMES[kind]}")
     return _DECODERS[kind](body, version)
 
 
-def _publish(first: int, body: bytes, version: int) -> Publish:
+def _publish(first: int, body: bytes, version: int) -> packets.Publish:
     qos = first >> 1 & 3
     dup = first & 0x08 != 0
     if qos == 3:
@@ -94,27 +43,27 @@ def _publish(first: int, body: bytes, version: int) -> Publish:
         if packet_id == 0:
             raise protocol_error("PUBLISH has packet identifier 0")  # [MQTT-2.2.1-2]
     properties = NO_PROPERTIES
-    if version == MQTT_5:
-        properties, pos = decode_properties(body, pos, PUBLISH)
+    if version == packets.MQTT_5:
+        properties, pos = decode_properties(body, pos, kinds.PUBLISH)
     topic = ""
     if raw:
         topic = topic_of(raw)
-    elif version == MQTT_311:
+    elif version == packets.MQTT_311:
         raise malformed("PUBLISH has no topic")  # [MQTT-4.7.3-1]
     elif properties.topic_alias is None:
         raise protocol_error("PUBLISH has neither a topic nor a topic alias")
-    return Publish(topic, body[pos:], qos, first & 1 != 0, dup, packet_id, properties)
+    return packets.Publish(topic, body[pos:], qos, first & 1 != 0, dup, packet_id, properties)
 
 
-def _connect(body: bytes, _version: int) -> Connect:
+def _connect(body: bytes, _version: int) -> packets.Connect:
     # [MQTT-3.1.3-1] [MQTT-3.1.4-1] [MQTT311-3.1.4-1]
     version, pos = _protocol(body)
     flags, pos = read_u8(body, pos)
     _check_connect_flags(flags, version)
     keepalive, pos = read_u16(body, pos)
     properties = NO_PROPERTIES
-    if version == MQTT_5:
-        properties, pos = decode_properties(body, pos, CONNECT)
+    if version == packets.MQTT_5:
+        properties, pos = decode_properties(body, pos, kinds.CONNECT)
     # [MQTT-3.1.3-3] [MQTT-3.1.3-4] [MQTT-3.1.3-5]
     client_id, pos = read_name(body, pos)
     if not client_id and body.startswith(_MQTT_31):
@@ -131,16 +80,16 @@ def _connect(body: bytes, _version: int) -> Connect:
     # [MQTT-3.1.2-18] [MQTT-3.1.2-19]
     if flags & 0x40:
         password, pos = read_binary(body, pos)
-    _check_end(body, pos, CONNECT)
-    return Connect(client_id, version, flags & 0x02 != 0, keepalive, username, password, will, properties)
+    _check_end(body, pos, kinds.CONNECT)
+    return packets.Connect(client_id, version, flags & 0x02 != 0, keepalive, username, password, will, properties)
 
 
 def _protocol(body: bytes) -> tuple[int, int]:
     name, pos = read_text(body, 0)
     level, pos = read_u8(body, pos)
     if (name, level) == ("MQIsdp", 3):
-        return MQTT_311, pos  # MQTT 3.1 differs from 3.1.1 in nothing else that a server need know
-    if name != "MQTT" or level not in (MQTT_311, MQTT_5):
+        return packets.MQTT_311, pos  # MQTT 3.1 differs from 3.1.1 in nothing else that a server need know
+    if name != "MQTT" or level not in (packets.MQTT_311, packets.MQTT_5):
         # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
         message = f"protocol `{name[:20]!r}` version `{level}` is not MQTT 3.1.1 or 5.0"
         raise WireError(Reason.UNSUPPORTED_PROTOCOL_VERSION, message)
@@ -155,70 +104,54 @@ def _check_connect_flags(flags: int, version: int) -> None:
         raise malformed("CONNECT has a will QoS or will retain flag but no will")
     if flags & 0x18 == 0x18:
         raise malformed("CONNECT has will QoS 3")  # [MQTT-3.1.2-12]
-    if version == MQTT_311 and flags & 0xC0 == 0x40:
+    if version == packets.MQTT_311 and flags & 0xC0 == 0x40:
         raise malformed("CONNECT has a password but no user name")  # [MQTT311-3.1.2-22]
 
 
-def _will(body: bytes, pos: int, flags: int, version: int) -> tuple[WillMessage, int]:
+def _will(body: bytes, pos: int, flags: int, version: int) -> tuple[packets.WillMessage, int]:
     properties = NO_PROPERTIES
-    if version == MQTT_5:
-        properties, pos = decode_properties(body, pos, WILL)
+    if version == packets.MQTT_5:
+        properties, pos = decode_properties(body, pos, kinds.WILL)
     raw, pos = read_binary(body, pos)
     payload, pos = read_binary(body, pos)
     # [MQTT-3.1.3-11]
-    return WillMessage(topic_of(raw), payload, flags >> 3 & 3, flags & 0x20 != 0, properties), pos
+    return packets.WillMessage(topic_of(raw), payload, flags >> 3 & 3, flags & 0x20 != 0, properties), pos
 
 
-def _connack(body: bytes, version: int) -> Connack:
+def _connack(body: bytes, version: int) -> packets.Connack:
     flags, pos = read_u8(body, 0)
     if flags > 1:
         raise malformed(f"CONNACK has reserved flags set in `0x{flags:02x}`")  # [MQTT-3.2.2-1]
     reason, pos = read_u8(body, pos)
     properties = NO_PROPERTIES
-    if version == MQTT_5:
-        _check_reason(reason, CONNACK_REASONS, CONNACK)
-        properties, pos = decode_properties(body, pos, CONNACK)
+    if version == packets.MQTT_5:
+        _check_reason(reason, kinds.CONNACK)
+        properties, pos = decode_properties(body, pos, kinds.CONNACK)
     elif reason > MAX_CONNACK_CODE_311:
         raise malformed(f"CONNACK cannot have the return code `{reason}`")
     if flags and reason:
         raise protocol_error("CONNACK refuses the connection with a session present")  # [MQTT-3.2.2-6]
-    _check_end(body, pos, CONNACK)
-    return Connack(flags == 1, reason, properties)
+    _check_end(body, pos, kinds.CONNACK)
+    return packets.Connack(flags == 1, reason, properties)
 
 
-def _acknowledgement(body: bytes, version: int, kind: int, allowed: frozenset[Reason]) -> tuple[int, int, Properties]:
+def _acknowledgement(packet: type[packets.Ack], kind: int, body: bytes, version: int) -> packets.Ack:
     packet_id, pos = _packet_id(body, 0)
     if len(body) == 2:
-        return packet_id, 0, NO_PROPERTIES
-    if version == MQTT_311:
-        raise malformed(f"{KIND_NAMES[kind]} is longer than its packet identifier")
+        return packet(packet_id)
+    if version == packets.MQTT_311:
+        raise malformed(f"{kinds.KIND_NAMES[kind]} is longer than its packet identifier")
     reason = body[pos]
-    _check_reason(reason, allowed, kind)
+    _check_reason(reason, kind)
     if len(body) == 3:
-        return packet_id, reason, NO_PROPERTIES
+        return packet(packet_id, reason)
     properties, pos = decode_properties(body, pos + 1, kind)
     _check_end(body, pos, kind)
-    return packet_id, reason, properties
+    return packet(packet_id, reason, properties)
 
 
-def _puback(body: bytes, version: int) -> Puback:
-    return Puback(*_acknowledgement(body, version, PUBACK, PUBACK_REASONS))
-
-
-def _pubrec(body: bytes, version: int) -> Pubrec:
-    return Pubrec(*_acknowledgement(body, version, PUBREC, PUBREC_REASONS))
-
-
-def _pubrel(body: bytes, version: int) -> Pubrel:
-    return Pubrel(*_acknowledgement(body, version, PUBREL, PUBREL_REASONS))
-
-
-def _pubcomp(body: bytes, version: int) -> Pubcomp:
-    return Pubcomp(*_acknowledgement(body, version, PUBCOMP, PUBCOMP_REASONS))
-
-
-def _subscribe(body: bytes, version: int) -> Subscribe:
-    packet_id, properties, pos = _request_head(body, version, SUBSCRIBE)
+def _subscribe(body: bytes, version: int) -> packets.Subscribe:
+    packet_id, properties, pos = _request_head(body, version, kinds.SUBSCRIBE)
     subscriptions = []
     while pos < len(body):
         text, pos = _filter(body, pos)
@@ -226,7 +159,7 @@ def _subscribe(body: bytes, version: int) -> Subscribe:
         subscriptions.append(_subscription(text, options, version))
     if not subscriptions:
         raise protocol_error("SUBSCRIBE has no topic filter")  # [MQTT-3.8.3-2]
-    return Subscribe(packet_id, tuple(subscriptions), properties)
+    return packets.Subscribe(packet_id, tuple(subscriptions), properties)
 
 
 # [MQTT-3.8.3-1] [MQTT-3.10.3-1]
@@ -237,11 +170,11 @@ def _filter(body: bytes, pos: int) -> tuple[str, int]:
     return text, pos
 
 
-def _subscription(text: str, options: int, version: int) -> SubscriptionRequest:
+def _subscription(text: str, options: int, version: int) -> packets.SubscriptionRequest:
     qos = options & 0x03
     no_local = options & 0x04 != 0
     retain_handling = options >> 4 & 3
-    reserved = 0xC0 if version == MQTT_5 else 0xFC
+    reserved = 0xC0 if version == packets.MQTT_5 else 0xFC
     if options & reserved:
         raise malformed(f"subscription options `0x{options:02x}` have reserved bits set")  # [MQTT-3.8.3-5]
     # [MQTT311-3.8.3-4]
@@ -251,91 +184,83 @@ def _subscription(text: str, options: int, version: int) -> SubscriptionRequest:
         raise protocol_error(f"subscription to `{text[:80]}` has retain handling 3")
     if no_local and text.startswith("$share/"):
         raise protocol_error(f"shared subscription to `{text[:80]}` has no-local set")  # [MQTT-3.8.3-4]
-    return SubscriptionRequest(text, qos, no_local, options & 0x08 != 0, retain_handling)
+    return packets.SubscriptionRequest(text, qos, no_local, options & 0x08 != 0, retain_handling)
 
 
-def _suback(body: bytes, version: int) -> Suback:
-    packet_id, properties, pos = _request_head(body, version, SUBACK)
-    reasons = tuple(body[pos:])
-    if not reasons:
-        raise protocol_error("SUBACK has no reason code")
-    allowed = SUBACK_REASONS if version == MQTT_5 else SUBACK_CODES_311  # [MQTT-3.9.3-2]
-    for reason in reasons:
-        _check_reason(reason, allowed, SUBACK)
-    return Suback(packet_id, reasons, properties)
+def _suback(body: bytes, version: int) -> packets.Suback:
+    packet_id, properties, pos = _request_head(body, version, kinds.SUBACK)
+    return packets.Suback(packet_id, _reasons(body[pos:], kinds.SUBACK, version), properties)
 
 
-def _unsubscribe(body: bytes, version: int) -> Unsubscribe:
-    packet_id, properties, pos = _request_head(body, version, UNSUBSCRIBE)
+def _unsubscribe(body: bytes, version: int) -> packets.Unsubscribe:
+    packet_id, properties, pos = _request_head(body, version, kinds.UNSUBSCRIBE)
     filters = []
     while pos < len(body):
         text, pos = _filter(body, pos)
         filters.append(text)
     if not filters:
         raise protocol_error("UNSUBSCRIBE has no topic filter")  # [MQTT-3.10.3-2]
-    return Unsubscribe(packet_id, tuple(filters), properties)
+    return packets.Unsubscribe(packet_id, tuple(filters), properties)
 
 
-def _unsuback(body: bytes, version: int) -> Unsuback:
-    packet_id, properties, pos = _request_head(body, version, UNSUBACK)
-    if version == MQTT_311:
-        _check_end(body, pos, UNSUBACK)
-        return Unsuback(packet_id)
-    reasons = tuple(body[pos:])
-    if not reasons:
-        raise protocol_error("UNSUBACK has no reason code")
-    for reason in reasons:
-        _check_reason(reason, UNSUBACK_REASONS, UNSUBACK)
-    return Unsuback(packet_id, reasons, properties)
+def _unsuback(body: bytes, version: int) -> packets.Unsuback:
+    packet_id, properties, pos = _request_head(body, version, kinds.UNSUBACK)
+    if version == packets.MQTT_311:
+        _check_end(body, pos, kinds.UNSUBACK)
+        return packets.Unsuback(packet_id)
+    return packets.Unsuback(packet_id, _reasons(body[pos:], kinds.UNSUBACK, version), properties)
 
 
-def _pingreq(body: bytes, _version: int) -> Pingreq:
-    _check_end(body, 0, PINGREQ)
-    return Pingreq()
+def _reasons(codes: bytes, kind: int, version: int) -> tuple[int, ...]:
+    if not codes:
+        raise protocol_error(f"{kinds.KIND_NAMES[kind]} has no reason code")
+    for reason in codes:
+        _check_reason(reason, kind, version)
+    return tuple(codes)
 
 
-def _pingresp(body: bytes, _version: int) -> Pingresp:
-    _check_end(body, 0, PINGRESP)
-    return Pingresp()
+def _ping(packet: packets.Pingreq | packets.Pingresp, kind: int, body: bytes, _version: int) -> packets.Packet:
+    _check_end(body, 0, kind)
+    return packet
 
 
-def _disconnect(body: bytes, version: int) -> Disconnect:
+def _disconnect(body: bytes, version: int) -> packets.Disconnect:
     if not body:
-        return Disconnect()
-    if version == MQTT_311:
+        return packets.Disconnect()
+    if version == packets.MQTT_311:
         raise malformed("DISCONNECT has a body")
     reason = body[0]
-    _check_reason(reason, DISCONNECT_REASONS, DISCONNECT)
+    _check_reason(reason, kinds.DISCONNECT)
     if len(body) == 1:
-        return Disconnect(reason)
-    properties, pos = decode_properties(body, 1, DISCONNECT)
-    _check_end(body, pos, DISCONNECT)
-    return Disconnect(reason, properties)
+        return packets.Disconnect(reason)
+    properties, pos = decode_properties(body, 1, kinds.DISCONNECT)
+    _check_end(body, pos, kinds.DISCONNECT)
+    return packets.Disconnect(reason, properties)
 
 
-def _auth(body: bytes, version: int) -> Auth:
-    if version == MQTT_311:
+def _auth(body: bytes, version: int) -> packets.Auth:
+    if version == packets.MQTT_311:
         raise malformed("packet type 15 is reserved in MQTT 3.1.1")
     if not body:
-        return Auth()
+        return packets.Auth()
     reason = body[0]
-    _check_reason(reason, AUTH_REASONS, AUTH)
+    _check_reason(reason, kinds.AUTH)
     properties = NO_PROPERTIES
     if len(body) > 1:
-        properties, pos = decode_properties(body, 1, AUTH)
-        _check_end(body, pos, AUTH)
+        properties, pos = decode_properties(body, 1, kinds.AUTH)
+        _check_end(body, pos, kinds.AUTH)
     if reason and properties.auth_method is None:
         raise protocol_error("AUTH has no authentication method")
-    return Auth(reason, properties)
+    return packets.Auth(reason, properties)
 
 
-def _reserved(_body: bytes, _version: int) -> Packet:
+def _reserved(_body: bytes, _version: int) -> packets.Packet:
     raise protocol_error("packet type 0 is reserved")
 
 
 def _request_head(body: bytes, version: int, kind: int) -> tuple[int, Properties, int]:
     packet_id, pos = _packet_id(body, 0)
-    if version == MQTT_311:
+    if version == packets.MQTT_311:
         return packet_id, NO_PROPERTIES, pos
     properties, pos = decode_properties(body, pos, kind)
     return packet_id, properties, pos
@@ -348,33 +273,34 @@ def _packet_id(body: bytes, pos: int) -> tuple[int, int]:
     return packet_id, pos
 
 
-def _check_reason(reason: int, allowed: frozenset[Reason] | frozenset[int], kind: int) -> None:
-    if reason not in allowed:
-        raise protocol_error(f"{KIND_NAMES[kind]} cannot have the reason code `0x{reason:02x}`")
+def _check_reason(reason: int, kind: int, version: int = packets.MQTT_5) -> None:
+    # [MQTT-3.9.3-2]
+    if reason not in (REASONS[kind] if version == packets.MQTT_5 else SUBACK_CODES_311):
+        raise protocol_error(f"{kinds.KIND_NAMES[kind]} cannot have the reason code `0x{reason:02x}`")
 
 
 def _check_end(body: bytes, pos: int, kind: int) -> None:
     if pos != len(body):
-        raise malformed(f"{KIND_NAMES[kind]} has {len(body) - pos} bytes after its end")
+        raise malformed(f"{kinds.KIND_NAMES[kind]} has {len(body) - pos} bytes after its end")
 
 
 # [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1] [MQTT311-2.2.2-2]
 _FLAGS = (0, 0, 0, 0, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
-_DECODERS: tuple[Callable[[bytes, int], Packet], ...] = (
+_DECODERS: tuple[Callable[[bytes, int], packets.Packet], ...] = (
     _reserved,
     _connect,
     _connack,
     _reserved,  # PUBLISH, whose flags are part of it
-    _puback,
-    _pubrec,
-    _pubrel,
-    _pubcomp,
+    partial(_acknowledgement, packets.Puback, kinds.PUBACK),
+    partial(_acknowledgement, packets.Pubrec, kinds.PUBREC),
+    partial(_acknowledgement, packets.Pubrel, kinds.PUBREL),
+    partial(_acknowledgement, packets.Pubcomp, kinds.PUBCOMP),
     _subscribe,
     _suback,
     _unsubscribe,
     _unsuback,
-    _pingreq,
-    _pingresp,
+    partial(_ping, packets.Pingreq(), kinds.PINGREQ),
+    partial(_ping, packets.Pingresp(), kinds.PINGRESP),
     _disconnect,
     _auth,
 )

@@ -1,56 +1,17 @@
 """Packet values to bytes. What MQTT cannot carry is a `PacketError`: the fault is ours, not the peer's."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from penstock.wire import kinds
+from penstock.wire import packet as packets
 from penstock.wire.errors import PacketError
-from penstock.wire.kinds import (
-    AUTH,
-    CONNACK,
-    CONNECT,
-    DISCONNECT,
-    KIND_NAMES,
-    PINGREQ,
-    PINGRESP,
-    PUBACK,
-    PUBCOMP,
-    PUBLISH,
-    PUBREC,
-    PUBREL,
-    SUBACK,
-    SUBSCRIBE,
-    UNSUBACK,
-    UNSUBSCRIBE,
-    WILL,
-)
-from penstock.wire.packet import (
-    MQTT_5,
-    MQTT_311,
-    Ack,
-    Auth,
-    Connack,
-    Connect,
-    Disconnect,
-    Packet,
-    Pingreq,
-    Pingresp,
-    Puback,
-    Pubcomp,
-    Publish,
-    Pubrec,
-    Pubrel,
-    Suback,
-    Subscribe,
-    SubscriptionRequest,
-    Unsuback,
-    Unsubscribe,
-    WillMessage,
-)
 from penstock.wire.primitives import MAX_U16, encode_varint, put_binary, put_text, put_u16
 from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties_of
 
 
-def encode(packet: Packet, version: int) -> bytes:
+def encode(packet: packets.Packet, version: int) -> bytes:
     """Return the whole packet, in the shortest form that the version has for it.
 
     MQTT 3.1.1 (version 4) has no properties: there they are left out. A CONNECT goes by its own version.
@@ -65,7 +26,7 @@ def _frame(first: int, *parts: bytes) -> bytes:
 
 def _properties(kind: int, properties: Properties, version: int) -> bytes:
     # [MQTT-2.2.2-1]
-    return encode_properties_of(kind, properties) if version == MQTT_5 else b""
+    return encode_properties_of(kind, properties) if version == packets.MQTT_5 else b""
 
 
 def _packet_id(packet_id: int) -> bytes:
@@ -86,19 +47,19 @@ def _check_qos(qos: int) -> None:
         raise PacketError(f"QoS `{qos}` is not 0, 1 or 2")
 
 
-def _connect(packet: Connect, _version: int) -> bytes:
+def _connect(packet: packets.Connect, _version: int) -> bytes:
     version = packet.version
-    if version not in (MQTT_311, MQTT_5):
+    if version not in (packets.MQTT_311, packets.MQTT_5):
         raise PacketError(f"protocol version `{version}` is not 4 or 5")
-    if version == MQTT_311 and packet.password is not None and packet.username is None:
+    if version == packets.MQTT_311 and packet.password is not None and packet.username is None:
         raise PacketError("MQTT 3.1.1 has no password without a user name")  # [MQTT311-3.1.2-22]
     will = packet.will
     return _frame(
-        CONNECT << 4,
+        kinds.CONNECT << 4,
         b"\0\x04MQTT",
         _codes(version, _connect_flags(packet)),
         put_u16(packet.keepalive),
-        _properties(CONNECT, packet.properties, version),
+        _properties(kinds.CONNECT, packet.properties, version),
         put_text(packet.client_id),
         b"" if will is None else _will(will, version),
         b"" if packet.username is None else put_text(packet.username),
@@ -106,7 +67,7 @@ def _connect(packet: Connect, _version: int) -> bytes:
     )
 
 
-def _connect_flags(packet: Connect) -> int:
+def _connect_flags(packet: packets.Connect) -> int:
     flags = 0x02 if packet.clean_start else 0
     if packet.will is not None:
         _check_qos(packet.will.qos)
@@ -118,17 +79,17 @@ def _connect_flags(packet: Connect) -> int:
     return flags
 
 
-def _will(will: WillMessage, version: int) -> bytes:
-    return _properties(WILL, will.properties, version) + put_text(will.topic) + put_binary(will.payload)
+def _will(will: packets.WillMessage, version: int) -> bytes:
+    return _properties(kinds.WILL, will.properties, version) + put_text(will.topic) + put_binary(will.payload)
 
 
-def _connack(packet: Connack, version: int) -> bytes:
+def _connack(packet: packets.Connack, version: int) -> bytes:
     # [MQTT-3.2.2-8]
     head = _codes(1 if packet.session_present else 0, packet.reason)
-    return _frame(CONNACK << 4, head, _properties(CONNACK, packet.properties, version))
+    return _frame(kinds.CONNACK << 4, head, _properties(kinds.CONNACK, packet.properties, version))
 
 
-def _publish(packet: Publish, version: int) -> bytes:
+def _publish(packet: packets.Publish, version: int) -> bytes:
     qos = packet.qos
     _check_qos(qos)
     if packet.dup and not qos:
@@ -136,54 +97,38 @@ def _publish(packet: Publish, version: int) -> bytes:
     if packet.packet_id and not qos:
         raise PacketError("PUBLISH with QoS 0 has no packet identifier")  # [MQTT-2.2.1-2]
     return _frame(
-        PUBLISH << 4 | (8 if packet.dup else 0) | qos << 1 | (1 if packet.retain else 0),
+        kinds.PUBLISH << 4 | (8 if packet.dup else 0) | qos << 1 | (1 if packet.retain else 0),
         put_text(packet.topic),
         _packet_id(packet.packet_id) if qos else b"",
-        _properties(PUBLISH, packet.properties, version),
+        _properties(kinds.PUBLISH, packet.properties, version),
         packet.payload,
     )
 
 
 # [MQTT-2.2.1-5] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1]
-def _acknowledgement(first: int, packet: Ack, version: int) -> bytes:
+def _acknowledgement(first: int, packet: packets.Ack, version: int) -> bytes:
     head = _packet_id(packet.packet_id)
     properties = packet.properties
-    if version == MQTT_311 or (packet.reason == 0 and properties == NO_PROPERTIES):
+    if version == packets.MQTT_311 or (packet.reason == 0 and properties == NO_PROPERTIES):
         return _frame(first, head)
     if properties == NO_PROPERTIES:
         return _frame(first, head, _codes(packet.reason))
     return _frame(first, head, _codes(packet.reason), encode_properties_of(first >> 4, properties))
 
 
-def _puback(packet: Puback, version: int) -> bytes:
-    return _acknowledgement(PUBACK << 4, packet, version)
-
-
-def _pubrec(packet: Pubrec, version: int) -> bytes:
-    return _acknowledgement(PUBREC << 4, packet, version)
-
-
-def _pubrel(packet: Pubrel, version: int) -> bytes:
-    return _acknowledgement(PUBREL << 4 | 2, packet, version)
-
-
-def _pubcomp(packet: Pubcomp, version: int) -> bytes:
-    return _acknowledgement(PUBCOMP << 4, packet, version)
-
-
-def _subscribe(packet: Subscribe, version: int) -> bytes:
+def _subscribe(packet: packets.Subscribe, version: int) -> bytes:
     if not packet.subscriptions:
         raise PacketError("SUBSCRIBE has no topic filter")  # [MQTT-3.8.3-2]
-    head = _packet_id(packet.packet_id) + _properties(SUBSCRIBE, packet.properties, version)
+    head = _packet_id(packet.packet_id) + _properties(kinds.SUBSCRIBE, packet.properties, version)
     return _frame(
-        SUBSCRIBE << 4 | 2, head, *(_subscription(subscription, version) for subscription in packet.subscriptions)
+        kinds.SUBSCRIBE << 4 | 2, head, *(_subscription(subscription, version) for subscription in packet.subscriptions)
     )
 
 
-def _subscription(subscription: SubscriptionRequest, version: int) -> bytes:
+def _subscription(subscription: packets.SubscriptionRequest, version: int) -> bytes:
     _check_qos(subscription.qos)
     options = subscription.qos
-    if version == MQTT_5:
+    if version == packets.MQTT_5:
         if not 0 <= subscription.retain_handling <= 2:
             raise PacketError(f"retain handling `{subscription.retain_handling}` is not 0, 1 or 2")
         options |= 0x04 if subscription.no_local else 0
@@ -192,66 +137,58 @@ def _subscription(subscription: SubscriptionRequest, version: int) -> bytes:
     return put_text(subscription.filter) + _codes(options)
 
 
-def _suback(packet: Suback, version: int) -> bytes:
+def _suback(packet: packets.Suback, version: int) -> bytes:
     # [MQTT-2.2.1-6] [MQTT-3.8.4-2]
-    head = _packet_id(packet.packet_id) + _properties(SUBACK, packet.properties, version)
-    return _frame(SUBACK << 4, head, _codes(*packet.reasons))
+    head = _packet_id(packet.packet_id) + _properties(kinds.SUBACK, packet.properties, version)
+    return _frame(kinds.SUBACK << 4, head, _codes(*packet.reasons))
 
 
-def _unsubscribe(packet: Unsubscribe, version: int) -> bytes:
+def _unsubscribe(packet: packets.Unsubscribe, version: int) -> bytes:
     if not packet.filters:
         raise PacketError("UNSUBSCRIBE has no topic filter")  # [MQTT-3.10.3-2]
-    head = _packet_id(packet.packet_id) + _properties(UNSUBSCRIBE, packet.properties, version)
-    return _frame(UNSUBSCRIBE << 4 | 2, head, *(put_text(filter) for filter in packet.filters))
+    head = _packet_id(packet.packet_id) + _properties(kinds.UNSUBSCRIBE, packet.properties, version)
+    return _frame(kinds.UNSUBSCRIBE << 4 | 2, head, *(put_text(filter) for filter in packet.filters))
 
 
-def _unsuback(packet: Unsuback, version: int) -> bytes:
+def _unsuback(packet: packets.Unsuback, version: int) -> bytes:
     head = _packet_id(packet.packet_id)
-    if version == MQTT_311:
-        return _frame(UNSUBACK << 4, head)
-    properties = encode_properties_of(UNSUBACK, packet.properties)
-    return _frame(UNSUBACK << 4, head, properties, _codes(*packet.reasons))
+    if version == packets.MQTT_311:
+        return _frame(kinds.UNSUBACK << 4, head)
+    properties = encode_properties_of(kinds.UNSUBACK, packet.properties)
+    return _frame(kinds.UNSUBACK << 4, head, properties, _codes(*packet.reasons))
 
 
-def _pingreq(_packet: Pingreq, _version: int) -> bytes:
-    return _frame(PINGREQ << 4)
-
-
-def _pingresp(_packet: Pingresp, _version: int) -> bytes:
-    return _frame(PINGRESP << 4)
-
-
-def _disconnect(packet: Disconnect, version: int) -> bytes:
-    first = DISCONNECT << 4
-    if version == MQTT_311 or packet == Disconnect():
+def _disconnect(packet: packets.Disconnect, version: int) -> bytes:
+    first = kinds.DISCONNECT << 4
+    if version == packets.MQTT_311 or packet == packets.Disconnect():
         return _frame(first)
     if packet.properties == NO_PROPERTIES:
         return _frame(first, _codes(packet.reason))
-    return _frame(first, _codes(packet.reason), encode_properties_of(DISCONNECT, packet.properties))
+    return _frame(first, _codes(packet.reason), encode_properties_of(kinds.DISCONNECT, packet.properties))
 
 
-def _auth(packet: Auth, version: int) -> bytes:
-    if version == MQTT_311:
-        raise PacketError(f"MQTT 3.1.1 has no {KIND_NAMES[AUTH]}")
-    if packet == Auth():
-        return _frame(AUTH << 4)
-    return _frame(AUTH << 4, _codes(packet.reason), encode_properties_of(AUTH, packet.properties))
+def _auth(packet: packets.Auth, version: int) -> bytes:
+    if version == packets.MQTT_311:
+        raise PacketError(f"MQTT 3.1.1 has no {kinds.KIND_NAMES[kinds.AUTH]}")
+    if packet == packets.Auth():
+        return _frame(kinds.AUTH << 4)
+    return _frame(kinds.AUTH << 4, _codes(packet.reason), encode_properties_of(kinds.AUTH, packet.properties))
 
 
 _ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
-    Connect: _connect,
-    Connack: _connack,
-    Publish: _publish,
-    Puback: _puback,
-    Pubrec: _pubrec,
-    Pubrel: _pubrel,
-    Pubcomp: _pubcomp,
-    Subscribe: _subscribe,
-    Suback: _suback,
-    Unsubscribe: _unsubscribe,
-    Unsuback: _unsuback,
-    Pingreq: _pingreq,
-    Pingresp: _pingresp,
-    Disconnect: _disconnect,
-    Auth: _auth,
+    packets.Connect: _connect,
+    packets.Connack: _connack,
+    packets.Publish: _publish,
+    packets.Puback: partial(_acknowledgement, kinds.PUBACK << 4),
+    packets.Pubrec: partial(_acknowledgement, kinds.PUBREC << 4),
+    packets.Pubrel: partial(_acknowledgement, kinds.PUBREL << 4 | 2),
+    packets.Pubcomp: partial(_acknowledgement, kinds.PUBCOMP << 4),
+    packets.Subscribe: _subscribe,
+    packets.Suback: _suback,
+    packets.Unsubscribe: _unsubscribe,
+    packets.Unsuback: _unsuback,
+    packets.Pingreq: lambda _packet, _version: _frame(kinds.PINGREQ << 4),
+    packets.Pingresp: lambda _packet, _version: _frame(kinds.PINGRESP << 4),
+    packets.Disconnect: _disconnect,
+    packets.Auth: _auth,
 }

@@ -59,7 +59,8 @@ class Framer:
                         break
             end = start + length
             if end - pos > limit:
-                self._fail(_too_large(end - pos, limit))
+                what = f"packet of {end - pos} bytes is larger than {limit}"
+                self._fail(WireError(Reason.PACKET_TOO_LARGE, what))
                 return data, frames
             if end > size:
                 self._need = end - pos
@@ -106,7 +107,3 @@ class Framer:
     def _fail(self, error: WireError) -> None:
         self.error = error
         self._pending = bytearray()
-
-
-def _too_large(size: int, limit: int) -> WireError:
-    return WireError(Reason.PACKET_TOO_LARGE, f"packet of {size} bytes is larger than {limit}")

@@ -7,21 +7,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from penstock.wire.kinds import AUTH as AUTH
-from penstock.wire.kinds import CONNACK as CONNACK
-from penstock.wire.kinds import CONNECT as CONNECT
-from penstock.wire.kinds import DISCONNECT as DISCONNECT
-from penstock.wire.kinds import PINGREQ as PINGREQ
-from penstock.wire.kinds import PINGRESP as PINGRESP
-from penstock.wire.kinds import PUBACK as PUBACK
-from penstock.wire.kinds import PUBCOMP as PUBCOMP
-from penstock.wire.kinds import PUBLISH as PUBLISH
-from penstock.wire.kinds import PUBREC as PUBREC
-from penstock.wire.kinds import PUBREL as PUBREL
-from penstock.wire.kinds import SUBACK as SUBACK
-from penstock.wire.kinds import SUBSCRIBE as SUBSCRIBE
-from penstock.wire.kinds import UNSUBACK as UNSUBACK
-from penstock.wire.kinds import UNSUBSCRIBE as UNSUBSCRIBE
 from penstock.wire.properties import NO_PROPERTIES, Properties
 
 MQTT_311 = 4
@@ -151,19 +136,6 @@ class Auth(msgspec.Struct, frozen=True, gc=False):
 
 Ack: TypeAlias = Puback | Pubrec | Pubrel | Pubcomp
 Packet: TypeAlias = (
-    Connect
-    | Connack
-    | Publish
-    | Puback
-    | Pubrec
-    | Pubrel
-    | Pubcomp
-    | Subscribe
-    | Suback
-    | Unsubscribe
-    | Unsuback
-    | Pingreq
-    | Pingresp
-    | Disconnect
-    | Auth
-)
+    Connect | Connack | Publish | Ack | Subscribe | Suback | Unsubscribe | Unsuback
+    | Pingreq | Pingresp | Disconnect | Auth
+)  # fmt: skip

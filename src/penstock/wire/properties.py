@@ -5,41 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.wire import kinds, primitives
 from penstock.wire.errors import PacketError, WireError, malformed, protocol_error
-from penstock.wire.kinds import (
-    AUTH,
-    CONNACK,
-    CONNECT,
-    DISCONNECT,
-    KIND_NAMES,
-    PUBACK,
-    PUBCOMP,
-    PUBLISH,
-    PUBREC,
-    PUBREL,
-    SUBACK,
-    SUBSCRIBE,
-    UNSUBACK,
-    UNSUBSCRIBE,
-    WILL,
-)
-from penstock.wire.primitives import (
-    MAX_U16,
-    MAX_U32,
-    MAX_VARINT,
-    encode_varint,
-    put_binary,
-    put_text,
-    put_u16,
-    put_u32,
-    read_binary,
-    read_text,
-    read_u8,
-    read_u16,
-    read_u32,
-    read_varint,
-    topic_of,
-)
 from penstock.wire.reason import Reason
 
 
@@ -87,7 +54,7 @@ class _Type(msgspec.Struct, frozen=True):
 
 
 def _read_flag(data: bytes, pos: int) -> tuple[bool, int]:
-    value, pos = read_u8(data, pos)
+    value, pos = primitives.read_u8(data, pos)
     if value > 1:
         raise protocol_error(f"property value `{value}` is neither 0 nor 1")
     return value == 1, pos
@@ -95,15 +62,15 @@ def _read_flag(data: bytes, pos: int) -> tuple[bool, int]:
 
 # [MQTT-1.5.7-1]
 def _read_pair(data: bytes, pos: int) -> tuple[tuple[str, str], int]:
-    name, pos = read_text(data, pos)
-    value, pos = read_text(data, pos)
+    name, pos = primitives.read_text(data, pos)
+    value, pos = primitives.read_text(data, pos)
     return (name, value), pos
 
 
 def _read_topic(data: bytes, pos: int) -> tuple[str, int]:
     # [MQTT-3.3.2-13]
-    raw, pos = read_binary(data, pos)
-    return topic_of(raw), pos  # [MQTT-3.3.2-14]
+    raw, pos = primitives.read_binary(data, pos)
+    return primitives.topic_of(raw), pos  # [MQTT-3.3.2-14]
 
 
 def _put_u8(value: int) -> bytes:
@@ -111,18 +78,18 @@ def _put_u8(value: int) -> bytes:
 
 
 def _put_pair(pair: tuple[str, str]) -> bytes:
-    return put_text(pair[0]) + put_text(pair[1])
+    return primitives.put_text(pair[0]) + primitives.put_text(pair[1])
 
 
 _FLAG = _Type(_read_flag, _put_u8, 1)
-_BIT = _Type(read_u8, _put_u8, 1)
-_U8 = _Type(read_u8, _put_u8, 0xFF)
-_U16 = _Type(read_u16, put_u16, MAX_U16)
-_U32 = _Type(read_u32, put_u32, MAX_U32)
-_VARINT = _Type(read_varint, encode_varint, MAX_VARINT)
-_TEXT = _Type(read_text, put_text)
-_TOPIC = _Type(_read_topic, put_text)
-_BINARY = _Type(read_binary, put_binary)
+_BIT = _Type(primitives.read_u8, _put_u8, 1)
+_U8 = _Type(primitives.read_u8, _put_u8, 0xFF)
+_U16 = _Type(primitives.read_u16, primitives.put_u16, primitives.MAX_U16)
+_U32 = _Type(primitives.read_u32, primitives.put_u32, primitives.MAX_U32)
+_VARINT = _Type(primitives.read_varint, primitives.encode_varint, primitives.MAX_VARINT)
+_TEXT = _Type(primitives.read_text, primitives.put_text)
+_TOPIC = _Type(_read_topic, primitives.put_text)
+_BINARY = _Type(primitives.read_binary, primitives.put_binary)
 _PAIR = _Type(_read_pair, _put_pair)
 
 
@@ -138,41 +105,41 @@ class _Spec(msgspec.Struct, frozen=True):
     repeats: tuple[int, ...] = ()  # the packets in which it may occur more than once
 
 
-_ACKS = (PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK)
-_ALL = (WILL, CONNECT, CONNACK, PUBLISH, *_ACKS, SUBSCRIBE, UNSUBSCRIBE, DISCONNECT, AUTH)
+_ACKS = (kinds.PUBACK, kinds.PUBREC, kinds.PUBREL, kinds.PUBCOMP, kinds.SUBACK, kinds.UNSUBACK)
+_ALL = tuple(kind for kind in range(len(kinds.KIND_NAMES)) if kind not in (kinds.PINGREQ, kinds.PINGRESP))
 
 # MQTT 5, table 2-4. The order is that in which they are written; for CONNACK it is Mosquitto's, so that tools which
 # compare bytes see no difference.
 _SPECS = (
-    _Spec(0x01, "payload_format", _U8, (PUBLISH, WILL)),  # [MQTT-3.3.2-4] unaltered, whatever it is
-    _Spec(0x02, "message_expiry", _U32, (PUBLISH, WILL)),
+    _Spec(0x01, "payload_format", _U8, (kinds.PUBLISH, kinds.WILL)),  # [MQTT-3.3.2-4] unaltered, whatever it is
+    _Spec(0x02, "message_expiry", _U32, (kinds.PUBLISH, kinds.WILL)),
     # [MQTT-3.3.2-19]
-    _Spec(0x03, "content_type", _TEXT, (PUBLISH, WILL)),
-    _Spec(0x08, "response_topic", _TOPIC, (PUBLISH, WILL)),
-    _Spec(0x09, "correlation_data", _BINARY, (PUBLISH, WILL)),
-    _Spec(0x0B, "subscription_ids", _VARINT, (PUBLISH, SUBSCRIBE), least=1, repeats=(PUBLISH,)),
-    _Spec(0x11, "session_expiry", _U32, (CONNECT, CONNACK, DISCONNECT)),
-    _Spec(0x22, "topic_alias_maximum", _U16, (CONNECT, CONNACK)),
-    _Spec(0x13, "server_keepalive", _U16, (CONNACK,)),
-    _Spec(0x12, "assigned_client_id", _TEXT, (CONNACK,)),
-    _Spec(0x15, "auth_method", _TEXT, (CONNECT, CONNACK, AUTH)),
-    _Spec(0x16, "auth_data", _BINARY, (CONNECT, CONNACK, AUTH)),
-    _Spec(0x17, "request_problem_info", _FLAG, (CONNECT,)),
-    _Spec(0x18, "will_delay", _U32, (WILL,)),
-    _Spec(0x19, "request_response_info", _FLAG, (CONNECT,)),
-    _Spec(0x1A, "response_info", _TEXT, (CONNACK,)),
-    _Spec(0x1C, "server_reference", _TEXT, (CONNACK, DISCONNECT)),
-    _Spec(0x1F, "reason_string", _TEXT, (CONNACK, *_ACKS, DISCONNECT, AUTH)),
-    _Spec(0x25, "retain_available", _FLAG, (CONNACK,)),
-    _Spec(0x27, "maximum_packet_size", _U32, (CONNECT, CONNACK), least=1),
-    _Spec(0x21, "receive_maximum", _U16, (CONNECT, CONNACK), least=1),
-    _Spec(0x24, "maximum_qos", _BIT, (CONNACK,)),
+    _Spec(0x03, "content_type", _TEXT, (kinds.PUBLISH, kinds.WILL)),
+    _Spec(0x08, "response_topic", _TOPIC, (kinds.PUBLISH, kinds.WILL)),
+    _Spec(0x09, "correlation_data", _BINARY, (kinds.PUBLISH, kinds.WILL)),
+    _Spec(0x0B, "subscription_ids", _VARINT, (kinds.PUBLISH, kinds.SUBSCRIBE), least=1, repeats=(kinds.PUBLISH,)),
+    _Spec(0x11, "session_expiry", _U32, (kinds.CONNECT, kinds.CONNACK, kinds.DISCONNECT)),
+    _Spec(0x22, "topic_alias_maximum", _U16, (kinds.CONNECT, kinds.CONNACK)),
+    _Spec(0x13, "server_keepalive", _U16, (kinds.CONNACK,)),
+    _Spec(0x12, "assigned_client_id", _TEXT, (kinds.CONNACK,)),
+    _Spec(0x15, "auth_method", _TEXT, (kinds.CONNECT, kinds.CONNACK, kinds.AUTH)),
+    _Spec(0x16, "auth_data", _BINARY, (kinds.CONNECT, kinds.CONNACK, kinds.AUTH)),
+    _Spec(0x17, "request_problem_info", _FLAG, (kinds.CONNECT,)),
+    _Spec(0x18, "will_delay", _U32, (kinds.WILL,)),
+    _Spec(0x19, "request_response_info", _FLAG, (kinds.CONNECT,)),
+    _Spec(0x1A, "response_info", _TEXT, (kinds.CONNACK,)),
+    _Spec(0x1C, "server_reference", _TEXT, (kinds.CONNACK, kinds.DISCONNECT)),
+    _Spec(0x1F, "reason_string", _TEXT, (kinds.CONNACK, *_ACKS, kinds.DISCONNECT, kinds.AUTH)),
+    _Spec(0x25, "retain_available", _FLAG, (kinds.CONNACK,)),
+    _Spec(0x27, "maximum_packet_size", _U32, (kinds.CONNECT, kinds.CONNACK), least=1),
+    _Spec(0x21, "receive_maximum", _U16, (kinds.CONNECT, kinds.CONNACK), least=1),
+    _Spec(0x24, "maximum_qos", _BIT, (kinds.CONNACK,)),
     # [MQTT-3.3.2-8]
-    _Spec(0x23, "topic_alias", _U16, (PUBLISH,), least=1, fault=Reason.TOPIC_ALIAS_INVALID),
+    _Spec(0x23, "topic_alias", _U16, (kinds.PUBLISH,), least=1, fault=Reason.TOPIC_ALIAS_INVALID),
     _Spec(0x26, "user_properties", _PAIR, _ALL, repeats=_ALL),
-    _Spec(0x28, "wildcard_available", _FLAG, (CONNACK,)),
-    _Spec(0x29, "subscription_ids_available", _FLAG, (CONNACK,)),
-    _Spec(0x2A, "shared_available", _FLAG, (CONNACK,)),
+    _Spec(0x28, "wildcard_available", _FLAG, (kinds.CONNACK,)),
+    _Spec(0x29, "subscription_ids_available", _FLAG, (kinds.CONNACK,)),
+    _Spec(0x2A, "shared_available", _FLAG, (kinds.CONNACK,)),
 )
 _BY_ID = {spec.id: spec for spec in _SPECS}
 _REPEATED = tuple(spec.field for spec in _SPECS if spec.repeats)
@@ -180,7 +147,7 @@ _REPEATED = tuple(spec.field for spec in _SPECS if spec.repeats)
 
 def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int]:
     """Read the properties of a packet of `kind`, their length first; the position returned is after them."""
-    length, pos = read_varint(data, pos)
+    length, pos = primitives.read_varint(data, pos)
     if length == 0:
         return NO_PROPERTIES, pos
     end = pos + length
@@ -199,13 +166,13 @@ def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int
 
 
 def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int:
-    number, pos = read_varint(data, pos)
+    number, pos = primitives.read_varint(data, pos)
     spec = _BY_ID.get(number)
     if spec is None:
         raise malformed(f"property `0x{number:02x}` is not known")
     value, pos = spec.type.read(data, pos)
     if kind not in spec.kinds:
-        raise malformed(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
+        raise malformed(f"property `{spec.field}` is not allowed in {kinds.KIND_NAMES[kind]}")
     most = spec.type.most
     if most is not None and not spec.least <= value <= most:
         raise WireError(spec.fault, f"property `{spec.field}` cannot be `{value}`")
@@ -220,7 +187,7 @@ def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int
 
 def _check_together(values: dict[str, Any], kind: int) -> None:
     if "auth_data" in values and "auth_method" not in values:
-        raise protocol_error(f"{KIND_NAMES[kind]} has authentication data without an authentication method")
+        raise protocol_error(f"{kinds.KIND_NAMES[kind]} has authentication data without an authentication method")
 
 
 def encode_properties(properties: Properties) -> bytes:
@@ -233,7 +200,7 @@ def encode_properties_of(kind: int, properties: Properties) -> bytes:
     if properties is NO_PROPERTIES:
         return b"\0"
     block = b"".join(_parts(properties, kind))
-    return encode_varint(len(block)) + block
+    return primitives.encode_varint(len(block)) + block
 
 
 def _parts(properties: Properties, kind: int | None) -> Iterator[bytes]:
@@ -242,10 +209,10 @@ def _parts(properties: Properties, kind: int | None) -> Iterator[bytes]:
         if value is None or value == ():
             continue
         if kind is not None and kind not in spec.kinds:
-            raise PacketError(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
+            raise PacketError(f"property `{spec.field}` is not allowed in {kinds.KIND_NAMES[kind]}")
         values = value if spec.repeats else (value,)
         if kind is not None and len(values) > 1 and kind not in spec.repeats:
-            raise PacketError(f"property `{spec.field}` can occur only once in {KIND_NAMES[kind]}")
+            raise PacketError(f"property `{spec.field}` can occur only once in {kinds.KIND_NAMES[kind]}")
         for item in values:
             if spec.type.most is not None and not spec.least <= item <= spec.type.most:
                 raise PacketError(f"property `{spec.field}` cannot be `{item}`")

@@ -5,22 +5,7 @@ Everything here is data. The engine looks transitions up; a pair that is not in 
 
 from typing import Final
 
-from penstock.wire.packet import (
-    AUTH,
-    CONNACK,
-    CONNECT,
-    DISCONNECT,
-    PINGREQ,
-    PINGRESP,
-    PUBACK,
-    PUBCOMP,
-    PUBLISH,
-    PUBREC,
-    PUBREL,
-    SUBACK,
-    SUBSCRIBE,
-    UNSUBSCRIBE,
-)
+from penstock.wire import kinds
 
 # Phases of a connection.
 NEW: Final = 0
@@ -30,32 +15,25 @@ CLOSED: Final = 3
 LEAVING: Final = 4  # closed once the packets that wait for the store are out
 
 _WHILE_OPEN = (
-    PUBLISH,
-    PUBACK,
-    PUBREC,
-    PUBREL,
-    PUBCOMP,
-    SUBSCRIBE,
-    UNSUBSCRIBE,
-    PINGREQ,
-    AUTH,
+    *range(kinds.PUBLISH, kinds.SUBSCRIBE + 1),  # PUBLISH and its acknowledgements, SUBSCRIBE
+    *(kinds.UNSUBSCRIBE, kinds.PINGREQ, kinds.AUTH),
 )
 
 CONNECTION: Final[dict[tuple[int, int], int]] = {
-    (NEW, CONNECT): OPEN,  # [MQTT-3.1.0-1] the first packet is CONNECT; [MQTT-3.1.0-2] and there is only one
-    (PROVING, AUTH): OPEN,  # [MQTT-3.1.2-30]
-    (PROVING, DISCONNECT): CLOSED,
+    (NEW, kinds.CONNECT): OPEN,  # [MQTT-3.1.0-1] the first packet is CONNECT; [MQTT-3.1.0-2] and there is only one
+    (PROVING, kinds.AUTH): OPEN,  # [MQTT-3.1.2-30]
+    (PROVING, kinds.DISCONNECT): CLOSED,
     **{(OPEN, kind): OPEN for kind in _WHILE_OPEN},
-    (OPEN, DISCONNECT): CLOSED,
+    (OPEN, kinds.DISCONNECT): CLOSED,
 }
 """(phase, packet type from a client) -> next phase. What is missing is a protocol error."""
 
 DIALLED: Final[dict[tuple[int, int], int]] = {
-    (NEW, CONNACK): OPEN,
-    (NEW, AUTH): PROVING,
-    (PROVING, CONNACK): OPEN,
-    **{(OPEN, kind): OPEN for kind in (*_WHILE_OPEN, SUBACK, PINGRESP)},
-    (OPEN, DISCONNECT): CLOSED,
+    (NEW, kinds.CONNACK): OPEN,
+    (NEW, kinds.AUTH): PROVING,
+    (PROVING, kinds.CONNACK): OPEN,
+    **{(OPEN, kind): OPEN for kind in (*_WHILE_OPEN, kinds.SUBACK, kinds.PINGRESP)},
+    (OPEN, kinds.DISCONNECT): CLOSED,
 }
 """The same on a connection that we made: what the neighbour sends to us."""
 
@@ -68,11 +46,11 @@ DONE: Final = 4
 
 SENDER: Final[dict[tuple[int, int], tuple[int, int]]] = {
     # [MQTT-4.3.2-3] [MQTT-4.3.3-3]
-    (PUBLISHED, PUBACK): (DONE, 0),
-    (OFFERED, PUBREC): (RELEASED, PUBREL),  # [MQTT-4.3.3-4]
-    (RELEASED, PUBREC): (RELEASED, PUBREL),  # the peer repeats itself after a reconnect
+    (PUBLISHED, kinds.PUBACK): (DONE, 0),
+    (OFFERED, kinds.PUBREC): (RELEASED, kinds.PUBREL),  # [MQTT-4.3.3-4]
+    (RELEASED, kinds.PUBREC): (RELEASED, kinds.PUBREL),  # the peer repeats itself after a reconnect
     # [MQTT-4.3.3-5] [MQTT-4.3.3-6]
-    (RELEASED, PUBCOMP): (DONE, 0),
+    (RELEASED, kinds.PUBCOMP): (DONE, 0),
 }
 """(state, acknowledgement) -> (next state, packet type to answer with, or 0)."""
 
@@ -84,9 +62,9 @@ FREE: Final = 0
 HELD: Final = 1
 
 RECEIVER: Final[dict[tuple[int, int], tuple[int, int]]] = {
-    (FREE, PUBLISH): (HELD, PUBREC),
-    (HELD, PUBLISH): (HELD, PUBREC),  # [MQTT-4.3.3-10] repeated, not delivered again
-    (HELD, PUBREL): (FREE, PUBCOMP),  # [MQTT-4.3.3-11]
-    (FREE, PUBREL): (FREE, PUBCOMP),  # answered with 0x92 in MQTT 5
+    (FREE, kinds.PUBLISH): (HELD, kinds.PUBREC),
+    (HELD, kinds.PUBLISH): (HELD, kinds.PUBREC),  # [MQTT-4.3.3-10] repeated, not delivered again
+    (HELD, kinds.PUBREL): (FREE, kinds.PUBCOMP),  # [MQTT-4.3.3-11]
+    (FREE, kinds.PUBREL): (FREE, kinds.PUBCOMP),  # answered with 0x92 in MQTT 5
 }
 """(state of the packet identifier, packet) -> (next state, packet type to answer with)."""

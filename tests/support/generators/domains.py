@@ -91,9 +91,9 @@ _STATES = ("q0", "q1", "q2")
 
 
 @st.composite
-def _automata(draw: st.DrawFn, most_states: int) -> dict[str, dict[str, Any]]:
+def _automata(draw: st.DrawFn, max_states: int) -> dict[str, dict[str, Any]]:
     """An automaton as the domain file writes it: any edges, not only sensible ones."""
-    names = _STATES[: draw(st.integers(1, most_states))]
+    names = _STATES[: draw(st.integers(1, max_states))]
     made = st.sampled_from(TOPICS)
     outputs = st.one_of(
         st.just({"pass": True}),
@@ -144,7 +144,7 @@ def scenes(
     most_nodes: int = 3,
     most_devices: int = 3,
     most_publications: int = 3,
-    most_states: int = 3,
+    max_states: int = 3,
     cyclic: bool = False,
 ) -> Scene:
     """Any domain of a few nodes and devices, with any types, tables and monitors."""
@@ -189,7 +189,7 @@ def scenes(
         is_between = draw(st.booleans())
         link = draw(st.sampled_from((between_nodes if is_between else []) or monitored))
         monitors = written.setdefault("monitors", {})
-        monitors[f"m{at}"] = {"link": " -> ".join(link), "states": draw(_automata(most_states))}
+        monitors[f"m{at}"] = {"link": " -> ".join(link), "states": draw(_automata(max_states))}
         if link[1] in devices:
             subscriptions[link] = frozenset(TOPICS)
     domain = Domain.model_validate(written)

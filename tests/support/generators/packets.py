@@ -5,18 +5,10 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from penstock.wire import kinds
 from penstock.wire import packet as p
 from penstock.wire.properties import NO_PROPERTIES, Properties
-from penstock.wire.reason import (
-    AUTH_REASONS,
-    CONNACK_REASONS,
-    DISCONNECT_REASONS,
-    PUBACK_REASONS,
-    PUBREL_REASONS,
-    SUBACK_CODES_311,
-    SUBACK_REASONS,
-    UNSUBACK_REASONS,
-)
+from penstock.wire.reason import REASONS, SUBACK_CODES_311
 
 _NON_CHARACTERS = [chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF)]
 _NON_CHARACTERS += [chr(code) for code in range(0xFDD0, 0xFDF0)]
@@ -115,7 +107,7 @@ def connects(draw: st.DrawFn, version: int) -> p.Connect:
 
 @st.composite
 def connacks(draw: st.DrawFn, version: int) -> p.Connack:
-    reason = draw(st.integers(0, 5) if version == p.MQTT_311 else _reasons(version, CONNACK_REASONS))
+    reason = draw(st.integers(0, 5) if version == p.MQTT_311 else _reasons(version, REASONS[kinds.CONNACK]))
     properties = _with_auth(
         _properties(
             version,
@@ -164,16 +156,16 @@ def _several(reasons: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[int, ..
 def packets(version: int) -> st.SearchStrategy[p.Packet]:
     """Any packet that a peer may send in this version, in its shortest form."""
     outcome = _properties(version, _OUTCOME)
-    granted = SUBACK_CODES_311 if version == p.MQTT_311 else SUBACK_REASONS
-    removed = st.just(()) if version == p.MQTT_311 else _several(_reasons(version, UNSUBACK_REASONS))
+    granted = SUBACK_CODES_311 if version == p.MQTT_311 else REASONS[kinds.SUBACK]
+    removed = st.just(()) if version == p.MQTT_311 else _several(_reasons(version, REASONS[kinds.UNSUBACK]))
     both: list[st.SearchStrategy[p.Packet]] = [
         connects(version),
         connacks(version),
         publishes(version),
-        st.builds(p.Puback, packet_ids, _reasons(version, PUBACK_REASONS), outcome),
-        st.builds(p.Pubrec, packet_ids, _reasons(version, PUBACK_REASONS), outcome),
-        st.builds(p.Pubrel, packet_ids, _reasons(version, PUBREL_REASONS), outcome),
-        st.builds(p.Pubcomp, packet_ids, _reasons(version, PUBREL_REASONS), outcome),
+        st.builds(p.Puback, packet_ids, _reasons(version, REASONS[kinds.PUBACK]), outcome),
+        st.builds(p.Pubrec, packet_ids, _reasons(version, REASONS[kinds.PUBACK]), outcome),
+        st.builds(p.Pubrel, packet_ids, _reasons(version, REASONS[kinds.PUBREL]), outcome),
+        st.builds(p.Pubcomp, packet_ids, _reasons(version, REASONS[kinds.PUBREL]), outcome),
         _subscribes(version),
         st.builds(p.Suback, packet_ids, _several(st.sampled_from(sorted(map(int, granted)))), outcome),
         st.builds(
@@ -192,8 +184,8 @@ def packets(version: int) -> st.SearchStrategy[p.Packet]:
     method = _with_auth(_properties(version, _OUTCOME, auth_method=texts))
     return st.one_of(
         *both,
-        st.builds(p.Disconnect, _reasons(version, DISCONNECT_REASONS), gone),
-        st.builds(p.Auth, _reasons(version, AUTH_REASONS), method).filter(
+        st.builds(p.Disconnect, _reasons(version, REASONS[kinds.DISCONNECT]), gone),
+        st.builds(p.Auth, _reasons(version, REASONS[kinds.AUTH]), method).filter(
             lambda auth: auth.reason == 0 or auth.properties.auth_method is not None
         ),
     )

@@ -4,30 +4,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from penstock.language import tree as ast
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import duration_from_string, duration_to_string, timestamp_to_string
-from penstock.language.tree import (
-    And,
-    Attribute,
-    Binary,
-    Call,
-    Conditional,
-    Has,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Macro,
-    MapOf,
-    Or,
-    Select,
-    Tree,
-    TypeLiteral,
-    Unary,
-)
 from penstock.language.values import BoolKey, Duration, Timestamp, TypeName, Uint, Value, kind
 
 
-def lifted(tree: Tree) -> tuple[Tree, dict[str, Value]]:
+def lifted(tree: ast.Tree) -> tuple[ast.Tree, dict[str, Value]]:
     """The same expression with its constants as attributes, so that columns have to do what folding would.
 
     Patterns, time zones, keys of maps and names of fields stay: they are gaps where content says them. As content has
@@ -35,45 +18,45 @@ def lifted(tree: Tree) -> tuple[Tree, dict[str, Value]]:
     """
     attributes: dict[str, Value] = {}
 
-    def attribute(value: Value) -> Attribute:
+    def attribute(value: Value) -> ast.Attribute:
         name = f"constant {len(attributes)}"
         attributes[name] = value
-        return Attribute(name)
+        return ast.Attribute(name)
 
-    def lift(node: Tree) -> Tree:
+    def lift(node: ast.Tree) -> ast.Tree:
         match node:
-            case Literal(name, value):
+            case ast.Literal(name, value):
                 return attribute(Uint(value) if name == "uint" and isinstance(value, int) else value)
-            case Call("duration", None, (Literal("string", str(text)),)) if (nanos := _nanos(text)) is not None:
+            case ast.Call("duration", None, (ast.Literal("string", str(text)),)) if (nanos := _nanos(text)) is not None:
                 moments = timestamp_to_string(Timestamp(nanos)), timestamp_to_string(Timestamp(0))
-                first, second = (Call("timestamp", None, (attribute(each),)) for each in moments)
-                return Binary("-", first, second)
-            case Call(_, receiver, (Literal(),)) if node.function.startswith("get") and receiver is not None:
+                first, second = (ast.Call("timestamp", None, (attribute(each),)) for each in moments)
+                return ast.Binary("-", first, second)
+            case ast.Call(_, receiver, (ast.Literal(),)) if node.function.startswith("get") and receiver is not None:
                 return replace(node, receiver=lift(receiver))
-            case Select() | Has() if node.operand is not None:
+            case ast.Select() | ast.Has() if node.operand is not None:
                 return replace(node, operand=lift(node.operand))
-            case IndexAccess(operand, Literal("string")):
+            case ast.IndexAccess(operand, ast.Literal("string")):
                 return replace(node, operand=lift(operand))
-            case IndexAccess(operand, index):
+            case ast.IndexAccess(operand, index):
                 return replace(node, operand=lift(operand), index=lift(index))
-            case Call("matches", receiver, (*others, pattern)):
+            case ast.Call("matches", receiver, (*others, pattern)):
                 arguments = (*map(lift, others), pattern)
                 return replace(node, receiver=receiver and lift(receiver), arguments=arguments)
-            case Call(_, receiver, arguments):
+            case ast.Call(_, receiver, arguments):
                 return replace(node, receiver=receiver and lift(receiver), arguments=tuple(map(lift, arguments)))
-            case Unary(_, operand):
+            case ast.Unary(_, operand):
                 return replace(node, operand=lift(operand))
-            case Binary(_, left, right):
+            case ast.Binary(_, left, right):
                 return replace(node, left=lift(left), right=lift(right))
-            case And(operands) | Or(operands):
+            case ast.And(operands) | ast.Or(operands):
                 return replace(node, operands=tuple(map(lift, operands)))
-            case Conditional(condition, yes, no):
+            case ast.Conditional(condition, yes, no):
                 return replace(node, condition=lift(condition), yes=lift(yes), no=lift(no))
-            case ListOf(items):
+            case ast.ListOf(items):
                 return replace(node, items=tuple(map(lift, items)))
-            case MapOf(entries):
+            case ast.MapOf(entries):
                 return replace(node, entries=tuple((key, lift(value)) for key, value in entries))
-            case Macro():
+            case ast.Macro():
                 guard = None if node.guard is None else lift(node.guard)
                 return replace(node, range=lift(node.range), body=lift(node.body), guard=guard)
             case _:
@@ -89,43 +72,43 @@ def _nanos(text: str) -> int | None:
         return None
 
 
-def as_condition(tree: Tree, value: Value) -> Tree:
+def as_condition(tree: ast.Tree, value: Value) -> ast.Tree:
     """A condition that is true where an expression has this value, which is not a bool, of this type."""
     if not isinstance(value, int | float):
         return _has_value(tree, value)  # only numbers are equal to values of other types
-    of_type = Binary("==", Call("type", None, (tree,)), TypeLiteral(kind(value)))
-    return And((of_type, _has_value(tree, value)))
+    of_type = ast.Binary("==", ast.Call("type", None, (tree,)), ast.TypeLiteral(kind(value)))
+    return ast.And((of_type, _has_value(tree, value)))
 
 
-def _has_value(tree: Tree, value: Value) -> Tree:
+def _has_value(tree: ast.Tree, value: Value) -> ast.Tree:
     if isinstance(value, float) and math.isnan(value):
-        return Unary("!", Binary("==", tree, tree))
+        return ast.Unary("!", ast.Binary("==", tree, tree))
     if isinstance(value, float) and value == 0:
         infinity = _double("-inf" if math.copysign(1, value) < 0 else "inf")
-        return Binary("==", Binary("/", Literal("double", 1.0), tree), infinity)
-    return Binary("==", tree, constant(value))
+        return ast.Binary("==", ast.Binary("/", ast.Literal("double", 1.0), tree), infinity)
+    return ast.Binary("==", tree, constant(value))
 
 
-def _double(text: str) -> Tree:
-    return Call("double", None, (Literal("string", text),))
+def _double(text: str) -> ast.Tree:
+    return ast.Call("double", None, (ast.Literal("string", text),))
 
 
-def constant(value: Any) -> Tree:
+def constant(value: Any) -> ast.Tree:
     """The expression of a value."""
     match value:
         case list():
-            return ListOf(tuple(map(constant, value)))
+            return ast.ListOf(tuple(map(constant, value)))
         case dict():
-            return MapOf(tuple((constant(key), constant(each)) for key, each in value.items()))
+            return ast.MapOf(tuple((constant(key), constant(each)) for key, each in value.items()))
         case BoolKey():
-            return Literal("bool", value.value)
+            return ast.Literal("bool", value.value)
         case Timestamp():
-            return Call("timestamp", None, (Literal("string", timestamp_to_string(value)),))
+            return ast.Call("timestamp", None, (ast.Literal("string", timestamp_to_string(value)),))
         case Duration():
-            return Call("duration", None, (Literal("string", duration_to_string(value)),))
+            return ast.Call("duration", None, (ast.Literal("string", duration_to_string(value)),))
         case TypeName(name):
-            return TypeLiteral(name)
+            return ast.TypeLiteral(name)
         case float() if math.isinf(value):
             return _double(str(value))
         case _:
-            return Literal(kind(value), int(value) if isinstance(value, Uint) else value)
+            return ast.Literal(kind(value), int(value) if isinstance(value, Uint) else value)

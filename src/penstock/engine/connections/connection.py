@@ -23,7 +23,8 @@ from penstock.engine.stages.admit import Door
 from penstock.wire.codec import decode
 from penstock.wire.errors import WireError, protocol_error
 from penstock.wire.framing import Frame, Framer
-from penstock.wire.packet import DISCONNECT, PUBLISH, Disconnect
+from penstock.wire.kinds import DISCONNECT, PUBLISH
+from penstock.wire.packet import Disconnect
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
 

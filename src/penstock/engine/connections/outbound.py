@@ -13,7 +13,8 @@ from penstock.engine.trust import group_proofs
 from penstock.engine.trust.state import Claiming
 from penstock.wire.codec import decode, encode
 from penstock.wire.errors import protocol_error
-from penstock.wire.packet import DISCONNECT, PINGRESP, SUBACK, Auth, Connack, Disconnect, Pingreq, Suback
+from penstock.wire.kinds import DISCONNECT, PINGRESP, SUBACK
+from penstock.wire.packet import Auth, Connack, Disconnect, Pingreq, Suback
 from penstock.wire.session import DIALLED, OPEN, PROVING
 
 _PINGREQ = encode(Pingreq(), 4)

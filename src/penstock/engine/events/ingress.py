@@ -21,7 +21,8 @@ from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.packet import PUBCOMP, PUBLISH, PUBREC, PUBREL, Puback, Pubcomp, Publish, Pubrec
+from penstock.wire.kinds import PUBCOMP, PUBLISH, PUBREC, PUBREL
+from penstock.wire.packet import Puback, Pubcomp, Publish, Pubrec
 from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
 from penstock.wire.reason import Reason
 from penstock.wire.session import FREE, HELD, RECEIVER

@@ -10,7 +10,8 @@ from penstock.model.event import Event
 from penstock.policy.contracts.release import RETAIN_UNTIL
 from penstock.policy.contracts.release_place import ACE
 from penstock.policy.statements.elements.tracing import TRACE
-from penstock.wire.packet import PUBLISH, Publish
+from penstock.wire.kinds import PUBLISH
+from penstock.wire.packet import Publish
 from penstock.wire.primitives import encode_varint
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
 

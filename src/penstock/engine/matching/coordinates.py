@@ -11,7 +11,7 @@ from typing import NamedTuple
 from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import Path, Ranges, ranges
 from penstock.language.ranges.regions import Region, double_at
-from penstock.language.ranges.spans import Spans, intersect, spans
+from penstock.language.ranges.spans import Spans, intersect, union
 from penstock.language.tree import And
 from penstock.language.values import MAX_UINT, MIN_INT, Uint, Value
 
@@ -102,7 +102,7 @@ def _numbers(region: Region) -> Places:
 
 def _integers(line: tuple[Span, ...]) -> Spans:
     """Return the integers on a line of numbers."""
-    return spans(
+    return union(
         *(
             (
                 MIN_INT if start == -math.inf else math.ceil(start),

@@ -9,10 +9,8 @@ from penstock.engine.sessions import lifecycle, outbox, session_flow, subscribe
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import group_proofs
 from penstock.wire.codec import encode
+from penstock.wire.kinds import PUBACK, PUBCOMP, PUBREC
 from penstock.wire.packet import (
-    PUBACK,
-    PUBCOMP,
-    PUBREC,
     Auth,
     Disconnect,
     Packet,

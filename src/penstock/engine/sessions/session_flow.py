@@ -12,7 +12,8 @@ from penstock.engine.sessions.session import Session
 from penstock.engine.trust import token_exchange
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
-from penstock.wire.packet import PUBREC, PUBREL, Pubrel
+from penstock.wire.kinds import PUBREC, PUBREL
+from penstock.wire.packet import Pubrel
 from penstock.wire.reason import Reason
 from penstock.wire.session import DONE, RELEASED, SENDER
 

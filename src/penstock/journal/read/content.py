@@ -52,8 +52,7 @@ class _Unfit(Exception):
 
 
 def typed_columns(rules: tuple[ContentRule, ...]) -> tuple[Typed, ...]:
-    """Return the columns for a domain's rules. Rules with a schema are counted from 0; those that contain `dyn` have
-    none."""
+    """Return the columns for a domain's rules with a schema, counted from 0; those that contain `dyn` have none."""
     declared = [rule for rule in rules if rule.schema_ is not None]
     columns = ((COLUMN.format(number), rule, arrow_type(rule.declared)) for number, rule in enumerate(declared))
     return tuple(Typed(name, rule, kind) for name, rule, kind in columns if kind is not None)
@@ -126,8 +125,7 @@ class Typing:
                 yield row, place, self._reader.read(Event(topic, payload, properties=properties))
 
     def _place(self, topic: str) -> int:
-        """Return the index of the column for a topic: that of the first rule that matches; -1 if the rule has no
-        column."""
+        """Return the index of the column for a topic, by the first rule that matches; -1 if it has no column."""
         rule = next((rule for rule in self._rules if any(matches(filter, topic) for filter in rule.topics)), None)
         return next((place for place, column in enumerate(self.columns) if column.rule is rule), -1)
 

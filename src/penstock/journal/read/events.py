@@ -147,10 +147,19 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
     packets = _read_all(table, np.array([source.get("packets", 0) for source in sources], np.int8)[source_at])
     kinds = table["kind"].to_numpy()
     is_output = kinds == RowKind.OUTPUT
-    arrival_at = _arrivals(is_output)
+    # For each row the index of the arrival it belongs to; -1: none.
+    arrival_at = np.maximum.accumulate(np.where(is_output, -1, np.arange(len(is_output))))
     same = is_output & (pc.binary_length(table["packet"]).to_numpy() == 0)
     packets = Packets(*(_of_arrivals(column, same, arrival_at) for column in packets))
-    problem = _problems(packets.problem, source_at == len(sources) - 1, plan_at == len(plans) - 1, arrival_at < 0)
+    missing = {
+        "its plan is not defined": plan_at == len(plans) - 1,
+        "its source is not defined": source_at == len(sources) - 1,
+        "it has no arrival": arrival_at < 0,
+    }
+    problem = packets.problem
+    for text, is_missing in missing.items():
+        if is_missing.any():
+            problem = pc.if_else(pa.array(is_missing), text, problem)
     seq = table["seq"].to_numpy()
     places = np.where(is_output, np.arange(len(seq)) - arrival_at - 1, 0)
     verdicts = _verdicts(table["detail"].combine_chunks(), plans, plan_at)
@@ -230,33 +239,11 @@ def _joined(column: pa.ChunkedArray) -> Iterator[pa.Array]:
         yield pa.concat_arrays(some)
 
 
-def _arrivals(is_output: npt.NDArray[np.bool_]) -> Ints:
-    """Return for each row the index of the arrival it belongs to; -1: none."""
-    return np.maximum.accumulate(np.where(is_output, -1, np.arange(len(is_output))))
-
-
 def _of_arrivals(column: pa.Array, same: npt.NDArray[np.bool_], arrival_at: Ints) -> pa.Array:
     """Return the column, with the arrival's value where a monitor left the event unchanged."""
     if not same.any():
         return column
     return column.take(pa.array(np.where(same & (arrival_at >= 0), arrival_at, np.arange(len(same)))))
-
-
-def _problems(
-    of_packets: pa.StringArray,
-    no_source: npt.NDArray[np.bool_],
-    no_plan: npt.NDArray[np.bool_],
-    no_arrival: npt.NDArray[np.bool_],
-) -> pa.StringArray:
-    problem = of_packets
-    for missing, text in (
-        (no_plan, "its plan is not defined"),
-        (no_source, "its source is not defined"),
-        (no_arrival, "it has no arrival"),
-    ):
-        if missing.any():
-            problem = pc.if_else(pa.array(missing), text, problem)
-    return problem
 
 
 def _taken(defined: list[dict[str, Any]], names: tuple[str, ...], at: pa.Array) -> dict[str, pa.Array]:
@@ -268,8 +255,7 @@ def _taken(defined: list[dict[str, Any]], names: tuple[str, ...], at: pa.Array) 
 
 
 def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Ints) -> dict[str, pa.Array]:
-    """Return what was decided: by the plan, and for some rows about the single event. Each combination is computed
-    once."""
+    """Return what the plan decided, and for some rows the single event; each combination is computed once."""
     distinct = details.dictionary_encode()
     own: list[dict[str, Any]] = [*(_decode(text) for text in distinct.dictionary.to_pylist()), {}]
     own_at = distinct.indices.fill_null(len(own) - 1).to_numpy().astype(np.int64)

@@ -137,8 +137,7 @@ class _Cut:
 
 
 def _topics(raw: pa.BinaryArray) -> tuple[pa.StringArray, Flags]:
-    """Return topics as text, and which of them are invalid. Empty ones are kept: the packet is bad already, or has an
-    alias."""
+    """Return topics as text, and which are invalid; empty ones, of bad packets or with an alias, are kept."""
     distinct = raw.dictionary_encode()
     texts, good = [], []
     for topic in distinct.dictionary.to_pylist():

@@ -42,16 +42,13 @@ def select(events: pa.Table, query: EventQuery) -> pa.Table:
         names = [name for name in events["topic"].unique().to_pylist() if matches(query.topic, name)]
         events = events.filter(pc.is_in(events["topic"], pa.array(names, pa.string())))
     if query.client is not None:
-        events = events.filter(pc.or_(_sent_by(events, query.client), _reached(events, query.client)))
+        is_sender = _is(events["entity"], events["client_id"], query.client)
+        events = events.filter(pc.or_(is_sender, _reached(events, query.client)))
     return events
 
 
 def _is(names: pa.Array, ids: pa.Array, client: str) -> pa.Array:
     return pc.or_(pc.equal(names, client), pc.equal(ids, client))
-
-
-def _sent_by(events: pa.Table, client: str) -> pa.Array:
-    return _is(events["entity"], events["client_id"], client)
 
 
 def _reached(events: pa.Table, client: str) -> pa.Array:

@@ -89,7 +89,7 @@ def _compact_day(folder: Path, node: str, of_day: list[Part], target: int) -> It
                 yield from batch.finish()
             batch = None
             continue
-        typing = _typing(folder, tuple(_revisions(contents)))
+        typing = _typing(folder, tuple(sorted(contents.events["revision"].unique().to_pylist())))
         if batch is not None and not batch.takes(size, typing):
             yield from batch.finish()
             batch = None
@@ -98,10 +98,6 @@ def _compact_day(folder: Path, node: str, of_day: list[Part], target: int) -> It
         batch.add(part, contents, size)
     if batch is not None:
         yield from batch.finish()
-
-
-def _revisions(contents: SegmentContents) -> list[str]:
-    return sorted(contents.events["revision"].unique().to_pylist())
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,4 @@
-"""The number of rows that are missing and not yet recorded as a gap, kept for a run that ends before it can record
-them.
+"""The number of missing rows that are not yet recorded as a gap, for the case that the run ends before they are.
 
 The number is in the name of an empty file: even a full disk has room for that.
 """
@@ -30,8 +29,7 @@ class MissingRows:
         return self._kept
 
     def keep(self, count: int) -> None:
-        """Store the number of missing rows. If the disk refuses even this, the old number stays and the next call tries
-        again."""
+        """Store the number of missing rows; if the disk refuses, the old one stays until the next call."""
         if self._kept is None or count == self._kept:
             return
         with suppress(OSError):

@@ -84,8 +84,7 @@ class Segment:
         return self.sealed
 
     def abandon(self) -> bool:
-        """Keep what is in a segment that can no longer be written. Return whether that succeeded; if not, recovery will
-        do it."""
+        """Keep what is in a segment that can no longer be written; return false if recovery must do it."""
         try:
             os.ftruncate(self._file, self.size)
             self._leave()

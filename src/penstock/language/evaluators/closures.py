@@ -8,46 +8,13 @@ import operator as op
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from penstock.language import tree as ast
 from penstock.language.errors import EvaluationError, Failure, Outcome
-from penstock.language.evaluators import codes
-from penstock.language.evaluators.functions import (
-    FUNCTIONS,
-    METHODS,
-    OPERATORS,
-    calculate,
-    call,
-    has_field,
-    index,
-    invert,
-    is_written,
-    missing,
-    negate,
-    select,
-)
+from penstock.language.evaluators import codes, functions
 from penstock.language.evaluators.reference import FindXPath, as_outcome, no_xml
 from penstock.language.evaluators.work import CHARACTERS, Work
 from penstock.language.evaluators.work import parts as count_parts
 from penstock.language.printer import show
-from penstock.language.tree import (
-    And,
-    Attribute,
-    Binary,
-    Call,
-    Conditional,
-    Has,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Macro,
-    MapOf,
-    Or,
-    Select,
-    Tree,
-    TypeLiteral,
-    Unary,
-    Variable,
-    XPath,
-)
 from penstock.language.values import ORDERS, TypeName, Uint, Value, make_map
 
 Evaluator = Callable[..., Value | Failure]
@@ -70,7 +37,7 @@ class _Part:
     constant: tuple[Value] | None = None
 
 
-def compile_value(tree: Tree) -> Evaluator:
+def compile_value(tree: ast.Tree) -> Evaluator:
     """Compile an expression to an evaluator, which is called with attributes, and a function that evaluates XPath."""
     compiler = _ClosureCompiler()
     return _evaluator(compiler.part(tree, {}).run, compiler.places)
@@ -86,7 +53,7 @@ def _evaluator(run: codes.Code, places: list[None]) -> Evaluator:
     return evaluator
 
 
-def compile_metered(tree: Tree) -> tuple[Decider, Metered | None]:
+def compile_metered(tree: ast.Tree) -> tuple[Decider, Metered | None]:
     """Compile a condition to an evaluator, and if it counts steps, to one that also returns their number."""
     compiler = _ClosureCompiler()
     run = compiler.part(tree, {}).run
@@ -127,108 +94,113 @@ class _ClosureCompiler:
         self.needs_frame = False
         """True if it counts steps, uses XPath or has variables; other expressions need no frame."""
 
-    def part(self, node: Tree, scope: Scope) -> _Part:
+    def part(self, node: ast.Tree, scope: Scope) -> _Part:
         match node:
-            case Literal(kind, value):
+            case ast.Literal(kind, value):
                 return _constant(Uint(value) if kind == "uint" and isinstance(value, int) else value)
-            case TypeLiteral(name):
+            case ast.TypeLiteral(name):
                 return _constant(TypeName(name))
-            case Attribute(name):
-                return _Part(codes.attribute(name, missing(show(node)).failure))
-            case Variable(name):
+            case ast.Attribute(name):
+                return _Part(codes.attribute(name, functions.missing(show(node)).failure))
+            case ast.Variable(name):
                 place = scope[name]
                 return _Part(lambda attributes, frame: frame[place])
-            case Select():
+            case ast.Select():
                 return self._select(node, scope)
-            case Has(operand, name):
+            case ast.Has(operand, name):
                 return self._has(operand, name, scope)
-            case IndexAccess(operand, key):
-                return _applied(index, self._parts((operand, key), scope))
-            case Call():
+            case ast.IndexAccess(operand, key):
+                return _applied(functions.index, self._parts((operand, key), scope))
+            case ast.Call():
                 return self._call(node, scope)
-            case XPath(expression):
+            case ast.XPath(expression):
                 self.needs_frame = True
                 return _Part(lambda attributes, frame: frame[codes.XPATH](expression, frame))
-            case Unary(operator, operand):
-                return _applied(invert if operator == "!" else negate, [self.part(operand, scope)])
-            case Binary():
+            case ast.Unary(operator, operand):
+                return _applied(functions.invert if operator == "!" else functions.negate, [self.part(operand, scope)])
+            case ast.Binary():
                 return self._binary(node, scope)
-            case And(operands):
+            case ast.And(operands):
                 return _Part(codes.logical("&&", False, self._codes(operands, scope)))
-            case Or(operands):
+            case ast.Or(operands):
                 return _Part(codes.logical("||", True, self._codes(operands, scope)))
-            case Conditional(condition, yes, no):
+            case ast.Conditional(condition, yes, no):
                 return _Part(codes.conditional(*self._codes((condition, yes, no), scope)))
-            case ListOf(items):
+            case ast.ListOf(items):
                 return _applied(lambda *values: list(values), self._parts(items, scope))
-            case MapOf(entries):
+            case ast.MapOf(entries):
                 flat = tuple(part for entry in entries for part in entry)
                 return _applied(_map_of, self._parts(flat, scope))
-            case Macro():
+            case ast.Macro():
                 return _Part(self._macro(node, scope))
 
-    def _parts(self, nodes: tuple[Tree, ...], scope: Scope) -> list[_Part]:
+    def _parts(self, nodes: tuple[ast.Tree, ...], scope: Scope) -> list[_Part]:
         return [self.part(node, scope) for node in nodes]
 
-    def _codes(self, nodes: tuple[Tree, ...], scope: Scope) -> list[codes.Code]:
+    def _codes(self, nodes: tuple[ast.Tree, ...], scope: Scope) -> list[codes.Code]:
         return [part.run for part in self._parts(nodes, scope)]
 
-    def _select(self, node: Select, scope: Scope) -> _Part:
+    def _select(self, node: ast.Select, scope: Scope) -> _Part:
         shown = show(node)
         path = _path(node)
-        general = _applied(lambda value: select(value, node.name, shown), [self.part(node.operand, scope)])
+        general = _applied(lambda value: functions.select(value, node.name, shown), [self.part(node.operand, scope)])
         return general if path is None else _Part(codes.path(path, general.run))
 
-    def _has(self, operand: Tree | None, name: str, scope: Scope) -> _Part:
+    def _has(self, operand: ast.Tree | None, name: str, scope: Scope) -> _Part:
         if operand is None:
             return _Part(lambda attributes, frame: name in attributes)
-        shown = show(Select(operand, name))
-        return _applied(lambda value: has_field(value, name, shown), [self.part(operand, scope)])
+        shown = show(ast.Select(operand, name))
+        return _applied(lambda value: functions.has_field(value, name, shown), [self.part(operand, scope)])
 
-    def _call(self, node: Call, scope: Scope) -> _Part:
+    def _call(self, node: ast.Call, scope: Scope) -> _Part:
         function = node.function
-        overloads = (FUNCTIONS if node.receiver is None else METHODS).get(function)
+        overloads = (functions.FUNCTIONS if node.receiver is None else functions.METHODS).get(function)
         parts = self._parts(node.operands, scope)
         match node.operands:
-            case (_, Literal("string", str(argument))) if parts[0].constant is None and overloads is not None:
+            case (_, ast.Literal("string", str(argument))) if parts[0].constant is None and overloads is not None:
                 test = codes.string_test(function, argument)
                 if test is not None and not (function in _SHORT and len(argument) >= CHARACTERS):
                     self.needs_frame |= function not in _SHORT
-                    run, general = parts[0].run, lambda value: call(function, overloads, (value, argument), [0])
+                    run, general = (
+                        parts[0].run,
+                        lambda value: functions.call(function, overloads, (value, argument), [0]),
+                    )
                     return _Part(codes.tested(run, function, argument, test, general))
-        written = is_written(node.operands)
+        written = functions.is_written(node.operands)
         if overloads is None or all(
             overload.cost is None and overload.reading is None for overload in overloads.values()
         ):
-            return _applied(lambda *values: call(function, overloads, values, [0]), parts)
-        return self._paid(lambda frame, *values: call(function, overloads, values, frame, written), parts)
+            return _applied(lambda *values: functions.call(function, overloads, values, [0]), parts)
+        return self._paid(lambda frame, *values: functions.call(function, overloads, values, frame, written), parts)
 
-    def _binary(self, node: Binary, scope: Scope) -> _Part:
+    def _binary(self, node: ast.Binary, scope: Scope) -> _Part:
         symbol = node.operator
-        if isinstance(node.left, XPath) and node.right == ListOf(()) and symbol in ("==", "!="):
+        if isinstance(node.left, ast.XPath) and node.right == ast.ListOf(()) and symbol in ("==", "!="):
             self.needs_frame = True
             return _Part(codes.finds(node.left.expression, symbol == "!="))
         left, right = self.part(node.left, scope), self.part(node.right, scope)
         if left.constant is None and right.constant is not None:
             (constant,) = right.constant
-            written = isinstance(node.right, ListOf)
+            written = isinstance(node.right, ast.ListOf)
             if symbol == "in" and written and all(map(_is_short, constant)):
                 return _Part(codes.in_strings(left.run, constant))
             if _is_simple(symbol, constant):
-                test = _comparison(symbol, constant, lambda value: calculate(symbol, value, constant, [0]))
+                test = _comparison(symbol, constant, lambda value: functions.calculate(symbol, value, constant, [0]))
                 return _Part(_compared(node.left, left.run, test))
         if right.constant is None and left.constant is not None and _is_simple(symbol, left.constant[0]):
             (constant,) = left.constant
-            test = _comparison(_MIRRORED[symbol], constant, lambda value: calculate(symbol, constant, value, [0]))
+            test = _comparison(
+                _MIRRORED[symbol], constant, lambda value: functions.calculate(symbol, constant, value, [0])
+            )
             return _Part(_compared(node.right, right.run, test))
         return self._operator(symbol, node, left, right)
 
-    def _operator(self, symbol: str, node: Binary, left: _Part, right: _Part) -> _Part:
-        overloads = OPERATORS.get(symbol)
+    def _operator(self, symbol: str, node: ast.Binary, left: _Part, right: _Part) -> _Part:
+        overloads = functions.OPERATORS.get(symbol)
         if overloads is None:
-            written = isinstance(node.right, ListOf)
+            written = isinstance(node.right, ast.ListOf)
             return self._paid(
-                lambda frame, value, other: calculate(symbol, value, other, frame, written), [left, right]
+                lambda frame, value, other: functions.calculate(symbol, value, other, frame, written), [left, right]
             )
         if symbol != "+" or _is_number(left) or _is_number(right):
             return _applied(codes.arithmetic(symbol, overloads), [left, right])
@@ -246,7 +218,7 @@ class _ClosureCompiler:
         runs = [part.run for part in parts]
         return _Part(lambda attributes, frame: function(frame, *[run(attributes, frame) for run in runs]))
 
-    def _macro(self, node: Macro, scope: Scope) -> codes.Code:
+    def _macro(self, node: ast.Macro, scope: Scope) -> codes.Code:
         place = codes.FIRST_VARIABLE + len(self.places)
         self.places.append(None)
         inner = {**scope, node.variable: place}
@@ -301,13 +273,13 @@ def _folded(function: Callable[..., Value], constants: list[Value]) -> _Part:
     return _Part(fail)
 
 
-def _path(node: Tree) -> tuple[str, ...] | None:
+def _path(node: ast.Tree) -> tuple[str, ...] | None:
     """Return the names of a path from an attribute on: `a.b.c`."""
     names: list[str] = []
-    while isinstance(node, Select):
+    while isinstance(node, ast.Select):
         names.append(node.name)
         node = node.operand
-    return (node.name, *reversed(names)) if isinstance(node, Attribute) else None
+    return (node.name, *reversed(names)) if isinstance(node, ast.Attribute) else None
 
 
 def _is_simple(symbol: str, constant: Value) -> bool:
@@ -330,7 +302,7 @@ def _comparison(symbol: str, constant: Value, general: Callable[[Value], Value])
     return codes.ConstantComparison(_COMPARISONS[symbol], constant, kind, other, general)
 
 
-def _compared(node: Tree, run: codes.Code, test: codes.ConstantComparison) -> codes.Code:
-    if isinstance(node, Attribute):
-        return codes.compared_attribute(node.name, missing(show(node)).failure, test)
+def _compared(node: ast.Tree, run: codes.Code, test: codes.ConstantComparison) -> codes.Code:
+    if isinstance(node, ast.Attribute):
+        return codes.compared_attribute(node.name, functions.missing(show(node)).failure, test)
     return codes.compared(run, test)

@@ -12,9 +12,7 @@ from penstock.language.evaluators.work import CHARACTERS, Work, charge
 from penstock.language.values import Value, keys, no_overload
 
 Frame = Work
-"""The state of one evaluation: its steps so far, the function that evaluates XPath, then a place for each macro's
-variable.
-"""
+"""The state of one evaluation: its steps so far, the function that evaluates XPath, each macro's variable."""
 
 Code = Callable[[Mapping[str, Value], Frame], Value]
 
@@ -218,9 +216,7 @@ def logical(symbol: str, deciding: bool, codes: list[Code]) -> Code:
 
 
 def elements(name: str, run: Code, parts: int) -> Callable[[Mapping[str, Value], Frame], list[Value]]:
-    """Return code for the elements that a macro iterates over: each costs as many steps as the macro's body
-    has parts.
-    """
+    """Return code for the elements of a macro: each costs as many steps as the macro's body has parts."""
 
     def elements(attributes: Mapping[str, Value], frame: Frame) -> list[Value]:
         value = run(attributes, frame)

@@ -6,38 +6,17 @@ from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.language import types
+from penstock.language import types, values
 from penstock.language.errors import EvaluationError, FailureKind, failed
+from penstock.language.evaluators import times
 from penstock.language.evaluators.comparison import is_among, is_in, ordered, same
 from penstock.language.evaluators.conversions import to_bool, to_bytes, to_double, to_int, to_string, to_uint
 from penstock.language.evaluators.patterns import match_cost, matches
-from penstock.language.evaluators.times import (
-    SECOND,
-    duration_accessors,
-    duration_from_string,
-    make_duration,
-    make_timestamp,
-    timestamp_accessors,
-    timestamp_from_string,
-)
 from penstock.language.evaluators.work import CHARACTERS, Work, charge
 from penstock.language.limits import MAX_SIZE
 from penstock.language.tree import Literal, Tree
 from penstock.language.types import Type
-from penstock.language.values import (
-    MAX_INT,
-    MAX_UINT,
-    MIN_INT,
-    Duration,
-    Timestamp,
-    TypeName,
-    Uint,
-    Value,
-    as_key,
-    kind,
-    no_overload,
-    type_text,
-)
+from penstock.language.values import Duration, Timestamp, Uint, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +35,13 @@ Overloads = Mapping[tuple[type, ...], Overload]
 
 
 def _int(number: int, symbol: str) -> int:
-    if MIN_INT <= number <= MAX_INT:
+    if values.MIN_INT <= number <= values.MAX_INT:
         return number
     raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is too large for an int")
 
 
 def _uint(number: int, symbol: str) -> Uint:
-    if 0 <= number <= MAX_UINT:
+    if 0 <= number <= values.MAX_UINT:
         return Uint(number)
     raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is not a uint")
 
@@ -100,16 +79,8 @@ def _long(*arguments: Sized) -> int:
     return sum(map(len, arguments)) // CHARACTERS
 
 
-def _long_first(first: Sized, _: Sized) -> int:
-    return len(first) // CHARACTERS
-
-
 def _long_last(_: Sized, last: Sized) -> int:
     return len(last) // CHARACTERS
-
-
-def _elements(left: Sized, right: Sized) -> int:
-    return len(left) + len(right)
 
 
 def _integers(symbol: str, run: Callable[[int, int], int]) -> dict[tuple[type, ...], Overload]:
@@ -125,17 +96,17 @@ OPERATORS: Mapping[str, Overloads] = {
         (float, float): Overload(operator.add, types.DOUBLE),
         (str, str): Overload(_joined, types.STRING, _long),
         (bytes, bytes): Overload(_joined, types.BYTES, _long),
-        (list, list): Overload(_joined, types.ListType(types.DYN), _elements),
-        (Timestamp, Duration): Overload(lambda a, b: make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
-        (Duration, Timestamp): Overload(lambda a, b: make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
-        (Duration, Duration): Overload(lambda a, b: make_duration(a.nanos + b.nanos), types.DURATION),
+        (list, list): Overload(_joined, types.ListType(types.DYN), lambda a, b: len(a) + len(b)),
+        (Timestamp, Duration): Overload(lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
+        (Duration, Timestamp): Overload(lambda a, b: times.make_timestamp(a.nanos + b.nanos), types.TIMESTAMP),
+        (Duration, Duration): Overload(lambda a, b: times.make_duration(a.nanos + b.nanos), types.DURATION),
     },
     "-": {
         **_integers("-", operator.sub),
         (float, float): Overload(operator.sub, types.DOUBLE),
-        (Timestamp, Timestamp): Overload(lambda a, b: make_duration(a.nanos - b.nanos), types.DURATION),
-        (Timestamp, Duration): Overload(lambda a, b: make_timestamp(a.nanos - b.nanos), types.TIMESTAMP),
-        (Duration, Duration): Overload(lambda a, b: make_duration(a.nanos - b.nanos), types.DURATION),
+        (Timestamp, Timestamp): Overload(lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION),
+        (Timestamp, Duration): Overload(lambda a, b: times.make_timestamp(a.nanos - b.nanos), types.TIMESTAMP),
+        (Duration, Duration): Overload(lambda a, b: times.make_duration(a.nanos - b.nanos), types.DURATION),
     },
     "*": {**_integers("*", operator.mul), (float, float): Overload(operator.mul, types.DOUBLE)},
     "/": {**_integers("/", _quotient), (float, float): Overload(_double_quotient, types.DOUBLE)},
@@ -144,23 +115,22 @@ OPERATORS: Mapping[str, Overloads] = {
 """Arithmetic. There is none between numbers of different types, as in CEL."""
 
 
-def _size(*kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(kind,): Overload(len, types.INT) for kind in kinds}
-
-
 _TEXTS: Mapping[type, Type] = {str: types.STRING, bytes: types.BYTES}
 """Types whose conversion to another type reads the whole value."""
 
 
 def _conversion(run: Callable[[Any], Value], result: Type, *kinds: type) -> dict[tuple[type, ...], Overload]:
-    return {(kind,): Overload(run, result, _long if _TEXTS.get(kind, result) != result else None) for kind in kinds}
+    return {
+        (python_type,): Overload(run, result, _long if _TEXTS.get(python_type, result) != result else None)
+        for python_type in kinds
+    }
 
 
 def _same(value: Value) -> Value:
     return value
 
 
-_SIZES = _size(str, bytes, list, dict)
+_SIZES: Overloads = {(python_type,): Overload(len, types.INT) for python_type in (str, bytes, list, dict)}
 _MATCHES: Overloads = {
     # Compiling takes up to 0.1 ms for each character, and what was compiled is not kept for long.
     (str, str): Overload(matches, types.BOOL, match_cost, lambda text, pattern: 1_000 * len(pattern))
@@ -176,29 +146,29 @@ FUNCTIONS: Mapping[str, Overloads] = {
     "bytes": _conversion(to_bytes, types.BYTES, str, bytes),
     "bool": _conversion(to_bool, types.BOOL, bool, str),
     "timestamp": {
-        (str,): Overload(timestamp_from_string, types.TIMESTAMP, _long),
-        (int,): Overload(lambda seconds: make_timestamp(seconds * SECOND), types.TIMESTAMP),
+        (str,): Overload(times.timestamp_from_string, types.TIMESTAMP, _long),
+        (int,): Overload(lambda seconds: times.make_timestamp(seconds * times.SECOND), types.TIMESTAMP),
         (Timestamp,): Overload(_same, types.TIMESTAMP),
     },
     "duration": {
-        (str,): Overload(duration_from_string, types.DURATION, _long),
+        (str,): Overload(times.duration_from_string, types.DURATION, _long),
         (Duration,): Overload(_same, types.DURATION),
     },
     "dyn": {(object,): Overload(_same, types.DYN)},
-    "type": {(object,): Overload(lambda value: TypeName(kind(value)), types.TYPE)},
+    "type": {(object,): Overload(lambda value: values.TypeName(values.kind(value)), types.TYPE)},
 }
 """Functions called as `function(argument)`."""
 
 
 def _accessors() -> dict[str, dict[tuple[type, ...], Overload]]:
     methods: dict[str, dict[tuple[type, ...], Overload]] = {}
-    for name, zoned in timestamp_accessors().items():
+    for name, zoned in times.timestamp_accessors().items():
         methods[name] = {
             (Timestamp,): Overload(lambda value, zoned=zoned: zoned(value, "UTC"), types.INT),
             # Time zones are read from files.
             (Timestamp, str): Overload(zoned, types.INT, reading=lambda moment, zone: 1_000),
         }
-    for name, whole in duration_accessors().items():
+    for name, whole in times.duration_accessors().items():
         methods[name][(Duration,)] = Overload(whole, types.INT)
     return methods
 
@@ -208,7 +178,7 @@ METHODS: Mapping[str, Overloads] = {
     "matches": _MATCHES,
     "startsWith": {(str, str): Overload(str.startswith, types.BOOL, _long_last)},
     "endsWith": {(str, str): Overload(str.endswith, types.BOOL, _long_last)},
-    "contains": {(str, str): Overload(operator.contains, types.BOOL, _long_first)},
+    "contains": {(str, str): Overload(operator.contains, types.BOOL, lambda text, _: len(text) // CHARACTERS)},
     **_accessors(),
 }
 """Functions called as `receiver.function(arguments)`; the receiver is the first of the arguments here."""
@@ -236,7 +206,7 @@ def call(
         raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"there is no function `{function}`")
     overload = find_overload(overloads, arguments)
     if overload is None:
-        raise no_overload(function, *arguments)
+        raise values.no_overload(function, *arguments)
     if overload.reading is not None and not written:
         charge(work, overload.reading(*arguments))
     if overload.cost is not None:
@@ -266,7 +236,7 @@ def invert(value: Value) -> bool:
     """Return `!value`."""
     if type(value) is bool:
         return not value
-    raise no_overload("!", value)
+    raise values.no_overload("!", value)
 
 
 def negate(value: Value) -> Value:
@@ -275,13 +245,13 @@ def negate(value: Value) -> Value:
         return -value
     if type(value) is int:
         return _int(-value, "-")
-    raise no_overload("-", value)
+    raise values.no_overload("-", value)
 
 
 def select(operand: Value, name: str, shown: str) -> Value:
     """Return `operand.name`; error messages call it `shown`."""
     if type(operand) is not dict:
-        raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {type_text(operand)}, which has none")
+        raise _no_fields(operand, shown)
     try:
         return operand[name]
     except KeyError:
@@ -291,8 +261,13 @@ def select(operand: Value, name: str, shown: str) -> Value:
 def has_field(operand: Value, name: str, shown: str) -> bool:
     """Return `has(operand.name)`."""
     if type(operand) is not dict:
-        raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {type_text(operand)}, which has none")
+        raise _no_fields(operand, shown)
     return name in operand
+
+
+def _no_fields(operand: Value, shown: str) -> EvaluationError:
+    kind = values.type_text(operand)
+    return failed(FailureKind.NO_MATCHING_OVERLOAD, f"`{shown}` is a field of {kind}, which has none")
 
 
 def missing(shown: str) -> EvaluationError:
@@ -305,10 +280,10 @@ def index(operand: Value, key: Value) -> Value:
     if type(operand) is list:
         return _element(operand, key)
     if type(operand) is not dict:
-        raise no_overload("[]", operand, key)
-    if type(key) in (list, dict) or as_key(key) not in operand:
+        raise values.no_overload("[]", operand, key)
+    if type(key) in (list, dict) or values.as_key(key) not in operand:
         raise failed(FailureKind.NO_SUCH_ATTRIBUTE, f"there is no such key in the map: {_shown_key(key)}")
-    return operand[as_key(key)]
+    return operand[values.as_key(key)]
 
 
 def _element(elements: list[Value], key: Value) -> Value:
@@ -317,11 +292,11 @@ def _element(elements: list[Value], key: Value) -> Value:
     if type(key) is float:
         raise failed(FailureKind.INVALID_ARGUMENT, f"`{key!r}` is not the number of an element")
     if type(key) not in (int, Uint):
-        raise no_overload("[]", elements, key)
+        raise values.no_overload("[]", elements, key)
     if not 0 <= key < len(elements):
         raise failed(FailureKind.OUT_OF_RANGE, f"there is no element `{int(key)}` in a list of {len(elements)}")
     return elements[key]
 
 
 def _shown_key(key: Value) -> str:
-    return f"`{key}`" if type(key) in (str, int) and len(str(key)) <= 100 else type_text(key)
+    return f"`{key}`" if type(key) in (str, int) and len(str(key)) <= 100 else values.type_text(key)

@@ -3,42 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+from penstock.language import tree as ast
 from penstock.language.errors import EvaluationError, Failure, FailureKind, Outcome, failed
-from penstock.language.evaluators.functions import (
-    FUNCTIONS,
-    METHODS,
-    calculate,
-    call,
-    has_field,
-    index,
-    invert,
-    is_written,
-    missing,
-    negate,
-    select,
-)
+from penstock.language.evaluators import functions
 from penstock.language.evaluators.work import Work, charge, parts
 from penstock.language.printer import show
-from penstock.language.tree import (
-    And,
-    Attribute,
-    Binary,
-    Call,
-    Conditional,
-    Has,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Macro,
-    MapOf,
-    Or,
-    Select,
-    Tree,
-    TypeLiteral,
-    Unary,
-    Variable,
-    XPath,
-)
 from penstock.language.values import TypeName, Uint, Value, keys, make_map, no_overload, type_text
 
 FindXPath = Callable[[str, Work], Value]
@@ -50,7 +19,7 @@ def no_xml(expression: str, work: Work) -> Value:
     raise failed(FailureKind.UNREADABLE_CONTENT, f"the content is not XML, so `{expression}` finds nothing in it")
 
 
-def evaluate(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Value | Failure:
+def evaluate(tree: ast.Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Value | Failure:
     """Return the value of an expression over content, or the failure that it comes to."""
     try:
         return _Reference(attributes, xpath).value(tree, {})
@@ -58,7 +27,7 @@ def evaluate(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_
         return error.failure
 
 
-def steps(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> int:
+def steps(tree: ast.Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> int:
     """Return the steps of an evaluation, whatever its result."""
     evaluation = _Reference(attributes, xpath)
     with suppress(EvaluationError):
@@ -66,7 +35,7 @@ def steps(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml
     return int(evaluation.work[0])
 
 
-def decide(tree: Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Outcome:
+def decide(tree: ast.Tree, attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> Outcome:
     """Return the outcome of a condition used as policy; a value that is neither true nor false is a failure."""
     return as_outcome(evaluate(tree, attributes, xpath))
 
@@ -87,59 +56,59 @@ class _Reference:
         self._xpath = xpath
         self.work: Work = [0]
 
-    def value(self, node: Tree, scope: Scope) -> Value:
+    def value(self, node: ast.Tree, scope: Scope) -> Value:
         match node:
-            case Literal(kind, value):
+            case ast.Literal(kind, value):
                 return Uint(value) if kind == "uint" and isinstance(value, int) else value
-            case TypeLiteral(name):
+            case ast.TypeLiteral(name):
                 return TypeName(name)
-            case Attribute(name):
+            case ast.Attribute(name):
                 if name not in self._attributes:
-                    raise missing(show(node))
+                    raise functions.missing(show(node))
                 return self._attributes[name]
-            case Variable(name):
+            case ast.Variable(name):
                 return scope[name]
-            case Select(operand, name):
-                return select(self.value(operand, scope), name, show(node))
-            case Has(None, name):
+            case ast.Select(operand, name):
+                return functions.select(self.value(operand, scope), name, show(node))
+            case ast.Has(None, name):
                 return name in self._attributes
-            case Has(operand, name) if operand is not None:
-                return has_field(self.value(operand, scope), name, show(Select(operand, name)))
-            case IndexAccess(operand, key):
-                return index(self.value(operand, scope), self.value(key, scope))
-            case Call(function, receiver, _):
+            case ast.Has(operand, name) if operand is not None:
+                return functions.has_field(self.value(operand, scope), name, show(ast.Select(operand, name)))
+            case ast.IndexAccess(operand, key):
+                return functions.index(self.value(operand, scope), self.value(key, scope))
+            case ast.Call(function, receiver, _):
                 arguments = tuple([self.value(operand, scope) for operand in node.operands])
-                overloads = (FUNCTIONS if receiver is None else METHODS).get(function)
-                return call(function, overloads, arguments, self.work, is_written(node.operands))
-            case XPath(expression):
+                overloads = (functions.FUNCTIONS if receiver is None else functions.METHODS).get(function)
+                return functions.call(function, overloads, arguments, self.work, functions.is_written(node.operands))
+            case ast.XPath(expression):
                 return self._xpath(expression, self.work)
-            case Unary(operator, operand):
-                return (invert if operator == "!" else negate)(self.value(operand, scope))
-            case Binary(operator, left, right):
+            case ast.Unary(operator, operand):
+                return (functions.invert if operator == "!" else functions.negate)(self.value(operand, scope))
+            case ast.Binary(operator, left, right):
                 values = self.value(left, scope), self.value(right, scope)
-                return calculate(operator, *values, self.work, isinstance(right, ListOf))
-            case And(operands):
+                return functions.calculate(operator, *values, self.work, isinstance(right, ast.ListOf))
+            case ast.And(operands):
                 return self._combined("&&", False, ((operand, scope) for operand in operands))
-            case Or(operands):
+            case ast.Or(operands):
                 return self._combined("||", True, ((operand, scope) for operand in operands))
-            case Conditional(condition, yes, no):
+            case ast.Conditional(condition, yes, no):
                 return self.value(yes if self._truth("?", condition, scope) else no, scope)
-            case ListOf(items):
+            case ast.ListOf(items):
                 return [self.value(item, scope) for item in items]
-            case MapOf(entries):
+            case ast.MapOf(entries):
                 return make_map([(self.value(key, scope), self.value(value, scope)) for key, value in entries])
-            case Macro():
+            case ast.Macro():
                 return self._macro(node, scope)
             case _:
                 raise TypeError(f"not a tree: {node!r}")
 
-    def _truth(self, symbol: str, node: Tree, scope: Scope) -> bool:
+    def _truth(self, symbol: str, node: ast.Tree, scope: Scope) -> bool:
         value = self.value(node, scope)
         if type(value) is not bool:
             raise no_overload(symbol, value)
         return value
 
-    def _combined(self, symbol: str, deciding: bool, places: Iterable[tuple[Tree, Scope]]) -> bool:
+    def _combined(self, symbol: str, deciding: bool, places: Iterable[tuple[ast.Tree, Scope]]) -> bool:
         """Return the first deciding operand, even if others fail, as CEL says; else raise the first error."""
         error: Failure | None = None
         for node, scope in places:
@@ -152,7 +121,7 @@ class _Reference:
             raise EvaluationError(error)
         return not deciding
 
-    def _macro(self, node: Macro, scope: Scope) -> Value:
+    def _macro(self, node: ast.Macro, scope: Scope) -> Value:
         elements = self.value(node.range, scope)
         if type(elements) not in (list, dict):
             raise no_overload(node.name, elements)

@@ -4,7 +4,7 @@ from itertools import product
 from math import prod
 
 from penstock.language.ranges.ranges import ranges
-from penstock.language.tree import And, Or, Tree
+from penstock.language.tree import And, Or, Tree, flat
 
 MAX_ALTERNATIVES = 8
 """A condition with more is decided as it is."""
@@ -25,17 +25,11 @@ def alternatives(tree: Tree) -> tuple[Tree, ...]:
 def _alternatives(tree: Tree) -> tuple[Tree, ...]:
     match tree:
         case Or(operands) if ranges(tree) is None:
-            flat = tuple(alternative for operand in operands for alternative in _alternatives(operand))
-            return flat if len(flat) <= MAX_ALTERNATIVES else (tree,)
+            inside = tuple(alternative for operand in operands for alternative in _alternatives(operand))
+            return inside if len(inside) <= MAX_ALTERNATIVES else (tree,)
         case And(operands):
             choices = [_alternatives(operand) for operand in operands]
             if prod(map(len, choices)) > MAX_ALTERNATIVES:
                 return (tree,)
-            return tuple(And(_flat(parts)) if len(parts) > 1 else parts[0] for parts in product(*choices))
+            return tuple(And(flat(And, parts)) if len(parts) > 1 else parts[0] for parts in product(*choices))
     return (tree,)
-
-
-def _flat(operands: tuple[Tree, ...]) -> tuple[Tree, ...]:
-    return tuple(
-        part for operand in operands for part in (operand.operands if isinstance(operand, And) else (operand,))
-    )

@@ -11,17 +11,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from penstock.language.ranges.spans import (
-    NOTHING,
-    Spans,
-    are_inside,
-    has_point,
-    intersect,
-    meet,
-    spans,
-    unite,
-    without,
-)
+from penstock.language.ranges import spans
+from penstock.language.ranges.spans import Spans
 from penstock.language.values import MAX_UINT, MIN_INT, Uint, Value, as_double
 
 
@@ -51,9 +42,9 @@ def _string_place(text: str) -> tuple[int, str]:
     return (0, text)
 
 
-_INTEGERS = spans((MIN_INT, MAX_UINT + 1))
-_DOUBLES = spans((_double_place(-math.inf), _double_place(math.inf) + 1))
-_STRINGS = spans((_string_place(""), _TOP))
+_INTEGERS = spans.union((MIN_INT, MAX_UINT + 1))
+_DOUBLES = spans.union((_double_place(-math.inf), _double_place(math.inf) + 1))
+_STRINGS = spans.union((_string_place(""), _TOP))
 _BOOLS = frozenset({False, True})
 
 
@@ -61,10 +52,10 @@ _BOOLS = frozenset({False, True})
 class Region:
     """A set of values, by kind; `other` is every list, map, bytes, timestamp, duration and type at once."""
 
-    integers: Spans = NOTHING
-    doubles: Spans = NOTHING
+    integers: Spans = spans.NOTHING
+    doubles: Spans = spans.NOTHING
     not_a_number: bool = False
-    strings: Spans = NOTHING
+    strings: Spans = spans.NOTHING
     bools: frozenset[bool] = frozenset()
     null: bool = False
     other: bool = False
@@ -76,20 +67,20 @@ class Region:
         return self != EMPTY
 
     def __and__(self, other: "Region") -> "Region":
-        return self._joined(other, intersect, lambda left, right: left & right)
+        return self._joined(other, spans.intersect, lambda left, right: left & right)
 
     def __or__(self, other: "Region") -> "Region":
-        return self._joined(other, unite, lambda left, right: left | right)
+        return self._joined(other, lambda left, right: spans.union(*left, *right), lambda left, right: left | right)
 
     def __sub__(self, other: "Region") -> "Region":
-        return self._joined(other, without, _difference)
+        return self._joined(other, spans.without, _difference)
 
     def __le__(self, other: "Region") -> bool:
         """Return whether everything in it is in the other."""
         return (
-            are_inside(self.integers, other.integers)
-            and are_inside(self.doubles, other.doubles)
-            and are_inside(self.strings, other.strings)
+            spans.are_inside(self.integers, other.integers)
+            and spans.are_inside(self.doubles, other.doubles)
+            and spans.are_inside(self.strings, other.strings)
             and self.bools <= other.bools
             and all(not mine or theirs for mine, theirs in zip(self._flags(), other._flags(), strict=True))
         )
@@ -97,9 +88,9 @@ class Region:
     def meets(self, other: "Region") -> bool:
         """Return whether something is in both."""
         return (
-            meet(self.integers, other.integers)
-            or meet(self.doubles, other.doubles)
-            or meet(self.strings, other.strings)
+            spans.meet(self.integers, other.integers)
+            or spans.meet(self.doubles, other.doubles)
+            or spans.meet(self.strings, other.strings)
             or bool(self.bools & other.bools)
             or any(mine and theirs for mine, theirs in zip(self._flags(), other._flags(), strict=True))
         )
@@ -127,11 +118,11 @@ class Region:
             case bool():
                 return value in self.bools
             case int() | Uint():
-                return has_point(self.integers, int(value))
+                return spans.has_point(self.integers, int(value))
             case float():
-                return self.not_a_number if math.isnan(value) else has_point(self.doubles, _double_place(value))
+                return self.not_a_number if math.isnan(value) else spans.has_point(self.doubles, _double_place(value))
             case str():
-                return has_point(self.strings, _string_place(value))
+                return spans.has_point(self.strings, _string_place(value))
             case _:
                 return self.other
 
@@ -197,17 +188,17 @@ def starting_with(prefix: str) -> Region:
     """Return the strings with a prefix: from the prefix up to the first string after all that have it."""
     kept = prefix.rstrip("\U0010ffff")
     end = _string_place(kept[:-1] + chr(ord(kept[-1]) + 1)) if kept else _TOP
-    return Region(strings=spans((_string_place(prefix), end)))
+    return Region(strings=spans.union((_string_place(prefix), end)))
 
 
 def union(regions: Iterable[Region]) -> Region:
     """Return the union of all at once: one after the other would take quadratic time."""
     parts = tuple(regions)
     return Region(
-        integers=spans(*(span for region in parts for span in region.integers)),
-        doubles=spans(*(span for region in parts for span in region.doubles)),
+        integers=spans.union(*(span for region in parts for span in region.integers)),
+        doubles=spans.union(*(span for region in parts for span in region.doubles)),
         not_a_number=any(region.not_a_number for region in parts),
-        strings=spans(*(span for region in parts for span in region.strings)),
+        strings=spans.union(*(span for region in parts for span in region.strings)),
         bools=frozenset(value for region in parts for value in region.bools),
         null=any(region.null for region in parts),
         other=any(region.other for region in parts),
@@ -223,14 +214,14 @@ def _cut(constant: Value, part: Any) -> Region:
         return Region(bools=frozenset(value for value in _BOOLS if start <= value < end))
     if isinstance(constant, str):
         place = _string_place(constant)
-        return Region(strings=spans(part(_STRINGS, place, _string_place(constant + "\0"))))
+        return Region(strings=spans.union(part(_STRINGS, place, _string_place(constant + "\0"))))
     place_of_double = _double_place(as_double(constant))
-    doubles = spans(part(_DOUBLES, place_of_double, place_of_double + 1))
+    doubles = spans.union(part(_DOUBLES, place_of_double, place_of_double + 1))
     if isinstance(constant, float):
         at_least, higher = _first_integer(constant), _first_integer(math.nextafter(constant, math.inf))
     else:
         at_least, higher = int(constant), int(constant) + 1
-    return Region(integers=spans(part(_INTEGERS, at_least, higher)), doubles=doubles)
+    return Region(integers=spans.union(part(_INTEGERS, at_least, higher)), doubles=doubles)
 
 
 def _first_integer(number: float) -> int:

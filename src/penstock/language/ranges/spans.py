@@ -1,15 +1,17 @@
 """Sets of points on a line, as spans that contain their start and not their end, in order and without touching."""
 
 from bisect import bisect_right
+from operator import itemgetter
 from typing import Any
 
 Span = tuple[Any, Any]
 Spans = tuple[Span, ...]
 
 NOTHING: Spans = ()
+_start = itemgetter(0)
 
 
-def spans(*parts: Span) -> Spans:
+def union(*parts: Span) -> Spans:
     """Return the set of all points of these spans."""
     united: list[Span] = []
     for start, end in sorted(part for part in parts if part[0] < part[1]):
@@ -18,11 +20,6 @@ def spans(*parts: Span) -> Spans:
         else:
             united.append((start, end))
     return tuple(united)
-
-
-def unite(left: Spans, right: Spans) -> Spans:
-    """Return the points in either."""
-    return spans(*left, *right)
 
 
 def intersect(left: Spans, right: Spans) -> Spans:
@@ -84,7 +81,3 @@ def meet(left: Spans, right: Spans) -> bool:
         else:
             other += 1
     return False
-
-
-def _start(span: Span) -> Any:
-    return span[0]

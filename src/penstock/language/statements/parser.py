@@ -4,33 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from penstock.language import limits
 from penstock.language.errors import ConditionError, StatementError
 from penstock.language.lexer import LexerToken, skip_space, token_at
-from penstock.language.limits import (
-    MAX_ACTIONS,
-    MAX_ARGUMENTS,
-    MAX_CLAUSES,
-    MAX_RULES,
-    MAX_STATEMENT,
-    MAX_STRING,
-    MAX_TEXT,
-)
 from penstock.language.parser import parse_words
 from penstock.language.printer import show
+from penstock.language.statements import statement as ast
 from penstock.language.statements.printer import BARE, NOT_BARE, TRUTHS, show_compact, show_statement
-from penstock.language.statements.statement import (
-    ANYWHERE,
-    Argument,
-    Attach,
-    ElementUse,
-    Matching,
-    Message,
-    Point,
-    Statement,
-    StatementClause,
-    StatementRule,
-    Verb,
-)
 from penstock.language.statements.words import E, clipped, in_order, not_one_of, one_of, shown, too_many, twice
 from penstock.language.tree import Tree
 from penstock.language.values import MAX_INT
@@ -49,7 +29,7 @@ _ARGUMENT = "an argument (a name, a number, `true`, `false` or a text in quotati
 _END = LexerToken("end", "", 0)
 
 
-def parse_statement(text: str) -> Statement:
+def parse_statement(text: str) -> ast.Statement:
     """Parse a statement; raises `StatementError`, which shows the place with a caret."""
     statement = _StatementParser(text).whole()
     check_canonical(statement)
@@ -61,21 +41,21 @@ def parse_condition(text: str, of: str = "") -> Tree | None:
     return _StatementParser(text, of).only(_StatementParser.condition)
 
 
-def parse_actions(text: str, of: str = "") -> tuple[ElementUse, ...]:
+def parse_actions(text: str, of: str = "") -> tuple[ast.ElementUse, ...]:
     """Parse the actions of a clause from their own text."""
     return _StatementParser(text, of).only(_StatementParser.actions)
 
 
-def parse_argument(text: str, of: str = "") -> Argument:
+def parse_argument(text: str, of: str = "") -> ast.Argument:
     """Parse an argument from its own text."""
     return _StatementParser(text, of).only(_StatementParser.argument)
 
 
-def check_canonical(statement: Statement) -> None:
+def check_canonical(statement: ast.Statement) -> None:
     """Raise `StatementError` if a canonical form, in which a statement is stored and shown, is too long."""
-    if (length := max(len(show_statement(statement)), len(show_compact(statement)))) > MAX_STATEMENT:
+    if (length := max(len(show_statement(statement)), len(show_compact(statement)))) > limits.MAX_STATEMENT:
         raise StatementError(
-            f"a policy statement has at most {MAX_STATEMENT} characters, this has {length} in canonical form"
+            f"a policy statement has at most {limits.MAX_STATEMENT} characters, this has {length} in canonical form"
         )
 
 
@@ -86,21 +66,21 @@ class _StatementParser:
         self._text = text
         self._of = of
         self._at = 0
-        if len(text) > MAX_STATEMENT:
-            raise self._too_long("a policy statement", MAX_STATEMENT, len(text), MAX_STATEMENT)
+        if len(text) > limits.MAX_STATEMENT:
+            raise self._too_long("a policy statement", limits.MAX_STATEMENT, len(text), limits.MAX_STATEMENT)
         if wrong := _NO_TEXT.search(text):
             raise self._problem(f"character U+{ord(wrong[0]):04X} has no place in a policy", wrong.start())
         self._go_on(0)
 
-    def whole(self) -> Statement:
+    def whole(self) -> ast.Statement:
         self._keyword("PolicyStatement")
         opening = self._mark("{", "after `PolicyStatement`")
-        rules: list[StatementRule] = []
+        rules: list[ast.StatementRule] = []
         while not rules or not self._closes(opening, ("On",)):
-            self._count(len(rules) + 1, MAX_RULES, "a policy statement", "rules")
+            self._count(len(rules) + 1, limits.MAX_RULES, "a policy statement", "rules")
             rules.append(self._rule())
         self._end()
-        return Statement(tuple(rules))
+        return ast.Statement(tuple(rules))
 
     def only(self, read: "Callable[[_StatementParser], T]") -> T:
         """Parse a part of the grammar that is the whole text."""
@@ -113,17 +93,17 @@ class _StatementParser:
             extra = "; there is one `}` too many" if word == "}" else ""
             raise self._problem(f"expected the end, found {shown(word)}{extra}")
 
-    def _rule(self) -> StatementRule:
+    def _rule(self) -> ast.StatementRule:
         at = self._keyword("On")
         bracket = self._mark("(", "after `On`")
-        verb = self._one_of(Verb)
+        verb = self._one_of(ast.Verb)
         self._mark(",", "between what happens and the kind of message, as in `On(Forward, Publication)`")
-        message = self._one_of(Message)
+        message = self._one_of(ast.Message)
         self._mark(")", "after the kind of message", bracket)
         opening = self._mark("{", "after `On(...)`")
         matching, points, attach, yields = self._qualifiers()
         clauses = self._chain(opening)
-        on_exception: tuple[StatementClause, ...] = ()
+        on_exception: tuple[ast.StatementClause, ...] = ()
         if not self._closes(opening, ("Elseif", "OnException")):
             self._go_past()
             inner = self._mark("{", "after `OnException`")
@@ -132,11 +112,11 @@ class _StatementParser:
             if self._peek() in ("If", *_ELSE, "OnException"):
                 raise self._problem("`OnException` is the last part of a rule, and there is one at most")
             self._closes(opening, ())
-        return StatementRule(verb, message, clauses, matching, points, attach, yields, on_exception, at=at)
+        return ast.StatementRule(verb, message, clauses, matching, points, attach, yields, on_exception, at=at)
 
-    def _qualifiers(self) -> tuple[Matching, tuple[Point, ...], Attach, bool]:
-        matching, attach, yields = Matching.AFTER, Attach.NEVER, False
-        points: tuple[Point, ...] = ANYWHERE
+    def _qualifiers(self) -> tuple[ast.Matching, tuple[ast.Point, ...], ast.Attach, bool]:
+        matching, attach, yields = ast.Matching.AFTER, ast.Attach.NEVER, False
+        points: tuple[ast.Point, ...] = ast.ANYWHERE
         seen: set[str] = set()
         while (word := self._peek()).startswith("@"):
             name = _MATCHING[0] if word in _MATCHING else word
@@ -149,30 +129,30 @@ class _StatementParser:
             self._mark(":", f"after `{word}`")
             match name:
                 case "@matching":
-                    matching = self._one_of(Matching)
+                    matching = self._one_of(ast.Matching)
                 case "@broker":
                     points = self._points()
                 case "@attach":
-                    attach = self._one_of(Attach)
+                    attach = self._one_of(ast.Attach)
                 case _:
                     yields = self._choice(("False", "True")) == "True"
         return matching, points, attach, yields
 
-    def _points(self) -> tuple[Point, ...]:
+    def _points(self) -> tuple[ast.Point, ...]:
         """Parse points with commas between them; more of them may follow in parentheses."""
         points = self._listed_points(())
         while self._peek() == "(":
             bracket = self._go_past()
             points = self._listed_points(points)
             self._mark(")", "after the points in parentheses", bracket)
-        if self._peek() in list(Point):
+        if self._peek() in list(ast.Point):
             raise self._problem("points are separated by commas")
         return in_order(points)
 
-    def _listed_points(self, points: tuple[Point, ...]) -> tuple[Point, ...]:
+    def _listed_points(self, points: tuple[ast.Point, ...]) -> tuple[ast.Point, ...]:
         while True:
             at = self._at
-            point = self._one_of(Point)
+            point = self._one_of(ast.Point)
             if point in points:
                 raise self._problem(twice(point), at)
             points = (*points, point)
@@ -180,13 +160,13 @@ class _StatementParser:
                 return points
             self._go_past()
 
-    def _chain(self, around: int) -> tuple[StatementClause, ...]:
+    def _chain(self, around: int) -> tuple[ast.StatementClause, ...]:
         """Parse `If` and any number of `Elseif`."""
         if not self._peek():
             raise self._unclosed(around)
         clauses = [self._clause(self._keyword("If"))]
         while self._peek() in _ELSE:
-            self._count(len(clauses) + 1, MAX_CLAUSES, "a chain", "clauses")
+            self._count(len(clauses) + 1, limits.MAX_CLAUSES, "a chain", "clauses")
             clauses.append(self._clause(self._go_past()))
         match self._peek():
             case "Else":
@@ -197,7 +177,7 @@ class _StatementParser:
                 raise self._problem("qualifiers stand before `If`")
         return tuple(clauses)
 
-    def _clause(self, at: int) -> StatementClause:
+    def _clause(self, at: int) -> ast.StatementClause:
         opening = self._mark("{", "before the condition")
         condition = self.condition(opening)
         self._mark("}", "after the condition", opening)
@@ -205,7 +185,7 @@ class _StatementParser:
         opening = self._mark("{", "before the actions")
         actions = self.actions()
         self._mark("}", "or `,` after an action", opening)
-        return StatementClause(condition, actions, at=at)
+        return ast.StatementClause(condition, actions, at=at)
 
     def condition(self, opening: int | None = None) -> Tree | None:
         """Parse a condition, up to the end of the text or to the closing brace."""
@@ -223,20 +203,20 @@ class _StatementParser:
                 return None
             if opening is not None and self._at == len(self._text):
                 raise self._unclosed(opening)
-            if self._at - start > MAX_TEXT:
-                raise self._too_long("a condition", MAX_TEXT, self._at - start, start)
+            if self._at - start > limits.MAX_TEXT:
+                raise self._too_long("a condition", limits.MAX_TEXT, self._at - start, start)
             tree = parse_words(self._text, [*words, LexerToken("end", "", self._at)])
         except ConditionError as error:
             raise self._problem(clipped(error.what), error.at) from None
-        if (length := len(show(tree))) > MAX_TEXT:
-            raise self._too_long("a condition", MAX_TEXT, length, start, " in canonical form")
+        if (length := len(show(tree))) > limits.MAX_TEXT:
+            raise self._too_long("a condition", limits.MAX_TEXT, length, start, " in canonical form")
         return tree
 
-    def actions(self) -> tuple[ElementUse, ...]:
+    def actions(self) -> tuple[ast.ElementUse, ...]:
         """Parse elements with commas between them, or none."""
-        uses: list[ElementUse] = []
+        uses: list[ast.ElementUse] = []
         while uses or self._peek() not in ("", "}"):
-            self._count(len(uses) + 1, MAX_ACTIONS, "a clause", "actions")
+            self._count(len(uses) + 1, limits.MAX_ACTIONS, "a clause", "actions")
             uses.append(self._use())
             if self._peek() == ";":
                 raise self._problem("actions are separated by commas")
@@ -245,22 +225,22 @@ class _StatementParser:
             self._go_past()
         return tuple(uses)
 
-    def _use(self) -> ElementUse:
+    def _use(self) -> ast.ElementUse:
         if not _NAME.fullmatch(name := self._peek()):
             raise self._problem(f"expected an action, such as `BlockMessage()`, found {shown(name)}")
         at = self._go_past()
         bracket = self._mark("(", f"after {shown(name)}")
-        arguments: list[Argument] = []
+        arguments: list[ast.Argument] = []
         while arguments or self._peek() != ")":
-            self._count(len(arguments) + 1, MAX_ARGUMENTS, "an action", "arguments")
+            self._count(len(arguments) + 1, limits.MAX_ARGUMENTS, "an action", "arguments")
             arguments.append(self.argument(bracket))
             if self._peek() != ",":
                 break
             self._go_past()
         self._mark(")", "or `,` after an argument", bracket)
-        return ElementUse(name, tuple(arguments), at=at)
+        return ast.ElementUse(name, tuple(arguments), at=at)
 
-    def argument(self, bracket: int | None = None) -> Argument:
+    def argument(self, bracket: int | None = None) -> ast.Argument:
         """Parse one argument; `bracket` is the position of the opening parenthesis."""
         at = self._at
         if not (first := self._peek()) and bracket is not None:
@@ -282,22 +262,22 @@ class _StatementParser:
         self._go_on(end)
         return value
 
-    def _bare(self, word: str, at: int) -> Argument:
+    def _bare(self, word: str, at: int) -> ast.Argument:
         if word in TRUTHS:
             return TRUTHS[word]
         if word in NOT_BARE:
             raise self._problem(f"`{word}` is written `{word.lower()}`, or in quotation marks if it is a name", at)
         return self._string(word, at)
 
-    def _number(self, token: LexerToken, negative: bool) -> Argument:
+    def _number(self, token: LexerToken, negative: bool) -> ast.Argument:
         assert isinstance(token.value, int | float)
         if isinstance(token.value, int) and token.value > MAX_INT + negative:
             raise self._problem(f"`{token.text}` is too large for an int", token.at)
         return -token.value if negative else token.value
 
     def _string(self, value: str, at: int) -> str:
-        if len(value) > MAX_STRING:
-            raise self._too_long("an argument", MAX_STRING, len(value), at)
+        if len(value) > limits.MAX_STRING:
+            raise self._too_long("an argument", limits.MAX_STRING, len(value), at)
         return value
 
     def _one_of(self, kind: type[E]) -> E:
@@ -326,9 +306,7 @@ class _StatementParser:
         raise self._problem(f"expected `{mark}` {where}, found {shown(word)}")
 
     def _closes(self, opening: int, otherwise: Sequence[str]) -> bool:
-        """Take a closing brace and return true; return false if one of the other words is next. Anything else is an
-        error.
-        """
+        """Take a closing brace and return true; return false before one of the other words, else raise."""
         word = self._peek()
         if not word:
             raise self._unclosed(opening)

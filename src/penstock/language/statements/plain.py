@@ -11,46 +11,31 @@ from typing import Any
 from penstock.language.errors import StatementError
 from penstock.language.limits import MAX_ACTIONS, MAX_CLAUSES, MAX_RULES, MAX_STATEMENT
 from penstock.language.printer import show
+from penstock.language.statements import statement as ast
 from penstock.language.statements.parser import check_canonical, parse_actions, parse_condition
-from penstock.language.statements.printer import show_use
-from penstock.language.statements.statement import (
-    ANYWHERE,
-    Attach,
-    ElementUse,
-    Matching,
-    Message,
-    Point,
-    Statement,
-    StatementClause,
-    StatementRule,
-    Verb,
-)
+from penstock.language.statements.printer import qualifiers, show_use
 from penstock.language.statements.words import E, Fail, not_one_of, one_of, points_of, shown, too_many
 
 _CLAUSE = ("if", "then")
 _RULE = ("on", "matching", "broker", "attach", "yield_attach", "rules", *_CLAUSE, "on_exception")
 
 
-def to_plain(statement: Statement) -> list[dict[str, Any]]:
+def to_plain(statement: ast.Statement) -> list[dict[str, Any]]:
     """Return the plain form of a statement, without defaults."""
     return [_plain_rule(rule) for rule in statement.rules]
 
 
-def from_plain(value: object) -> Statement:
+def from_plain(value: object) -> ast.Statement:
     """Return the statement of a plain form; raises `StatementError`, which names the path in the value."""
-    statement = Statement(_PlainReader().rules(value))
+    statement = ast.Statement(_PlainReader().rules(value))
     check_canonical(statement)
     return statement
 
 
-def _plain_rule(rule: StatementRule) -> dict[str, Any]:
-    plain: dict[str, Any] = {"on": [str(rule.verb), str(rule.message)]}
-    if rule.matching is not Matching.AFTER:
-        plain["matching"] = str(rule.matching)
-    if rule.points != ANYWHERE:
+def _plain_rule(rule: ast.StatementRule) -> dict[str, Any]:
+    plain: dict[str, Any] = {"on": [str(rule.verb), str(rule.message)], **qualifiers(rule)}
+    if "broker" in plain:
         plain["broker"] = [str(point) for point in rule.points]
-    if rule.attach is not Attach.NEVER:
-        plain["attach"] = str(rule.attach)
     if rule.yields:
         plain["yield_attach"] = True
     clauses = [_plain_clause(clause) for clause in rule.clauses]
@@ -60,7 +45,7 @@ def _plain_rule(rule: StatementRule) -> dict[str, Any]:
     return plain
 
 
-def _plain_clause(clause: StatementClause) -> dict[str, Any]:
+def _plain_clause(clause: ast.StatementClause) -> dict[str, Any]:
     then = {"then": [show_use(use) for use in clause.actions]}
     return then if clause.condition is None else {"if": show(clause.condition), **then}
 
@@ -71,7 +56,7 @@ class _PlainReader:
     def __init__(self) -> None:
         self._characters = 0
 
-    def rules(self, value: object) -> tuple[StatementRule, ...]:
+    def rules(self, value: object) -> tuple[ast.StatementRule, ...]:
         rules = _list(value, "", "rules")
         if not rules:
             raise _at("")("expected a list of rules, it is empty")
@@ -79,34 +64,34 @@ class _PlainReader:
             raise _at("")(too_many("a policy statement", MAX_RULES, "rules"))
         return tuple(self._rule(rule, f"[{index}]") for index, rule in enumerate(rules))
 
-    def _rule(self, value: object, path: str) -> StatementRule:
+    def _rule(self, value: object, path: str) -> ast.StatementRule:
         rule = _map(value, path, _RULE)
         if "on" not in rule:
             raise _at(path)("there is no `on`; it says what a rule is about, as in `[Forward, Publication]`")
         verb, message = self._on(rule["on"], f"{path}.on")
-        points: tuple[Point, ...] = ANYWHERE
-        matching, attach, yields = Matching.AFTER, Attach.NEVER, False
+        points: tuple[ast.Point, ...] = ast.ANYWHERE
+        matching, attach, yields = ast.Matching.AFTER, ast.Attach.NEVER, False
         if "matching" in rule:
-            matching = self._one_of(Matching, rule["matching"], f"{path}.matching")
+            matching = self._one_of(ast.Matching, rule["matching"], f"{path}.matching")
         if "broker" in rule:
             points = points_of(self._words(rule["broker"], f"{path}.broker"), _at(f"{path}.broker"))
         if "attach" in rule:
-            attach = self._one_of(Attach, rule["attach"], f"{path}.attach")
+            attach = self._one_of(ast.Attach, rule["attach"], f"{path}.attach")
         if "yield_attach" in rule:
             yields = _truth(rule["yield_attach"], f"{path}.yield_attach")
         clauses = self._own_clauses(rule, path)
-        on_exception: tuple[StatementClause, ...] = ()
+        on_exception: tuple[ast.StatementClause, ...] = ()
         if "on_exception" in rule:
             on_exception = self._chain(rule["on_exception"], f"{path}.on_exception")
-        return StatementRule(verb, message, clauses, matching, points, attach, yields, on_exception)
+        return ast.StatementRule(verb, message, clauses, matching, points, attach, yields, on_exception)
 
-    def _on(self, value: object, path: str) -> tuple[Verb, Message]:
+    def _on(self, value: object, path: str) -> tuple[ast.Verb, ast.Message]:
         words = self._words(value, path)
         if len(words) != 2:
             raise _at(path)("expected what happens and the kind of message, as in `[Forward, Publication]`")
-        return one_of(Verb, words[0], _at(path)), one_of(Message, words[1], _at(path))
+        return one_of(ast.Verb, words[0], _at(path)), one_of(ast.Message, words[1], _at(path))
 
-    def _own_clauses(self, rule: Mapping[str, object], path: str) -> tuple[StatementClause, ...]:
+    def _own_clauses(self, rule: Mapping[str, object], path: str) -> tuple[ast.StatementClause, ...]:
         """Return the clauses of a rule: a list, or the only one."""
         if "rules" not in rule:
             return (self._clause({key: rule[key] for key in _CLAUSE if key in rule}, path),)
@@ -114,7 +99,7 @@ class _PlainReader:
             raise _at(path)("a rule has either `rules`, or `if` and `then`")
         return self._chain(rule["rules"], f"{path}.rules")
 
-    def _chain(self, value: object, path: str) -> tuple[StatementClause, ...]:
+    def _chain(self, value: object, path: str) -> tuple[ast.StatementClause, ...]:
         clauses = _list(value, path, "clauses")
         if not clauses:
             raise _at(path)("expected a list of clauses, it is empty")
@@ -122,20 +107,20 @@ class _PlainReader:
             raise _at(path)(too_many("a chain", MAX_CLAUSES, "clauses"))
         return tuple(self._clause(clause, f"{path}[{index}]") for index, clause in enumerate(clauses))
 
-    def _clause(self, value: object, path: str) -> StatementClause:
+    def _clause(self, value: object, path: str) -> ast.StatementClause:
         clause = _map(value, path, _CLAUSE)
         if "then" not in clause:
             raise _at(path)("there is no `then`; `then: []` does nothing")
         condition = None
         if "if" in clause:
             condition = parse_condition(self._text(clause["if"], f"{path}.if"), f"`{path}.if`")
-        return StatementClause(condition, self._actions(clause["then"], f"{path}.then"))
+        return ast.StatementClause(condition, self._actions(clause["then"], f"{path}.then"))
 
-    def _actions(self, value: object, path: str) -> tuple[ElementUse, ...]:
+    def _actions(self, value: object, path: str) -> tuple[ast.ElementUse, ...]:
         if isinstance(value, str):
             return parse_actions(self._text(value, path), f"`{path}`")
         texts = _list(value, path, "actions")
-        uses: list[ElementUse] = []
+        uses: list[ast.ElementUse] = []
         for index, text in enumerate(texts):
             inner = f"{path}[{index}]"
             uses += parse_actions(self._text(text, inner), f"`{inner}`")

@@ -3,16 +3,7 @@
 import re
 
 from penstock.language.printer import show, show_character
-from penstock.language.statements.statement import (
-    ANYWHERE,
-    Argument,
-    Attach,
-    ElementUse,
-    Matching,
-    Statement,
-    StatementClause,
-    StatementRule,
-)
+from penstock.language.statements import statement as ast
 
 BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*")
 """An argument that needs no quotation marks."""
@@ -24,7 +15,7 @@ NOT_BARE = frozenset({*TRUTHS, "True", "False"})
 _WIDTH = 100
 
 
-def show_statement(statement: Statement) -> str:
+def show_statement(statement: ast.Statement) -> str:
     """Return a statement on several lines, as the paper sets them; ends with a new line."""
     lines = ["PolicyStatement {"]
     for rule in statement.rules:
@@ -37,32 +28,28 @@ def show_statement(statement: Statement) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def show_compact(statement: Statement) -> str:
+def show_compact(statement: ast.Statement) -> str:
     """Return a statement on one line, for travelling."""
     return f"PolicyStatement {{{' '.join(map(_compact_rule, statement.rules))}}}"
 
 
-def show_head(rule: StatementRule) -> str:
+def show_head(rule: ast.StatementRule) -> str:
     """Return the head of a rule: `On(Forward, Publication)`."""
     return f"On({rule.verb}, {rule.message})"
 
 
-def show_clause(clause: StatementClause, word: str = "If") -> str:
+def show_clause(clause: ast.StatementClause, word: str = "If") -> str:
     """Return a clause on one line."""
     return f"{word} {{{_condition(clause)}}} Then {{{', '.join(map(show_use, clause.actions))}}}"
 
 
-def show_use(use: ElementUse) -> str:
-    """Return an element with its arguments, on one line."""
-    return f"{use.name}({', '.join(map(show_argument, use.arguments))})"
+def show_use(use: ast.ElementUse, new_line: str = r"\n") -> str:
+    """Return an element with its arguments."""
+    return f"{use.name}({', '.join(show_argument(argument, new_line) for argument in use.arguments)})"
 
 
-def show_argument(argument: Argument) -> str:
-    """Return an argument on one line; a text stands bare if it can."""
-    return _argument(argument, r"\n")
-
-
-def _argument(argument: Argument, new_line: str) -> str:
+def show_argument(argument: ast.Argument, new_line: str = r"\n") -> str:
+    """Return an argument; a text stands bare if it can. `new_line` is how a line break in it is written."""
     if isinstance(argument, bool):
         return next(word for word, value in TRUTHS.items() if value is argument)
     if not isinstance(argument, str):
@@ -74,40 +61,44 @@ def _argument(argument: Argument, new_line: str) -> str:
     return f"{quote}{''.join(shown)}{quote}"
 
 
-def _compact_rule(rule: StatementRule) -> str:
+def _compact_rule(rule: ast.StatementRule) -> str:
     parts = [*_qualifiers(rule), *map(show_clause, rule.clauses, _words(rule.clauses))]
     if rule.on_exception:
         parts.append(f"OnException {{{' '.join(map(show_clause, rule.on_exception, _words(rule.on_exception)))}}}")
     return f"{show_head(rule)} {{{' '.join(parts)}}}"
 
 
-def _qualifiers(rule: StatementRule) -> list[str]:
-    """Return the qualifiers that are not the default."""
-    shown = []
-    if rule.matching is not Matching.AFTER:
-        shown.append(f"@matching: {rule.matching}")
-    if rule.points != ANYWHERE:
-        shown.append(f"@broker: {', '.join(rule.points)}")
-    if rule.attach is not Attach.NEVER:
-        shown.append(f"@attach: {rule.attach}")
+def qualifiers(rule: ast.StatementRule) -> dict[str, str]:
+    """Return the qualifiers of a rule that are not the default."""
+    shown = {}
+    if rule.matching is not ast.Matching.AFTER:
+        shown["matching"] = str(rule.matching)
+    if rule.points != ast.ANYWHERE:
+        shown["broker"] = ", ".join(rule.points)
+    if rule.attach is not ast.Attach.NEVER:
+        shown["attach"] = str(rule.attach)
     if rule.yields:
-        shown.append("@yield_attach: True")
+        shown["yield_attach"] = "True"
     return shown
 
 
-def _words(clauses: tuple[StatementClause, ...]) -> list[str]:
+def _qualifiers(rule: ast.StatementRule) -> list[str]:
+    return [f"@{name}: {value}" for name, value in qualifiers(rule).items()]
+
+
+def _words(clauses: tuple[ast.StatementClause, ...]) -> list[str]:
     return ["If", *["Elseif"] * (len(clauses) - 1)]
 
 
-def _chain(clauses: tuple[StatementClause, ...], indent: str) -> list[str]:
+def _chain(clauses: tuple[ast.StatementClause, ...], indent: str) -> list[str]:
     return [
         line for word, clause in zip(_words(clauses), clauses, strict=True) for line in _lines(clause, word, indent)
     ]
 
 
-def _lines(clause: StatementClause, word: str, indent: str) -> list[str]:
+def _lines(clause: ast.StatementClause, word: str, indent: str) -> list[str]:
     """Return a clause on as few lines as there is room for."""
-    actions = [_on_lines(use) for use in clause.actions]
+    actions = [show_use(use, "\n") for use in clause.actions]
     joined = f"{word} {{{_condition(clause)}}} Then {{{', '.join(actions)}}}"
     if len(indent + joined) <= _WIDTH and "\n" not in joined:
         return [indent + joined]
@@ -116,9 +107,5 @@ def _lines(clause: StatementClause, word: str, indent: str) -> list[str]:
     return [f"{indent}{word} {{{_condition(clause)}}}", f"{then}{between.join(actions)}}}"]
 
 
-def _on_lines(use: ElementUse) -> str:
-    return f"{use.name}({', '.join(_argument(argument, chr(10)) for argument in use.arguments)})"
-
-
-def _condition(clause: StatementClause) -> str:
+def _condition(clause: ast.StatementClause) -> str:
     return "" if clause.condition is None else show(clause.condition)

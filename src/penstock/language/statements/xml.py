@@ -23,33 +23,16 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.etree import ElementTree
 
+from penstock.language import limits
 from penstock.language.errors import StatementError
-from penstock.language.limits import (
-    MAX_ACTIONS,
-    MAX_ARGUMENTS,
-    MAX_CLAUSES,
-    MAX_RULES,
-    MAX_STATEMENT,
-)
 from penstock.language.printer import show
+from penstock.language.statements import statement as ast
 from penstock.language.statements.parser import check_canonical, parse_argument, parse_condition
-from penstock.language.statements.printer import show_argument
-from penstock.language.statements.statement import (
-    ANYWHERE,
-    Attach,
-    ElementUse,
-    Matching,
-    Message,
-    Point,
-    Statement,
-    StatementClause,
-    StatementRule,
-    Verb,
-)
+from penstock.language.statements.printer import qualifiers, show_argument
 from penstock.language.statements.words import not_one_of, one_of, points_of, shown, too_many
 from penstock.model.content.xml_reader import XmlError, XmlReader
 
-_MAX_BYTES = 25 * MAX_STATEMENT  # most for actions with one short argument
+_MAX_BYTES = 25 * limits.MAX_STATEMENT  # most for actions with one short argument
 _INSIDE = {
     "": ("PolicyStatement",),
     "PolicyStatement": ("Rule",),
@@ -63,25 +46,25 @@ _INSIDE = {
 }
 _ATTRIBUTES = {"Rule": ("verb", "message", "matching", "broker", "attach", "yield_attach"), "Action": ("name",)}
 _MAX_INSIDE = {
-    ("PolicyStatement", "Rule"): ("a policy statement", MAX_RULES, "rules"),
-    ("Rule", "Clause"): ("a chain", MAX_CLAUSES, "clauses"),
-    ("OnException", "Clause"): ("a chain", MAX_CLAUSES, "clauses"),
+    ("PolicyStatement", "Rule"): ("a policy statement", limits.MAX_RULES, "rules"),
+    ("Rule", "Clause"): ("a chain", limits.MAX_CLAUSES, "clauses"),
+    ("OnException", "Clause"): ("a chain", limits.MAX_CLAUSES, "clauses"),
     ("Rule", "OnException"): ("a rule", 1, "`OnException`"),
     ("Clause", "If"): ("a clause", 1, "`If`"),
     ("Clause", "Then"): ("a clause", 1, "`Then`"),
-    ("Then", "Action"): ("a clause", MAX_ACTIONS, "actions"),
-    ("Action", "Argument"): ("an action", MAX_ARGUMENTS, "arguments"),
+    ("Then", "Action"): ("a clause", limits.MAX_ACTIONS, "actions"),
+    ("Action", "Argument"): ("an action", limits.MAX_ARGUMENTS, "arguments"),
 }
 _REQUIRED_INSIDE = {"PolicyStatement": "Rule", "Rule": "Clause", "OnException": "Clause", "Clause": "Then"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK = " \t\r\n"
 
 
-def to_xml(statement: Statement) -> bytes:
+def to_xml(statement: ast.Statement) -> bytes:
     """Return a statement as an XML document, without defaults."""
     root = ElementTree.Element("PolicyStatement")
     for rule in statement.rules:
-        element = ElementTree.SubElement(root, "Rule", _attributes(rule))
+        element = ElementTree.SubElement(root, "Rule", {"verb": rule.verb, "message": rule.message, **qualifiers(rule)})
         _add_clauses(element, rule.clauses)
         if rule.on_exception:
             _add_clauses(ElementTree.SubElement(element, "OnException"), rule.on_exception)
@@ -90,20 +73,7 @@ def to_xml(statement: Statement) -> bytes:
     return written + b"\n"
 
 
-def _attributes(rule: StatementRule) -> dict[str, str]:
-    attributes = {"verb": str(rule.verb), "message": str(rule.message)}
-    if rule.matching is not Matching.AFTER:
-        attributes["matching"] = str(rule.matching)
-    if rule.points != ANYWHERE:
-        attributes["broker"] = ", ".join(rule.points)
-    if rule.attach is not Attach.NEVER:
-        attributes["attach"] = str(rule.attach)
-    if rule.yields:
-        attributes["yield_attach"] = "True"
-    return attributes
-
-
-def _add_clauses(around: ElementTree.Element, clauses: Iterable[StatementClause]) -> None:
+def _add_clauses(around: ElementTree.Element, clauses: Iterable[ast.StatementClause]) -> None:
     for clause in clauses:
         element = ElementTree.SubElement(around, "Clause")
         if clause.condition is not None:
@@ -115,11 +85,11 @@ def _add_clauses(around: ElementTree.Element, clauses: Iterable[StatementClause]
                 ElementTree.SubElement(action, "Argument").text = show_argument(argument)
 
 
-def from_xml(data: bytes) -> Statement:
+def from_xml(data: bytes) -> ast.Statement:
     """Read a statement from an XML document; raises `StatementError`, which names the line."""
     if len(data) > _MAX_BYTES:
         raise StatementError(f"a policy statement in XML has at most {_MAX_BYTES} bytes, this has {len(data)}")
-    statement = Statement(tuple(_rule(element) for element in _read(data).inside))
+    statement = ast.Statement(tuple(_rule(element) for element in _read(data).inside))
     check_canonical(statement)
     return statement
 
@@ -187,8 +157,8 @@ class _StatementBuilder(XmlReader):
         element = self._open[-1]
         element.texts.append(text)
         self._characters += 0 if _INSIDE[element.name] else len(text)
-        if self._characters > MAX_STATEMENT:
-            raise element.fail(f"a policy statement has at most {MAX_STATEMENT} characters")
+        if self._characters > limits.MAX_STATEMENT:
+            raise element.fail(f"a policy statement has at most {limits.MAX_STATEMENT} characters")
 
     def document_type(self, *_: object) -> NoReturn:
         line = self.parser.CurrentLineNumber
@@ -201,45 +171,45 @@ def _not_inside(name: str, around: str) -> str:
     return not_one_of(name, _INSIDE[around])
 
 
-def _rule(element: _Element) -> StatementRule:
+def _rule(element: _Element) -> ast.StatementRule:
     attributes = element.attributes
     for name in ("verb", "message"):
         if name not in attributes:
             raise element.fail(f"there is no attribute `{name}`")
-    points: tuple[Point, ...] = ANYWHERE
+    points: tuple[ast.Point, ...] = ast.ANYWHERE
     if "broker" in attributes:
         points = points_of(re.findall(r"[^\s,]+", attributes["broker"]), element.fail)
     if (yields := attributes.get("yield_attach", "False")) not in ("False", "True"):
         raise element.fail(not_one_of(yields, ("False", "True")))
     if (last := element.all("OnException")) and last[0] is not element.inside[-1]:
         raise last[0].fail("it is the last part of a rule")
-    return StatementRule(
-        one_of(Verb, attributes["verb"], element.fail),
-        one_of(Message, attributes["message"], element.fail),
+    return ast.StatementRule(
+        one_of(ast.Verb, attributes["verb"], element.fail),
+        one_of(ast.Message, attributes["message"], element.fail),
         _clauses(element),
-        one_of(Matching, attributes.get("matching", Matching.AFTER), element.fail),
+        one_of(ast.Matching, attributes.get("matching", ast.Matching.AFTER), element.fail),
         points,
-        one_of(Attach, attributes.get("attach", Attach.NEVER), element.fail),
+        one_of(ast.Attach, attributes.get("attach", ast.Attach.NEVER), element.fail),
         yields == "True",
         _clauses(last[0]) if last else (),
     )
 
 
-def _clauses(around: _Element) -> tuple[StatementClause, ...]:
+def _clauses(around: _Element) -> tuple[ast.StatementClause, ...]:
     return tuple(_clause(element) for element in around.all("Clause"))
 
 
-def _clause(element: _Element) -> StatementClause:
+def _clause(element: _Element) -> ast.StatementClause:
     condition = None
     for inside in element.all("If"):
         condition = parse_condition(inside.text, f"`If` in line {inside.line}")
-    return StatementClause(condition, tuple(_use(action) for action in element.all("Then")[0].inside))
+    return ast.StatementClause(condition, tuple(_use(action) for action in element.all("Then")[0].inside))
 
 
-def _use(element: _Element) -> ElementUse:
+def _use(element: _Element) -> ast.ElementUse:
     if not (name := element.attributes.get("name")):
         raise element.fail("there is no attribute `name`")
     if not _NAME.fullmatch(name):
         raise element.fail(f"{shown(name)} is not a name")
     arguments = (parse_argument(inside.text, f"`Argument` in line {inside.line}") for inside in element.inside)
-    return ElementUse(name, tuple(arguments))
+    return ast.ElementUse(name, tuple(arguments))

@@ -1,8 +1,7 @@
 """The content of a payload, as attributes: decoded only when it is asked for, and once.
 
 The format of an event is what its content type says; else what the domain's rules, or Sparkplug's own topics, say; else
-it is found by looking. Only content whose format was said can be damaged: what merely looks like JSON and is none is
-opaque.
+it is found by looking. Only content whose format was said can be damaged: what only looks like JSON is opaque.
 """
 
 from collections.abc import Callable, Hashable
@@ -287,16 +286,12 @@ class ContentReader:
         return self._content
 
     def known(self, event: Event, content: Content) -> Event:
-        """Remember the content of an event, and return the event. The event differs from one that was read only in its
-        properties.
-        """
+        """Remember the content of an event that differs from a read one only in properties, and return the event."""
         self._event, self._content = event, content
         return event
 
     def view(self, view: Event, event: Event) -> Content:
-        """Return the content of a view of an event. Its steps are counted together with those of the event's
-        content.
-        """
+        """Return the content of a view of an event; both count their steps together."""
         content = self.read(event)
         if view.payload is event.payload and view.topic == event.topic and view.content_type == event.content_type:
             return content

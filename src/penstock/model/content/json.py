@@ -35,9 +35,7 @@ def _read(payload: bytes) -> Value:
 
 
 def checked(payload: bytes, value: Value) -> Value:
-    """Check and convert a decoded value of this payload. Raises `ContentError` if the payload may not be read as this
-    value.
-    """
+    """Check and convert a decoded value of this payload; raises `ContentError` if it may not be read so."""
     # Most contents cannot have what is looked for here, and counting bytes is much faster than going through values.
     objects = payload.count(b"{")
     openings = payload.count(b"[") + objects

@@ -85,9 +85,7 @@ class Document:
 
     @property
     def texts(self) -> frozenset[str]:
-        """The texts of all elements, with what is inside them, and of all attributes; without texts longer than an
-        expression.
-        """
+        """The texts of all elements, with what is inside, and of all attributes; none longer than an expression."""
         if self._texts is None:
             texts: set[str] = set()
             _gather(self.root, texts)

@@ -156,9 +156,7 @@ class _Estimate:
             self._add(0 if {before.kind, after.kind} & {"literal", "number"} else 1)
 
     def _call_ends(self, at: int) -> None:
-        """Add the cost of a call: searching for a text of the document in another takes the product of their
-        lengths.
-        """
+        """Add the cost of a call: searching a text of the document for another takes the product of their lengths."""
         function = self._calls.pop() if self._calls else ""
         is_for_literal = self._at(at - 1).kind == "literal"
         if function in _SEARCHES and not is_for_literal:

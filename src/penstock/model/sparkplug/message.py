@@ -161,9 +161,7 @@ def _metric(payload: bytes, start: int, body: int, stop: int) -> Metric:
 
 
 def named(field: bytes, name: str) -> bytes:
-    """Return a metric's field, key and length included, with its name put in, for a reader that does not know its
-    alias.
-    """
+    """Return a metric's field, key and length included, with its name put in, for readers without its alias."""
     (_, body, _, stop), *_ = fields(field, 0, len(field))
     rest = b"".join(field[start:end] for tag, _, start, end in fields(field, body, stop) if tag != _NAME)
     return length_field(_METRICS, length_field(_NAME, name.encode()) + rest)

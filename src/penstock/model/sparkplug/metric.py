@@ -34,8 +34,7 @@ def type_name(number: int) -> str:
 def read_metric(payload: bytes, body: int, stop: int, birth: Record | None = None) -> Record:
     """Return the metric between two places: `value`, `type`, `timestamp`, `properties`, `historical`, `transient`.
 
-    What a report leaves to the birth certificate is taken from there: the type, and properties that it does not repeat.
-    Raises `ContentError`.
+    The type, and properties that a report does not repeat, are taken from the birth certificate. Raises `ContentError`.
     """
     try:
         return _Metric(payload).record(body, stop, birth or {})

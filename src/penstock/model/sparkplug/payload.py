@@ -1,7 +1,6 @@
 """Sparkplug B payloads as attributes; fields have the numbers of the norm, section 6.4.
 
-What one payload does not say is not known here: the name behind an alias, and the type of a metric that only its birth
-certificate gives.
+What only the birth certificate says is not known here: the name behind an alias, and the type of a metric.
 """
 
 import struct
@@ -182,9 +181,7 @@ class PayloadDecoder:
         return None if place is None else self._value(*place, type_, depth)
 
     def _template(self, start: int, stop: int, depth: int) -> Value:
-        """Return a template as a payload, with `parameters` by name, and `version`, `template_ref` and `is_definition`
-        if present.
-        """
+        """Return a template as a payload: `parameters` by name; `version`, `template_ref`, `is_definition` if set."""
         attributes: dict[str, Value] = {}
         metrics: Places = []
         parameters: Places = []

@@ -11,18 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.model.errors import ContentError
+from penstock.model.sparkplug import protobuf
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.metric import TYPES, read_metric
-from penstock.model.sparkplug.protobuf import (
-    FIXED32,
-    FIXED64,
-    LENGTH,
-    VARINT,
-    key,
-    length_field,
-    varint_field,
-    write_varint,
-)
 from penstock.model.values import MAX_INT, MAX_UINT, MIN_INT, SECOND, Timestamp, Uint, Value
 
 KEYS = ("value", "type", "alias", "timestamp", "properties", "historical", "transient")
@@ -37,20 +28,16 @@ def write_plain(metrics: Mapping[str, Any], seq: int | None = None, timestamp: i
     """Return the payload with these metrics, in this order; raises `ContentError` for what cannot be written."""
     payload = bytearray()
     if timestamp is not None:
-        payload += varint_field(key(1, VARINT), timestamp)
+        payload += _number_field(1, timestamp)
     for name, metric in metrics.items():
-        payload += length_field(key(2, LENGTH), _metric(name, metric))
+        payload += _bytes_field(2, _metric(name, metric))
     if seq is not None:
-        payload += varint_field(key(3, VARINT), seq)
+        payload += _number_field(3, seq)
     return bytes(payload)
 
 
 def read_plain(payload: bytes) -> dict[str, Any]:
-    """Return the values of a payload's metrics, by name, or as `alias 7` where only that is said; raises
-    `ContentError`.
-
-    Of several values of one metric it is the last.
-    """
+    """Return the last value of each metric by name, or as `alias 7` where only that is said; raises `ContentError`."""
     message = parse(payload)
     return {
         f"alias {metric.alias}" if metric.name is None else metric.name: plain(
@@ -87,17 +74,25 @@ def _metric(name: str, metric: Any) -> bytes:
     type_ = fields.get("type") or _type_of(value)
     if type_ not in TYPES:
         raise ContentError(f"metric `{name}`: unknown type `{type_}`")
-    data = bytearray(length_field(key(1, LENGTH), name.encode()))
+    data = bytearray(_bytes_field(1, name.encode()))
     for number, about in ((2, "alias"), (3, "timestamp")):
         if fields.get(about) is not None:
-            data += varint_field(key(number, VARINT), _number(name, about, fields[about]))
-    data += varint_field(key(4, VARINT), TYPES.index(type_))
+            data += _number_field(number, _number(name, about, fields[about]))
+    data += _number_field(4, TYPES.index(type_))
     for number, about in ((5, "historical"), (6, "transient")):
         if fields.get(about):
-            data += varint_field(key(number, VARINT), 1)
+            data += _number_field(number, 1)
     if fields.get("properties"):
-        data += length_field(key(9, LENGTH), _properties(name, fields["properties"]))
-    return bytes(data + (varint_field(key(7, VARINT), 1) if value is None else _value(name, type_, value, 10)))
+        data += _bytes_field(9, _properties(name, fields["properties"]))
+    return bytes(data) + (_number_field(7, 1) if value is None else _value(name, type_, value, 10))
+
+
+def _number_field(number: int, value: int) -> bytes:
+    return protobuf.varint_field(protobuf.key(number, protobuf.VARINT), value)
+
+
+def _bytes_field(number: int, body: bytes) -> bytes:
+    return protobuf.length_field(protobuf.key(number, protobuf.LENGTH), body)
 
 
 def _type_of(value: Any) -> str:
@@ -115,32 +110,32 @@ def _value(name: str, type_: str, value: Any, first: int) -> bytes:
     """Return a value's field; `first` is the number of the first way to write one."""
     match value:
         case bool() if type_ == "Boolean":
-            return varint_field(key(first + 4, VARINT), int(value))
+            return _number_field(first + 4, int(value))
         case int() if not isinstance(value, bool) and (type_ in _INTEGERS or type_ == "DateTime"):
             bits = _INTEGERS.get(type_, 64)
             if not MIN_INT <= value <= MAX_UINT:
                 raise ContentError(f"metric `{name}`: `{value}` has more than 64 bits")
-            return varint_field(key(first + (type_ in _LONG), VARINT), value % (1 << max(bits, 32)))
+            return _number_field(first + (type_ in _LONG), value % (1 << max(bits, 32)))
         case int() | float() if not isinstance(value, bool) and type_ in ("Float", "Double"):
-            written, code = (FIXED32, "<f") if type_ == "Float" else (FIXED64, "<d")
+            written, code = (protobuf.FIXED32, "<f") if type_ == "Float" else (protobuf.FIXED64, "<d")
             number = first + 2 + (type_ == "Double")
-            return write_varint(key(number, written)) + struct.pack(code, value)
+            return protobuf.write_varint(protobuf.key(number, written)) + struct.pack(code, value)
         case str() if type_ in _TEXTS:
-            return length_field(key(first + 5, LENGTH), value.encode())
+            return _bytes_field(first + 5, value.encode())
     raise ContentError(f"metric `{name}`: `{value}` is not a value of type {type_} that can be written here")
 
 
 def _properties(name: str, properties: Any) -> bytes:
     if not isinstance(properties, Mapping):
         raise ContentError(f"metric `{name}`: expected `properties` by name, found `{properties}`")
-    keys = b"".join(length_field(key(1, LENGTH), property_name.encode()) for property_name in properties)
-    return keys + b"".join(length_field(key(2, LENGTH), _property(name, value)) for value in properties.values())
+    keys = b"".join(_bytes_field(1, property_name.encode()) for property_name in properties)
+    return keys + b"".join(_bytes_field(2, _property(name, value)) for value in properties.values())
 
 
 def _property(name: str, value: Any) -> bytes:
     type_ = _type_of(value)
-    data = varint_field(key(1, VARINT), TYPES.index(type_))
-    return data + (varint_field(key(2, VARINT), 1) if value is None else _value(name, type_, value, 3))
+    data = _number_field(1, TYPES.index(type_))
+    return data + (_number_field(2, 1) if value is None else _value(name, type_, value, 3))
 
 
 def _number(name: str, about: str, value: Any) -> int:

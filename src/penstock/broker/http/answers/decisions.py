@@ -33,7 +33,8 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import decode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import Frame
-from penstock.wire.packet import PUBLISH, Publish
+from penstock.wire.kinds import PUBLISH
+from penstock.wire.packet import Publish
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server

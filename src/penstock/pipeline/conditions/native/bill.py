@@ -10,24 +10,12 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from penstock.language import tree as ast
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.functions import Overload
 from penstock.language.evaluators.patterns import match_cost
 from penstock.language.evaluators.work import CHARACTERS, parts
 from penstock.language.limits import MAX_MATCHED, MAX_SIZE, MAX_WORK
-from penstock.language.tree import (
-    Attribute,
-    Binary,
-    Call,
-    Conditional,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Macro,
-    Select,
-    Tree,
-    Variable,
-)
 from penstock.language.values import Value
 from penstock.model.content.bounds import MAX_NODES
 from penstock.pipeline.conditions.gaps import NativeGap
@@ -40,7 +28,7 @@ _LONG = (str, bytes, list, dict)
 
 
 class _ChargedLoop(NamedTuple):
-    macro: Macro
+    macro: ast.Macro
     most: int
     """How often its body is evaluated at most."""
 
@@ -64,24 +52,24 @@ class Bill:
             raise NativeGap("work that has to be counted")
 
     @contextmanager
-    def inside(self, macro: Macro, most: int, element: int = 0) -> Iterator[None]:
+    def inside(self, macro: ast.Macro, most: int, element: int = 0) -> Iterator[None]:
         """Charge what is charged within the context for the body of a macro, for so many elements."""
         before = self._place, self._loops
         self._place, self._loops = (*self._place, id(macro), element), (*self._loops, _ChargedLoop(macro, most))
         yield
         self._place, self._loops = before
 
-    def of_constants(self, node: Tree, steps: int) -> None:
+    def of_constants(self, node: ast.Tree, steps: int) -> None:
         """Charge what is calculated already."""
         self._add(node, steps * self._times())
 
-    def macro(self, node: Macro, range_: Part) -> int:
+    def macro(self, node: ast.Macro, range_: Part) -> int:
         """Going through a macro's elements; returns how many there are at most."""
         most = self._elements(node.range, range_)
         self._add(node, most * parts(node.guard, node.body) * self._times())
         return most
 
-    def binary(self, node: Binary, overload: Overload | None, left: Part, right: Part) -> None:
+    def binary(self, node: ast.Binary, overload: Overload | None, left: Part, right: Part) -> None:
         """Charge an operator."""
         if node.operator == "in":
             self._membership(node, left, right)
@@ -94,7 +82,7 @@ class Bill:
             sides = ((node.left, left), (node.right, right))
             self._add(node, min(self._depth(*side) * self._times(side[0]) for side in sides))
 
-    def _membership(self, node: Binary, left: Part, right: Part) -> None:
+    def _membership(self, node: ast.Binary, left: Part, right: Part) -> None:
         if kind_of(right) is dict:
             return
         elements = self._elements(node.right, right)
@@ -102,9 +90,9 @@ class Bill:
         if kind_of(left) in _LONG:
             each = self._depth(node.left, left) * elements * self._times()
             inside = min(each, self._depth(node.right, right) * self._times(node.right))
-        self._add(node, (0 if isinstance(node.right, ListOf) else elements) * self._times() + inside)
+        self._add(node, (0 if isinstance(node.right, ast.ListOf) else elements) * self._times() + inside)
 
-    def call(self, node: Call, overload: Overload | None, given: tuple[Part, ...]) -> None:
+    def call(self, node: ast.Call, overload: Overload | None, given: tuple[Part, ...]) -> None:
         """Charge a function; patterns are constant."""
         if overload is None or overload.cost is None:
             return
@@ -117,10 +105,10 @@ class Bill:
         steps = overload.cost(*[self._longest(*operand) for operand in operands])
         self._add(node, steps * max(self._times(tree) for tree, part in operands if not isinstance(part, Constant)))
 
-    def _add(self, node: Tree, steps: float) -> None:
+    def _add(self, node: ast.Tree, steps: float) -> None:
         self._steps[id(node), self._place] = steps
 
-    def _times(self, about: Tree | None = None) -> int:
+    def _times(self, about: ast.Tree | None = None) -> int:
         """Return how often a part is evaluated at most.
 
         Where its cost is that of going through something that macros found in content, these do not count: all that
@@ -129,23 +117,23 @@ class Bill:
         loops = self._found_by(about) if about is not None else []
         return math.prod(loop.most for loop in self._loops if loop not in loops)
 
-    def _found_by(self, tree: Tree) -> list[_ChargedLoop]:
+    def _found_by(self, tree: ast.Tree) -> list[_ChargedLoop]:
         """Return the macros that lead from content to a value, if it comes from content by macros."""
         passed: list[_ChargedLoop] = []
         loops = list(self._loops)
-        while isinstance(root := _root(tree), Variable):
+        while isinstance(root := _root(tree), ast.Variable):
             while loops and loops[-1].macro.variable != root.name:
                 loops.pop()
             if not loops:  # it is given from outside
                 return []
             passed.append(loops.pop())
             tree = passed[-1].macro.range
-        return passed if isinstance(root, Attribute) else []
+        return passed if isinstance(root, ast.Attribute) else []
 
-    def _is_content(self, tree: Tree) -> bool:
-        return isinstance(_root(tree), Attribute) or bool(self._found_by(tree))
+    def _is_content(self, tree: ast.Tree) -> bool:
+        return isinstance(_root(tree), ast.Attribute) or bool(self._found_by(tree))
 
-    def _elements(self, tree: Tree, part: Part | None = None) -> int:
+    def _elements(self, tree: ast.Tree, part: Part | None = None) -> int:
         """Return the most elements that a list has."""
         match part:
             case Constant(value):
@@ -153,37 +141,37 @@ class Bill:
             case Items(inside) | Entries(inside):
                 return len(inside)
         match tree:
-            case ListOf(items):
+            case ast.ListOf(items):
                 return len(items)
-            case Macro(_, range_):
+            case ast.Macro(_, range_):
                 return self._elements(range_)
-            case Binary("+", left, right):
+            case ast.Binary("+", left, right):
                 return self._elements(left) + self._elements(right)
-            case Conditional(_, yes, no):
+            case ast.Conditional(_, yes, no):
                 return max(self._elements(yes), self._elements(no))
             case _:
                 return MAX_NODES if self._is_content(tree) else MAX_SIZE
 
-    def _depth(self, tree: Tree, part: Part | None = None) -> float:
+    def _depth(self, tree: ast.Tree, part: Part | None = None) -> float:
         """Return the most steps that going through a value takes, with all that is inside it."""
         if part is not None and kind_of(part) not in _LONG:
             return 0
         if isinstance(part, Constant):
             return _steps_through(part.value)
         match tree:
-            case Literal(_, value):
+            case ast.Literal(_, value):
                 return len(value) // CHARACTERS if isinstance(value, str | bytes) else 0
-            case ListOf(items):
+            case ast.ListOf(items):
                 return len(items) + sum(map(self._depth, items))
-            case Macro("filter", range_):
+            case ast.Macro("filter", range_):
                 return self._depth(range_)
-            case Conditional(_, yes, no):
+            case ast.Conditional(_, yes, no):
                 return max(self._depth(yes), self._depth(no))
         if part is not None and kind_of(part) in (str, bytes):
             return _TEXT
         return MAX_NODES + _TEXT if self._is_content(tree) else math.inf
 
-    def _longest(self, tree: Tree, part: Part) -> object:
+    def _longest(self, tree: ast.Tree, part: Part) -> object:
         """Return a value that is as long as the longest one of a part."""
         if isinstance(part, Constant):
             return part.value
@@ -202,11 +190,11 @@ def _steps_through(value: Value) -> int:
             return 0
 
 
-def _root(tree: Tree) -> Tree:
+def _root(tree: ast.Tree) -> ast.Tree:
     """Return what a value is a part of."""
     while True:
         match tree:
-            case Select(operand, _) | IndexAccess(operand, _) | Macro("filter", operand):
+            case ast.Select(operand, _) | ast.IndexAccess(operand, _) | ast.Macro("filter", operand):
                 tree = operand
             case _:
                 return tree

@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from penstock.language import tree as ast
 from penstock.language import types
 from penstock.language.errors import EvaluationError, FailureKind
 from penstock.language.evaluators.functions import (
@@ -28,27 +29,6 @@ from penstock.language.evaluators.functions import (
 from penstock.language.evaluators.functions import index as index_value
 from penstock.language.evaluators.functions import select as select_value
 from penstock.language.evaluators.work import Work
-from penstock.language.tree import (
-    And,
-    Attribute,
-    Binary,
-    Call,
-    Conditional,
-    Has,
-    IndexAccess,
-    ListOf,
-    Literal,
-    Macro,
-    MapOf,
-    Or,
-    Select,
-    Tree,
-    TypeLiteral,
-    Unary,
-    Variable,
-    XPath,
-    reads,
-)
 from penstock.language.values import TypeName, Uint, Value, keys, make_map
 from penstock.pipeline.conditions.gaps import NativeGap
 from penstock.pipeline.conditions.native import macros
@@ -89,14 +69,14 @@ class NativeOutcome:
 
 
 def compile_native(
-    tree: Tree, schema: StructType, content: Column, given: "Scope" = MappingProxyType({})
+    tree: ast.Tree, schema: StructType, content: Column, given: "Scope" = MappingProxyType({})
 ) -> NativeOutcome:
     """Return a condition over content in a struct as Spark's own expressions; raises `NativeGap`."""
     compiler = _ColumnCompiler(ColumnCell(schema, content))
     outcome = truth(compiler.part(tree, given))
     compiler.bill.check()
     error = F.coalesce(F.lit(None).cast("string"), *outcome.errors)
-    if reads(tree):
+    if ast.reads(tree):
         unreadable = F.lit(FailureKind.UNREADABLE_CONTENT.value)
         return NativeOutcome(
             F.when(content.isNotNull(), outcome.value), F.when(content.isNull(), unreadable).otherwise(error)
@@ -123,67 +103,67 @@ class _ColumnCompiler:
         self._written_out = 0
         self.bill = Bill()
 
-    def part(self, node: Tree, scope: Scope) -> Part:
+    def part(self, node: ast.Tree, scope: Scope) -> Part:
         try:
             return self._part(node, scope)
         except NativeGap as gap:
             raise gap if gap.at is not None else NativeGap(gap.construct, node.at) from None
 
-    def _part(self, node: Tree, scope: Scope) -> Part:
+    def _part(self, node: ast.Tree, scope: Scope) -> Part:
         match node:
-            case Literal(kind, value):
+            case ast.Literal(kind, value):
                 return Constant(Uint(value) if kind == "uint" and isinstance(value, int) else value)
-            case TypeLiteral(name):
+            case ast.TypeLiteral(name):
                 return Constant(TypeName(name))
-            case Attribute(name):
+            case ast.Attribute(name):
                 return field(self._content, name)
-            case Variable(name):
+            case ast.Variable(name):
                 return scope[name]
-            case Select(operand, name):
+            case ast.Select(operand, name):
                 return _folded(
                     lambda value: select_value(value, name, name),
                     lambda part: select(part, name),
                     self.part(operand, scope),
                 )
-            case Has(None, name):
+            case ast.Has(None, name):
                 return self._has_attribute(name)
-            case Has(operand, name) if operand is not None:
+            case ast.Has(operand, name) if operand is not None:
                 return _folded(
                     lambda value: has_field(value, name, name),
                     lambda part: has(part, name),
                     self.part(operand, scope),
                 )
-            case IndexAccess(operand, key):
+            case ast.IndexAccess(operand, key):
                 return _folded(index_value, index, *self._parts((operand, key), scope))
-            case Call():
+            case ast.Call():
                 return self._call(node, scope)
-            case XPath():
+            case ast.XPath():
                 # Columns are not a document; `columns.py` asks the payload if there is one.
                 return fail(FailureKind.UNREADABLE_CONTENT)
-            case Unary("!", operand):
+            case ast.Unary("!", operand):
                 return _folded(invert, _inverted, self.part(operand, scope))
-            case Unary(_, operand):
+            case ast.Unary(_, operand):
                 return _folded(negate, negated, self.part(operand, scope))
-            case Binary():
+            case ast.Binary():
                 return self._binary(node, scope)
-            case And(operands):
+            case ast.And(operands):
                 return _combined(False, self._parts(operands, scope))
-            case Or(operands):
+            case ast.Or(operands):
                 return _combined(True, self._parts(operands, scope))
-            case Conditional():
+            case ast.Conditional():
                 return self._conditional(node, scope)
-            case ListOf(items):
+            case ast.ListOf(items):
                 parts = self._parts(items, scope)
                 return _folded(lambda *values: list(values), lambda *given: Items(given), *parts)
-            case MapOf(entries):
+            case ast.MapOf(entries):
                 flat = self._parts(tuple(part for entry in entries for part in entry), scope)
                 return _folded(_map_value, _map, *flat)
-            case Macro():
+            case ast.Macro():
                 return self._macro(node, scope)
             case _:
                 raise TypeError(f"not a tree: {node!r}")
 
-    def _parts(self, nodes: tuple[Tree, ...], scope: Scope) -> list[Part]:
+    def _parts(self, nodes: tuple[ast.Tree, ...], scope: Scope) -> list[Part]:
         return [self.part(node, scope) for node in nodes]
 
     def _has_attribute(self, name: str) -> Part:
@@ -191,7 +171,7 @@ class _ColumnCompiler:
         assert isinstance(shape, StructType)
         return ColumnCell(types.BOOL, present(self._content, name)) if name in shape.names else Constant(False)
 
-    def _call(self, node: Call, scope: Scope) -> Part:
+    def _call(self, node: ast.Call, scope: Scope) -> Part:
         function = node.function
         overloads = (FUNCTIONS if node.receiver is None else METHODS).get(function)
         parts = self._parts(node.operands, scope)
@@ -208,7 +188,7 @@ class _ColumnCompiler:
             self.bill.of_constants(node, work[0])
         return made_of
 
-    def _binary(self, node: Binary, scope: Scope) -> Part:
+    def _binary(self, node: ast.Binary, scope: Scope) -> Part:
         symbol = node.operator
         overloads = OPERATORS.get(symbol)
         work: Work = [0]
@@ -228,13 +208,13 @@ class _ColumnCompiler:
                     return calculated(symbol, OPERATORS[symbol], left, right)
 
         left, right = self._parts((node.left, node.right), scope)
-        written = isinstance(node.right, ListOf)
+        written = isinstance(node.right, ast.ListOf)
         made_of = _folded(lambda first, second: calculate(symbol, first, second, work, written), native, left, right)
         if work[0]:
             self.bill.of_constants(node, work[0])
         return made_of
 
-    def _conditional(self, node: Conditional, scope: Scope) -> Part:
+    def _conditional(self, node: ast.Conditional, scope: Scope) -> Part:
         condition = self.part(node.condition, scope)
         match condition:
             case Constant(bool(chosen)):
@@ -244,7 +224,7 @@ class _ColumnCompiler:
             return test
         return _either(test, *self._parts((node.yes, node.no), scope))
 
-    def _macro(self, node: Macro, scope: Scope) -> Part:
+    def _macro(self, node: ast.Macro, scope: Scope) -> Part:
         range_ = opened(self.part(node.range, scope))
         if is_never(range_):
             return range_
@@ -257,7 +237,7 @@ class _ColumnCompiler:
             return self._spelled_out(node, range_, scope)
         return self._looped(node, range_, most, scope)
 
-    def _spelled_out(self, node: Macro, items: Items, scope: Scope) -> Part:
+    def _spelled_out(self, node: ast.Macro, items: Items, scope: Scope) -> Part:
         self._written_out += len(items.parts)
         if self._written_out > _MAX_WRITTEN_OUT:
             raise NativeGap("a macro over a long list")
@@ -273,8 +253,8 @@ class _ColumnCompiler:
             case _:
                 return _folded(lambda *values: list(values), lambda *given: Items(given), *made_of)
 
-    def _looped(self, node: Macro, range_: Part, most: int, scope: Scope) -> Part:
-        def of_each(tree: Tree) -> Callable[[Part], Part]:
+    def _looped(self, node: ast.Macro, range_: Part, most: int, scope: Scope) -> Part:
+        def of_each(tree: ast.Tree) -> Callable[[Part], Part]:
             def evaluated(x: Part) -> Part:
                 with self.bill.inside(node, most):
                     return self.part(tree, {**scope, node.variable: x})
