@@ -35,17 +35,8 @@ if TYPE_CHECKING:
     from penstock.broker.federation import Federation
     from penstock.broker.server import Server
 
-ENDPOINTS = (
-    *people.ENDPOINTS,
-    *status.ENDPOINTS,
-    *decisions.ENDPOINTS,
-    *flows.ENDPOINTS,
-    *drafts.ENDPOINTS,
-    *comparison.ENDPOINTS,
-    *subjects.ENDPOINTS,
-    *pipeline.ENDPOINTS,
-    *audit.ENDPOINTS,
-)
+_MODULES = (people, status, decisions, flows, drafts, comparison, subjects, pipeline, audit)
+ENDPOINTS = tuple(endpoint for module in _MODULES for endpoint in module.ENDPOINTS)
 MAX_BODY = 8 * 2**20
 MAX_LOGIN_BODY = 16 * 1024
 """Bytes of a body from a caller without a valid token."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.broker.http.endpoint import ApiEndpoint, ApiRequest
+from penstock.broker.http.endpoint import ApiRequest, Endpoints
 from penstock.engine.contracts.situation_audit import REFUSED
 from penstock.engine.node import Notice
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+ENDPOINTS = Endpoints()
 
 MAX_KEPT = 1_000
 MAX_REFUSED, REFUSED_SECONDS = 30, 60.0
@@ -135,18 +137,7 @@ def record(request: ApiRequest, what: str, detail: str, is_done: bool) -> None:
     request.api.audit.record(request.server, entry)
 
 
+@ENDPOINTS.add("GET /api/audit", "read", "the latest log-ins, changes, and situations that opened and ended")
 async def _audit(request: ApiRequest) -> list[AuditEntry]:
     most = int(request.number("limit", 200, MAX_KEPT))
     return request.api.audit.last(most)
-
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/audit",
-        "read",
-        "the latest log-ins, changes, and situations that opened and ended",
-        list[AuditEntry],
-        _audit,
-    ),
-)

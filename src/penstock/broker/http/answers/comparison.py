@@ -14,8 +14,10 @@ from typing import Literal
 import msgspec
 
 from penstock.broker.http.answers.drafts import MAX_ERROR_TEXT, DomainDraft, accept_draft, written_beside
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Done, Endpoints, Query
 from penstock.broker.http.processes import run_penstock
+
+ENDPOINTS = Endpoints()
 
 COMPARE_SECONDS = 600.0
 """Time limit of a comparison."""
@@ -196,6 +198,13 @@ async def _replayed(request: ApiRequest, text: str, last: int, journal: Path) ->
     )
 
 
+@ENDPOINTS.add(
+    "POST /api/draft/compare",
+    "change",
+    "start comparing a draft with the policies in force, on recent traffic",
+    body=CompareDraft,
+    is_cancellable=True,
+)
 async def _begin(request: ApiRequest) -> DraftComparison:
     compare = request.parsed_body(CompareDraft)
     if not 1 <= compare.last <= MAX_LAST:
@@ -208,42 +217,17 @@ async def _begin(request: ApiRequest) -> DraftComparison:
     return request.api.comparisons.begin(request, text, compare.last, Path(journal.folder))
 
 
-async def _give_up(request: ApiRequest) -> Done:
-    request.api.comparisons.give_up(int(request.number("id", 0, 2**53)))
-    return Done()
-
-
+@ENDPOINTS.add(
+    "GET /api/draft/compare",
+    "change",
+    "the state of a comparison, and its result",
+    Query("id", "its number; unset: the one that is running", "integer"),
+)
 async def _state(request: ApiRequest) -> DraftComparison:
     return request.api.comparisons.find(int(request.number("id", 0, 2**53)))
 
 
-ENDPOINTS = (
-    ApiEndpoint(
-        "POST",
-        "/api/draft/compare",
-        "change",
-        "start comparing a draft with the policies in force, on recent traffic",
-        DraftComparison,
-        _begin,
-        body=CompareDraft,
-        is_cancellable=True,
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/draft/compare",
-        "change",
-        "the state of a comparison, and its result",
-        DraftComparison,
-        _state,
-        (Query("id", "its number; unset: the one that is running", "integer"),),
-    ),
-    ApiEndpoint(
-        "POST",
-        "/api/draft/compare/stop",
-        "change",
-        "stop a comparison",
-        Done,
-        _give_up,
-        (Query("id", "its number", "integer"),),
-    ),
-)
+@ENDPOINTS.add("POST /api/draft/compare/stop", "change", "stop a comparison", Query("id", "its number", "integer"))
+async def _give_up(request: ApiRequest) -> Done:
+    request.api.comparisons.give_up(int(request.number("id", 0, 2**53)))
+    return Done()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Caller, Endpoints, Query
 from penstock.broker.http.redaction import hide_payloads, redact_reasons
 from penstock.domain.schema.admin import includes_right
 from penstock.engine.connections.host import Sampler
@@ -37,6 +37,8 @@ from penstock.wire.packet import PUBLISH, Publish
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+ENDPOINTS = Endpoints()
 
 MAX_KEPT = 5_000
 MAX_BYTES = 32 * 2**20
@@ -246,6 +248,16 @@ def _first(server: "Server", session: Session, buffer: bytes, frames: list[Frame
 # --- requests
 
 
+_FILTERS = (
+    Query("node", "at this node"),
+    Query("subject", "from or to this client or node"),
+    Query("topic", "whose topic this filter matches"),
+    Query("stage", "decided at this stage"),
+    Query("rule", "by a rule with this in its name"),
+    Query("effect", "`pass`, `suppress`, `replace` or `inject`"),
+)
+
+
 class _DecisionQuery:
     """The decisions that a request asks for."""
 
@@ -268,6 +280,14 @@ class _DecisionQuery:
         )
 
 
+@ENDPOINTS.add(
+    "GET /api/decisions",
+    "read",
+    "recent decisions: refusals, and a sample of all other events while a client asks",
+    *_FILTERS,
+    Query("since", "from this number on", "integer"),
+    Query("limit", "at most so many", "integer"),
+)
 async def _decisions(request: ApiRequest) -> Decisions:
     recent, query = request.api.recent, _DecisionQuery(request)
     recent.start_sampling(iter(request.api.servers.values()))
@@ -283,6 +303,13 @@ def _shown(decisions: Iterator[_KeptDecision], caller: Caller) -> Iterator[Decis
     return (decision.discreet for decision in decisions)
 
 
+@ENDPOINTS.add(
+    "GET /api/decisions/stream",
+    "read",
+    "decisions as they are made, a line of JSON each",
+    *_FILTERS,
+    answer=DecisionRow,
+)
 async def _stream(request: ApiRequest) -> AsyncIterator[bytes]:
     recent, query = request.api.recent, _DecisionQuery(request)
     name = request.caller.name
@@ -315,6 +342,7 @@ async def _stream(request: ApiRequest) -> AsyncIterator[bytes]:
     return lines()
 
 
+@ENDPOINTS.add("GET /api/decision", "read", "one decision, stage by stage", Query("id", "its number", "integer"))
 async def _decision(request: ApiRequest) -> DecisionDetail:
     kept = request.api.recent.find(int(request.number("id", 0, 2**53)))
     if kept is None:
@@ -323,43 +351,3 @@ async def _decision(request: ApiRequest) -> DecisionDetail:
         return DecisionDetail(kept.row, DecisionAccount.of(kept.decision))
     detail = hide_payloads(DecisionAccount.of(redact_reasons(kept.decision)))
     return DecisionDetail(kept.discreet, detail)
-
-
-_FILTERS = (
-    Query("node", "at this node"),
-    Query("subject", "from or to this client or node"),
-    Query("topic", "whose topic this filter matches"),
-    Query("stage", "decided at this stage"),
-    Query("rule", "by a rule with this in its name"),
-    Query("effect", "`pass`, `suppress`, `replace` or `inject`"),
-)
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/decisions",
-        "read",
-        "recent decisions: refusals, and a sample of all other events while a client asks",
-        Decisions,
-        _decisions,
-        (*_FILTERS, Query("since", "from this number on", "integer"), Query("limit", "at most so many", "integer")),
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/decisions/stream",
-        "read",
-        "decisions as they are made, a line of JSON each",
-        DecisionRow,
-        _stream,
-        _FILTERS,
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/decision",
-        "read",
-        "one decision, stage by stage",
-        DecisionDetail,
-        _decision,
-        (Query("id", "its number", "integer"),),
-    ),
-)

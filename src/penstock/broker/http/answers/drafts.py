@@ -11,12 +11,14 @@ from pathlib import Path
 import msgspec
 
 from penstock.broker.http.audit import record
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Done, Endpoints
 from penstock.broker.http.processes import run_masks, run_penstock
 from penstock.broker.http.secret_masks import MaskedText, has_marks
 from penstock.domain import diff
 from penstock.domain.schema.admin import includes_right
 from penstock.model.errors import PenstockError
+
+ENDPOINTS = Endpoints()
 
 MAX_DRAFT = 2_000_000
 """Characters of a domain file that is shown or accepted: one of thirty thousand clients has as many."""
@@ -248,6 +250,7 @@ def _of_file(problem: DraftProblem, draft: str, shown: str) -> DraftProblem:
     )
 
 
+@ENDPOINTS.add("GET /api/draft", "read", "the domain file, with marks in place of its secrets")
 async def _text(request: ApiRequest) -> DomainText:
     text, right = present_text(request), request.caller.right
     texts = await request.api.showing.of(text)
@@ -264,6 +267,9 @@ async def _text(request: ApiRequest) -> DomainText:
     return DomainText(domain_file(request).name, text_, revision_of(text))
 
 
+@ENDPOINTS.add(
+    "POST /api/draft/check", "change", "check a draft of the domain file", body=DomainDraft, is_cancellable=True
+)
 async def _check(request: ApiRequest) -> DraftCheck:
     async with request.api.turns.turn():
         try:
@@ -272,6 +278,9 @@ async def _check(request: ApiRequest) -> DraftCheck:
             return error.found
 
 
+@ENDPOINTS.add(
+    "POST /api/draft", "change", "put a draft into force, if it checks; the file is rewritten", body=DomainDraft
+)
 async def _put(request: ApiRequest) -> Reloaded:
     draft = request.parsed_body(DomainDraft)
     async with request.api.turns.turn(), request.api.changing:
@@ -294,6 +303,7 @@ async def _put(request: ApiRequest) -> Reloaded:
         return Reloaded(True, result, changes)
 
 
+@ENDPOINTS.add("POST /api/reload", "change", "read the domain file again, as SIGHUP does")
 async def _reload(request: ApiRequest) -> Done:
     async with request.api.changing:
         changes = await _reread(request)
@@ -326,28 +336,3 @@ def _write(file: Path, data: bytes) -> None:
         os.replace(draft, file)
     except OSError as error:
         raise ApiError(f"the domain file cannot be written: {error.strerror}", 409) from None
-
-
-ENDPOINTS = (
-    ApiEndpoint("GET", "/api/draft", "read", "the domain file, with marks in place of its secrets", DomainText, _text),
-    ApiEndpoint(
-        "POST",
-        "/api/draft/check",
-        "change",
-        "check a draft of the domain file",
-        DraftCheck,
-        _check,
-        body=DomainDraft,
-        is_cancellable=True,
-    ),
-    ApiEndpoint(
-        "POST",
-        "/api/draft",
-        "change",
-        "put a draft into force, if it checks; the file is rewritten",
-        Reloaded,
-        _put,
-        body=DomainDraft,
-    ),
-    ApiEndpoint("POST", "/api/reload", "change", "read the domain file again, as SIGHUP does", Done, _reload),
-)

@@ -9,12 +9,14 @@ from pathlib import Path
 import msgspec
 
 from penstock.broker.http.answers.drafts import MAX_ERROR_TEXT
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Endpoints, Query
 from penstock.broker.http.processes import run_penstock
 from penstock.journal.revision import DOMAIN, MONITORS, Revision
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 from penstock.policy.monitors.protocol import UNLISTED
+
+ENDPOINTS = Endpoints()
 
 MAX_KEPT = 200
 """Number of cached answers; `MAX_BYTES` limits their total size."""
@@ -168,6 +170,15 @@ def _options(request: ApiRequest) -> Iterator[str]:
         yield "--routes"
 
 
+@ENDPOINTS.add(
+    "GET /api/flows",
+    "read",
+    "which information can flow from where to where, by which way, and what blocks the others",
+    Query("from", "from this entity: a client, node or foreign broker; unset: from each"),
+    Query("to", "to this one; unset: to each"),
+    Query("on", "only events published on topics that this filter matches"),
+    Query("routes", "1: by nodes alone; else clients on the way may publish what they have read", "integer"),
+)
 async def _flows(request: ApiRequest) -> Flows:
     options, domain = tuple(_options(request)), request.api.domain
     is_whole = not request.query.get("from") and not request.query.get("to")
@@ -176,31 +187,6 @@ async def _flows(request: ApiRequest) -> Flows:
     return msgspec.json.decode(await request.api.analyses.of(request.api.revision, *options), type=Flows)
 
 
+@ENDPOINTS.add("GET /api/assertions", "read", "assertions of the domain about flows, and whether they hold")
 async def _assertions(request: ApiRequest) -> Assertions:
     return msgspec.json.decode(await request.api.analyses.of(request.api.revision, "--assertions"), type=Assertions)
-
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/flows",
-        "read",
-        "which information can flow from where to where, by which way, and what blocks the others",
-        Flows,
-        _flows,
-        (
-            Query("from", "from this entity: a client, node or foreign broker; unset: from each"),
-            Query("to", "to this one; unset: to each"),
-            Query("on", "only events published on topics that this filter matches"),
-            Query("routes", "1: by nodes alone; else clients on the way may publish what they have read", "integer"),
-        ),
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/assertions",
-        "read",
-        "assertions of the domain about flows, and whether they hold",
-        Assertions,
-        _assertions,
-    ),
-)

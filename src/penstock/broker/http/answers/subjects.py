@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from penstock.analysis.access import find_actor
 from penstock.broker.http.answers.pipeline import journal_of
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Endpoints, Query
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.domain import ClientEntry, Ensemble
 from penstock.domain.schema.admin import includes_right
@@ -29,6 +29,8 @@ from penstock.policy.tokens.rights import TokenRights
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+ENDPOINTS = Endpoints()
 
 MAX_CLAUSES = 500
 MAX_AUDITED = 200
@@ -119,6 +121,12 @@ class _Place:
         self.node, self.shown, self.entry, self.session = node, shown, entry, session
 
 
+@ENDPOINTS.add(
+    "GET /api/subject",
+    "read",
+    "what a client may read and write, by which rules, and how far its contracts fit",
+    Query("name", "its name in the domain, or its client id"),
+)
 async def _subject(request: ApiRequest) -> SubjectAccount:
     name = request.query.get("name", "")
     if not name:
@@ -358,16 +366,3 @@ def _audit(journal: Path, id: str) -> _Audit | None:
         return msgspec.json.decode(jobs.details(journal, id) or b"", type=_Audit)
     except msgspec.MsgspecError:
         return None
-
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/subject",
-        "read",
-        "what a client may read and write, by which rules, and how far its contracts fit",
-        SubjectAccount,
-        _subject,
-        (Query("name", "its name in the domain, or its client id"),),
-    ),
-)
