@@ -90,39 +90,32 @@ def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "init", "Write a commented domain file to begin with, and the files that it names.", _EPILOG
     )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder"
-    )
-    parser.add_argument("--name", metavar="NAME", help="name of the domain; default: that of the folder")
-    parser.add_argument("--nodes", metavar="NAMES", help="the brokers; the others dial the first (default main)")
-    parser.add_argument("--devices", metavar="NAMES", help="clients that measure and take commands (default sensor)")
-    parser.add_argument("--viewers", metavar="NAMES", help="clients that only read (default dashboard)")
-    parser.add_argument("--operators", metavar="NAMES", help="clients that read and command (default operator)")
-    parser.add_argument(
+    add = parser.add_argument
+    add("folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder")
+    add("--name", metavar="NAME", help="name of the domain; default: that of the folder")
+    add("--nodes", metavar="NAMES", help="the brokers; the others dial the first (default main)")
+    add("--devices", metavar="NAMES", help="clients that measure and take commands (default sensor)")
+    add("--viewers", metavar="NAMES", help="clients that only read (default dashboard)")
+    add("--operators", metavar="NAMES", help="clients that read and command (default operator)")
+    add(
         "--hosts",
         metavar="HOSTS",
         help="host names and addresses of the nodes in the network; adds TLS listeners and generates certificates;"
         " `none`: this machine only (the default)",
     )
-    parser.add_argument(
-        "--admin", metavar="NAME", help="user who may administer the nodes (default admin); `none`: nobody"
-    )
-    parser.add_argument(
-        "--console", choices=["yes", "no"], help="whether to serve the console (default: yes, if it is installed)"
-    )
-    parser.add_argument(
-        "--journal", choices=["yes", "no"], help="whether to keep a journal (default: yes, if it is installed)"
-    )
-    parser.add_argument(
+    add("--admin", metavar="NAME", help="user who may administer the nodes (default admin); `none`: nobody")
+    add("--console", choices=["yes", "no"], help="whether to serve the console (default: yes, if it is installed)")
+    add("--journal", choices=["yes", "no"], help="whether to keep a journal (default: yes, if it is installed)")
+    add(
         "--port",
         metavar="PORT",
         help=f"where the first node listens, the others on those that follow (default {template.MQTT_PORT}); what is"
         " not given gives way to ports that are",
     )
     for option, usual, what in _MORE_PORTS:
-        parser.add_argument(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask: take the defaults")
-    parser.add_argument("--force", action="store_true", help="overwrite existing files")
+        add(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
+    add("-y", "--yes", action="store_true", help="do not ask: take the defaults")
+    add("--force", action="store_true", help="overwrite existing files")
     return parser
 
 

@@ -110,11 +110,7 @@ def _page(audited: AuditReport, journal: Path) -> str:
                 ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in audited.steps]
             ),
         ),
-        report.section(
-            "Who saw what, and when",
-            report.strips(saw),
-            report.table(_SEEN, audited.seen),
-        ),
+        report.section("Who saw what, and when", report.strips(saw), report.table(_SEEN, audited.seen)),
         report.section(
             "Denials",
             report.bars(("events",), [(name, (count,)) for name, count in denied.items()]),
