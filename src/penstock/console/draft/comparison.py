@@ -83,7 +83,7 @@ class ComparisonBox:
             widgets.loading("Starting")
         draft = self._draft()
         try:
-            request = answers.CompareDraft(draft.text, int(self._size.value or 2_000), draft.revision)
+            request = answers.CompareDraft(draft.text, draft.revision, int(self._size.value or 2_000))
             begun = await self._person.first.post("/api/draft/compare", answers.DraftComparison, request)
         except ApiClientError as error:
             running = await self._find(0) if error.status == 409 else None

@@ -131,7 +131,8 @@ class FlowAnswers:
 async def _run(revision: Revision, options: tuple[str, ...]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="penstock-flows-") as name:
         folder = Path(name)
-        for relative, data in _laid_out(revision):
+        for file, data in revision.files:
+            relative = file.removeprefix(f"{MONITORS}/")  # Python monitors are imported from beside the domain file
             (folder / relative).parent.mkdir(parents=True, exist_ok=True)
             (folder / relative).write_bytes(data)
         code, output, wrong = await run_penstock("flows", str(folder / DOMAIN), "--json", *options)
@@ -143,11 +144,6 @@ async def _run(revision: Revision, options: tuple[str, ...]) -> bytes:
     return output
 
 
-def _laid_out(revision: Revision) -> Iterator[tuple[str, bytes]]:
-    """Return the files of a revision; Python monitors are imported from beside the domain file."""
-    return ((name.removeprefix(f"{MONITORS}/"), data) for name, data in revision.files)
-
-
 def _options(request: ApiRequest) -> Iterator[str]:
     """Return the options, each in one word with its value, so that no value can be taken for an option."""
     entities = request.server.node.ensemble
@@ -155,9 +151,7 @@ def _options(request: ApiRequest) -> Iterator[str]:
         value = request.query.get(name, "")
         if not value:
             continue
-        if value != UNLISTED and not any(
-            value in some for some in (entities.nodes, entities.devices, entities.foreign)
-        ):
+        if not any(value in names for names in ((UNLISTED,), entities.nodes, entities.devices, entities.foreign)):
             raise ApiError(f"`{name}`: there is no client, node or foreign broker `{value:.{MAX_NAME_SHOWN}}`")
         yield f"--{name}={value}"
     on = request.query.get("on", "")

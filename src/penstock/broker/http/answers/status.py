@@ -118,38 +118,23 @@ class RatingSnapshot(msgspec.Struct, frozen=True):
 async def _nodes(request: ApiRequest) -> msgspec.Raw:
     api, now = request.api, time.monotonic()
     key = request.query.get("clients") != "0", includes_right(request.caller.right, "content")
-    cached, at = api.told.get(key, (b"", float("-inf")))
+    cached, at = api.states.get(key, (b"", float("-inf")))
     if now - at > FRESH_SECONDS:
         states = {name: _state(server, *key) for name, server in api.servers.items()}
         cached = msgspec.json.encode(NodeStates(time.time(), api.revision.digest, states))
-        api.told[key] = cached, now
+        api.states[key] = cached, now
     return msgspec.Raw(cached)
 
 
 def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeState:
     stats, journal, now = server.node.stats, server.journal, server.now()
-    counters = Counters(
-        stats.received,
-        stats.sent,
-        stats.denied,
-        stats.dropped,
-        stats.expired,
-        stats.bytes_received,
-        stats.bytes_sent,
-        stats.connections_refused,
-    )
+    messages = (stats.received, stats.sent, stats.denied, stats.dropped, stats.expired)
+    counters = Counters(*messages, stats.bytes_received, stats.bytes_sent, stats.connections_refused)
     journal_state = None
     if journal is not None:
         journal_state = JournalState(str(journal.settings.folder), journal.rows, journal.lost, journal.failing)
-    return NodeState(
-        tuple(server.listeners.addresses),
-        server.started,
-        server.trouble,
-        server.node.sessions.connected,
-        counters,
-        journal_state,
-        portrait(server.node, now, with_clients, with_content),
-    )
+    head = (tuple(server.listeners.addresses), server.started, server.trouble, server.node.sessions.connected)
+    return NodeState(*head, counters, journal_state, portrait(server.node, now, with_clients, with_content))
 
 
 @ENDPOINTS.add(
@@ -160,13 +145,14 @@ def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeStat
     Query("limit", "at most so many", "integer"),
 )
 async def _subscriptions(request: ApiRequest) -> list[SubscriptionPortrait]:
-    most = int(request.number("limit", 1_000, MAX_SUBSCRIPTIONS))
-    subject, portraits = request.query.get("subject"), list[SubscriptionPortrait]()
-    for server in request.api.servers.values():
-        for subscription in subscriptions(server.node, MAX_SUBSCRIPTIONS):
-            if not subject or subject in (subscription.entity, subscription.client_id):
-                portraits.append(subscription)
-    return portraits[:most]
+    limit, subject = int(request.number("limit", 1_000, MAX_SUBSCRIPTIONS)), request.query.get("subject")
+    portraits = [
+        subscription
+        for server in request.api.servers.values()
+        for subscription in subscriptions(server.node, MAX_SUBSCRIPTIONS)
+        if not subject or subject in (subscription.entity, subscription.client_id)
+    ]
+    return portraits[:limit]
 
 
 @ENDPOINTS.add("GET /api/revision", "read", "the policies in force, without secrets")
@@ -207,14 +193,14 @@ async def _all_trust(request: ApiRequest) -> list[Standing]:
 async def _history(request: ApiRequest) -> list[RatingSnapshot]:
     """Return one rating, or those that are lowest now; over the whole time, at no more moments than are asked for."""
     history, by, of = request.api.history, request.query.get("by"), request.query.get("of")
-    most, points = int(request.number("limit", 12, 1_000)), int(request.number("points", 240, 1_440))
+    limit, points = int(request.number("limit", 12, 1_000)), int(request.number("points", 240, 1_440))
     if not history or not points:
         return []
     last = history[-1].ratings
     named = [(node, name, rating) for node, ratings in last.items() for name, rating in ratings.items()]
     matching = [entry for entry in named if by in (None, "", entry[0]) and of in (None, "", entry[1])]
     chosen = dict[str, list[str]]()
-    for node, name, _ in sorted(matching, key=lambda entry: (entry[2], entry[0], entry[1]))[:most]:
+    for node, name, _ in sorted(matching, key=lambda entry: (entry[2], entry[0], entry[1]))[:limit]:
         chosen.setdefault(node, []).append(name)
     step = -(-len(history) // points)
     return [
@@ -258,9 +244,9 @@ async def _persisted(request: ApiRequest) -> list[dict[str, Any]]:
         since, until = float(query.get("since", "-inf")), float(query.get("until", "inf"))
     except ValueError:
         raise ApiError("`since` and `until` are seconds since 1970") from None
-    most = int(request.number("limit", MAX_PERSISTED, MAX_PERSISTED))
+    limit = int(request.number("limit", MAX_PERSISTED, MAX_PERSISTED))
     selection = Selection(query.get("collection"), since, until)
-    return [] if store is None else [dict(plain(row)) for row in store.persisted(selection, most)]
+    return [] if store is None else [dict(plain(row)) for row in store.persisted(selection, limit)]
 
 
 _EXPLAIN = (
