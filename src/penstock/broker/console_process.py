@@ -47,8 +47,7 @@ class ConsoleProcess:
     def _command(self) -> list[str]:
         settings = self._settings
         command = [sys.executable, "-m", "penstock", "console", self._admin.address, "--at", str(settings.console)]
-        if settings.admin_tls is not None:
-            tls = settings.admin_tls
+        if (tls := settings.admin_tls) is not None:
             command += ["--cert", str(tls.cert), "--key", str(tls.key), "--pin", str(tls.cert)]
             command += ["--min-tls", tls.min_version]
             command += ["--client-ca", str(tls.ca)] if tls.ca is not None else []
@@ -71,9 +70,8 @@ class ConsoleProcess:
 
     async def _run(self) -> int:
         # It ends when its standard input does: also if the node is killed and cannot stop it.
-        process = await asyncio.create_subprocess_exec(
-            *self._command(), "--until-eof", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self._command(), "--until-eof", stdin=pipe, stdout=pipe)
         self._process = process
         assert process.stdout is not None
         line = await process.stdout.readline()

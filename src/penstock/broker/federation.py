@@ -60,7 +60,7 @@ class Federation:
         self._group_secrets = group_secrets
         for name, server in self.servers.items():
             if server.journal is not None and domain.journal is not None:
-                server.journal.apply_settings(domain.journal)
+                server.journal.settings = domain.journal
             self._revise(domain, server)
             server.reload(domain.nodes[name], files[name], entities)
             self._share_secrets(server)

@@ -7,12 +7,13 @@ import sqlite3
 import ssl
 import time
 import uuid
+from functools import partial
 from logging import INFO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.identity.keys import read_keys
-from penstock.broker.net.listeners import Listeners, named
+from penstock.broker.net.listeners import Listeners, named_listeners
 from penstock.broker.net.peer import Dialler
 from penstock.broker.net.tls import make_context
 from penstock.broker.observe.load import ProcessorLoad
@@ -33,7 +34,7 @@ from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions import lifecycle, outbox, placement, session_flow
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages.admit import Door, is_known
+from penstock.engine.stages.admit import is_known
 from penstock.engine.trust import keys
 from penstock.engine.trust.tokens import Keys
 from penstock.model.errors import PenstockError
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from penstock.broker.observe.journal import Journal
 
 TICK = 1.0
-MAX_TAKEN = 4000
+MAX_PACKETS = 4000
 """Packets that are processed before output is sent although the round of input has not ended. Under overload a round
 takes in everything that has come during the one before, so rounds would grow longer and longer."""
 MAX_DEFERRED = 20_000
@@ -57,7 +58,7 @@ MAX_DEFERRED = 20_000
 _SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
 
 
-class Files(NamedTuple):
+class NodeFiles(NamedTuple):
     """The contents of the files that a node's settings name."""
 
     passwords: Passwords | None
@@ -79,8 +80,8 @@ class Server(Host):
         passwords, acl, contexts, own_keys = self.read_files(settings, ensemble)
         node = Node(name, settings.limits, _make_id, settings.durable, passwords, acl, ensemble, _make_nonce)
         super().__init__(node, time.time)
-        self.node.trust.keys, self.node.admission.unchecked = own_keys, self._unchecked(acl, ensemble)
-        self.node.admission.suppressed_reason = _SUPPRESSED[settings.suppressed]
+        self.node.trust.keys = own_keys
+        self._set_admission(settings, acl, ensemble)
         self.node.runtime.host, self.node.runtime.clock = socket.gethostname(), time.time
         self._load = ProcessorLoad()
         self.store = Store(Path(settings.store), settings.synchronous) if settings.durable else None
@@ -89,17 +90,17 @@ class Server(Host):
         self.listeners = Listeners(contexts)
         self.started = time.time()
         self.awake = False
-        self._taken = 0
+        self._packets = 0
         """Packets processed in this round of input."""
         self._paused: list[NodeConnection] = []
         """Connections that wait for the store."""
         self._held: dict[NodeConnection, None] = {}
         """Connections that hold publications back until the journal has room, in the order in which they began."""
         self._flusher: asyncio.TimerHandle | None = None
-        self.commits = Commits(name, self.log, self._stored)
+        self.commits = Commits(name, self.log, self._finish_commit)
         self.reporting = Reporting(self.log)
         self._sys = SysTopics(self)
-        self._alarm = ""
+        self._journal_failure = ""
         """The last reported reason why the journal cannot be written."""
         self._loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set by start
         self._ticker: asyncio.TimerHandle | None = None
@@ -120,19 +121,16 @@ class Server(Host):
         """Load the store and listen."""
         self._loop = asyncio.get_running_loop()
         if self.journal is not None:
-            self.journal.start(self._wake_from_thread)
+            self.journal.start(lambda: self._loop.call_soon_threadsafe(self.wake))
         keys.hold(self.node, self.node.trust.keys, self.now())
         if self.store is not None:
             self.store.load(self.node, self.now())
         self._forget_neighbours(overlay.prepare(self.node))
         keys.join(self.node, self.now())
-        for name, listener in named(self.name, self.settings):
-            await self.listeners.listen(name, listener, self.settings, self._connect)
+        for name, listener in named_listeners(self.name, self.settings):
+            await self.listeners.listen(name, listener, self.settings, partial(Inbound, self))
         self._sys.tick(self.now())
         self._ticker = self._loop.call_later(TICK, self._tick)
-
-    def _connect(self, door: Door) -> NodeConnection:
-        return Inbound(self, door)
 
     async def stop(self) -> None:
         """Drain: refuse new connections, disconnect clients, wait until everything is stored."""
@@ -160,13 +158,13 @@ class Server(Host):
             self.journal.stop()
         if self.store is not None:
             self.commits.stop()
-            self._write_last(self.store)
+            self._write_last_changes(self.store)
             self.store.close()
 
     def _has_more(self) -> bool:
         return bool(self.connections or not self.commits.is_idle or self.node.ledger.changes)
 
-    def _write_last(self, store: Store) -> None:
+    def _write_last_changes(self, store: Store) -> None:
         """Store the last changes. None of them has been acknowledged, so losing them breaks no promise."""
         if not self.commits.is_idle or not self.node.ledger.changes:
             return
@@ -182,44 +180,46 @@ class Server(Host):
                 session.outlet.disconnect(Reason.NOT_AUTHORIZED, "no longer a neighbour")
             lifecycle.end(self.node, session, self.now())
 
-    def read_files(self, settings: NodeSettings, ensemble: Ensemble | None = None) -> Files:
+    def read_files(self, settings: NodeSettings, ensemble: Ensemble | None = None) -> NodeFiles:
         """Read the files that the settings name, and the domain's token files; raise `PolicyError` or `TlsError`."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
         acl = Acl.read(settings.acl) if settings.acl else None
-        contexts = {name: make_context(listener.tls) for name, listener in named(self.name, settings) if listener.tls}
+        contexts = {
+            name: make_context(listener.tls) for name, listener in named_listeners(self.name, settings) if listener.tls
+        }
         tokens = ensemble.tokens if ensemble is not None else None
-        return Files(passwords, acl, contexts, read_keys(self.name, settings, tokens) if tokens is not None else None)
+        return NodeFiles(
+            passwords, acl, contexts, read_keys(self.name, settings, tokens) if tokens is not None else None
+        )
 
-    def _unchecked(self, acl: Acl | None, ensemble: Ensemble | None) -> str:
-        """Return the first setting that depends on user names, if this node cannot check them; empty if there is
-        none."""
-        if acl is not None and acl.counts_on_users and self.node.admission.passwords is None:
+    def _set_admission(self, settings: NodeSettings, acl: Acl | None, ensemble: Ensemble | None) -> None:
+        """Set how publishers are told of refusals, and the first setting that depends on user names, which a node
+        without passwords cannot check."""
+        admission = self.node.admission
+        admission.suppressed_reason = _SUPPRESSED[settings.suppressed]
+        if acl is not None and acl.counts_on_users and admission.passwords is None:
             self.log.warning("the ACL file depends on user names, and this node does not check them: set `passwords`")
-        if ensemble is None:
-            return ""
-        policies = ensemble.access.policies if ensemble.access is not None else ()
+        policies = ensemble.access.policies if ensemble is not None and ensemble.access is not None else ()
         if any(policy.subject.startswith("user:") for policy in policies):
-            return "an access policy is for a user name"
-        return ensemble.unchecked.get(self.name, "")
+            admission.unchecked = "an access policy is for a user name"
+        else:
+            admission.unchecked = ensemble.unchecked.get(self.name, "") if ensemble is not None else ""
 
-    def reload(self, settings: NodeSettings, files: Files, ensemble: Ensemble | None = None) -> None:
+    def reload(self, settings: NodeSettings, files: NodeFiles, ensemble: Ensemble | None = None) -> None:
         """Apply new settings; connections stay, unless their client may no longer connect here."""
         passwords, acl, contexts, self.node.trust.keys = files
-        self.listeners.renew(named(self.name, settings), contexts)
+        self.listeners.renew_certificates(named_listeners(self.name, settings), contexts)
         self.settings = settings.model_copy(update={"listen": self.settings.listen, "store": self.settings.store})
         governing.govern(self.node, settings.limits, passwords, acl, ensemble, time.time())
-        self.node.admission.unchecked = self._unchecked(acl, ensemble)
-        self.node.admission.suppressed_reason = _SUPPRESSED[settings.suppressed]
+        self._set_admission(settings, acl, ensemble)
         self._forget_neighbours(overlay.prepare(self.node))
         keys.join(self.node, self.now())
         for connection in list(self.connections):
-            session = connection.session
+            session, unchecked = connection.session, self.node.admission.unchecked
             if session is None or session.neighbour is not None:
                 continue
             # A client that has shown a token is known by it, and need not have a password here.
-            if session.trust.token is None and not is_known(
-                session.subject, connection.door, passwords, self.node.admission.unchecked
-            ):
+            if session.trust.token is None and not is_known(session.subject, connection.door, passwords, unchecked):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
             elif placement.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")
@@ -229,7 +229,7 @@ class Server(Host):
 
     # --- connections
 
-    def made(self, connection: NodeConnection) -> None:
+    def add_connection(self, connection: NodeConnection) -> None:
         """Count a connection, or cut it off if there are too many; those that the node makes are never too many."""
         listener = connection.door.listener
         if isinstance(connection, Inbound) and self._has_no_room(listener):
@@ -239,28 +239,28 @@ class Server(Host):
             connection.transport.abort()
             return
         self.connections.add(connection)
-        self.listeners.came(listener)
+        self.listeners.add(listener)
 
     def _has_no_room(self, listener: str) -> bool:
         is_full = len(self.connections) >= self.settings.limits.connections
         return is_full or self.listeners.is_full(listener) or self._draining
 
-    def lost(self, connection: NodeConnection) -> None:
+    def remove_connection(self, connection: NodeConnection) -> None:
         if connection in self.connections:
             self.connections.discard(connection)
-            self.listeners.left(connection.door.listener)
+            self.listeners.remove(connection.door.listener)
         self._held.pop(connection, None)
 
-    def held(self, connection: NodeConnection) -> None:
+    def add_held(self, connection: NodeConnection) -> None:
         self._held[connection] = None
 
-    def tell(self, text: str, level: int = INFO, **details: object) -> None:
+    def log_event(self, text: str, level: int = INFO, **details: object) -> None:
         self.log.log(level, text, extra=details)
 
-    def failed(self, error: Exception, client: str) -> None:
+    def log_error(self, error: Exception, client: str) -> None:
         self.log.error("a packet could not be handled", extra={"client": client}, exc_info=error)
 
-    def took(self, connection: NodeConnection, packets: int) -> None:
+    def count_packets(self, connection: NodeConnection, packets: int) -> None:
         """Throttle a client that gets ahead of the store or does not read; have a turn, and send now if it is late."""
         session, ledger = connection.session, self.node.ledger
         if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MAX_DEFERRED_BYTES:
@@ -272,9 +272,9 @@ class Server(Host):
             and session.connection.backlog > 2 * self.settings.limits.outbox_bytes
         ):
             connection.transport.pause_reading()  # until the client reads
-        self._taken += packets
-        if self._taken > MAX_TAKEN:
-            self._taken = 0
+        self._packets += packets
+        if self._packets > MAX_PACKETS:
+            self._packets = 0
             outbox.flush(self.node)
         if not self.awake:
             self.wake()
@@ -289,7 +289,7 @@ class Server(Host):
 
     def _turn(self) -> None:
         self.awake = False
-        self._taken = 0
+        self._packets = 0
         node = self.node
         session_flow.take_turn(node, self.now())
         if self.store is not None and self.commits.is_idle:
@@ -299,7 +299,7 @@ class Server(Host):
                 outbox.release_deferred(node, node.ledger.take()[1])
         outbox.flush(node)
         if self.journal is not None:
-            self._keep(self.journal)
+            self._hand_to_journal(self.journal)
         if node.notices:
             notices, node.notices = node.notices, []
             self.reporting.report(notices)
@@ -308,7 +308,7 @@ class Server(Host):
         if node.federation.news and node.federation.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
 
-    def _stored(self, deferred: Deferred) -> None:
+    def _finish_commit(self, deferred: Deferred) -> None:
         """Send the packets that waited for the store, and read again from connections that were stopped."""
         outbox.release_deferred(self.node, deferred)
         for connection in self._paused:
@@ -316,13 +316,13 @@ class Server(Host):
         self._paused.clear()
         self._turn()
 
-    def _keep(self, journal: "Journal") -> None:
+    def _hand_to_journal(self, journal: "Journal") -> None:
         seconds = journal.turn(self.now(), self.node.stats.bytes_received)
         if seconds is not None and self._flusher is None:
             self._flusher = self._loop.call_later(seconds, self._flush)
         self.is_full = journal.is_awaited = journal.is_full  # it is behind, or cannot be written
-        if journal.failing != self._alarm:
-            self._alarm = journal.failing
+        if journal.failing != self._journal_failure:
+            self._journal_failure = journal.failing
             self._sys.alarm(self.now())
             self.wake()
         if self._held and not self.is_full:
@@ -334,10 +334,7 @@ class Server(Host):
         """Hand over rows that have waited for the flush interval."""
         self._flusher = None
         if self.journal is not None:
-            self._keep(self.journal)
-
-    def _wake_from_thread(self) -> None:
-        self._loop.call_soon_threadsafe(self.wake)
+            self._hand_to_journal(self.journal)
 
     # --- time
 

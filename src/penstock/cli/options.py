@@ -40,34 +40,27 @@ class Option:
     is_many: bool
 
 
-def flag(*names: str, help: str) -> Any:
-    """Return a field that is True if one of `names` is given."""
-    option = Option(names, help, "", lambda following: True, is_many=False)
-    return field(default=False, metadata={"option": option})
+def flag(spec: str, help: str) -> Any:
+    """Return a field that is True if the option is given. `spec`: its names, as `-d, --debug`."""
+    return field(default=False, metadata={"option": _option(spec, help, lambda following: True, is_many=False)})
 
 
-def option(
-    *names: str,
-    help: str,
-    values: str,
-    convert: Callable[[str], object] = str,
-    default: object = None,
-) -> Any:
-    """Return a field for the value that follows one of `names`; the last one given counts."""
-    option_ = Option(names, help, values, lambda following: convert(following()), is_many=False)
+def option(spec: str, help: str, convert: Callable[[str], object] = str, default: object = None) -> Any:
+    """Return a field for the value that follows; the last one given counts. `spec`: as `-p, --port PORT`."""
+    option_ = _option(spec, help, lambda following: convert(following()), is_many=False)
     return field(default=default, metadata={"option": option_})
 
 
-def options(
-    *names: str,
-    help: str,
-    values: str,
-    convert: Callable[[str], object] = str,
-    take: Take | None = None,
-) -> Any:
-    """Return a field for a tuple of all values that follow any of `names`."""
-    option_ = Option(names, help, values, take or (lambda following: convert(following())), is_many=True)
+def options(spec: str, help: str, convert: Callable[[str], object] = str, take: Take | None = None) -> Any:
+    """Return a field for a tuple of all values that follow any of the names."""
+    option_ = _option(spec, help, take or (lambda following: convert(following())), is_many=True)
     return field(default=(), metadata={"option": option_})
+
+
+def _option(spec: str, help: str, take: Take, is_many: bool) -> Option:
+    words = spec.split()
+    names = tuple(word.rstrip(",") for word in words if word.startswith("-"))
+    return Option(names, help, " ".join(words[len(names) :]), take, is_many)
 
 
 def number(low: float, high: float, kind: Callable[[str], float] = int) -> Callable[[str], float]:

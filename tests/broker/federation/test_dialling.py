@@ -58,7 +58,7 @@ def dialled() -> tuple[Outbound, Written]:
     node = Node("here", LimitSettings(), lambda: "")
     neighbour = Session(1, Subject("$node/there", None, "", ""), 5)
     connection, transport = Outbound(Host(node, lambda: 0.0), neighbour, GREETING), Written()
-    connection.made(transport)
+    connection.begin(transport)
     connection.receive(encode(Connack(), 5))
     assert neighbour.outlet is connection
     transport.packets.clear()

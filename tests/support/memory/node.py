@@ -64,7 +64,7 @@ class Client(Transport):
         self.stuck = False
         """Takes no more bytes, like a client that does not read."""
         self.node_end = Inbound(Host(joined.node, lambda: joined.now), joined.door)
-        self.node_end.made(self)
+        self.node_end.begin(self)
         self._framer = Framer()
         self._decoder = StreamDecoder(version=version)
         self.last_id = 0
@@ -106,7 +106,7 @@ class Client(Transport):
 
     def lose(self) -> None:
         """The connection breaks."""
-        self.node_end.lost()
+        self.node_end.end()
         self.joined.turn()
 
     def leave(self, reason: int = 0, session_expiry: int | None = None) -> None:

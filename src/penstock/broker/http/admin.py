@@ -26,6 +26,7 @@ from penstock.broker.identity.authorisation import Authorisation
 from penstock.broker.net.tls import make_context
 from penstock.broker.observe.metrics import make_registry
 from penstock.client import local_token
+from penstock.domain import Address
 from penstock.domain.schema.admin import Right
 from penstock.model.errors import PenstockError
 
@@ -55,14 +56,10 @@ class AdminServer:
         self._authorisation = Authorisation(server)
         self._open = {"/health", *self._authorisation.paths}
         """Paths that are answered under any name: health, and tokens, whose requests authenticate themselves."""
-        routes = [
-            Route("/metrics", self._metrics),
-            Route("/health", self._health),
-            *api.routes(server),
-            *self._authorisation.routes,
-        ]
+        own = (Route("/metrics", self._metrics), Route("/health", self._health))
+        routes = [*own, *api.routes(server), *self._authorisation.routes]
         server_config = config(
-            self._named(Starlette(routes=routes, exception_handlers={HTTPException: _not_there})),
+            self._guarded(Starlette(routes=routes, exception_handlers={HTTPException: _http_error})),
             host=self._address.host,
             port=self._address.port,
             lifespan="off",
@@ -82,16 +79,14 @@ class AdminServer:
 
     async def start(self) -> None:
         """Listen, or raise `PenstockError`."""
-        socket = None
         try:
             socket = self._http.config.bind_socket()
         except SystemExit:
             raise PenstockError(f"admin address `{self._address}` cannot be listened on") from None
         socket.listen()  # before the node reports that it is ready: early clients wait, and are not refused
-        host, port = socket.getsockname()[:2]
-        scheme = "https" if self.server.settings.admin_tls is not None else "http"
-        self.address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-        self._names = OwnNames((host, self._address.host), self.hosts)
+        bound = Address(*socket.getsockname()[:2])
+        self.address = f"http{'s' if self.server.settings.admin_tls is not None else ''}://{bound}"
+        self._names = OwnNames((bound.host, self._address.host), self.hosts)
         try:
             local_token.write_token(self.address, self._api.guard.local)
         except OSError as error:
@@ -108,7 +103,7 @@ class AdminServer:
         self._authorisation.stop()
         self._api.stop()
 
-    def _named(self, app: ASGIApp) -> ASGIApp:
+    def _guarded(self, app: ASGIApp) -> ASGIApp:
         """Wrap an application so that it answers only requests for a name of this node (DNS rebinding).
 
         Pages of other sites cannot make a browser try passwords either.
@@ -138,7 +133,7 @@ class AdminServer:
         return JSONResponse(body, 503 if trouble else 200, HEADERS)
 
 
-async def _not_there(_request: Request, error: Exception) -> Response:
+async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     answer = error_response(ApiError(error.detail.lower(), error.status_code))
     answer.headers.update(error.headers or {})

@@ -63,9 +63,8 @@ class AdminTokens:
         while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         token = secrets.token_urlsafe(32)
-        self._sessions[_digest(token)] = _Session(
-            user, _password(passwords, user), now + MAX_SECONDS, now + IDLE_SECONDS
-        )
+        session = _Session(user, _password(passwords, user), now + MAX_SECONDS, now + IDLE_SECONDS)
+        self._sessions[_digest(token)] = session
         return token
 
     def end(self, token: str) -> None:
@@ -92,8 +91,7 @@ def _client(server: "Server", settings: AdminSettings, token: str, now: float) -
     except TokenError:
         return NOBODY
     right = settings.clients.get(claims.subject.name)
-    if claims.subject.kind != "client" or claims.issuer != server.name or right is None:
-        return NOBODY
-    if claims.id.startswith(CARRIED):  # issued for neighbours, which could present it here
+    is_ours = claims.subject.kind == "client" and claims.issuer == server.name
+    if not is_ours or right is None or claims.id.startswith(CARRIED):  # CARRIED: neighbours could present it here
         return NOBODY
     return Caller(claims.subject.name, right, "client")

@@ -35,17 +35,8 @@ if TYPE_CHECKING:
     from penstock.broker.federation import Federation
     from penstock.broker.server import Server
 
-ENDPOINTS = (
-    *people.ENDPOINTS,
-    *status.ENDPOINTS,
-    *decisions.ENDPOINTS,
-    *flows.ENDPOINTS,
-    *drafts.ENDPOINTS,
-    *comparison.ENDPOINTS,
-    *subjects.ENDPOINTS,
-    *pipeline.ENDPOINTS,
-    *audit.ENDPOINTS,
-)
+_MODULES = (people, status, decisions, flows, drafts, comparison, subjects, pipeline, audit)
+ENDPOINTS = tuple(endpoint for module in _MODULES for endpoint in module.ENDPOINTS)
 MAX_BODY = 8 * 2**20
 MAX_LOGIN_BODY = 16 * 1024
 """Bytes of a body from a caller without a valid token."""
@@ -81,7 +72,7 @@ class Api:
         self.turns = Turns()
         self.showing = MaskedDomain()
         self.history: deque[RatingSnapshot] = deque(maxlen=MAX_HISTORY)
-        self.told: dict[tuple[bool, bool], tuple[bytes, float]] = {}
+        self.states: dict[tuple[bool, bool], tuple[bytes, float]] = {}
         """The last state of the nodes, with and without clients and content, and its time."""
         self.is_running = True
         self._revision: tuple[Domain, Revision] | None = None
@@ -156,15 +147,12 @@ class Api:
 
     def routes(self, server: "Server") -> list[Route]:
         """Return the endpoints at the address of a node."""
-        routes = [
-            Route(endpoint.path, self._answering(server, endpoint), methods=[endpoint.method]) for endpoint in ENDPOINTS
-        ]
 
         async def described(request: Request) -> Response:
             refused = self.refusal(server, request, "read")
             return refused or Response(_document(), media_type=_JSON, headers=HEADERS)
 
-        return [*routes, Route("/api/openapi.json", described)]
+        return [*(self._route(server, endpoint) for endpoint in ENDPOINTS), Route("/api/openapi.json", described)]
 
     def caller(self, server: "Server", token: str) -> Caller:
         """Return the caller with this token, and its present right."""
@@ -178,26 +166,21 @@ class Api:
             return error_response(error)
         return None
 
-    def _answering(self, server: "Server", endpoint: ApiEndpoint) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
+    def _route(self, server: "Server", endpoint: ApiEndpoint) -> Route:
+        async def respond(request: Request) -> Response:
             token = token_of(request)
             address = request.client.host if request.client is not None else "unknown"
-            api_request = ApiRequest(
-                self, server, self.caller(server, token), request.query_params, b"", address, token
-            )
+            caller = self.caller(server, token)
+            api_request = ApiRequest(self, server, caller, request.query_params, b"", address, token)
             try:
-                _require(api_request.caller, endpoint.right)
+                _require(caller, endpoint.right)
                 if endpoint.method == "POST":
-                    api_request = api_request._replace(
-                        body=await read_body(request, MAX_BODY if endpoint.right else MAX_LOGIN_BODY, BODY_SECONDS)
-                    )
-                result = await (
-                    _until_disconnected(request, endpoint.handler(api_request))
-                    if endpoint.is_cancellable
-                    else endpoint.handler(api_request)
-                )
+                    body = await read_body(request, MAX_BODY if endpoint.right else MAX_LOGIN_BODY, BODY_SECONDS)
+                    api_request = api_request._replace(body=body)
+                answer = endpoint.handler(api_request)
+                result = await (_until_disconnected(request, answer) if endpoint.is_cancellable else answer)
             except ApiError as error:
-                if endpoint.right == "change" and api_request.caller.right:
+                if endpoint.right == "change" and caller.right:
                     audit.record(api_request, endpoint.path.removeprefix("/api/"), str(error), False)
                 return error_response(error)
             except ClientDisconnect:
@@ -209,7 +192,7 @@ class Api:
                 return StreamingResponse(result, media_type="application/x-ndjson", headers=HEADERS)
             return Response(msgspec.json.encode(result), media_type=_JSON, headers=HEADERS)
 
-        return answer
+        return Route(endpoint.path, respond, methods=[endpoint.method])
 
     async def _note(self) -> None:
         """Record ratings periodically, where there are any."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.broker.http.endpoint import ApiEndpoint, ApiRequest
+from penstock.broker.http.endpoint import ApiRequest, Endpoints
 from penstock.engine.contracts.situation_audit import REFUSED
 from penstock.engine.node import Notice
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+ENDPOINTS = Endpoints()
 
 MAX_KEPT = 1_000
 MAX_REFUSED, REFUSED_SECONDS = 30, 60.0
@@ -96,22 +98,17 @@ class AuditLog:
         if bounded is None:
             return
         entry = bounded
-        extra: dict[str, object] = {
-            "who": entry.who,
-            "how": entry.how,
-            "address": entry.address,
-            "detail": entry.detail or None,
-        }
-        extra |= {"left_out": entry.left_out} if entry.left_out else {}
+        extra: dict[str, object] = {"who": entry.who, "how": entry.how, "address": entry.address}
+        extra |= {"detail": entry.detail or None, "left_out": entry.left_out or None}
         server.log.log(logging.INFO if entry.done else logging.WARNING, f"admin: {entry.what}", extra=extra)
         self.append(server, entry)
 
-    def last(self, most: int) -> list[AuditEntry]:
+    def last(self, limit: int) -> list[AuditEntry]:
         """Return the latest actions and refusals, the latest last; refusals are half of it at most."""
         by_time = attrgetter("at")
         refused = sorted((entry for refusals in self._refused.values() for entry in refusals.kept), key=by_time)
-        refused = refused[len(refused) - min(len(refused), most // 2) :]
-        done = list(self.kept)[max(0, len(self.kept) - most + len(refused)) :]
+        refused = refused[len(refused) - min(len(refused), limit // 2) :]
+        done = list(self.kept)[max(0, len(self.kept) - limit + len(refused)) :]
         return sorted((*done, *refused), key=by_time)
 
     def append(self, server: "Server", entry: AuditEntry) -> None:
@@ -128,25 +125,11 @@ class AuditLog:
 
 def record(request: ApiRequest, what: str, detail: str, is_done: bool) -> None:
     """Record that a caller has done something, or was refused."""
-    caller = request.caller
-    entry = AuditEntry(
-        time.time(), request.server.name, caller.name, caller.how, request.address, what, detail, is_done
-    )
-    request.api.audit.record(request.server, entry)
+    server, (name, _, how) = request.server, request.caller
+    entry = AuditEntry(time.time(), server.name, name, how, request.address, what, detail, is_done)
+    request.api.audit.record(server, entry)
 
 
+@ENDPOINTS.add("GET /api/audit", "read", "the latest log-ins, changes, and situations that opened and ended")
 async def _audit(request: ApiRequest) -> list[AuditEntry]:
-    most = int(request.number("limit", 200, MAX_KEPT))
-    return request.api.audit.last(most)
-
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/audit",
-        "read",
-        "the latest log-ins, changes, and situations that opened and ended",
-        list[AuditEntry],
-        _audit,
-    ),
-)
+    return request.api.audit.last(int(request.number("limit", 200, MAX_KEPT)))

@@ -97,6 +97,9 @@ class Query(NamedTuple):
     kind: str = "string"
 
 
+Handler = Callable[[ApiRequest], Awaitable[object]]
+
+
 class ApiEndpoint(NamedTuple):
     """One operation of the API."""
 
@@ -107,11 +110,28 @@ class ApiEndpoint(NamedTuple):
     summary: str
     answer: Any
     """The type of the answer."""
-    handler: Callable[[ApiRequest], Awaitable[object]]
+    handler: Handler
     query: tuple[Query, ...] = ()
     body: type[msgspec.Struct] | None = None
     is_cancellable: bool = False
     """Cancel it when the caller disconnects: it is expensive, and changes nothing."""
+
+
+class Endpoints(list[ApiEndpoint]):
+    """The operations of one module, in the order of their handlers."""
+
+    def add(
+        self, operation: str, right: Right | None, summary: str, *query: Query, **more: Any
+    ) -> Callable[[Handler], Handler]:
+        """Decorate the handler of an operation, as `GET /api/nodes`. `more`: other fields of `ApiEndpoint`."""
+        method, _, path = operation.partition(" ")
+
+        def add(handler: Handler) -> Handler:
+            fields = {"answer": handler.__annotations__["return"], **more}
+            self.append(ApiEndpoint(method, path, right, summary, handler=handler, query=query, **fields))
+            return handler
+
+        return add
 
 
 class Error(msgspec.Struct, frozen=True):

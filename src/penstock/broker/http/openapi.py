@@ -15,11 +15,8 @@ _RIGHTS = "What a token may do: `read`; `content`, which is `read` and payloads;
 def document(endpoints: Iterable[ApiEndpoint]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the endpoints."""
     listed = list(endpoints)
-    types = list(
-        dict.fromkeys(
-            [Error, *(endpoint.answer for endpoint in listed), *(endpoint.body for endpoint in listed if endpoint.body)]
-        )
-    )
+    bodies = (endpoint.body for endpoint in listed if endpoint.body)
+    types = list(dict.fromkeys([Error, *(endpoint.answer for endpoint in listed), *bodies]))
     schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -35,16 +32,15 @@ def document(endpoints: Iterable[ApiEndpoint]) -> dict[str, Any]:
 
 
 def _operation(endpoint: ApiEndpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
-    wrong = {"description": "why not", "content": {"application/json": {"schema": schema_of[Error]}}}
+    def content(kind: Any) -> dict[str, Any]:
+        return {"application/json": {"schema": schema_of[kind]}}
+
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
         "operationId": f"{endpoint.method.lower()}_{endpoint.path.strip('/').replace('/', '_').replace('.', '_')}",
         "responses": {
-            "200": {
-                "description": endpoint.summary,
-                "content": {"application/json": {"schema": schema_of[endpoint.answer]}},
-            },
-            "4XX": wrong,
+            "200": {"description": endpoint.summary, "content": content(endpoint.answer)},
+            "4XX": {"description": "why not", "content": content(Error)},
         },
         "x-penstock-right": endpoint.right or "none",
     }
@@ -53,10 +49,7 @@ def _operation(endpoint: ApiEndpoint, schema_of: dict[Any, Any]) -> dict[str, An
     if endpoint.query:
         operation["parameters"] = [_parameter(query) for query in endpoint.query]
     if endpoint.body is not None:
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": schema_of[endpoint.body]}},
-        }
+        operation["requestBody"] = {"required": True, "content": content(endpoint.body)}
     return operation
 
 

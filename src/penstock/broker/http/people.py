@@ -7,9 +7,11 @@ import msgspec
 from penstock import __version__
 from penstock.broker.http.admin_tokens import IDLE_SECONDS
 from penstock.broker.http.audit import AuditEntry, record
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Done, Endpoints
 from penstock.broker.identity.logins import LoginRefused
 from penstock.policy.tokens.errors import show
+
+ENDPOINTS = Endpoints()
 
 MAX_ADDRESS = 100
 NO_USER = "(no user)"
@@ -48,6 +50,7 @@ class About(msgspec.Struct, frozen=True):
     how: str
 
 
+@ENDPOINTS.add("POST /api/login", None, "log in with a password", body=Login)
 async def _login(request: ApiRequest) -> LoggedIn:
     login, settings = request.parsed_body(Login), request.api.settings
     user, right, passwords = login.user, settings.users.get(login.user), request.api.passwords
@@ -72,20 +75,15 @@ def _record_login(request: ApiRequest, user: str, why: str, is_done: bool) -> No
     request.api.audit.record(request.server, entry)
 
 
+@ENDPOINTS.add("POST /api/logout", "read", "end the session of the token")
 async def _logout(request: ApiRequest) -> Done:
     request.api.guard.end(request.token)
     record(request, "log-out", "", True)
     return Done()
 
 
+@ENDPOINTS.add("GET /api/about", "read", "the node that answers, and the caller")
 async def _about(request: ApiRequest) -> About:
     api = request.api
     names, caller = tuple(api.servers), request.caller
     return About(__version__, api.domain.domain, api.revision.digest, names, caller.name, caller.right, caller.how)
-
-
-ENDPOINTS = (
-    ApiEndpoint("POST", "/api/login", None, "log in with a password", LoggedIn, _login, body=Login),
-    ApiEndpoint("POST", "/api/logout", "read", "end the session of the token", Done, _logout),
-    ApiEndpoint("GET", "/api/about", "read", "the node that answers, and the caller", About, _about),
-)

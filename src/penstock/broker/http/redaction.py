@@ -49,9 +49,7 @@ def redact_foreign_content(decision: Decision, own: Event) -> Decision:
     long as the payload is the caller's. What a node makes of it may contain data of others, which nodes remember."""
     is_own, verdicts = decision.event.payload == own.payload, []
     for verdict in decision.verdicts:
-        is_about_it = (verdict.stage == "match" and verdict.rule == "condition") or (
-            verdict.stage == "conform" and verdict.rule in (OWN, GIVEN)
-        )
+        is_about_it = (verdict.stage, verdict.rule) in (("match", "condition"), ("conform", OWN), ("conform", GIVEN))
         verdicts.append(verdict if is_own and is_about_it else redact_verdict(verdict))
         is_own = is_own and verdict.effect in (Effect.PASS, Effect.SUPPRESS)
     return decision._replace(verdicts=tuple(verdicts))

@@ -14,16 +14,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import yaml
-from yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
 
 from penstock.model.errors import PenstockError
 from penstock.model.yaml.document import MAX_DEPTH, yaml_loader
@@ -110,13 +100,13 @@ def _is_secret(path: Path) -> bool:
 def _emitted(text: str, is_hidden: bool) -> str:
     """Return the text without comments, and if `is_hidden` without values of attributes."""
 
-    def events() -> Iterator[Event]:
+    def events() -> Iterator[yaml.Event]:
         for path, event in _walked(text):
             if is_hidden and path[:1] == ("clients",):
-                if isinstance(event, AliasEvent):
+                if isinstance(event, yaml.AliasEvent):
                     raise MaskError("what is in `clients` stands elsewhere")
-                if isinstance(event, ScalarEvent) and path[2:3] == ("attributes",) and len(path) > 3:
-                    yield ScalarEvent(event.anchor, None, (False, True), HIDDEN, style='"')
+                if isinstance(event, yaml.ScalarEvent) and path[2:3] == ("attributes",) and len(path) > 3:
+                    yield yaml.ScalarEvent(event.anchor, None, (False, True), HIDDEN, style='"')
                     continue
             yield event
 
@@ -124,10 +114,10 @@ def _emitted(text: str, is_hidden: bool) -> str:
     return text_
 
 
-def _scalars(text: str) -> Iterator[tuple[Path, ScalarEvent]]:
+def _scalars(text: str) -> Iterator[tuple[Path, yaml.ScalarEvent]]:
     """Yield the values of a text with their paths; raise `MaskError`."""
     for path, event in _walked(text):
-        if isinstance(event, ScalarEvent) and path is not _KEY:
+        if isinstance(event, yaml.ScalarEvent) and path is not _KEY:
             yield path, event
 
 
@@ -137,27 +127,27 @@ _CLOSED = ("links", "include")
 """Keys below which no alias to another place is allowed."""
 
 
-def _walked(text: str) -> Iterator[tuple[Path, Event]]:
+def _walked(text: str) -> Iterator[tuple[Path, yaml.Event]]:
     """Yield the parser's events with the path of each value."""
     path: list[str | None] = []
     kinds: list[bool] = []  # of each open collection: is it a mapping?
     is_key, anchors, documents = False, set[str](), 0
     for event in _parsed(text):
-        documents += isinstance(event, DocumentStartEvent)
+        documents += isinstance(event, yaml.DocumentStartEvent)
         if documents > 1:
             raise MaskError("it cannot be read: it is more than one document")
-        if isinstance(event, MappingEndEvent | SequenceEndEvent):
+        if isinstance(event, yaml.CollectionEndEvent):
             kinds.pop()
             path.pop()
             yield tuple(path), event
-        elif isinstance(event, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent):
-            is_alias = isinstance(event, AliasEvent)
+        elif isinstance(event, yaml.NodeEvent):
+            is_alias = isinstance(event, yaml.AliasEvent)
             if is_alias and event.anchor not in anchors:
                 raise MaskError("it cannot be read as YAML: something stands for what is not there")
             if event.anchor and not is_alias:
                 anchors.add(event.anchor)
             if is_key:
-                if not isinstance(event, ScalarEvent):
+                if not isinstance(event, yaml.ScalarEvent):
                     raise MaskError("a key in it is not a word")
                 if event.value == "<<" and (len(path) == 1 or path[0] in _CLOSED):
                     raise MaskError("mappings are merged in it with `<<`")
@@ -168,10 +158,10 @@ def _walked(text: str) -> Iterator[tuple[Path, Event]]:
             if event.anchor and path and path[0] in _CLOSED:
                 raise MaskError(f"in `{path[0]}` something stands for what is elsewhere")
             yield tuple(path), event
-            if isinstance(event, MappingStartEvent | SequenceStartEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
                 if len(path) >= MAX_DEPTH:
                     raise MaskError(f"it cannot be read: it is more than {MAX_DEPTH} levels deep")
-                kinds.append(isinstance(event, MappingStartEvent))
+                kinds.append(isinstance(event, yaml.MappingStartEvent))
                 path.append(_ITEM)
         else:
             yield (), event
@@ -179,7 +169,7 @@ def _walked(text: str) -> Iterator[tuple[Path, Event]]:
         is_key = bool(kinds) and kinds[-1]
 
 
-def _parsed(text: str) -> Iterator[Event]:
+def _parsed(text: str) -> Iterator[yaml.Event]:
     try:
         yield from yaml.parse(text, Loader=yaml_loader())
     except (yaml.YAMLError, ValueError) as error:

@@ -48,9 +48,7 @@ class TokenRefusal(Exception):
     @property
     def answer(self) -> Response:
         # The RFC allows neither quotes nor backslashes nor anything beyond ASCII in a description.
-        description = "".join(
-            character if " " <= character <= "~" and character not in '"\\' else "?" for character in str(self)
-        )
+        description = "".join(letter if " " <= letter <= "~" and letter not in '"\\' else "?" for letter in str(self))
         body = {"error": self.error, "error_description": description}
         return JSONResponse(body, self.status, {**_NOT_KEPT, **self.headers})
 
@@ -69,7 +67,7 @@ class Authorisation:
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._logins = Logins()
-        self._told: list[float] = []
+        self._logged: list[float] = []
 
     @property
     def routes(self) -> list[Route]:
@@ -97,7 +95,7 @@ class Authorisation:
             await self._log_in(address, token_request)
             token, granted = self._issue(token_request)
         except TokenRefusal as refusal:
-            self._tell(address, user, refusal)
+            self._log_refusal(address, user, refusal)
             return refusal.answer
         except ClientDisconnect:
             return Response(status_code=400)  # the client has gone
@@ -112,20 +110,19 @@ class Authorisation:
         }
         return JSONResponse(body, headers=_NOT_KEPT)
 
-    def _tell(self, address: str, user: str, refusal: TokenRefusal) -> None:
+    def _log_refusal(self, address: str, user: str, refusal: TokenRefusal) -> None:
         """Log a refusal, unless there are too many: a flood of bad requests does not flood the log."""
         now = time.monotonic()
-        self._told = [at for at in self._told if at > now - LOGGED_SECONDS]
-        if len(self._told) < MAX_LOGGED:
-            self._told.append(now)
+        self._logged = [at for at in self._logged if at > now - LOGGED_SECONDS]
+        if len(self._logged) < MAX_LOGGED:
+            self._logged.append(now)
             extra = {"address": address, "user": show(user), "cause": f"{refusal.error}: {refusal}"}
             self._server.log.warning("token not issued", extra=extra)
 
     async def _log_in(self, address: str, token_request: TokenRequest) -> None:
         try:
-            await self._logins.check(
-                self._server.node.admission.passwords, address, token_request.user, token_request.password
-            )
+            passwords = self._server.node.admission.passwords
+            await self._logins.check(passwords, address, token_request.user, token_request.password)
         except LoginRefused as refused:
             if refused.status == 401:
                 raise TokenRefusal("invalid_client", str(refused), 401, _BASIC) from None
@@ -221,13 +218,8 @@ def read_request(request: Request, body: bytes) -> TokenRequest:
 
 def _parameters(body: bytes) -> dict[str, str]:
     try:
-        pairs = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            strict_parsing=True,
-            errors="strict",
-            max_num_fields=_MAX_PARAMETERS,
-        )
+        text = body.decode("ascii")
+        pairs = parse_qsl(text, True, strict_parsing=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
     except ValueError:
         raise TokenRefusal("invalid_request", "the body is not a form") from None
     parameters = dict(pairs)

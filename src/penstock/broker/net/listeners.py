@@ -3,10 +3,11 @@
 import asyncio
 import os
 import ssl
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from penstock.broker.net.protocol import SocketProtocol
-from penstock.broker.net.tls import Renewable
+from penstock.broker.net.tls import RenewableContext
 from penstock.domain import Address, Listener, NodeSettings
 from penstock.engine.connections.connection import NodeConnection
 from penstock.engine.stages.admit import Door
@@ -15,7 +16,7 @@ from penstock.model.errors import PenstockError
 Connect = Callable[[Door], NodeConnection]
 
 
-def named(node: str, settings: NodeSettings) -> list[tuple[str, Listener]]:
+def named_listeners(node: str, settings: NodeSettings) -> list[tuple[str, Listener]]:
     """Return the listeners in a node's settings, with their names."""
     return [(f"{node}/{number}", listener) for number, listener in enumerate(settings.listeners)]
 
@@ -28,9 +29,9 @@ class Listeners:
         self.addresses: list[str] = []
         self.bound: list[Address] = []
         """Where it listens for MQTT without WebSocket, with the ports that it really got."""
-        self._contexts = {name: Renewable(context) for name, context in contexts.items()}
+        self._contexts = {name: RenewableContext(context) for name, context in contexts.items()}
         self._places: dict[str, Listener] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []
 
     async def listen(self, name: str, listener: Listener, settings: NodeSettings, connect: Connect) -> None:
@@ -41,7 +42,7 @@ class Listeners:
         address = listener.address
         try:
             server = await asyncio.get_running_loop().create_server(
-                _factory(name, listener, settings, connect),
+                _protocol_factory(name, listener, settings, connect),
                 address.host,
                 address.port,
                 ssl=context,
@@ -54,14 +55,12 @@ class Listeners:
         scheme = ("wss" if context else "ws") if listener.websocket else ("mqtts" if context else "mqtt")
         path = listener.path if listener.websocket else ""
         for listening in server.sockets:
-            host, port = listening.getsockname()[:2]
+            bound = Address(*listening.getsockname()[:2])
             if not listener.websocket:
-                self.bound.append(Address(host, port))
-            self.addresses.append(
-                f"{scheme}://[{host}]:{port}{path}" if ":" in host else f"{scheme}://{host}:{port}{path}"
-            )
+                self.bound.append(bound)
+            self.addresses.append(f"{scheme}://{bound}{path}")
 
-    def renew(self, listeners: list[tuple[str, Listener]], contexts: Mapping[str, ssl.SSLContext]) -> None:
+    def renew_certificates(self, listeners: list[tuple[str, Listener]], contexts: Mapping[str, ssl.SSLContext]) -> None:
         """Take new certificates for the listeners whose address has not changed."""
         for name, listener in listeners:
             here = self._places.get(name)
@@ -75,25 +74,26 @@ class Listeners:
 
     def is_full(self, name: str) -> bool:
         """Return whether a listener has as many connections as it may have."""
-        most = self._places[name].max_connections
-        return most is not None and self._counts.get(name, 0) >= most
+        maximum = self._places[name].max_connections
+        return maximum is not None and self._counts[name] >= maximum
 
-    def came(self, name: str) -> None:
-        self._counts[name] = self._counts.get(name, 0) + 1
+    def add(self, name: str) -> None:
+        self._counts[name] += 1
 
-    def left(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         self._counts[name] -= 1
 
 
-def _factory(name: str, listener: Listener, settings: NodeSettings, connect: Connect) -> Callable[[], asyncio.Protocol]:
+def _protocol_factory(
+    name: str, listener: Listener, settings: NodeSettings, connect: Connect
+) -> Callable[[], asyncio.Protocol]:
     identity = listener.tls.identity if listener.tls else "none"
     door = Door("", name, settings.allows_anonymous(listener), identity if identity != "none" else None)
     if not listener.websocket:
         return lambda: SocketProtocol(connect(door))
     from penstock.broker.net.websocket import WebSocket
 
-    most = settings.limits.max_packet_size
-    return lambda: WebSocket(connect(door), listener.path, most)
+    return lambda: WebSocket(connect(door), listener.path, settings.limits.max_packet_size)
 
 
 def _cause(error: OSError) -> str:

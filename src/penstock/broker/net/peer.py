@@ -88,11 +88,11 @@ class Dialler:
             )
         except (OSError, ssl.SSLError) as error:
             if not self._failed:
-                self._host.tell("a neighbour cannot be reached", WARNING, neighbour=name, cause=str(error))
+                self._host.log_event("a neighbour cannot be reached", WARNING, neighbour=name, cause=str(error))
             self._failed = True
             return 0.0
         opened = await protocol.closed
         if opened or not self._failed:
-            self._host.tell("the link is down", WARNING, neighbour=name)
+            self._host.log_event("the link is down", WARNING, neighbour=name)
         self._failed = not opened
         return clock() - begun if opened else 0.0

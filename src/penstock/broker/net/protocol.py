@@ -29,15 +29,14 @@ class SocketProtocol(asyncio.Protocol):
         self._begin(transport)
 
     def _begin(self, transport: Any) -> None:
-        most = self.connection.host.node.limits.outbox_bytes
-        transport.set_write_buffer_limits(high=min(most, _MAX_BUFFERED_BYTES))
-        self.connection.made(transport)
+        transport.set_write_buffer_limits(high=min(self.connection.host.node.limits.outbox_bytes, _MAX_BUFFERED_BYTES))
+        self.connection.begin(transport)
 
     def data_received(self, data: bytes) -> None:
         self.connection.receive(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.connection.lost(str(exc) if exc else "closed")
+        self.connection.end(str(exc) if exc else "closed")
 
     def pause_writing(self) -> None:
         self.connection.pause()

@@ -31,12 +31,12 @@ def make_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-class Renewable(ssl.SSLContext):
+class RenewableContext(ssl.SSLContext):
     """A listener's context that can be renewed: each handshake takes the present one, connections keep theirs."""
 
     present: ssl.SSLContext
 
-    def __new__(cls, present: ssl.SSLContext) -> "Renewable":
+    def __new__(cls, present: ssl.SSLContext) -> "RenewableContext":
         context = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         context.present = present
         return context

@@ -18,13 +18,13 @@ from penstock.wire.session import OPEN
 class WebSocket(SocketProtocol):
     """Unwraps frames for the connection, and is the transport that the connection writes to."""
 
-    __slots__ = ("_early", "_path", "_transport", "_ws")
+    __slots__ = ("_bytes_before_connect", "_path", "_transport", "_ws")
 
     def __init__(self, connection: NodeConnection, path: str, max_size: int) -> None:
         super().__init__(connection)
         self._path = path
         self._transport: Any = None
-        self._early = 0
+        self._bytes_before_connect = 0
         self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=max_size)
 
     # --- asyncio
@@ -39,15 +39,15 @@ class WebSocket(SocketProtocol):
             if isinstance(event, Request):
                 self._accept(event)
             elif isinstance(event, Frame):
-                self._take(event)
+                self._receive_frame(event)
         if self.connection.phase < OPEN:
             self._limit_before_connect(len(data))
         self._flush()
 
     def _limit_before_connect(self, size: int) -> None:
         """Refuse large frames before CONNECT. The library's own limit cannot be changed later."""
-        self._early += size
-        if self._early > MAX_CONNECT_BYTES and self._ws.state is State.OPEN:
+        self._bytes_before_connect += size
+        if self._bytes_before_connect > MAX_CONNECT_BYTES and self._ws.state is State.OPEN:
             self._ws.fail(1009, f"more than {MAX_CONNECT_BYTES} bytes before CONNECT")
 
     def eof_received(self) -> None:
@@ -62,16 +62,17 @@ class WebSocket(SocketProtocol):
             self._flush()
 
     def write_eof(self) -> None:
-        if self._ws.state is State.OPEN:
-            self._ws.send_close(1000)
-            self._flush()
+        self._send_close()
         self._transport.write_eof()
 
     def close(self) -> None:
+        self._send_close()
+        self._transport.close()
+
+    def _send_close(self) -> None:
         if self._ws.state is State.OPEN:
             self._ws.send_close(1000)
             self._flush()
-        self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
         """Pass on what needs no unwrapping: pause_reading, abort, get_extra_info and the like."""
@@ -83,7 +84,7 @@ class WebSocket(SocketProtocol):
         response = self._response(request)
         self._ws.send_response(response)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            self.connection.host.tell("refused", address=self.connection.door.address, status=response.status_code)
+            self.connection.host.log_event("refused", address=self.connection.door.address, status=response.status_code)
 
     def _response(self, request: Request) -> Response:
         path = request.path.partition("?")[0]
@@ -98,7 +99,7 @@ class WebSocket(SocketProtocol):
             return self._ws.reject(HTTPStatus.BAD_REQUEST, "the WebSocket subprotocol `mqtt` is missing\n")
         return self._ws.accept(request)
 
-    def _take(self, frame: Frame) -> None:
+    def _receive_frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.BINARY, Opcode.CONT):
             self.connection.receive(bytes(frame.data))  # [MQTT-6.0.0-2] packets need not align with frames
         elif frame.opcode is Opcode.TEXT:

@@ -46,6 +46,7 @@ class Journal:
 
     def __init__(self, settings: JournalSettings, node: str, domain: str, recorder: Recorder, log: NodeLog) -> None:
         self.settings = settings
+        """May be replaced; a new folder takes effect when the node is restarted."""
         self.recorder = recorder
         self.rows = 0
         self.lost = 0
@@ -56,7 +57,7 @@ class Journal:
         self._node, self._domain = node, domain
         self._log = log
         self._queue: queue.Queue[RowBatch | Revision | None] = queue.Queue()
-        self._wake: Callable[[], object] = _nothing
+        self._wake: Callable[[], object] = lambda: None
         self.is_awaited = False
         """A caller waits until it can take more."""
         self._flushed = 0.0
@@ -106,10 +107,6 @@ class Journal:
         self._received = received
         self._hand_over(weight)
         return None
-
-    def apply_settings(self, settings: JournalSettings) -> None:
-        """Apply new settings; a new folder takes effect when the node is restarted."""
-        self.settings = settings
 
     def set_revision(self, revision: Revision) -> None:
         """Record that other policies are in force from here on."""
@@ -290,7 +287,3 @@ def _keep_memory() -> None:
     After the first large block is freed, it keeps twice as much.
     """
     bytearray(8 * MAX_BYTES).clear()
-
-
-def _nothing() -> None:
-    pass

@@ -39,9 +39,7 @@ class NodeCollector(Collector):
             counters["journal_rows"] = (journal.rows, "rows written to the journal")
             counters["journal_rows_lost"] = (journal.lost, "rows that could not be written to the journal")
         for name, (value, text) in counters.items():
-            counter = CounterMetricFamily(f"penstock_{name}", text, labels=["node"])
-            counter.add_metric([node.name], value)
-            yield counter
+            yield self._metric(CounterMetricFamily, name, text, value)
         sessions = node.sessions.values()
         gauges = {
             "connections": (node.sessions.connected, "clients connected"),
@@ -56,22 +54,24 @@ class NodeCollector(Collector):
         if journal is not None:
             gauges["journal_healthy"] = (int(not journal.failing), "1 while the journal can be written")
         for name, (number, text) in gauges.items():
-            gauge = GaugeMetricFamily(f"penstock_{name}", text, labels=["node"])
-            gauge.add_metric([node.name], number)
-            yield gauge
+            yield self._metric(GaugeMetricFamily, name, text, number)
         if node.trust.tokens is not None:
             yield from self._tokens()
+
+    def _metric(
+        self, kind: type[CounterMetricFamily] | type[GaugeMetricFamily], name: str, text: str, value: float
+    ) -> Metric:
+        metric = kind(f"penstock_{name}", text, labels=["node"])
+        metric.add_metric([self._server.node.name], value)
+        return metric
 
     def _tokens(self) -> Iterator[Metric]:
         """Yield the metrics of a domain with tokens, and with trust those of neighbours."""
         node = self._server.node
         assert node.trust.tokens is not None
-        tokens_known = GaugeMetricFamily("penstock_tokens_known", "tokens at hand for neighbours", labels=["node"])
-        tokens_known.add_metric([node.name], len(node.trust.tokens.known))
-        yield tokens_known
-        refused = CounterMetricFamily("penstock_tokens_refused", "tokens refused", labels=["node"])
-        refused.add_metric([node.name], node.stats.tokens_refused)
-        yield refused
+        known = len(node.trust.tokens.known)
+        yield self._metric(GaugeMetricFamily, "tokens_known", "tokens at hand for neighbours", known)
+        yield self._metric(CounterMetricFamily, "tokens_refused", "tokens refused", node.stats.tokens_refused)
         if node.trust.ratings is None:
             return
         about, now = ["node", "neighbour"], self._server.now()
@@ -79,9 +79,8 @@ class NodeCollector(Collector):
         for name in node.federation.rated:
             rating.add_metric([node.name, name], node.trust.ratings.rating(name, now))
         yield rating
-        evidence = CounterMetricFamily(
-            "penstock_trust_evidence", "evidence about a neighbour", labels=[*about, "source", "good"]
-        )
+        labels = [*about, "source", "good"]
+        evidence = CounterMetricFamily("penstock_trust_evidence", "evidence about a neighbour", labels=labels)
         for (name, source, is_good), count in node.trust.ratings.counts.items():
             evidence.add_metric([node.name, name, source, str(is_good).lower()], count)
         yield evidence

@@ -12,20 +12,8 @@ from penstock.engine.trust.group_proofs import NOT_PROVEN
 from penstock.engine.trust.keys import UNUSED_KEY
 
 _AUDITED = (situation_audit.OPENED, situation_audit.ENDED, situation_audit.REFUSED)
-_WARNINGS = (
-    *(
-        "monitor failed",
-        "full",
-        "slow",
-        "too long to tell",
-        NOT_PROVEN,
-        UNUSED_KEY,
-        "policy failed",
-        "policy loop",
-        DROPPED,
-    ),
-    *_AUDITED,
-)
+_FAILURES = ("monitor failed", "full", "slow", "too long to tell", "policy failed", "policy loop")
+_WARNINGS = (*_FAILURES, NOT_PROVEN, UNUSED_KEY, DROPPED, *_AUDITED)
 """Notices that an operator should act on; refusals are what policies are for."""
 
 

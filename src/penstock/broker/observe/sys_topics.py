@@ -37,7 +37,7 @@ class SysTopics:
         self._server = server
         self._due = 0.0
         self._last = 0.0
-        self._said: dict[str, bytes] = {}
+        self._published: dict[str, bytes] = {}
         self._most_connected = 0
         self._loads: dict[str, LoadAverage] = {}
 
@@ -50,21 +50,21 @@ class SysTopics:
         seconds, self._last = (now - self._last if self._last else interval), now
         values = (*self._values(now), *self._trust(now), *self._averages(max(seconds, 0.001)))
         for name, value in values:
-            self._say(name, value, now)
+            self._publish(name, value, now)
         present = dict(values)
-        for name in [name for name in self._said if name.startswith(_OF_NODES) and name not in present]:
-            self._say(name, "", now)  # it has no value any more
-            del self._said[name]
+        for name in [name for name in self._published if name.startswith(_OF_NODES) and name not in present]:
+            self._publish(name, "", now)  # it has no value any more
+            del self._published[name]
 
     def alarm(self, now: float) -> None:
         """Publish the state of the journal at once."""
         if self._server.settings.sys_interval and self._server.journal is not None:
-            self._say(_JOURNAL, self._server.journal.failing or "ok", now)
+            self._publish(_JOURNAL, self._server.journal.failing or "ok", now)
 
-    def _say(self, name: str, value: object, now: float) -> None:
+    def _publish(self, name: str, value: object, now: float) -> None:
         payload = str(value).encode()
-        if self._said.get(name) != payload:
-            self._said[name] = payload
+        if self._published.get(name) != payload:
+            self._published[name] = payload
             own_events.publish(self._server.node, f"$SYS/broker/{name}", payload, now, retain=True)
 
     def _counts(self) -> dict[str, int]:
@@ -97,11 +97,9 @@ class SysTopics:
         yield "subscriptions/count", sum(len(session.subscriptions) for session in node.sessions.values())
         yield "shared_subscriptions/count", len(node.subscriptions.groups)
         yield "retained messages/count", len(node.retained)
-        yield (
-            "messages/stored",
-            sum(s.outbox.waiting() + len(s.outbox.inflight) for s in node.sessions.values()) + len(node.retained),
-        )
-        yield "store/messages/count", sum(s.outbox.waiting() + len(s.outbox.inflight) for s in node.sessions.values())
+        waiting = sum(s.outbox.waiting() + len(s.outbox.inflight) for s in node.sessions.values())
+        yield "messages/stored", waiting + len(node.retained)
+        yield "store/messages/count", waiting
         yield "store/messages/bytes", sum(s.outbox.queued_bytes for s in node.sessions.values())
         yield "messages/received", stats.packets_received
         yield "messages/sent", stats.packets_sent
@@ -120,10 +118,10 @@ class SysTopics:
             yield f"{_TOKENS}/refused", node.stats.tokens_refused
         if node.trust.ratings is not None:
             for name in node.federation.rated:
-                held = node.trust.ratings.of(name, now).aged(node.trust.ratings.settings.weights, now)
+                evidence = node.trust.ratings.of(name, now).aged(node.trust.ratings.settings.weights, now)
                 yield f"{_TRUST}/{name}/rating", f"{node.trust.ratings.rating(name, now):.6g}"
-                yield f"{_TRUST}/{name}/good", f"{held.good:.6g}"
-                yield f"{_TRUST}/{name}/bad", f"{held.bad:.6g}"
+                yield f"{_TRUST}/{name}/good", f"{evidence.good:.6g}"
+                yield f"{_TRUST}/{name}/bad", f"{evidence.bad:.6g}"
 
     def _averages(self, seconds: float) -> Iterator[tuple[str, object]]:
         for name, count in self._counts().items():

@@ -37,7 +37,7 @@ _CONNACK_311 = {132: 1, 133: 2, 136: 3, 134: 4, 135: 5}
 class CommandFailure(Exception):
     """A command that failed: the message and the exit code."""
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int = EXIT_FAILURE) -> None:
         super().__init__(message)
         self.code = code
 
@@ -63,112 +63,86 @@ _TLS_VERSIONS = {
 class ClientOptions:
     """The options that both commands have."""
 
-    given_host: str | None = option("-h", "--host", values="HOST", help="broker's host; localhost if not given")
+    given_host: str | None = option("-h, --host HOST", "broker's host; localhost if not given")
     given_port: int | None = option(
-        "-p",
-        "--port",
-        values="PORT",
-        convert=number(1, 65535),
-        help="broker's port; if not given 1883, or 8883 with TLS, or 80 or 443 with --ws",
+        "-p, --port PORT",
+        "broker's port; if not given 1883, or 8883 with TLS, or 80 or 443 with --ws",
+        number(1, 65535),
     )
     given_url: Url = option(  # noqa: RUF009  (it makes a field)
-        "-L",
-        "--url",
-        values="URL",
-        convert=Url.parse,
-        default=_NOWHERE,
-        help="user, password, host, port and topic at once: mqtt[s]://[user[:password]@]host[:port][/topic]; "
+        "-L, --url URL",
+        "user, password, host, port and topic at once: mqtt[s]://[user[:password]@]host[:port][/topic]; "
         "or a WebSocket: ws[s]://[user[:password]@]host[:port][/path], which Mosquitto's clients do not have",
+        Url.parse,
+        default=_NOWHERE,
     )
-    unix: str | None = option("--unix", values="PATH", help="connect to a Unix domain socket")
-    bind_address: str = option("-A", values="ADDRESS", default="", help="connect from this local address or interface")
-    is_websocket: bool = flag("--ws", help="connect by WebSocket (not in Mosquitto's clients)")
+    unix: str | None = option("--unix PATH", "connect to a Unix domain socket")
+    bind_address: str = option("-A ADDRESS", "connect from this local address or interface", default="")
+    is_websocket: bool = flag("--ws", "connect by WebSocket (not in Mosquitto's clients)")
     websocket_path: str | None = option(
-        "--ws-path", values="PATH", help="path of the WebSocket; /mqtt if not given (not in Mosquitto's clients)"
+        "--ws-path PATH", "path of the WebSocket; /mqtt if not given (not in Mosquitto's clients)"
     )
-    no_delay: bool = flag("--nodelay", help="send small packets at once (no Nagle's algorithm)")
-    user: str | None = option("-u", "--username", values="NAME", convert=utf8, help="user name")
-    given_password: str | None = option("-P", "--pw", values="PASSWORD", convert=utf8, help="password")
-    given_id: str | None = option("-i", "--id", values="ID", convert=utf8, help="client id")
-    id_prefix: str | None = option(
-        "-I", "--id-prefix", values="PREFIX", convert=utf8, help="client id is PREFIX and the process id"
-    )
+    no_delay: bool = flag("--nodelay", "send small packets at once (no Nagle's algorithm)")
+    user: str | None = option("-u, --username NAME", "user name", utf8)
+    given_password: str | None = option("-P, --pw PASSWORD", "password", utf8)
+    given_id: str | None = option("-i, --id ID", "client id", utf8)
+    id_prefix: str | None = option("-I, --id-prefix PREFIX", "client id is PREFIX and the process id", utf8)
     given_version: int = option(
-        "-V",
-        "--protocol-version",
-        values="VERSION",
-        convert=choice(_VERSIONS),
+        "-V, --protocol-version VERSION",
+        "mqttv5, mqttv311 (if not given) or mqttv31; or 5, 311, 31",
+        choice(_VERSIONS),
         default=4,
-        help="mqttv5, mqttv311 (if not given) or mqttv31; or 5, 311, 31",
     )
-    is_persistent: bool = flag("-c", "--disable-clean-session", help="keep the session, and resume it; needs -i or -I")
-    keep_alive: int = option(
-        "-k",
-        "--keepalive",
-        values="SECONDS",
-        convert=number(5, 65535),
-        default=60,
-        help="keep alive; 60 if not given",
-    )
+    is_persistent: bool = flag("-c, --disable-clean-session", "keep the session, and resume it; needs -i or -I")
+    keep_alive: int = option("-k, --keepalive SECONDS", "keep alive; 60 if not given", number(5, 65535), default=60)
     session_expiry: int | None = option(
-        "-x",
-        values="SECONDS",
-        convert=_session_expiry,
-        help="how long the session outlives the connection (MQTT 5); -1 or ∞ for ever; "
-        "if not given 0, or for ever with -c",
+        "-x SECONDS",
+        "how long the session outlives the connection (MQTT 5); -1 or ∞ for ever; if not given 0, or for ever with -c",
+        _session_expiry,
     )
-    qos: Literal[0, 1, 2] = option(
-        "-q", "--qos", values="QOS", convert=number(0, 2), default=0, help="quality of service: 0, 1 or 2"
-    )
+    qos: Literal[0, 1, 2] = option("-q, --qos QOS", "quality of service: 0, 1 or 2", number(0, 2), default=0)
     properties: tuple[Property, ...] = options(
-        "-D",
-        "--property",
-        values="COMMAND NAME VALUE",
-        take=take_property,
-        help="an MQTT 5 property, e.g. -D publish content-type text/plain; a user-property has two values; "
+        "-D, --property COMMAND NAME VALUE",
+        "an MQTT 5 property, e.g. -D publish content-type text/plain; a user-property has two values; "
         "makes the connection an MQTT 5 one",
+        take=take_property,
     )
-    will_topic: str | None = option("--will-topic", values="TOPIC", help="topic of the will")
-    will_payload: str | None = option("--will-payload", values="TEXT", help="payload of the will")
-    will_qos: int = option(
-        "--will-qos", values="QOS", convert=number(0, 2), default=0, help="quality of service of the will"
-    )
-    is_will_retained: bool = flag("--will-retain", help="retain the will")
-    ca_file: str | None = option("--cafile", values="FILE", help="trusted certificates in PEM; uses TLS")
-    ca_path: str | None = option("--capath", values="FOLDER", help="folder of trusted certificates; uses TLS")
-    uses_system_trust: bool = flag("--tls-use-os-certs", help="trust what the system trusts; uses TLS")
-    certificate: str | None = option("--cert", values="FILE", help="this client's certificate in PEM")
-    key: str | None = option("--key", values="FILE", help="the key of that certificate")
-    ciphers: str | None = option("--ciphers", values="LIST", help="TLS ciphers, as OpenSSL names them")
+    will_topic: str | None = option("--will-topic TOPIC", "topic of the will")
+    will_payload: str | None = option("--will-payload TEXT", "payload of the will")
+    will_qos: int = option("--will-qos QOS", "quality of service of the will", number(0, 2), default=0)
+    is_will_retained: bool = flag("--will-retain", "retain the will")
+    ca_file: str | None = option("--cafile FILE", "trusted certificates in PEM; uses TLS")
+    ca_path: str | None = option("--capath FOLDER", "folder of trusted certificates; uses TLS")
+    uses_system_trust: bool = flag("--tls-use-os-certs", "trust what the system trusts; uses TLS")
+    certificate: str | None = option("--cert FILE", "this client's certificate in PEM")
+    key: str | None = option("--key FILE", "the key of that certificate")
+    ciphers: str | None = option("--ciphers LIST", "TLS ciphers, as OpenSSL names them")
     tls_version: ssl.TLSVersion | None = option(  # noqa: RUF009  (it makes a field)
-        "--tls-version",
-        values="VERSION",
-        convert=choice(_TLS_VERSIONS),
-        help="just this version: tlsv1.3, tlsv1.2 or tlsv1.1; if not given tlsv1.2 or newer",
+        "--tls-version VERSION",
+        "just this version: tlsv1.3, tlsv1.2 or tlsv1.1; if not given tlsv1.2 or newer",
+        choice(_TLS_VERSIONS),
     )
-    alpn: str | None = option("--tls-alpn", values="PROTOCOL", help="application protocol to ask for")
-    is_insecure: bool = flag("--insecure", help="do not check that the certificate is the host's; for tests only")
+    alpn: str | None = option("--tls-alpn PROTOCOL", "application protocol to ask for")
+    is_insecure: bool = flag("--insecure", "do not check that the certificate is the host's; for tests only")
     groups: tuple[GroupOption, ...] = options(
-        "--group",
-        values="NAME=file:PATH|env:VARIABLE",
-        convert=GroupOption.parse,
-        help="prove membership of this trust group, whose secret is in a file or an environment variable; makes the "
+        "--group NAME=file:PATH|env:VARIABLE",
+        "prove membership of this trust group, whose secret is in a file or an environment variable; makes the "
         "connection an MQTT 5 one (not in Mosquitto's clients)",
+        GroupOption.parse,
     )
     token: TokenFile | None = option(  # noqa: RUF009  (it makes a field)
-        "--token",
-        values="FILE",
-        convert=TokenFile.parse,
-        help="show the authorisation token in this file, as the password; the file is read again for each connection "
+        "--token FILE",
+        "show the authorisation token in this file, as the password; the file is read again for each connection "
         "(not in Mosquitto's clients)",
+        TokenFile.parse,
     )
     uses_token_method: bool = flag(
         "--token-method",
-        help="show it by enhanced authentication, and a new one that is in the file before the old one ends without "
+        "show it by enhanced authentication, and a new one that is in the file before the old one ends without "
         "a new connection; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
     )
-    is_debug: bool = flag("-d", "--debug", help="print each packet")
-    is_quiet: bool = flag("--quiet", help="do not print errors, but for those in the command line")
+    is_debug: bool = flag("-d, --debug", "print each packet")
+    is_quiet: bool = flag("--quiet", "do not print errors, but for those in the command line")
 
     def __post_init__(self) -> None:
         if self.given_id == "":
@@ -313,7 +287,7 @@ def connect(client: paho.Client, options: ClientOptions, timeout: float = _CONNE
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise CommandFailure(f"cannot connect to `{options.where}`: {reason}", EXIT_FAILURE) from error
+        raise CommandFailure(f"cannot connect to `{options.where}`: {reason}") from error
 
 
 def refusal(options: ClientOptions, reason: ReasonCode, properties: object = None) -> CommandFailure:
@@ -387,7 +361,7 @@ def _tls_context(options: ClientOptions) -> ssl.SSLContext:
     except OSError as error:  # ssl.SSLError is a subclass
         files = [file for file in (options.ca_file, options.certificate, options.key) if file]
         named = f" with {' and '.join(f'`{file}`' for file in files)}" if files else ""
-        raise CommandFailure(f"cannot set up TLS{named}: {error.strerror or error}", EXIT_FAILURE) from error
+        raise CommandFailure(f"cannot set up TLS{named}: {error.strerror or error}") from error
     if options.alpn:
         context.set_alpn_protocols([options.alpn])
     return context

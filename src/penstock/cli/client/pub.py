@@ -10,13 +10,7 @@ from pathlib import Path
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from penstock.cli.client.broker_options import (
-    EXIT_FAILURE,
-    ClientOptions,
-    CommandFailure,
-    check_publish_topic,
-    run,
-)
+from penstock.cli.client import broker_options as broker
 from penstock.cli.client.properties import Property, properties_for
 from penstock.cli.client.publisher import PublishConnection
 from penstock.cli.options import UsageError, flag, number, option, options
@@ -32,39 +26,31 @@ _EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class PubOptions(ClientOptions):
+class PubOptions(broker.ClientOptions):
     """The command line of `penstock pub`."""
 
-    given_topic: str | None = option("-t", "--topic", values="TOPIC", help="topic to publish to")
-    message: tuple[str, ...] = options("-m", "--message", values="TEXT", help="publish this text")
-    file: tuple[str, ...] = options("-f", "--file", values="FILE", help="publish what is in this file")
-    is_null: bool = flag("-n", "--null-message", help="publish a message without payload")
-    is_stdin: bool = flag("-s", "--stdin-file", help="publish all of standard input as one message")
-    is_lines: bool = flag("-l", "--stdin-line", help="publish each line of standard input as a message")
-    is_retained: bool = flag("-r", "--retain", help="retain the message")
+    given_topic: str | None = option("-t, --topic TOPIC", "topic to publish to")
+    message: tuple[str, ...] = options("-m, --message TEXT", "publish this text")
+    file: tuple[str, ...] = options("-f, --file FILE", "publish what is in this file")
+    is_null: bool = flag("-n, --null-message", "publish a message without payload")
+    is_stdin: bool = flag("-s, --stdin-file", "publish all of standard input as one message")
+    is_lines: bool = flag("-l, --stdin-line", "publish each line of standard input as a message")
+    is_retained: bool = flag("-r, --retain", "retain the message")
     policy: str | None = option(
-        "--policy",
-        values="TEXT|@FILE",
-        convert=policy_option,
-        help="policy statement that is attached to the message; @FILE: the one in a file, as text, YAML, JSON or XML "
+        "--policy TEXT|@FILE",
+        "policy statement that is attached to the message; @FILE: the one in a file, as text, YAML, JSON or XML "
         "by its name; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+        policy_option,
     )
-    repeat: int = option(
-        "--repeat", values="COUNT", convert=number(1, 2**31), default=1, help="publish this many times"
-    )
+    repeat: int = option("--repeat COUNT", "publish this many times", number(1, 2**31), default=1)
     repeat_delay: float = option(
-        "--repeat-delay",
-        values="SECONDS",
-        convert=number(0, 86400, float),
-        default=0.0,
-        help="wait before publishing again",
+        "--repeat-delay SECONDS", "wait before publishing again", number(0, 86400, float), default=0.0
     )
     max_inflight: int = option(
-        "-M",
-        values="COUNT",
-        convert=number(1, 65535),
+        "-M COUNT",
+        "how many messages of QoS 1 and 2 may wait for the broker's answer; 20 if not given",
+        number(1, 65535),
         default=20,
-        help="how many messages of QoS 1 and 2 may wait for the broker's answer; 20 if not given",
     )
 
     def __post_init__(self) -> None:
@@ -74,7 +60,7 @@ class PubOptions(ClientOptions):
             raise UsageError("only one of -m, -f, -n, -s and -l can be used, and once")
         if not sources or self.topic is None:
             raise UsageError("both a topic (-t) and a message (-m, -f, -n, -s or -l) are needed")
-        check_publish_topic(self.topic)
+        broker.check_publish_topic(self.topic)
 
     @property
     def version(self) -> int:
@@ -97,7 +83,7 @@ OPTIONS = PubOptions
 def main(argv: Sequence[str]) -> int:
     """Run `penstock pub` with these arguments; return the exit code."""
     try:
-        return run(PubOptions, publish, SYNOPSIS, argv)
+        return broker.run(PubOptions, publish, SYNOPSIS, argv)
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
 
@@ -138,9 +124,9 @@ def _payload(options: PubOptions) -> bytes:
     try:
         payload = sys.stdin.buffer.read() if options.is_stdin else Path(options.file[0]).read_bytes()
     except OSError as error:
-        raise CommandFailure(f"cannot read `{error.filename}`: {error.strerror}", EXIT_FAILURE) from error
+        raise broker.CommandFailure(f"cannot read `{error.filename}`: {error.strerror}") from error
     if not payload:
-        raise CommandFailure("nothing to publish: the input is empty (-n publishes an empty message)", EXIT_FAILURE)
+        raise broker.CommandFailure("nothing to publish: the input is empty (-n publishes an empty message)")
     return payload
 
 

@@ -7,15 +7,7 @@ from typing import Any, Self
 import paho.mqtt.client as paho
 from paho.mqtt.reasoncodes import ReasonCode
 
-from penstock.cli.client.broker_options import (
-    EXIT_FAILURE,
-    ClientOptions,
-    CommandFailure,
-    connect,
-    lost,
-    make_client,
-    refusal,
-)
+from penstock.cli.client import broker_options as broker
 from penstock.cli.client.properties import properties_for
 
 Answered = Callable[[int, ReasonCode, str], None]
@@ -30,7 +22,7 @@ class PublishConnection:
 
     def __init__(
         self,
-        options: ClientOptions,
+        options: broker.ClientOptions,
         on_answer: Answered,
         reconnects: bool = False,
         patience: float | None = None,
@@ -45,7 +37,7 @@ class PublishConnection:
         self._on_answer = on_answer
         self._reconnects = reconnects
         self._patience = patience
-        self._client = make_client(options, reconnects=reconnects)
+        self._client = broker.make_client(options, reconnects=reconnects)
         self._client.max_inflight_messages_set(max_inflight)
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
@@ -53,10 +45,10 @@ class PublishConnection:
         self._changed = threading.Condition()
         self._is_connected = self._was_connected = False
         self._sent = self._answered = 0
-        self._failure: CommandFailure | None = None
+        self._failure: broker.CommandFailure | None = None
 
     def __enter__(self) -> Self:
-        connect(self._client, self._options)
+        broker.connect(self._client, self._options)
         self._client.loop_start()
         try:
             self._wait(lambda: self._is_connected)
@@ -75,7 +67,7 @@ class PublishConnection:
         self._sent += 1
         info = self._client.publish(topic, payload, qos, **more)
         if info.rc not in (paho.MQTT_ERR_SUCCESS, paho.MQTT_ERR_NO_CONN):
-            raise CommandFailure(f"cannot publish: {paho.error_string(info.rc)}", EXIT_FAILURE)
+            raise broker.CommandFailure(f"cannot publish: {paho.error_string(info.rc)}")
         return info.mid
 
     def wait_for_all(self) -> None:
@@ -88,14 +80,14 @@ class PublishConnection:
         if self._failure is not None:
             raise self._failure
         if not done:
-            raise CommandFailure(f"`{self._options.where}` does not answer", EXIT_FAILURE)
+            raise broker.CommandFailure(f"`{self._options.where}` does not answer")
 
     def _on_connect(
         self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
     ) -> None:
         with self._changed:
             if reason.is_failure:
-                self._failure = refusal(self._options, reason, properties)
+                self._failure = broker.refusal(self._options, reason, properties)
             else:
                 self._is_connected = self._was_connected = True
             self._changed.notify_all()
@@ -106,7 +98,7 @@ class PublishConnection:
         with self._changed:
             self._is_connected = False
             if not (self._reconnects and self._was_connected):
-                self._failure = self._failure or lost(self._options, reason)
+                self._failure = self._failure or broker.lost(self._options, reason)
             if self._options.qos == 0:
                 self._answered = self._sent  # what was not sent will not be
             self._changed.notify_all()

@@ -12,17 +12,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from penstock.cli.client.broker_options import (
-    EXIT_TIMED_OUT,
-    ClientOptions,
-    CommandFailure,
-    abandon_stdout,
-    connect,
-    lost,
-    make_client,
-    refusal,
-    run,
-)
+from penstock.cli.client import broker_options as broker
 from penstock.cli.client.format import Formatter, compile_format, plain, verbose
 from penstock.cli.client.properties import Property, properties_for
 from penstock.cli.options import UsageError, choice, flag, number, option, options, utf8
@@ -75,81 +65,70 @@ def _format(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class SubOptions(ClientOptions):
+class SubOptions(broker.ClientOptions):
     """The command line of `penstock sub`."""
 
     given_filters: tuple[str, ...] = options(
-        "-t", "--topic", values="FILTER", convert=_filter, help="topic filter to subscribe to; may be repeated"
+        "-t, --topic FILTER", "topic filter to subscribe to; may be repeated", _filter
     )
     filters_out: tuple[str, ...] = options(
-        "-T", "--filter-out", values="FILTER", convert=_filter, help="do not print what matches; may be repeated"
+        "-T, --filter-out FILTER", "do not print what matches; may be repeated", _filter
     )
     unsubscribe: tuple[str, ...] = options(
-        "-U", "--unsubscribe", values="FILTER", convert=_filter, help="unsubscribe from this; may be repeated"
+        "-U, --unsubscribe FILTER", "unsubscribe from this; may be repeated", _filter
     )
     condition: str | None = option(
-        "--where",
-        values="CONDITION",
-        convert=_condition,
-        help="only what has content that satisfies this condition, such as 'temperature > 30'; "
+        "--where CONDITION",
+        "only what has content that satisfies this condition, such as 'temperature > 30'; "
         "makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+        _condition,
     )
     name: str | None = option(
-        "--name",
-        values="NAME",
-        convert=utf8,
-        help="name of the subscriptions: a session may have several to the same filter, each with a name of its own; "
+        "--name NAME",
+        "name of the subscriptions: a session may have several to the same filter, each with a name of its own; "
         "also of what -U unsubscribes from (not in Mosquitto's clients)",
+        utf8,
     )
     scope: str | None = option(
-        "--scope",
-        values="SCOPE",
-        convert=choice({"global": "global", "local": "local"}),
-        help="local: for what is published at this node only; global, if not given (not in Mosquitto's clients)",
+        "--scope SCOPE",
+        "local: for what is published at this node only; global, if not given (not in Mosquitto's clients)",
+        choice({"global": "global", "local": "local"}),
     )
     policy: str | None = option(
-        "--policy",
-        values="TEXT|@FILE",
-        convert=policy_option,
-        help="policy statement of the subscriptions; @FILE: the one in a file, as text, YAML, JSON or XML by its name; "
+        "--policy TEXT|@FILE",
+        "policy statement of the subscriptions; @FILE: the one in a file, as text, YAML, JSON or XML by its name; "
         "makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+        policy_option,
     )
     rating: str | None = option(
-        "--rate",
-        values="CONDITION|good|bad",
-        convert=_rating,
-        help="tell the node of each message whether it is good, which is when its content satisfies this condition, or "
+        "--rate CONDITION|good|bad",
+        "tell the node of each message whether it is good, which is when its content satisfies this condition, or "
         "bad: it trusts the neighbour that sent it more, or less; if the condition cannot be evaluated, nothing is "
         "told; makes the connection an MQTT 5 one (not in Mosquitto's clients)",
+        _rating,
     )
-    count: int | None = option("-C", values="COUNT", convert=number(1, 2**31), help="end after this many messages")
-    timeout: float | None = option(
-        "-W", values="SECONDS", convert=number(0.001, 1e9, float), help="end after this time, with exit code 27"
-    )
-    is_verbose: bool = flag("-v", "--verbose", help="print the topic before the payload")
+    count: int | None = option("-C COUNT", "end after this many messages", number(1, 2**31))
+    timeout: float | None = option("-W SECONDS", "end after this time, with exit code 27", number(0.001, 1e9, float))
+    is_verbose: bool = flag("-v, --verbose", "print the topic before the payload")
     format: str | None = option(
-        "-F",
-        values="FORMAT",
-        convert=_format,
-        help="how to print a message, as mosquitto_sub(1) says: %t topic, %p payload, %x %X in hexadecimal, "
+        "-F FORMAT",
+        "how to print a message, as mosquitto_sub(1) says: %t topic, %p payload, %x %X in hexadecimal, "
         "%l length, %q QoS, %r retained, %m id, %I time, %U Unix time, %j %J JSON; MQTT 5: %A %C %D %E %F %P %R %S; "
         "@H and others as strftime(3); \\n \\t \\0 \\e and others",
+        _format,
     )
-    is_pretty: bool = flag("--pretty", help="indent the JSON of %j and %J")
-    has_no_line_end: bool = flag("-N", help="print no line end after a message")
-    hides_retained: bool = flag("-R", help="do not print retained messages")
-    is_retained_only: bool = flag("--retained-only", help="print retained messages only, and end when another comes")
-    removes_retained: bool = flag("--remove-retained", help="clear each retained message that is received")
-    is_retain_as_published: bool = flag(
-        "--retain-as-published", help="see the retain flag as the publisher set it (MQTT 5)"
-    )
-    ends_when_subscribed: bool = flag("-E", help="end when the subscriptions are acknowledged")
+    is_pretty: bool = flag("--pretty", "indent the JSON of %j and %J")
+    has_no_line_end: bool = flag("-N", "print no line end after a message")
+    hides_retained: bool = flag("-R", "do not print retained messages")
+    is_retained_only: bool = flag("--retained-only", "print retained messages only, and end when another comes")
+    removes_retained: bool = flag("--remove-retained", "clear each retained message that is received")
+    is_retain_as_published: bool = flag("--retain-as-published", "see the retain flag as the publisher set it (MQTT 5)")
+    ends_when_subscribed: bool = flag("-E", "end when the subscriptions are acknowledged")
     percentage: float = option(
-        "--random-filter",
-        values="PERCENTAGE",
-        convert=number(0.1, 100, float),
+        "--random-filter PERCENTAGE",
+        "print only so many of the messages, chosen at random",
+        number(0.1, 100, float),
         default=100.0,
-        help="print only so many of the messages, chosen at random",
     )
 
     def __post_init__(self) -> None:
@@ -200,7 +179,7 @@ OPTIONS = SubOptions
 def main(argv: Sequence[str]) -> int:
     """Run `penstock sub` with these arguments; return the exit code."""
     try:
-        return run(SubOptions, lambda options: _Subscriber(options).run(), SYNOPSIS, argv)
+        return broker.run(SubOptions, lambda options: _Subscriber(options).run(), SYNOPSIS, argv)
     except KeyboardInterrupt:
         return 0
 
@@ -220,7 +199,7 @@ class _Subscriber:
         self._options = options
         self._format = options.formatter
         self._deadline = None if options.timeout is None else time.monotonic() + options.timeout
-        self._client = make_client(options, reconnects=False)
+        self._client = broker.make_client(options, reconnects=False)
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
@@ -228,14 +207,14 @@ class _Subscriber:
         self._rater = _rater(options)
         self._was_connected = False
         self._is_done = False
-        self._failure: CommandFailure | None = None
+        self._failure: broker.CommandFailure | None = None
         self._printed = 0
         self._clearing: set[int] = set()
         self._aliases: dict[int, str] = {}
 
     def run(self) -> int:
         """Print messages until it is enough; raise `CommandFailure`."""
-        connect(self._client, self._options, self._turn())
+        broker.connect(self._client, self._options, self._turn())
         try:
             while not self._is_done or self._clearing or (self._rater is not None and self._rater.is_waiting):
                 self._take_turn()
@@ -255,7 +234,7 @@ class _Subscriber:
                 self._rater.give_up()
             return
         if not self._was_connected:
-            raise lost(self._options, paho.error_string(outcome))
+            raise broker.lost(self._options, paho.error_string(outcome))
         time.sleep(min(_RECONNECT_SECONDS, self._turn()))
         try:
             self._client.reconnect()
@@ -269,7 +248,7 @@ class _Subscriber:
             return _TURN_SECONDS
         seconds = self._deadline - time.monotonic()
         if seconds <= 0:
-            raise CommandFailure("timed out", EXIT_TIMED_OUT)
+            raise broker.CommandFailure("timed out", broker.EXIT_TIMED_OUT)
         return min(_TURN_SECONDS, seconds)
 
     def _say_goodbye(self) -> None:
@@ -284,7 +263,7 @@ class _Subscriber:
         self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
     ) -> None:
         if reason.is_failure:
-            self._failure = refusal(self._options, reason, properties)
+            self._failure = broker.refusal(self._options, reason, properties)
             return
         self._was_connected = True
         self._aliases.clear()
@@ -313,7 +292,7 @@ class _Subscriber:
         if words := getattr(properties, "ReasonString", ""):
             self._options.warn(f"the broker says: {words}")
         if all(reason.is_failure for reason in reasons):
-            self._failure = CommandFailure("every subscription was refused", reasons[0].value)
+            self._failure = broker.CommandFailure("every subscription was refused", reasons[0].value)
         self._is_done = self._is_done or self._options.ends_when_subscribed
 
     def _on_message(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
@@ -361,4 +340,4 @@ class _Subscriber:
             sys.stdout.buffer.flush()
         except BrokenPipeError:  # the reader has closed the pipe
             self._is_done = True
-            abandon_stdout()
+            broker.abandon_stdout()

@@ -42,41 +42,38 @@ def _parser() -> argparse.ArgumentParser:
         " towards each receiver.",
         _EPILOG,
     )
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
-    parser.add_argument("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")
-    parser.add_argument("--from", dest="source", required=True, metavar="X", help="the client that publishes")
-    parser.add_argument("--topic", required=True, metavar="T", help="the topic it publishes to")
+    add = parser.add_argument
+    add("file", nargs="?", type=Path, metavar="FILE", help="the domain file")
+    add("--node", metavar="URL", help="admin address of a live node, as http://127.0.0.1:8080")
+    add("--from", dest="source", required=True, metavar="X", help="the client that publishes")
+    add("--topic", required=True, metavar="T", help="the topic it publishes to")
     payload = parser.add_mutually_exclusive_group()
     payload.add_argument("--payload", default="", metavar="P", help="its payload (default: empty)")
     payload.add_argument("--payload-file", type=Path, metavar="PATH", help="file with its payload")
     payload.add_argument("--metrics", metavar="JSON", help="""a Sparkplug message, as '{"temperature": 20}'""")
-    parser.add_argument("--seq", type=int, metavar="N", help="the `seq` of a Sparkplug message of --metrics")
-    parser.add_argument(
-        "--births", type=Path, metavar="PATH", help="births that nodes know: JSON lines, or a folder of payloads"
-    )
-    parser.add_argument("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
-    parser.add_argument(
-        "--policy", default="", metavar="TEXT|@FILE", help="policy statement that is attached; @FILE: in a file"
-    )
-    parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
-    parser.add_argument("--retain", action="store_true", help="as a retained message")
-    parser.add_argument("--to", action="append", default=[], metavar="Y", help="only receiver Y (may be repeated)")
-    parser.add_argument("--at", metavar="NODE", help="the node it publishes at, if it may publish at several")
-    parser.add_argument(
+    add("--seq", type=int, metavar="N", help="the `seq` of a Sparkplug message of --metrics")
+    add("--births", type=Path, metavar="PATH", help="births that nodes know: JSON lines, or a folder of payloads")
+    add("--content-type", default="", metavar="TYPE", help="MQTT 5 content type, as application/json")
+    add("--policy", default="", metavar="TEXT|@FILE", help="policy statement that is attached; @FILE: in a file")
+    add("--qos", type=int, choices=(0, 1, 2), default=0, help="(default 0)")
+    add("--retain", action="store_true", help="as a retained message")
+    add("--to", action="append", default=[], metavar="Y", help="only receiver Y (may be repeated)")
+    add("--at", metavar="NODE", help="the node it publishes at, if it may publish at several")
+    add(
         "--state",
         action="append",
         default=[],
         metavar="MONITOR=STATE",
         help="put a monitor into a state; MONITOR@SOURCE->TARGET: only on that link",
     )
-    parser.add_argument(
+    add(
         "--subscribed",
         action="append",
         default=[],
         metavar="CLIENT=FILTER[ where CONDITION]",
         help="assume only these subscriptions; CLIENT@NODE: of an unlisted client",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add("--json", action="store_true", help="print one JSON object")
     return parser
 
 

@@ -59,20 +59,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "flows", "Show from where to where information can flow in a domain. Nothing is started or connected.", _EPILOG
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
-    parser.add_argument("--from", dest="source", metavar="X", help="only flows from this entity, each with its way")
-    parser.add_argument("--to", dest="target", metavar="Y", help="only flows to this entity, each with its way")
-    parser.add_argument(
-        "--on", metavar="FILTER", default=ANY_TOPIC, help="only events published on these topics (default: any)"
-    )
-    parser.add_argument("--routes", action="store_true", help="through brokers only: flow routes, not flow paths")
-    parser.add_argument(
-        "--assertions",
-        action="store_true",
-        help="show only whether the assertions hold, each with its reason",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--svg", type=Path, metavar="OUT", help="write a picture to this file; `-`: to standard output")
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE", help="the domain file")
+    add("--from", dest="source", metavar="X", help="only flows from this entity, each with its way")
+    add("--to", dest="target", metavar="Y", help="only flows to this entity, each with its way")
+    add("--on", metavar="FILTER", default=ANY_TOPIC, help="only events published on these topics (default: any)")
+    add("--routes", action="store_true", help="through brokers only: flow routes, not flow paths")
+    add("--assertions", action="store_true", help="show only whether the assertions hold, each with its reason")
+    add("--json", action="store_true", help="print one JSON object")
+    add("--svg", type=Path, metavar="OUT", help="write a picture to this file; `-`: to standard output")
     return parser
 
 

@@ -12,21 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.domain import starter as template
 from penstock.cli.domain.certificate import Authority
 from penstock.cli.domain.check import check_domain
 from penstock.cli.domain.ports import PortRange, assign_ports
-from penstock.cli.domain.starter import (
-    ADMIN_PORT,
-    AUTHORITY,
-    CONSOLE_PORT,
-    DOMAIN_FILE,
-    MQTT_PORT,
-    TLS_PORT,
-    Starter,
-    acl_file,
-    domain_file,
-    next_steps,
-)
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
 from penstock.cli.parsers import command_parser
 from penstock.domain import read
@@ -50,9 +39,9 @@ _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?"
 
 
 _MORE_PORTS = (
-    ("admin-port", ADMIN_PORT, "of its admin address"),
-    ("tls-port", TLS_PORT, "of its TLS listener"),
-    ("console-port", CONSOLE_PORT, "of the console"),
+    ("admin-port", template.ADMIN_PORT, "of its admin address"),
+    ("tls-port", template.TLS_PORT, "of its TLS listener"),
+    ("console-port", template.CONSOLE_PORT, "of the console"),
 )
 
 
@@ -93,7 +82,7 @@ def main(argv: list[str]) -> int:
     except (EOFError, KeyboardInterrupt):
         print("\npenstock: no answer, nothing was written", file=sys.stderr)
         return EXIT_ERROR
-    print(next_steps(starter, str(options.folder), passwords), end="")
+    print(template.next_steps(starter, str(options.folder), passwords), end="")
     return 0
 
 
@@ -101,39 +90,32 @@ def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "init", "Write a commented domain file to begin with, and the files that it names.", _EPILOG
     )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder"
-    )
-    parser.add_argument("--name", metavar="NAME", help="name of the domain; default: that of the folder")
-    parser.add_argument("--nodes", metavar="NAMES", help="the brokers; the others dial the first (default main)")
-    parser.add_argument("--devices", metavar="NAMES", help="clients that measure and take commands (default sensor)")
-    parser.add_argument("--viewers", metavar="NAMES", help="clients that only read (default dashboard)")
-    parser.add_argument("--operators", metavar="NAMES", help="clients that read and command (default operator)")
-    parser.add_argument(
+    add = parser.add_argument
+    add("folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where to; default: this folder")
+    add("--name", metavar="NAME", help="name of the domain; default: that of the folder")
+    add("--nodes", metavar="NAMES", help="the brokers; the others dial the first (default main)")
+    add("--devices", metavar="NAMES", help="clients that measure and take commands (default sensor)")
+    add("--viewers", metavar="NAMES", help="clients that only read (default dashboard)")
+    add("--operators", metavar="NAMES", help="clients that read and command (default operator)")
+    add(
         "--hosts",
         metavar="HOSTS",
         help="host names and addresses of the nodes in the network; adds TLS listeners and generates certificates;"
         " `none`: this machine only (the default)",
     )
-    parser.add_argument(
-        "--admin", metavar="NAME", help="user who may administer the nodes (default admin); `none`: nobody"
-    )
-    parser.add_argument(
-        "--console", choices=["yes", "no"], help="whether to serve the console (default: yes, if it is installed)"
-    )
-    parser.add_argument(
-        "--journal", choices=["yes", "no"], help="whether to keep a journal (default: yes, if it is installed)"
-    )
-    parser.add_argument(
+    add("--admin", metavar="NAME", help="user who may administer the nodes (default admin); `none`: nobody")
+    add("--console", choices=["yes", "no"], help="whether to serve the console (default: yes, if it is installed)")
+    add("--journal", choices=["yes", "no"], help="whether to keep a journal (default: yes, if it is installed)")
+    add(
         "--port",
         metavar="PORT",
-        help=f"where the first node listens, the others on those that follow (default {MQTT_PORT}); what is not given"
-        " gives way to ports that are",
+        help=f"where the first node listens, the others on those that follow (default {template.MQTT_PORT}); what is"
+        " not given gives way to ports that are",
     )
     for option, usual, what in _MORE_PORTS:
-        parser.add_argument(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask: take the defaults")
-    parser.add_argument("--force", action="store_true", help="overwrite existing files")
+        add(f"--{option}", type=_port, metavar="PORT", help=f"{what} (default {usual})")
+    add("-y", "--yes", action="store_true", help="do not ask: take the defaults")
+    add("--force", action="store_true", help="overwrite existing files")
     return parser
 
 
@@ -148,14 +130,14 @@ def _questions(folder: Path) -> tuple[Prompt, ...]:
         Prompt("viewers", "Viewers: clients that only read", "dashboard", _clients),
         Prompt("operators", "Operators: clients that read and command", "operator", _clients),
         Prompt("hosts", "Names by which the network reaches it (none: this machine only)", "none", _hosts),
-        Prompt("port", "Port of the first node on this machine", str(MQTT_PORT), _port),
+        Prompt("port", "Port of the first node on this machine", str(template.MQTT_PORT), _port),
         Prompt("admin", "Person who administers it", "admin", _person),
         Prompt("console", "Serve the console, a page to look at it", console, _yes),
         Prompt("journal", "Record what happens, for audit and replay", journal, _yes),
     )
 
 
-def _starter(options: argparse.Namespace) -> Starter:
+def _starter(options: argparse.Namespace) -> template.Starter:
     """Return the answers: from options, else from the user, else the defaults."""
     answers: dict[str, Any] = {}
     for question in _questions(options.folder):
@@ -169,14 +151,14 @@ def _starter(options: argparse.Namespace) -> Starter:
     port = answers.pop("port")
     is_wished = options.port is not None or not options.yes
     ports = _ports(options, port if is_wished else None, answers)
-    starter = Starter(domain=answers.pop("name"), **ports, **answers)
+    starter = template.Starter(domain=answers.pop("name"), **ports, **answers)
     if not starter.clients:
         raise InitError("no clients: name at least one device, viewer or operator")
     names = (*starter.nodes, *starter.clients, *filter(None, [starter.admin]))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InitError(f"`{twice[0]}` is used twice: nodes, clients and people need different names")
-    if starter.hosts and AUTHORITY in starter.nodes:
-        raise InitError(f"`{AUTHORITY}` cannot be a node: the files of the authority in `tls` are called so")
+    if starter.hosts and template.AUTHORITY in starter.nodes:
+        raise InitError(f"`{template.AUTHORITY}` cannot be a node: the files of the authority in `tls` are called so")
     return starter
 
 
@@ -184,10 +166,10 @@ def _ports(options: argparse.Namespace, port: int | None, answers: dict[str, Any
     """Return the first port of each kind, by the name of the field in `Starter`."""
     nodes = len(answers["nodes"])
     ranges = (
-        PortRange("port", port, MQTT_PORT, nodes),
-        PortRange("admin-port", options.admin_port, ADMIN_PORT, nodes),
-        *([PortRange("tls-port", options.tls_port, TLS_PORT, nodes)] if answers["hosts"] else []),
-        *([PortRange("console-port", options.console_port, CONSOLE_PORT, 1)] if answers["console"] else []),
+        PortRange("port", port, template.MQTT_PORT, nodes),
+        PortRange("admin-port", options.admin_port, template.ADMIN_PORT, nodes),
+        *([PortRange("tls-port", options.tls_port, template.TLS_PORT, nodes)] if answers["hosts"] else []),
+        *([PortRange("console-port", options.console_port, template.CONSOLE_PORT, 1)] if answers["console"] else []),
     )
     return {option.replace("-", "_"): first for option, first in assign_ports(ranges).items()}
 
@@ -269,11 +251,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _files(starter: Starter, passwords: dict[str, str]) -> Files:
+def _files(starter: template.Starter, passwords: dict[str, str]) -> Files:
     """Return the files to write: by name, the text and the file mode."""
     files = {
-        DOMAIN_FILE: (domain_file(starter), _FOR_ALL),
-        "acl": (acl_file(starter), _FOR_ALL),
+        template.DOMAIN_FILE: (template.domain_file(starter), _FOR_ALL),
+        "acl": (template.acl_file(starter), _FOR_ALL),
         "passwords": (_hashed({name: passwords[name] for name in starter.clients}), _FOR_OWNER),
         ".gitignore": (_IGNORED, _FOR_ALL),
     }
@@ -282,7 +264,10 @@ def _files(starter: Starter, passwords: dict[str, str]) -> Files:
         files["admin-passwords"] = (_hashed(admin, _ROUNDS), _FOR_OWNER)
     if starter.hosts:
         authority = Authority(starter.domain)
-        pairs = {AUTHORITY: authority.pair, **{name: authority.sign(name, starter.hosts) for name in starter.nodes}}
+        pairs = {
+            template.AUTHORITY: authority.pair,
+            **{name: authority.sign(name, starter.hosts) for name in starter.nodes},
+        }
         for name, pair in pairs.items():
             files[f"tls/{name}.pem"] = (pair.certificate.decode(), _FOR_ALL)
             files[f"tls/{name}.key"] = (pair.key.decode(), _FOR_OWNER)
@@ -302,10 +287,10 @@ def _checked(files: Files) -> Files:
     with tempfile.TemporaryDirectory(prefix="penstock-init-") as name:
         folder = Path(name)
         _put(folder, files)
-        _, canonical = formatted(folder / DOMAIN_FILE)
-        files = {**files, DOMAIN_FILE: (canonical, _FOR_ALL)}
+        _, canonical = formatted(folder / template.DOMAIN_FILE)
+        files = {**files, template.DOMAIN_FILE: (canonical, _FOR_ALL)}
         _put(folder, files)
-        if problems := check_domain(read(folder / DOMAIN_FILE, {})).problems:
+        if problems := check_domain(read(folder / template.DOMAIN_FILE, {})).problems:
             raise DomainError(*problems)
     return files
 

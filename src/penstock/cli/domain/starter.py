@@ -86,10 +86,7 @@ def _nodes(starter: Starter) -> str:
     for at, name in enumerate(starter.nodes):
         settings = _node(starter, at, name)
         # Only the first node has comments.
-        lines += [
-            f"  {name}:",
-            *(f"    {key}  # {why}" if why and at == 0 else f"    {key}" for key, why in settings),
-        ]
+        lines += [f"  {name}:", *(f"    {key}  # {why}" if why and at == 0 else f"    {key}" for key, why in settings)]
     return "\n".join(lines) + "\n"
 
 

@@ -20,9 +20,7 @@ Exit code: 0, 1 if the store cannot be opened, 2 for bad arguments.
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "persisted",
-        "Show the messages that policies have persisted in the store of a node, or delete them.",
-        _EPILOG,
+        "persisted", "Show the messages that policies have persisted in the store of a node, or delete them.", _EPILOG
     )
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="the store of a node")
     parser.add_argument("--collection", metavar="NAME", help="only of this collection")

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.cli.client.broker_options import (
-    EXIT_FAILURE,
-    EXIT_USAGE,
-    ClientOptions,
-    CommandFailure,
-    run,
-)
+from penstock.cli.client import broker_options as broker
 from penstock.cli.client.publisher import PublishConnection
 from penstock.cli.options import UsageError, option
 from penstock.cli.table import print_table
@@ -45,10 +39,10 @@ class NeighbourEvidence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ApplyOptions(ClientOptions):
+class ApplyOptions(broker.ClientOptions):
     """The command line of `penstock trust apply`, but for its first word."""
 
-    node: str = option("--node", values="NAME", default="", help="the node whose ratings are set: that of the address")
+    node: str = option("--node NAME", "the node whose ratings are set: that of the address", default="")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,11 +57,11 @@ class ApplyOptions(ClientOptions):
 def main(argv: Sequence[str]) -> int:
     """Run `penstock trust apply` with these arguments; return the exit code."""
     if argv and not argv[0].startswith("-"):
-        return run(ApplyOptions, lambda options: apply(Path(argv[0]), options), SYNOPSIS, argv[1:])
+        return broker.run(ApplyOptions, lambda options: apply(Path(argv[0]), options), SYNOPSIS, argv[1:])
     if "--help" in argv:
-        return run(ApplyOptions, lambda options: 0, SYNOPSIS, ["--help"])
+        return broker.run(ApplyOptions, lambda options: 0, SYNOPSIS, ["--help"])
     print(f"Error: expected TABLES or FILE.json first\n{SYNOPSIS.splitlines()[0]}", file=sys.stderr)
-    return EXIT_USAGE
+    return broker.EXIT_USAGE
 
 
 def apply(source: Path, options: ApplyOptions) -> int:
@@ -85,7 +79,7 @@ def apply(source: Path, options: ApplyOptions) -> int:
         for item, (_, words) in zip(evidence, answers, strict=True)
     ]
     print_table(("neighbour", "good", "bad", f"{options.node} says"), rows)
-    return 0 if all(is_taken for is_taken, _ in answers) else EXIT_FAILURE
+    return 0 if all(is_taken for is_taken, _ in answers) else broker.EXIT_FAILURE
 
 
 def _rows(source: Path) -> list[dict[str, Any]]:
@@ -95,14 +89,12 @@ def _rows(source: Path) -> list[dict[str, Any]]:
             return _table(source)
         return list(json.loads(source.read_text(encoding="utf-8"))["ratings"])
     except ImportError:
-        raise CommandFailure(
-            "tables need pyarrow: `pip install 'penstock[journal]'`, or give JSON", EXIT_FAILURE
-        ) from None
+        raise broker.CommandFailure("tables need pyarrow: `pip install 'penstock[journal]'`, or give JSON") from None
     except OSError as error:
-        raise CommandFailure(f"cannot read `{source}`: {error.strerror or error}", EXIT_FAILURE) from None
+        raise broker.CommandFailure(f"cannot read `{source}`: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise CommandFailure(
-            f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}", EXIT_FAILURE
+        raise broker.CommandFailure(
+            f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}"
         ) from None
 
 
@@ -113,11 +105,11 @@ def _table(source: Path) -> list[dict[str, Any]]:
     folder = source / "ratings" if (source / "ratings").is_dir() else source
     if not any(folder.rglob("*.parquet")):
         what = "has no table `ratings`: expected the folder that `penstock pipeline trust` wrote with `--to`"
-        raise CommandFailure(f"`{source}` {what}", EXIT_FAILURE)
+        raise broker.CommandFailure(f"`{source}` {what}")
     try:
         return list(pq.read_table(folder).to_pylist())
     except pa.ArrowException:
-        raise CommandFailure(f"`{folder}` is no table: a file in it is damaged, or not Parquet", EXIT_FAILURE) from None
+        raise broker.CommandFailure(f"`{folder}` is no table: a file in it is damaged, or not Parquet") from None
 
 
 def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[NeighbourEvidence]:
@@ -129,9 +121,9 @@ def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[Neighb
             if row["node"] == node and row["at"] is not None
         ]
     except (ValueError, KeyError, TypeError, PolicyError) as error:
-        raise CommandFailure(
-            f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}", EXIT_FAILURE
+        raise broker.CommandFailure(
+            f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}"
         ) from None
     if not evidence:
-        raise CommandFailure(f"`{source}` has nothing that node `{node}` recorded of a neighbour", EXIT_FAILURE)
+        raise broker.CommandFailure(f"`{source}` has nothing that node `{node}` recorded of a neighbour")
     yield from evidence

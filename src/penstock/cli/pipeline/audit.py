@@ -10,16 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
-from penstock.cli.pipeline.shared import (
-    add_options,
-    add_to_record,
-    days_of,
-    is_recorded,
-    nodes_of,
-    plain,
-    read_options,
-    run_job,
-)
+from penstock.cli.pipeline import shared
 from penstock.cli.table import print_table, shorten
 from penstock.journal.jobs import JobTable
 from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, AuditReport, audit
@@ -45,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         " rights were never used.",
         _EPILOG,
     )
-    add_options(parser)
+    shared.add_options(parser)
     parser.add_argument("--domain", type=Path, metavar="FILE", help="look at the rules of this domain file")
     parser.add_argument("--to", type=Path, metavar="FOLDER", help="write the tables")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
@@ -53,25 +44,27 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    options = read_options(parser(), argv)
-    return run_job("audit", options, lambda spark: run(spark, options))
+    options = shared.read_options(parser(), argv)
+    return shared.run_job("audit", options, lambda spark: run(spark, options))
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> None:
     """Run the job and print its results."""
     began = time.monotonic()
-    audited = audit(spark, options.journal, options.to, options.domain, nodes_of(options), days_of(options))
+    audited = audit(
+        spark, options.journal, options.to, options.domain, shared.nodes_of(options), shared.days_of(options)
+    )
     seconds = time.monotonic() - began
-    page = _page(audited, options.journal) if options.html is not None or is_recorded(options) else ""
+    page = _page(audited, options.journal) if options.html is not None or shared.is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     names = (SEEN, DENIALS, UNUSED, RIGHTS) if options.to is not None else ()
     counts = {"events": audited.events, "denials": sum(denial.events for denial in audited.denials)}
     counts |= {"unused rules": len(audited.unused), "rights not used, or not all of them": len(audited.rights)}
-    more = json.dumps({"seen": plain(audited.seen), "rights": plain(audited.rights)}).encode()
-    add_to_record(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
+    more = json.dumps({"seen": shared.plain(audited.seen), "rights": shared.plain(audited.rights)}).encode()
+    shared.add_to_record(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
     if options.json:
-        described = plain(audited)
+        described = shared.plain(audited)
         assert isinstance(described, dict)
         print(json.dumps({**described, "seconds": round(seconds, 3)}, indent=2))
     else:
@@ -117,11 +110,7 @@ def _page(audited: AuditReport, journal: Path) -> str:
                 ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in audited.steps]
             ),
         ),
-        report.section(
-            "Who saw what, and when",
-            report.strips(saw),
-            report.table(_SEEN, audited.seen),
-        ),
+        report.section("Who saw what, and when", report.strips(saw), report.table(_SEEN, audited.seen)),
         report.section(
             "Denials",
             report.bars(("events",), [(name, (count,)) for name, count in denied.items()]),

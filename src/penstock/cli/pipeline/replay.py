@@ -12,18 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.exit_codes import EXIT_ERROR
 from penstock.cli.parsers import command_parser, count_argument
-from penstock.cli.pipeline.shared import (
-    add_options,
-    add_to_record,
-    days_of,
-    is_recorded,
-    nodes_of,
-    plain,
-    read_options,
-    run_here,
-    run_job,
-    settings_for,
-)
+from penstock.cli.pipeline import shared
 from penstock.cli.table import print_table, shorten
 from penstock.domain import load
 from penstock.journal.jobs import JobTable
@@ -61,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "Show what a draft of a domain would change: who gains or loses which events, by which rule.",
         _EPILOG,
     )
-    add_options(parser)
+    shared.add_options(parser)
     parser.add_argument("--domain", type=Path, required=True, metavar="DRAFT", help="the draft, a domain file")
     parser.add_argument("--to", type=Path, metavar="FOLDER", help="write a table of all changes")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
@@ -73,17 +62,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    options = read_options(parser(), argv)
+    options = shared.read_options(parser(), argv)
     if options.last is None:
-        return run_job("replay", options, lambda spark: run(spark, options))
+        return shared.run_job("replay", options, lambda spark: run(spark, options))
     if options.since is not None or options.until is not None:
         parser().error("--last goes without --since and --until")
     with tempfile.TemporaryDirectory(prefix="penstock-sample-") as folder:
         if options.master is None and options.to is None and _is_few(options):
-            return run_here(options, lambda: _here(options, Path(folder)))
+            return shared.run_here(options, lambda: _here(options, Path(folder)))
         if options.master is None:
             options.master = _ONE_CORE
-        return run_job("replay", options, lambda spark: _on_sample(spark, options, Path(folder)), _settings)
+        return shared.run_job("replay", options, lambda spark: _on_sample(spark, options, Path(folder)), _settings)
 
 
 def _is_few(options: argparse.Namespace) -> bool:
@@ -96,7 +85,7 @@ def _is_few(options: argparse.Namespace) -> bool:
 
 
 def _settings(options: argparse.Namespace) -> Mapping[str, str]:
-    settings_for(options)  # which says whether the journal has what is asked for
+    shared.settings_for(options)  # which says whether the journal has what is asked for
     return SMALL if options.last <= _FEW else {}
 
 
@@ -107,15 +96,15 @@ def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -
 def _here(options: argparse.Namespace, folder: Path) -> int:
     """Run the job on a sample, in this process."""
     began = time.monotonic()
-    settings_for(options)
+    shared.settings_for(options)
     since = _sample(options, folder)
-    replayed = replay_few(options.journal, options.domain, nodes_of(options), _subjects(options), since)
+    replayed = replay_few(options.journal, options.domain, shared.nodes_of(options), _subjects(options), since)
     return show(replayed, options, time.monotonic() - began)
 
 
 def _sample(options: argparse.Namespace, folder: Path) -> datetime | None:
     """Replace the journal by a sample of it; return the time from which its events count."""
-    sampled = sample(options.journal, folder / "journal", options.last, nodes_of(options))
+    sampled = sample(options.journal, folder / "journal", options.last, shared.nodes_of(options))
     options.journal = folder / "journal"
     return sampled.since
 
@@ -127,27 +116,32 @@ def _subjects(options: argparse.Namespace) -> tuple[str, ...]:
 def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None = None) -> int:
     """Run the job and print its results; return the exit code."""
     began = time.monotonic()
-    about = nodes_of(options), days_of(options), _subjects(options)
+    about = shared.nodes_of(options), shared.days_of(options), _subjects(options)
     replayed = replay(spark, options.journal, options.domain, options.to, *about, since)
     return show(replayed, options, time.monotonic() - began)
 
 
 def show(replayed: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
     """Print what came of it, and write what is asked for; returns the exit code."""
-    page = _page(replayed, options.domain) if options.html is not None or is_recorded(options) else ""
+    page = _page(replayed, options.domain) if options.html is not None or shared.is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
     written = () if options.to is None else (JobTable(str((options.to / CHANGES).resolve())),)
     counts = {name: sum(getattr(total, name) for total in replayed.totals) for name in ("gained", "lost", "changed")}
     failing = sum(not claim.holds for claim in replayed.claims)
-    add_to_record(options, {"events": replayed.events, **counts, "assertions that fail": failing}, written, page)
+    shared.add_to_record(options, {"events": replayed.events, **counts, "assertions that fail": failing}, written, page)
     if options.json:
-        described = plain(replayed)
+        described = shared.plain(replayed)
         assert isinstance(described, dict)
         claims = [
             {**fields, "holds": claim.holds} for fields, claim in zip(described["claims"], replayed.claims, strict=True)
         ]
-        more = {"claims": claims, "rules": plain(replayed.rules), "holds": replayed.holds, "seconds": round(seconds, 3)}
+        more = {
+            "claims": claims,
+            "rules": shared.plain(replayed.rules),
+            "holds": replayed.holds,
+            "seconds": round(seconds, 3),
+        }
         print(json.dumps({**described, **more}, indent=2))
     else:
         _show(replayed, seconds)

@@ -36,14 +36,11 @@ def _day(text: str) -> date:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add options for where to run, and which part of a journal to read."""
-    parser.add_argument(
-        "--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal"
-    )
-    parser.add_argument(
-        "--node", action="append", metavar="NAME", help="only what this node recorded (may be repeated)"
-    )
-    parser.add_argument("--since", type=_day, metavar="DAY", help="from this day on, as 2026-01-31 (UTC)")
-    parser.add_argument("--until", type=_day, metavar="DAY", help="to this day, itself included")
+    add = parser.add_argument
+    add("--from", dest="journal", type=Path, required=True, metavar="JOURNAL", help="the folder of a journal")
+    add("--node", action="append", metavar="NAME", help="only what this node recorded (may be repeated)")
+    add("--since", type=_day, metavar="DAY", help="from this day on, as 2026-01-31 (UTC)")
+    add("--until", type=_day, metavar="DAY", help="to this day, itself included")
     add_master(parser)
 
 

@@ -34,30 +34,27 @@ def parser() -> argparse.ArgumentParser:
         "Play trust decisions on random networks with honest, careless, malicious and colluding nodes.",
         _EPILOG,
     )
+    add = parser.add_argument
     ground, setting = Ground(), Setting()
-    parser.add_argument("--topology", nargs="+", choices=TOPOLOGIES, default=[ground.topology], help="of the networks")
-    parser.add_argument("--nodes", nargs="+", type=int, default=[ground.size], metavar="N", help="of a network")
-    parser.add_argument("--publishers", type=int, default=ground.publishers, metavar="N", help="that send one a round")
-    parser.add_argument("--reach", type=int, default=ground.reach, metavar="N", help="edges from a node to signers")
-    parser.add_argument("--rounds", type=int, default=ground.rounds, metavar="N")
-    parser.add_argument("--replicates", type=int, default=5, metavar="N", help="networks of each kind (default: 5)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N")
-    parser.add_argument("--rule", nargs="+", choices=RULES, default=list(RULES))
-    parser.add_argument("--attack", nargs="+", choices=ATTACKS, default=[setting.attack], help="what bad nodes do")
-    parser.add_argument("--bad", nargs="+", type=float, default=[setting.bad], metavar="PART", help="of the nodes")
-    parser.add_argument(
-        "--sign", nargs="+", type=float, default=[setting.sign], metavar="PI", help="rating to sign from"
-    )
-    parser.add_argument("--accept", nargs="+", type=float, default=[setting.accept], metavar="THETA", help="of paths")
-    parser.add_argument("--penalty", nargs="+", type=int, default=[setting.penalty], metavar="MU", help="for a bad one")
-    parser.add_argument(
-        "--signers", nargs="+", type=int, default=[setting.signers], metavar="K", help="with good paths"
-    )
-    parser.add_argument("--base-rate", nargs="+", type=float, default=[setting.base_rate], metavar="RATE")
-    parser.add_argument("--half-life", nargs="+", type=float, default=[0.0], metavar="ROUNDS", help="0: no ageing")
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="write every round of every network as Parquet")
-    parser.add_argument("--master", metavar="URL", help="where Spark runs (default: SPARK_REMOTE, else local[*])")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add("--topology", nargs="+", choices=TOPOLOGIES, default=[ground.topology], help="of the networks")
+    add("--nodes", nargs="+", type=int, default=[ground.size], metavar="N", help="of a network")
+    add("--publishers", type=int, default=ground.publishers, metavar="N", help="that send one a round")
+    add("--reach", type=int, default=ground.reach, metavar="N", help="edges from a node to signers")
+    add("--rounds", type=int, default=ground.rounds, metavar="N")
+    add("--replicates", type=int, default=5, metavar="N", help="networks of each kind (default: 5)")
+    add("--seed", type=int, default=1, metavar="N")
+    add("--rule", nargs="+", choices=RULES, default=list(RULES))
+    add("--attack", nargs="+", choices=ATTACKS, default=[setting.attack], help="what bad nodes do")
+    add("--bad", nargs="+", type=float, default=[setting.bad], metavar="PART", help="of the nodes")
+    add("--sign", nargs="+", type=float, default=[setting.sign], metavar="PI", help="rating to sign from")
+    add("--accept", nargs="+", type=float, default=[setting.accept], metavar="THETA", help="of paths")
+    add("--penalty", nargs="+", type=int, default=[setting.penalty], metavar="MU", help="for a bad one")
+    add("--signers", nargs="+", type=int, default=[setting.signers], metavar="K", help="with good paths")
+    add("--base-rate", nargs="+", type=float, default=[setting.base_rate], metavar="RATE")
+    add("--half-life", nargs="+", type=float, default=[0.0], metavar="ROUNDS", help="0: no ageing")
+    add("--to", type=Path, metavar="FOLDER", help="write every round of every network as Parquet")
+    add("--master", metavar="URL", help="where Spark runs (default: SPARK_REMOTE, else local[*])")
+    add("--json", action="store_true", help="print one JSON object")
     return parser
 
 

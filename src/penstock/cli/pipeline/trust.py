@@ -34,32 +34,27 @@ def parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "pipeline trust", "Compute the ratings that nodes have of their neighbours from what they recorded.", _EPILOG
     )
+    add = parser.add_argument
     add_options(parser)
-    parser.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
-    parser.add_argument("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
-    parser.add_argument("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
-    parser.add_argument(
-        "--longest", type=count_argument, metavar="N", help="edges of the longest path (default: as the domain)"
-    )
-    parser.add_argument("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
-    parser.add_argument(
+    add("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
+    add("--to", type=Path, metavar="TABLES", help="write the tables to this folder")
+    add("--paths", action="store_true", help="also the least-trustworthy paths between all nodes")
+    add("--longest", type=count_argument, metavar="N", help="edges of the longest path (default: as the domain)")
+    add("--penalty", type=int, metavar="MU", help="weight of a bad event (default: as the domain)")
+    add(
         "--half-life",
         type=duration_argument,
         metavar="TIME",
         help="as 30s, 5m, 2d; 0: no ageing (default: as the domain)",
     )
-    parser.add_argument(
+    add(
         "--evaluate",
         metavar="MODULE:FUNCTION",
         help="judge what came from neighbours by this function; it is looked for beside the domain file first",
     )
-    parser.add_argument(
-        "--at", type=time_argument, metavar="TIME", help="rate as of then (default: the last recorded event)"
-    )
-    parser.add_argument(
-        "--compare", nargs="+", default=[], metavar="URL", help="admin addresses of nodes to compare with"
-    )
-    parser.add_argument("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
+    add("--at", type=time_argument, metavar="TIME", help="rate as of then (default: the last recorded event)")
+    add("--compare", nargs="+", default=[], metavar="URL", help="admin addresses of nodes to compare with")
+    add("--tolerance", type=float, default=0.001, metavar="N", help="difference that does not matter")
     return parser
 
 

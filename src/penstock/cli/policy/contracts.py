@@ -82,11 +82,7 @@ def _counting(rule: RuleFit, situations: list[str] | None) -> RuleFit:
     """Return the rule as it counts while just these situations are open; None: in those that are best for it."""
     if situations is None or rule.is_on([situation for situation in situations if situation != "none"]):
         return rule
-    return replace(
-        rule,
-        standing=min(rule.standing, FitLevel.FAILS),
-        reasons=(f"it counts {rule.when}", *rule.reasons),
-    )
+    return replace(rule, standing=min(rule.standing, FitLevel.FAILS), reasons=(f"it counts {rule.when}", *rule.reasons))
 
 
 def _cells(row: FitReport) -> tuple[str, ...]:

@@ -8,15 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.model.errors import PolicyError
-from penstock.policy.access.passwords import (
-    DEFAULT_ITERATIONS,
-    create_file,
-    delete_user,
-    hash_password,
-    hash_password_sha512,
-    set_user,
-    upgrade_file,
-)
+from penstock.policy.access import passwords
 
 EXIT_FAILURE = 1
 EXIT_INTERRUPTED = 130
@@ -61,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="iterations",
         metavar="COUNT",
         type=int,
-        default=DEFAULT_ITERATIONS,
+        default=passwords.DEFAULT_ITERATIONS,
         help="rounds of sha512-pbkdf2; %(default)s if not given, as in Mosquitto; more is safer and slower",
     )
     parser.add_argument("file", metavar="FILE", help="the password file")
@@ -85,17 +77,19 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
 def _change(options: argparse.Namespace) -> int:
     hasher: Callable[[bytes], str] = (
-        hash_password_sha512 if options.hash == "sha512" else partial(hash_password, iterations=options.iterations)
+        passwords.hash_password_sha512
+        if options.hash == "sha512"
+        else partial(passwords.hash_password, iterations=options.iterations)
     )
     if options.upgrades:
-        upgrade_file(options.file, hasher)
+        passwords.upgrade_file(options.file, hasher)
     elif options.deletes:
-        if not delete_user(options.file, options.user):
+        if not passwords.delete_user(options.file, options.user):
             print(f"Warning: user `{options.user}` is not in `{options.file}`", file=sys.stderr)
             return EXIT_FAILURE
     else:
         hashed = hasher(os.fsencode(options.password) if options.is_batch else _ask())
-        change = create_file if options.creates else set_user
+        change = passwords.create_file if options.creates else passwords.set_user
         change(options.file, options.user, hashed)
     return 0
 

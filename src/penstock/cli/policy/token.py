@@ -15,20 +15,10 @@ from penstock.cli.parsers import command_parser, duration_argument, time_argumen
 from penstock.cli.table import print_table, printable
 from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import replace_file
+from penstock.policy.tokens import token as tokens
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.keys import MAX_TIME, KeySet, PublicKey, SigningKey, as_jwk, check_key_id, check_node
 from penstock.policy.tokens.revocation import NOTHING, Revoked, revoke
-from penstock.policy.tokens.token import (
-    MAX_BYTES,
-    Claims,
-    Party,
-    Token,
-    check_token_id,
-    issue,
-    new_token_id,
-    parse_token,
-    sign,
-)
 from penstock.policy.tokens.verification import CheckedSignature, check_signatures, verify
 
 T = TypeVar("T")
@@ -90,7 +80,7 @@ def _issue(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     now = int(time.time())
     start = now if options.not_before is None else options.not_before
     try:
-        claims = Claims(
+        claims = tokens.Claims(
             issuer=options.node,
             subject=options.subject,
             audience=frozenset(options.audience),
@@ -99,9 +89,9 @@ def _issue(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
             issued=now,
             not_before=start,
             expiry=max(now, start) + options.life,
-            id=options.id or new_token_id(),
+            id=options.id or tokens.new_token_id(),
         )
-        token = issue(claims, key)
+        token = tokens.issue(claims, key)
     except TokenError as error:
         parser.error(str(error))
     return _write(token, options.out)
@@ -123,7 +113,7 @@ def _request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> in
     except TokenRequestError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_REFUSED if error.error else EXIT_ERROR
-    return _write(parse_token(text.encode()), options.out)
+    return _write(tokens.parse_token(text.encode()), options.out)
 
 
 def _password(file: str) -> str:
@@ -139,7 +129,7 @@ def _password(file: str) -> str:
 
 def _sign(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     key = SigningKey.read(options.key)
-    return _write(sign(_read(options.token), options.node, key), options.out)
+    return _write(tokens.sign(_read(options.token), options.node, key), options.out)
 
 
 def _inspect(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
@@ -210,7 +200,7 @@ def _findings(signatures: tuple[CheckedSignature, ...], refusal: TokenError | No
     }
 
 
-def _plain(token: Token) -> dict[str, Any]:
+def _plain(token: tokens.Token) -> dict[str, Any]:
     claims = token.claims
     return {
         "id": claims.id,
@@ -228,8 +218,8 @@ def _plain(token: Token) -> dict[str, Any]:
     }
 
 
-def _read(file: str) -> Token:
-    most = MAX_BYTES + 2  # a line end may follow; anything longer is too long
+def _read(file: str) -> tokens.Token:
+    most = tokens.MAX_BYTES + 2  # a line end may follow; anything longer is too long
     try:
         if file == "-":
             data = sys.stdin.buffer.read(most)
@@ -238,10 +228,10 @@ def _read(file: str) -> Token:
                 data = stream.read(most)
     except OSError as error:
         raise PolicyError(f"cannot read `{file}`: {error.strerror}") from None
-    return parse_token(data.rstrip(b"\r\n"))
+    return tokens.parse_token(data.rstrip(b"\r\n"))
 
 
-def _write(token: Token, out: Path | None) -> int:
+def _write(token: tokens.Token, out: Path | None) -> int:
     text = token.text.decode()
     if out is None:
         print(text)
@@ -291,7 +281,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="key|issue|request|sign|inspect|verify|revoke"
     )
-    party, node = _checked(Party.parse), _checked(check_node)
+    party, node = _checked(tokens.Party.parse), _checked(check_node)
 
     key = _command(commands, "key", _key, "make a key for a node, list its public half, or retire one")
     how = key.add_mutually_exclusive_group(required=True)
@@ -310,7 +300,7 @@ def _parser() -> argparse.ArgumentParser:
     make.add_argument("--subscribe", action="append", default=[], metavar="FILTER", help="what it may subscribe to")
     make.add_argument("--for", dest="life", type=_life, required=True, metavar="DURATION", help="how long, such as 12h")
     make.add_argument("--not-before", type=_time, metavar="TIME", help="from when; if not given, from now on")
-    make.add_argument("--id", type=_checked(check_token_id), help="its id; if not given, a random one")
+    make.add_argument("--id", type=_checked(tokens.check_token_id), help="its id; if not given, a random one")
 
     get = _command(commands, "request", _request, "get a token from a node's authorisation endpoint")
     get.add_argument("--url", required=True, help="the node's admin address, such as http://127.0.0.1:8080")
@@ -347,7 +337,7 @@ def _parser() -> argparse.ArgumentParser:
     end.add_argument("list", type=Path, metavar="LIST", help="the list; made if there is none")
     what = end.add_mutually_exclusive_group(required=True)
     what.add_argument("--token", metavar="TOKEN", help="this token")
-    what.add_argument("--id", type=_checked(check_token_id), help="the token of this id")
+    what.add_argument("--id", type=_checked(tokens.check_token_id), help="the token of this id")
     what.add_argument("--key", type=_checked(check_key_id), metavar="ID", help="this key, and all that it signed")
     return parser
 

@@ -11,18 +11,7 @@ from penstock.cli.parsers import command_parser
 from penstock.cli.policy.xacml_conformance import CaseOutcome, run
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import timestamp_from_string
-from penstock.policy.xacml import (
-    Pdp,
-    XacmlError,
-    XacmlRequest,
-    read_policy,
-    read_request,
-    read_request_json,
-    read_short,
-    show_policy,
-    show_response,
-    show_response_json,
-)
+from penstock.policy import xacml
 from penstock.policy.xacml.evaluation.pdp import refused
 from penstock.policy.xacml.functions.patterns import wrong_patterns
 from penstock.policy.xacml.tree import Root, XacmlPolicy, XacmlPolicySet, inside
@@ -67,13 +56,13 @@ def main(argv: list[str]) -> int:
             case "decide":
                 _decide(options, parser)
             case "print":
-                print(show_policy(read_file(options.file)), end="")
+                print(xacml.show_policy(read_file(options.file)), end="")
             case "conformance":
                 return _conformance(options, parser)
     except OSError as error:
         print(f"penstock: cannot read `{error.filename}`: {error.strerror}", file=sys.stderr)
         return EXIT_ERROR
-    except XacmlError as error:
+    except xacml.XacmlError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return EXIT_DOMAIN
     return 0
@@ -84,19 +73,19 @@ def read_file(file: Path) -> Root:
     data = file.read_bytes()
     try:
         if file.suffix.lower() == ".json":
-            raise XacmlError("a policy is in XML, or in the short form in YAML, not in JSON")
-        return read_short(data) if file.suffix.lower() in (".yaml", ".yml") else read_policy(data)
-    except XacmlError as error:
+            raise xacml.XacmlError("a policy is in XML, or in the short form in YAML, not in JSON")
+        return xacml.read_short(data) if file.suffix.lower() in (".yaml", ".yml") else xacml.read_policy(data)
+    except xacml.XacmlError as error:
         raise error.at(str(file)) from None
 
 
 def _check(files: Sequence[Path]) -> None:
     roots = [read_file(file) for file in files]
-    for error in Pdp(roots).repository.unresolved:
+    for error in xacml.Pdp(roots).repository.unresolved:
         raise error
     for root in roots:
         for wrong in wrong_patterns(root):
-            raise XacmlError(wrong)
+            raise xacml.XacmlError(wrong)
     for file, root in zip(files, roots, strict=True):
         trees = list(inside(root))
         sets = sum(isinstance(tree, XacmlPolicySet) for tree in trees)
@@ -112,20 +101,20 @@ def _decide(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Non
             now = timestamp_from_string(options.at).nanos
         except EvaluationError as error:
             parser.error(f"--at: {error}")
-    pdp = Pdp(
+    pdp = xacml.Pdp(
         [read_file(file) for file in options.policy], [read_file(file) for file in options.reference], options.combine
     )
     try:
         response = pdp.decide(_request(options.request), now)
-    except XacmlError as error:
+    except xacml.XacmlError as error:
         response = (refused(error),)  # 7.17: an invalid request has a response too
-    print(show_response_json(response) if options.json else show_response(response), end="")
+    print(xacml.show_response_json(response) if options.json else xacml.show_response(response), end="")
 
 
-def _request(file: Path) -> XacmlRequest:
+def _request(file: Path) -> xacml.XacmlRequest:
     data = file.read_bytes()
     is_json = file.suffix.lower() == ".json" or data.lstrip()[:1] in (b"{", b"[")
-    return read_request_json(data) if is_json else read_request(data)
+    return xacml.read_request_json(data) if is_json else xacml.read_request(data)
 
 
 def _conformance(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:

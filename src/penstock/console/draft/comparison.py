@@ -4,14 +4,7 @@ from collections.abc import Callable
 
 from nicegui import ui
 
-from penstock.broker.http.answers.comparison import (
-    CompareDraft,
-    ComparisonResult,
-    DraftComparison,
-    RuleChange,
-    SubjectDifference,
-    TopicChange,
-)
+from penstock.broker.http.answers import comparison as answers
 from penstock.broker.http.answers.drafts import DomainDraft
 from penstock.broker.http.endpoint import Done
 from penstock.console import widgets
@@ -69,13 +62,13 @@ class ComparisonBox:
                 self._follow(comparison)
                 return
 
-    async def _find(self, id: int) -> DraftComparison | None:
+    async def _find(self, id: int) -> answers.DraftComparison | None:
         try:
-            return await self._person.first.get("/api/draft/compare", DraftComparison, id=id)
+            return await self._person.first.get("/api/draft/compare", answers.DraftComparison, id=id)
         except ApiClientError:  # it is forgotten, or there is none
             return None
 
-    def _follow(self, comparison: DraftComparison) -> None:
+    def _follow(self, comparison: answers.DraftComparison) -> None:
         self._id = self._person.comparison = comparison.id
         self._show(comparison)
         if comparison.state == "running":
@@ -90,8 +83,8 @@ class ComparisonBox:
             widgets.loading("Starting")
         draft = self._draft()
         try:
-            request = CompareDraft(draft.text, int(self._size.value or 2_000), draft.revision)
-            begun = await self._person.first.post("/api/draft/compare", DraftComparison, request)
+            request = answers.CompareDraft(draft.text, draft.revision, int(self._size.value or 2_000))
+            begun = await self._person.first.post("/api/draft/compare", answers.DraftComparison, request)
         except ApiClientError as error:
             running = await self._find(0) if error.status == 409 else None
             if running is None:
@@ -103,7 +96,7 @@ class ComparisonBox:
 
     async def _look(self) -> None:
         try:
-            comparison = await self._person.first.get("/api/draft/compare", DraftComparison, id=self._id)
+            comparison = await self._person.first.get("/api/draft/compare", answers.DraftComparison, id=self._id)
         except ApiClientError as error:
             self._stop()
             self._wrong(str(error))
@@ -131,7 +124,7 @@ class ComparisonBox:
         with self._answer:
             widgets.problem("The comparison failed", why)
 
-    def _show(self, comparison: DraftComparison) -> None:
+    def _show(self, comparison: answers.DraftComparison) -> None:
         self._answer.clear()
         with self._answer:
             if comparison.state == "running":
@@ -149,11 +142,11 @@ class ComparisonBox:
             ui.label(comparison.command).classes("pk-command pk-mono")
 
 
-def _progress(comparison: DraftComparison) -> str:
+def _progress(comparison: answers.DraftComparison) -> str:
     return f"Replaying the newest events, {comparison.seconds:.0f} s"
 
 
-def _show_result(result: ComparisonResult) -> None:
+def _show_result(result: answers.ComparisonResult) -> None:
     events = f"{result.events:,} event{'s' * (result.events != 1)} of clients"
     period = f", {_moment(result.first)} to {_moment(result.last)} UTC" if result.first and result.last else ""
     ui.label(f"{events}{period}").classes("pk-about").props("role=status")
@@ -207,9 +200,9 @@ def _name(text: str) -> TableCell:
     return TableCell(text, "pk-breaks")
 
 
-def _because(change: TopicChange | RuleChange) -> Below:
+def _because(change: answers.TopicChange | answers.RuleChange) -> Below:
     """Return the rule that held the event back then, or would under the draft."""
-    rule = f"{change.rule}: " if isinstance(change, TopicChange) and change.rule else ""
+    rule = f"{change.rule}: " if isinstance(change, answers.TopicChange) and change.rule else ""
     return Below(f"{rule}{change.reason}" if change.reason else rule.removesuffix(": "), "because")
 
 
@@ -225,7 +218,7 @@ def _number(count: int) -> TableCell:
     return TableCell(f"{count:,}" if count else "", "pk-number")
 
 
-Changed = SubjectDifference | TopicChange | RuleChange
+Changed = answers.SubjectDifference | answers.TopicChange | answers.RuleChange
 _COUNTS: dict[str, Callable[[Changed], int]] = {
     "gains": lambda change: change.gained,
     "loses": lambda change: change.lost,

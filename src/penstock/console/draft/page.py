@@ -91,10 +91,7 @@ class DraftEditor:
                     self.comparing.build()
                 with widgets.card("Last changes"):
                     self._changed = HtmlTable(
-                        "Last changes",
-                        ("at, UTC", "who", "what", "came to"),
-                        MAX_CHANGES,
-                        "No recent changes.",
+                        "Last changes", ("at, UTC", "who", "what", "came to"), MAX_CHANGES, "No recent changes."
                     )
         _follow_dark(self.editor)
         if self.may and self.person.draft is not None:

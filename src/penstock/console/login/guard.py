@@ -135,10 +135,7 @@ class LoginGuard:
         except TimeoutError:
             return _page("The node does not answer in time.", 504, bool(token), way)
         except ApiClientError as error:
-            wrong = {
-                401: "Unknown user, wrong password, or invalid token.",
-                0: f"The node cannot be reached: {error}",
-            }
+            wrong = {401: "Unknown user, wrong password, or invalid token.", 0: f"The node cannot be reached: {error}"}
             return _page(wrong.get(error.status, str(error)), error.status or 502, bool(token), way)
         answer = RedirectResponse(way, 303, _HEADERS)
         answer.set_cookie(COOKIE, mark, path="/", httponly=True, samesite="strict", secure=self._is_secure)

@@ -6,19 +6,8 @@ from urllib.parse import urlencode
 from nicegui import events, ui
 from nicegui.element import Element
 
+from penstock.console.map import scene
 from penstock.console.map.rates import Rates
-from penstock.console.map.scene import (
-    DrawnLink,
-    LinkNow,
-    Live,
-    Scene,
-    last_known,
-    link_now,
-    listed,
-    live,
-    scene,
-    silent,
-)
 from penstock.console.person import Person, plain
 
 BEAT = 1.0
@@ -30,18 +19,18 @@ class Map(Element, component="map.js"):
     It emits `open` with what was clicked (`node`, or `a` and `b` of a link) and `close` on Escape.
     """
 
-    def __init__(self, drawn: Scene, now: Live | None = None) -> None:
+    def __init__(self, drawn: scene.Scene, now: scene.Live | None = None) -> None:
         super().__init__()
         self.drawn = drawn
         self.props["scene"], self.props["now"], self.props["lit"] = plain(drawn), plain(now), []
 
-    def draw(self, drawn: Scene) -> None:
+    def draw(self, drawn: scene.Scene) -> None:
         """Draw another scene; nothing is sent if it is the same."""
         if drawn != self.drawn:
             self.drawn = drawn
             self.props["scene"] = plain(drawn)
 
-    def tell(self, now: Live) -> None:
+    def tell(self, now: scene.Live) -> None:
         """Send the live values that have changed."""
         self.run_method("tell", plain(now))
 
@@ -61,9 +50,9 @@ class LiveMap:
         self.person = person
         self.rates = rates or Rates()
         self._also: tuple[str, ...] = ()
-        self._domain, self._listed = person.domain, listed(person.domain)
+        self._domain, self._listed = person.domain, scene.listed(person.domain)
         self.rates.record(person.states, person.told_at)
-        drawn = scene(person.domain, self._listed, person.states)
+        drawn = scene.scene(person.domain, self._listed, person.states)
         self.element = Map(drawn, self._now(drawn))
         ui.timer(BEAT, self.beat)
 
@@ -94,11 +83,11 @@ class LiveMap:
         """Return the names of all nodes and foreign brokers."""
         return [node.name for node in self.element.drawn.nodes]
 
-    def clients_of(self, node: str) -> Sequence[DrawnLink]:
+    def clients_of(self, node: str) -> Sequence[scene.DrawnLink]:
         """Return the clients that the domain lists at a node, connected or not."""
         return self._listed.get(node, ())
 
-    def link(self, who: tuple[str, ...]) -> DrawnLink | None:
+    def link(self, who: tuple[str, ...]) -> scene.DrawnLink | None:
         """Return a link by its ends, in either order, or that of a client by its name; drawn or not."""
         everyone = (link for links in self._listed.values() for link in links)
         for link in (*self.element.drawn.links, *everyone):
@@ -107,24 +96,24 @@ class LiveMap:
         for node, state in self.person.states.items():
             for client in state.portrait.clients:
                 if (client.entity,) == who or {client.entity, node} == set(who):
-                    return DrawnLink(client.entity, node, client.publish_type, client.notify_type, True)
+                    return scene.DrawnLink(client.entity, node, client.publish_type, client.notify_type, True)
         return None
 
-    def link_now(self, link: DrawnLink) -> LinkNow:
+    def link_now(self, link: scene.DrawnLink) -> scene.LinkNow:
         """Return the live values of a link, drawn or not."""
-        now = link_now(link, self.person.states, self.rates)
-        return silent(now) if self.person.late_message else now
+        now = scene.link_now(link, self.person.states, self.rates)
+        return scene.silent(now) if self.person.late_message else now
 
     def _show(self) -> None:
         person = self.person
         if person.domain is not self._domain:
-            self._domain, self._listed = person.domain, listed(person.domain)
-        self.element.draw(scene(person.domain, self._listed, person.states, self._also))
+            self._domain, self._listed = person.domain, scene.listed(person.domain)
+        self.element.draw(scene.scene(person.domain, self._listed, person.states, self._also))
         self.element.tell(self._now(self.element.drawn))
 
-    def _now(self, drawn: Scene) -> Live:
-        now = live(drawn, self.person.states, self.rates)
-        return last_known(now) if self.person.late_message else now
+    def _now(self, drawn: scene.Scene) -> scene.Live:
+        now = scene.live(drawn, self.person.states, self.rates)
+        return scene.last_known(now) if self.person.late_message else now
 
 
 def opened_names(event: events.GenericEventArguments) -> tuple[str, ...]:

@@ -21,10 +21,7 @@ def heat_map(pairs: "Sequence[RatingPair]") -> dict[str, Any]:
     rating, rated = sorted({pair.by for pair in pairs}), sorted({pair.of for pair in pairs})
     at = {name: place for place, name in enumerate(rated)}, {name: place for place, name in enumerate(rating)}
     data = [
-        {
-            "value": [at[0][pair.of], at[1][pair.by], round(pair.held.rating, 2)],
-            "name": f"{pair.by} \u2192 {pair.of}",
-        }
+        {"value": [at[0][pair.of], at[1][pair.by], round(pair.held.rating, 2)], "name": f"{pair.by} \u2192 {pair.of}"}
         for pair in sorted(pairs, key=lambda pair: (pair.by, pair.of))
     ]
     few = max(len(rating), len(rated)) <= _MAX_LABELS

@@ -4,8 +4,8 @@ A connection goes through the phases of `wire.session`: NEW, perhaps PROVING whi
 OPEN, perhaps LEAVING while its last packets wait for the store, and CLOSED. How it becomes open depends on who
 connected: `Inbound` awaits a CONNECT, `Outbound` sends one. Once it is open, the two are alike.
 
-Whoever owns the transport calls `made` when it is there, `receive` with what arrives, `pause` and `resume` when the
-transport takes no more bytes and takes them again, `tick` once a second, and `lost` when it is gone. The connection is
+Whoever owns the transport calls `begin` when it is there, `receive` with what arrives, `pause` and `resume` when the
+transport takes no more bytes and takes them again, `tick` once a second, and `end` when it is gone. The connection is
 its session's outlet: it writes to its transport, and closes it. A live node drives it from asyncio's callbacks, a
 rehearsal from its wires, a test by hand.
 """
@@ -81,10 +81,10 @@ class NodeConnection:
         """The client's identifier, or its address while it is not known."""
         return self.session.client_id if self.session is not None else self.door.address
 
-    def made(self, transport: Transport) -> None:
+    def begin(self, transport: Transport) -> None:
         """Begin, now that there is a transport."""
         self.transport = transport
-        self.host.made(self)
+        self.host.add_connection(self)
 
     def tick(self) -> None:
         """Let a second pass; close a connection that has been silent or has not got on for too long."""
@@ -101,7 +101,7 @@ class NodeConnection:
                 cause = "nothing received within one and a half keep alive times"
                 self.disconnect(Reason.KEEP_ALIVE_TIMEOUT, cause)
         elif self.silence > math.ceil(self.host.node.limits.connect_timeout):
-            self.host.tell("refused", address=self.door.address, cause="no CONNECT in time")
+            self.host.log_event("refused", address=self.door.address, cause="no CONNECT in time")
             self.close()
 
     # --- input
@@ -137,7 +137,7 @@ class NodeConnection:
         except WireError as error:
             self.fail(error)
         except Exception as error:
-            self.host.failed(error, self.name)
+            self.host.log_error(error, self.name)
             self.close()
         self.host.node.stats.bytes_received += len(data) - len(rest)
         self.host.wake()
@@ -211,7 +211,7 @@ class NodeConnection:
         except WireError as error:
             self.fail(error)
         except Exception as error:
-            host.failed(error, self.name)
+            host.log_error(error, self.name)
             self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
         if relayed and recorder is not None and session is not None:
             recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
@@ -220,7 +220,7 @@ class NodeConnection:
         stats.packets_received += len(frames)
         if session is not None:
             session.took += len(frames)
-        host.took(self, len(frames))
+        host.count_packets(self, len(frames))
 
     def _hold(self, buffer: bytes, frames: list[Frame]) -> list[Frame]:
         """Return the packets before the first publication, and hold the others back."""
@@ -230,7 +230,7 @@ class NodeConnection:
         if before < len(frames):
             if self._held is None:
                 self._held = []
-                self.host.held(self)
+                self.host.add_held(self)
             self._held.append((buffer, frames[before:], frames[before - 1][2] if before else 0))
             self.transport.pause_reading()
         return frames[:before]
@@ -310,7 +310,7 @@ class NodeConnection:
         if self.phase >= CLOSED:
             return
         self.reason = reason
-        self.host.tell("closing", client=self.name, reason=reason.name, cause=text)
+        self.host.log_event("closing", client=self.name, reason=reason.name, cause=text)
         if self.transport.is_closing():  # by who gave dialling up, say: nothing more can be written
             self._part()
             return
@@ -344,7 +344,7 @@ class NodeConnection:
             self.disconnect(error.reason, str(error))
         elif self.phase < OPEN:
             self.reason = error.reason
-            self.host.tell("refused", client=self.name, reason=error.reason.name, cause=str(error))
+            self.host.log_event("refused", client=self.name, reason=error.reason.name, cause=str(error))
             self.close()
 
     def close(self) -> None:
@@ -368,13 +368,13 @@ class NodeConnection:
             pass
         self.transport.close()
 
-    def lost(self, cause: str = "closed") -> None:
+    def end(self, cause: str = "closed") -> None:
         """Handle the loss of the transport."""
-        self.host.lost(self)
+        self.host.remove_connection(self)
         self._part()
         if self.session is not None:
             self.host.wake()
-        self.host.tell("disconnected", client=self.name, cause=cause)
+        self.host.log_event("disconnected", client=self.name, cause=cause)
 
     def _part(self) -> None:
         """Part from the session at once: what comes for it now must not wait for a peer that may not read."""

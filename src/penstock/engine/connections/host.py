@@ -63,21 +63,21 @@ class Host:
     def wake(self) -> None:
         """Take a turn once the present round of input is through."""
 
-    def made(self, connection: Any) -> None:
+    def add_connection(self, connection: Any) -> None:
         """Count a connection that has a transport, or close it if there are too many."""
 
-    def took(self, connection: Any, packets: int) -> None:
+    def count_packets(self, connection: Any, packets: int) -> None:
         """Note that a connection has handled so many packets."""
 
-    def held(self, connection: Any) -> None:
+    def add_held(self, connection: Any) -> None:
         """Note that a connection has begun to hold publications back."""
 
-    def lost(self, connection: Any) -> None:
+    def remove_connection(self, connection: Any) -> None:
         """Note that the transport of a connection is gone."""
 
-    def tell(self, text: str, level: int = INFO, **details: object) -> None:
+    def log_event(self, text: str, level: int = INFO, **details: object) -> None:
         """Log what has happened to a connection."""
 
-    def failed(self, error: Exception, client: str) -> None:
+    def log_error(self, error: Exception, client: str) -> None:
         """Log or raise the error of a packet that could not be handled."""
         raise error

@@ -85,7 +85,7 @@ class Inbound(NodeConnection):
         self._opened(packet.version, math.ceil(opened.keepalive * 1.5))  # [MQTT-3.1.2-22]
         groups = " ".join(session.trust.proven) or None
         user, address = session.subject.user, self.door.address
-        self.host.tell("connected", client=session.client_id, user=user, address=address, groups=groups)
+        self.host.log_event("connected", client=session.client_id, user=user, address=address, groups=groups)
 
     def _refuse(self, packet: Connect, refusal: lifecycle.Refusal) -> None:
         """Answer a CONNECT with no, and close."""  # [MQTT-3.1.4-2], [MQTT-3.2.2-7]
@@ -98,4 +98,4 @@ class Inbound(NodeConnection):
     def _count_refusal(self, reason: Reason, text: str) -> None:
         self.reason = reason
         self.host.node.stats.connections_refused += 1
-        self.host.tell("refused", address=self.door.address, reason=reason.name, cause=text)
+        self.host.log_event("refused", address=self.door.address, reason=reason.name, cause=text)

@@ -35,9 +35,9 @@ class Outbound(NodeConnection):
         self.claiming: Claiming | None = None
         """The exchange of proofs, if the neighbour is in a trust group that this node is in."""
 
-    def made(self, transport: Transport) -> None:
+    def begin(self, transport: Transport) -> None:
         """Send the CONNECT."""
-        super().made(transport)
+        super().begin(transport)
         claimant = group_proofs.make_claimant(self.host.node, self.neighbour)
         self.claiming = Claiming(claimant) if claimant is not None else None
         claim = claimant.claim if claimant is not None else None
@@ -61,7 +61,7 @@ class Outbound(NodeConnection):
         assert isinstance(packet, Connack)
         if packet.reason:
             cause = packet.properties.reason_string or f"reason {packet.reason:#04x}"
-            self.host.tell("a neighbour refuses us", level=ERROR, neighbour=self.neighbour.neighbour, cause=cause)
+            self.host.log_event("a neighbour refuses us", level=ERROR, neighbour=self.neighbour.neighbour, cause=cause)
             self.close()
         else:
             self._join(packet)
@@ -82,7 +82,7 @@ class Outbound(NodeConnection):
         wish = self.greeting.wish(is_new=neighbour.connection.ended == 0)
         if wish is not None:
             self.transport.write(encode(wish, self.version))
-        self.host.tell("linked", neighbour=neighbour.neighbour, groups=" ".join(neighbour.trust.proven) or None)
+        self.host.log_event("linked", neighbour=neighbour.neighbour, groups=" ".join(neighbour.trust.proven) or None)
 
     def _handle(self, first: int, body: bytes, raw: bytes) -> None:
         kind = first >> 4
@@ -98,10 +98,10 @@ class Outbound(NodeConnection):
         for text, reason in zip(self.greeting.filters, packet.reasons, strict=False):
             if reason >= 0x80:
                 details = {"neighbour": self.neighbour.neighbour, "topic": text, "reason": f"{reason:#04x}"}
-                self.host.tell("a foreign broker refuses a subscription", level=ERROR, **details)
+                self.host.log_event("a foreign broker refuses a subscription", level=ERROR, **details)
 
     def _ended(self, packet: object) -> None:
         assert isinstance(packet, Disconnect)
         cause = packet.properties.reason_string or f"{packet.reason:#04x}"
-        self.host.tell("a neighbour ends the link", neighbour=self.neighbour.neighbour, cause=cause)
+        self.host.log_event("a neighbour ends the link", neighbour=self.neighbour.neighbour, cause=cause)
         self.close()

@@ -181,9 +181,9 @@ class Assembly:
         far = self._inbound(other, _DOOR) if other in self.nodes else self.peer(other, node)
         outwards = Wire(node, other, self._numbers, lambda data: self._arrive(far, data))
         inwards = Wire(other, node, self._numbers, lambda data: self._arrive(near, data))
-        near.made(outwards)
+        near.begin(outwards)
         if isinstance(far, NodeConnection):
-            far.made(inwards)
+            far.begin(inwards)
         return RehearsedConnection(near, far, (outwards, inwards))
 
     def _arrive(self, end: NodeConnection | Peer, data: bytes) -> None:

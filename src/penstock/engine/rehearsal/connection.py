@@ -21,8 +21,8 @@ class RehearsedConnection:
 
     def cut(self) -> None:
         """Lose what is under way; both sides notice."""
-        self.node_end.lost()
+        self.node_end.end()
         if isinstance(self.other, NodeConnection):
-            self.other.lost()
+            self.other.end()
         else:
             self.other.part()

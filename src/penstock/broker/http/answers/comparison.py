@@ -14,8 +14,10 @@ from typing import Literal
 import msgspec
 
 from penstock.broker.http.answers.drafts import MAX_ERROR_TEXT, DomainDraft, accept_draft, written_beside
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Done, Endpoints, Query
 from penstock.broker.http.processes import run_penstock
+
+ENDPOINTS = Endpoints()
 
 COMPARE_SECONDS = 600.0
 """Time limit of a comparison."""
@@ -25,12 +27,10 @@ MAX_ENTRIES = 500
 MAX_KEPT = 20
 
 
-class CompareDraft(msgspec.Struct, frozen=True):
+class CompareDraft(DomainDraft, frozen=True):
     """A draft of the domain file, and the number of the newest events to try it on."""
 
-    text: str
     last: int = DEFAULT_LAST
-    revision: str = ""
 
 
 class SubjectDifference(msgspec.Struct, frozen=True):
@@ -44,27 +44,22 @@ class SubjectDifference(msgspec.Struct, frozen=True):
     changed: int
 
 
-class TopicChange(msgspec.Struct, frozen=True):
-    """The same for one topic and publisher; and the rule that held the events back then, or would now."""
+class RuleChange(msgspec.Struct, frozen=True):
+    """The same by rule and reason: the rule held the events back then, or would now."""
+
+    rule: str
+    reason: str
+    gained: int
+    lost: int
+    changed: int
+
+
+class TopicChange(RuleChange, frozen=True):
+    """The same for one topic and publisher."""
 
     subject: str
     topic: str
     publisher: str
-    gained: int
-    lost: int
-    changed: int
-    rule: str
-    reason: str
-
-
-class RuleChange(msgspec.Struct, frozen=True):
-    """The same by rule and reason."""
-
-    rule: str
-    reason: str
-    gained: int
-    lost: int
-    changed: int
 
 
 class MetricDifference(msgspec.Struct, frozen=True):
@@ -184,18 +179,18 @@ async def _replayed(request: ApiRequest, text: str, last: int, journal: Path) ->
         except (ValueError, msgspec.ValidationError):
             words = wrong.decode(errors="replace").replace(str(path), "the draft").replace("penstock: ", "")
             raise ApiError(words.strip()[-MAX_ERROR_TEXT:] or f"it ended with {code}") from None
-    return ComparisonResult(
-        result.events,
-        result.first,
-        result.last,
-        tuple(sorted(result.totals, key=lambda total: -total.gained - total.lost - total.changed))[:MAX_ENTRIES],
-        result.changes[:MAX_ENTRIES],
-        result.rules[:MAX_ENTRIES],
-        result.claims[:MAX_ENTRIES],
-        result.metrics[:MAX_ENTRIES],
-    )
+    totals = sorted(result.totals, key=lambda total: -total.gained - total.lost - total.changed)[:MAX_ENTRIES]
+    longest = {name: getattr(result, name)[:MAX_ENTRIES] for name in ("changes", "rules", "claims", "metrics")}
+    return msgspec.structs.replace(result, totals=tuple(totals), **longest)
 
 
+@ENDPOINTS.add(
+    "POST /api/draft/compare",
+    "change",
+    "start comparing a draft with the policies in force, on recent traffic",
+    body=CompareDraft,
+    is_cancellable=True,
+)
 async def _begin(request: ApiRequest) -> DraftComparison:
     compare = request.parsed_body(CompareDraft)
     if not 1 <= compare.last <= MAX_LAST:
@@ -204,46 +199,21 @@ async def _begin(request: ApiRequest) -> DraftComparison:
     if journal is None:
         raise ApiError("the domain has no journal to try a draft on: add `journal: {folder: ...}`", 409)
     async with request.api.turns.turn():
-        text = await accept_draft(request, DomainDraft(compare.text, compare.revision))
+        text = await accept_draft(request, compare)
     return request.api.comparisons.begin(request, text, compare.last, Path(journal.folder))
 
 
-async def _give_up(request: ApiRequest) -> Done:
-    request.api.comparisons.give_up(int(request.number("id", 0, 2**53)))
-    return Done()
-
-
+@ENDPOINTS.add(
+    "GET /api/draft/compare",
+    "change",
+    "the state of a comparison, and its result",
+    Query("id", "its number; unset: the one that is running", "integer"),
+)
 async def _state(request: ApiRequest) -> DraftComparison:
     return request.api.comparisons.find(int(request.number("id", 0, 2**53)))
 
 
-ENDPOINTS = (
-    ApiEndpoint(
-        "POST",
-        "/api/draft/compare",
-        "change",
-        "start comparing a draft with the policies in force, on recent traffic",
-        DraftComparison,
-        _begin,
-        body=CompareDraft,
-        is_cancellable=True,
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/draft/compare",
-        "change",
-        "the state of a comparison, and its result",
-        DraftComparison,
-        _state,
-        (Query("id", "its number; unset: the one that is running", "integer"),),
-    ),
-    ApiEndpoint(
-        "POST",
-        "/api/draft/compare/stop",
-        "change",
-        "stop a comparison",
-        Done,
-        _give_up,
-        (Query("id", "its number", "integer"),),
-    ),
-)
+@ENDPOINTS.add("POST /api/draft/compare/stop", "change", "stop a comparison", Query("id", "its number", "integer"))
+async def _give_up(request: ApiRequest) -> Done:
+    request.api.comparisons.give_up(int(request.number("id", 0, 2**53)))
+    return Done()

@@ -10,12 +10,12 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
-from itertools import count, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Caller, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Caller, Endpoints, Query
 from penstock.broker.http.redaction import hide_payloads, redact_reasons
 from penstock.domain.schema.admin import includes_right
 from penstock.engine.connections.host import Sampler
@@ -38,6 +38,8 @@ from penstock.wire.packet import Publish
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+ENDPOINTS = Endpoints()
 
 MAX_KEPT = 5_000
 MAX_BYTES = 32 * 2**20
@@ -111,8 +113,8 @@ class RecentDecisions:
     def __init__(self) -> None:
         self._kept: deque[_KeptDecision] = deque()
         self._bytes = 0
-        self._numbers = count(1)
-        self._next = 1
+        self.next = 1
+        """The number of the next row."""
         self._until = 0.0
         self._second = 0
         self._refused = 0
@@ -143,41 +145,24 @@ class RecentDecisions:
         skip = max(0, since - decisions[0].row.id) if decisions else 0
         return islice(decisions, skip, None)
 
-    @property
-    def next(self) -> int:
-        return self._next
-
     def find(self, id: int) -> _KeptDecision | None:
         return next((decision for decision in self.rows(id) if decision.row.id == id), None)
 
     def _keep(self, decision: Decision, at: float) -> None:
-        verdict, goes_by = decision.reason, decision.goes_by
-        row = DecisionRow(
-            next(self._numbers),
-            at,
-            decision.node,
-            decision.came_by.source,
-            goes_by.target if goes_by is not None else "",
-            decision.event.topic,
-            decision.effect,
-            verdict.stage,
-            verdict.rule,
-            verdict.reason,
-            len(decision.event.payload),
-        )
-        self._next = row.id + 1
+        event, verdict, goes_by = decision.event, decision.reason, decision.goes_by
+        ends = (decision.came_by.source, goes_by.target if goes_by is not None else "")
+        outcome = (decision.effect, verdict.stage, verdict.rule, verdict.reason)
+        row = DecisionRow(self.next, at, decision.node, *ends, event.topic, *outcome, len(event.payload))
+        self.next += 1
         self._kept.append(_KeptDecision(row, decision))
         self._bytes += _weight(decision)
         while len(self._kept) > MAX_KEPT or (self._bytes > MAX_BYTES and len(self._kept) > 1):
             self._bytes -= _weight(self._kept.popleft().decision)
 
-    def _count(self) -> None:
+    def _refuse(self, server: "Server", session: Session, event: Event, verdict: Verdict, now: float) -> None:
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._refused = second, 0
-
-    def _refuse(self, server: "Server", session: Session, event: Event, verdict: Verdict, now: float) -> None:
-        self._count()
         self._refused += 1
         if self._refused > REFUSALS:
             self.left_out += 1
@@ -247,6 +232,16 @@ def _first(server: "Server", session: Session, buffer: bytes, frames: list[Frame
 # --- requests
 
 
+_FILTERS = (
+    Query("node", "at this node"),
+    Query("subject", "from or to this client or node"),
+    Query("topic", "whose topic this filter matches"),
+    Query("stage", "decided at this stage"),
+    Query("rule", "by a rule with this in its name"),
+    Query("effect", "`pass`, `suppress`, `replace` or `inject`"),
+)
+
+
 class _DecisionQuery:
     """The decisions that a request asks for."""
 
@@ -269,21 +264,36 @@ class _DecisionQuery:
         )
 
 
+@ENDPOINTS.add(
+    "GET /api/decisions",
+    "read",
+    "recent decisions: refusals, and a sample of all other events while a client asks",
+    *_FILTERS,
+    Query("since", "from this number on", "integer"),
+    Query("limit", "at most so many", "integer"),
+)
 async def _decisions(request: ApiRequest) -> Decisions:
     recent, query = request.api.recent, _DecisionQuery(request)
     recent.start_sampling(iter(request.api.servers.values()))
-    since, most = int(request.number("since", 0, 2**53)), int(request.number("limit", 200, MAX_LIMIT))
-    rows = [row for row in _shown(recent.rows(since), request.caller) if query.takes(row)]
-    return Decisions(tuple(rows[-most:] if most else ()), recent.next, recent.left_out)
+    since, limit = int(request.number("since", 0, 2**53)), int(request.number("limit", 200, MAX_LIMIT))
+    rows = [row for row in _visible_rows(recent.rows(since), request.caller) if query.takes(row)]
+    return Decisions(tuple(rows[-limit:] if limit else ()), recent.next, recent.left_out)
 
 
-def _shown(decisions: Iterator[_KeptDecision], caller: Caller) -> Iterator[DecisionRow]:
+def _visible_rows(decisions: Iterator[_KeptDecision], caller: Caller) -> Iterator[DecisionRow]:
     """Return the rows for a caller: hidden fields cannot be filtered by either."""
     if includes_right(caller.right, "content"):
         return (decision.row for decision in decisions)
     return (decision.discreet for decision in decisions)
 
 
+@ENDPOINTS.add(
+    "GET /api/decisions/stream",
+    "read",
+    "decisions as they are made, a line of JSON each",
+    *_FILTERS,
+    answer=DecisionRow,
+)
 async def _stream(request: ApiRequest) -> AsyncIterator[bytes]:
     recent, query = request.api.recent, _DecisionQuery(request)
     name = request.caller.name
@@ -299,16 +309,11 @@ async def _stream(request: ApiRequest) -> AsyncIterator[bytes]:
                 if not caller.right:  # it has lost the right meanwhile
                     return
                 recent.start_sampling(iter(request.api.servers.values()))
-                rows = [row for row in _shown(recent.rows(since), caller) if query.takes(row)]
+                rows = [row for row in _visible_rows(recent.rows(since), caller) if query.takes(row)]
                 since = recent.next
-                if rows:
-                    yield b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-                elif time.monotonic() - last_sent > HEARTBEAT_SECONDS:
-                    yield b"\n"
-                else:
-                    await asyncio.sleep(STREAM_SECONDS)
-                    continue
-                last_sent = time.monotonic()
+                if rows or time.monotonic() - last_sent > HEARTBEAT_SECONDS:
+                    yield b"".join(msgspec.json.encode(row) + b"\n" for row in rows) or b"\n"
+                    last_sent = time.monotonic()
                 await asyncio.sleep(STREAM_SECONDS)
         finally:
             recent.streams[name] -= 1
@@ -316,6 +321,7 @@ async def _stream(request: ApiRequest) -> AsyncIterator[bytes]:
     return lines()
 
 
+@ENDPOINTS.add("GET /api/decision", "read", "one decision, stage by stage", Query("id", "its number", "integer"))
 async def _decision(request: ApiRequest) -> DecisionDetail:
     kept = request.api.recent.find(int(request.number("id", 0, 2**53)))
     if kept is None:
@@ -324,43 +330,3 @@ async def _decision(request: ApiRequest) -> DecisionDetail:
         return DecisionDetail(kept.row, DecisionAccount.of(kept.decision))
     detail = hide_payloads(DecisionAccount.of(redact_reasons(kept.decision)))
     return DecisionDetail(kept.discreet, detail)
-
-
-_FILTERS = (
-    Query("node", "at this node"),
-    Query("subject", "from or to this client or node"),
-    Query("topic", "whose topic this filter matches"),
-    Query("stage", "decided at this stage"),
-    Query("rule", "by a rule with this in its name"),
-    Query("effect", "`pass`, `suppress`, `replace` or `inject`"),
-)
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/decisions",
-        "read",
-        "recent decisions: refusals, and a sample of all other events while a client asks",
-        Decisions,
-        _decisions,
-        (*_FILTERS, Query("since", "from this number on", "integer"), Query("limit", "at most so many", "integer")),
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/decisions/stream",
-        "read",
-        "decisions as they are made, a line of JSON each",
-        DecisionRow,
-        _stream,
-        _FILTERS,
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/decision",
-        "read",
-        "one decision, stage by stage",
-        DecisionDetail,
-        _decision,
-        (Query("id", "its number", "integer"),),
-    ),
-)

@@ -11,12 +11,14 @@ from pathlib import Path
 import msgspec
 
 from penstock.broker.http.audit import record
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Done
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Done, Endpoints
 from penstock.broker.http.processes import run_masks, run_penstock
 from penstock.broker.http.secret_masks import MaskedText, has_marks
 from penstock.domain import diff
 from penstock.domain.schema.admin import includes_right
 from penstock.model.errors import PenstockError
+
+ENDPOINTS = Endpoints()
 
 MAX_DRAFT = 2_000_000
 """Characters of a domain file that is shown or accepted: one of thirty thousand clients has as many."""
@@ -102,10 +104,10 @@ def revision_of(text: str) -> str:
 class NotADomain(ApiError):
     """The draft cannot be read as a domain: only the text itself has been looked at."""
 
-    def __init__(self, found: DraftCheck) -> None:
-        first = next((problem.what for problem in found.problems), "it cannot be read as a domain")
+    def __init__(self, check: DraftCheck) -> None:
+        first = next((problem.what for problem in check.problems), "it cannot be read as a domain")
         super().__init__(f"it cannot be read as a domain: {first}")
-        self.found = found
+        self.check = check
 
 
 class _DraftAdditions(msgspec.Struct, frozen=True):
@@ -143,9 +145,8 @@ async def _check_additions(request: ApiRequest, text: str) -> None:
     """Raise `ApiError` unless a draft certainly adds no files or code, sends no secret elsewhere, and keeps the
     audit file."""
     async with written_beside(request, text) as path:
-        code, output, _ = await run_penstock(
-            "check", "--json", "--names", "--against", str(domain_file(request)), str(path)
-        )
+        options = ("--json", "--names", "--against", str(domain_file(request)))
+        code, output, _ = await run_penstock("check", *options, str(path))
         if code == EXIT_DOMAIN:
             raise NotADomain(_checked(request, path, output))
     why = "only the system user that runs the node may do that"
@@ -230,48 +231,46 @@ async def check_draft(request: ApiRequest, text: str) -> DraftCheck:
 
 
 def _checked(request: ApiRequest, path: Path, output: bytes) -> DraftCheck:
-    name, shown = str(path), domain_file(request).name
     try:
         result = msgspec.json.decode(output, type=DraftCheck)
     except msgspec.MsgspecError:
         raise ApiError("the check has failed", 500) from None
-    problems, warnings = (
-        [_of_file(problem, name, shown) for problem in problems_] for problems_ in (result.problems, result.warnings)
-    )
-    return msgspec.structs.replace(result, problems=tuple(problems), warnings=tuple(warnings))
+
+    def renamed(problem: DraftProblem) -> DraftProblem:
+        """Return a problem with the name of the domain file, not of the file that the draft was checked in."""
+        file, what = (text.replace(str(path), domain_file(request).name) for text in (problem.file, problem.what))
+        return msgspec.structs.replace(problem, file=file, what=what)
+
+    problems, warnings = tuple(map(renamed, result.problems)), tuple(map(renamed, result.warnings))
+    return msgspec.structs.replace(result, problems=problems, warnings=warnings)
 
 
-def _of_file(problem: DraftProblem, draft: str, shown: str) -> DraftProblem:
-    """Return a problem with the name of the domain file, not of the file that the draft was checked in."""
-    return DraftProblem(
-        problem.file.replace(draft, shown), problem.line, problem.path, problem.what.replace(draft, shown)
-    )
-
-
+@ENDPOINTS.add("GET /api/draft", "read", "the domain file, with marks in place of its secrets")
 async def _text(request: ApiRequest) -> DomainText:
     text, right = present_text(request), request.caller.right
     texts = await request.api.showing.of(text)
-    text_ = (
-        texts.change
-        if includes_right(right, "change")
-        else texts.content
-        if includes_right(right, "content")
-        else texts.read
-    )
-    if text and not text_:
+    shown = texts.change if includes_right(right, "change") else texts.content
+    shown = shown if includes_right(right, "content") else texts.read
+    if text and not shown:
         why = "the contents of `clients` cannot be recognised"
         raise ApiError(f"the domain file cannot be shown without the right `content`: {why}", 409)
-    return DomainText(domain_file(request).name, text_, revision_of(text))
+    return DomainText(domain_file(request).name, shown, revision_of(text))
 
 
+@ENDPOINTS.add(
+    "POST /api/draft/check", "change", "check a draft of the domain file", body=DomainDraft, is_cancellable=True
+)
 async def _check(request: ApiRequest) -> DraftCheck:
     async with request.api.turns.turn():
         try:
             return await check_draft(request, await accept_draft(request, request.parsed_body(DomainDraft)))
         except NotADomain as error:
-            return error.found
+            return error.check
 
 
+@ENDPOINTS.add(
+    "POST /api/draft", "change", "put a draft into force, if it checks; the file is rewritten", body=DomainDraft
+)
 async def _put(request: ApiRequest) -> Reloaded:
     draft = request.parsed_body(DomainDraft)
     async with request.api.turns.turn(), request.api.changing:
@@ -279,7 +278,7 @@ async def _put(request: ApiRequest) -> Reloaded:
             text = await accept_draft(request, draft)
             result = await check_draft(request, text)
         except NotADomain as error:
-            result = error.found
+            result = error.check
         if not result.good:
             record(request, "draft", "it does not check", False)
             return Reloaded(False, result)
@@ -294,6 +293,7 @@ async def _put(request: ApiRequest) -> Reloaded:
         return Reloaded(True, result, changes)
 
 
+@ENDPOINTS.add("POST /api/reload", "change", "read the domain file again, as SIGHUP does")
 async def _reload(request: ApiRequest) -> Done:
     async with request.api.changing:
         changes = await _reread(request)
@@ -326,28 +326,3 @@ def _write(file: Path, data: bytes) -> None:
         os.replace(draft, file)
     except OSError as error:
         raise ApiError(f"the domain file cannot be written: {error.strerror}", 409) from None
-
-
-ENDPOINTS = (
-    ApiEndpoint("GET", "/api/draft", "read", "the domain file, with marks in place of its secrets", DomainText, _text),
-    ApiEndpoint(
-        "POST",
-        "/api/draft/check",
-        "change",
-        "check a draft of the domain file",
-        DraftCheck,
-        _check,
-        body=DomainDraft,
-        is_cancellable=True,
-    ),
-    ApiEndpoint(
-        "POST",
-        "/api/draft",
-        "change",
-        "put a draft into force, if it checks; the file is rewritten",
-        Reloaded,
-        _put,
-        body=DomainDraft,
-    ),
-    ApiEndpoint("POST", "/api/reload", "change", "read the domain file again, as SIGHUP does", Done, _reload),
-)

@@ -9,12 +9,14 @@ from pathlib import Path
 import msgspec
 
 from penstock.broker.http.answers.drafts import MAX_ERROR_TEXT
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Endpoints, Query
 from penstock.broker.http.processes import run_penstock
 from penstock.journal.revision import DOMAIN, MONITORS, Revision
 from penstock.model.errors import TopicError
 from penstock.model.topic import parse_filter
 from penstock.policy.monitors.protocol import UNLISTED
+
+ENDPOINTS = Endpoints()
 
 MAX_KEPT = 200
 """Number of cached answers; `MAX_BYTES` limits their total size."""
@@ -129,7 +131,8 @@ class FlowAnswers:
 async def _run(revision: Revision, options: tuple[str, ...]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="penstock-flows-") as name:
         folder = Path(name)
-        for relative, data in _laid_out(revision):
+        for file, data in revision.files:
+            relative = file.removeprefix(f"{MONITORS}/")  # Python monitors are imported from beside the domain file
             (folder / relative).parent.mkdir(parents=True, exist_ok=True)
             (folder / relative).write_bytes(data)
         code, output, wrong = await run_penstock("flows", str(folder / DOMAIN), "--json", *options)
@@ -141,11 +144,6 @@ async def _run(revision: Revision, options: tuple[str, ...]) -> bytes:
     return output
 
 
-def _laid_out(revision: Revision) -> Iterator[tuple[str, bytes]]:
-    """Return the files of a revision; Python monitors are imported from beside the domain file."""
-    return ((name.removeprefix(f"{MONITORS}/"), data) for name, data in revision.files)
-
-
 def _options(request: ApiRequest) -> Iterator[str]:
     """Return the options, each in one word with its value, so that no value can be taken for an option."""
     entities = request.server.node.ensemble
@@ -153,9 +151,7 @@ def _options(request: ApiRequest) -> Iterator[str]:
         value = request.query.get(name, "")
         if not value:
             continue
-        if value != UNLISTED and not any(
-            value in some for some in (entities.nodes, entities.devices, entities.foreign)
-        ):
+        if not any(value in names for names in ((UNLISTED,), entities.nodes, entities.devices, entities.foreign)):
             raise ApiError(f"`{name}`: there is no client, node or foreign broker `{value:.{MAX_NAME_SHOWN}}`")
         yield f"--{name}={value}"
     on = request.query.get("on", "")
@@ -168,6 +164,15 @@ def _options(request: ApiRequest) -> Iterator[str]:
         yield "--routes"
 
 
+@ENDPOINTS.add(
+    "GET /api/flows",
+    "read",
+    "which information can flow from where to where, by which way, and what blocks the others",
+    Query("from", "from this entity: a client, node or foreign broker; unset: from each"),
+    Query("to", "to this one; unset: to each"),
+    Query("on", "only events published on topics that this filter matches"),
+    Query("routes", "1: by nodes alone; else clients on the way may publish what they have read", "integer"),
+)
 async def _flows(request: ApiRequest) -> Flows:
     options, domain = tuple(_options(request)), request.api.domain
     is_whole = not request.query.get("from") and not request.query.get("to")
@@ -176,31 +181,6 @@ async def _flows(request: ApiRequest) -> Flows:
     return msgspec.json.decode(await request.api.analyses.of(request.api.revision, *options), type=Flows)
 
 
+@ENDPOINTS.add("GET /api/assertions", "read", "assertions of the domain about flows, and whether they hold")
 async def _assertions(request: ApiRequest) -> Assertions:
     return msgspec.json.decode(await request.api.analyses.of(request.api.revision, "--assertions"), type=Assertions)
-
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/flows",
-        "read",
-        "which information can flow from where to where, by which way, and what blocks the others",
-        Flows,
-        _flows,
-        (
-            Query("from", "from this entity: a client, node or foreign broker; unset: from each"),
-            Query("to", "to this one; unset: to each"),
-            Query("on", "only events published on topics that this filter matches"),
-            Query("routes", "1: by nodes alone; else clients on the way may publish what they have read", "integer"),
-        ),
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/assertions",
-        "read",
-        "assertions of the domain about flows, and whether they hold",
-        Assertions,
-        _assertions,
-    ),
-)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.datastructures import QueryParams
 
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Endpoints, Query
 from penstock.broker.http.redaction import hide_foreign_payloads, redact_foreign_content
 from penstock.broker.store.persisted import Selection, plain
 from penstock.domain.schema.admin import includes_right
@@ -21,6 +21,8 @@ from penstock.model.topic import check_topic
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+ENDPOINTS = Endpoints()
 
 FRESH_SECONDS = 0.9
 """Seconds for which the state of the nodes is cached: many clients cost no more than one."""
@@ -106,53 +108,54 @@ class RatingSnapshot(msgspec.Struct, frozen=True):
     ratings: dict[str, dict[str, float]]
 
 
+@ENDPOINTS.add(
+    "GET /api/nodes",
+    "read",
+    "the nodes of this process: links, clients, counters",
+    Query("clients", "0: without clients, of which there may be many", "integer"),
+    answer=NodeStates,
+)
 async def _nodes(request: ApiRequest) -> msgspec.Raw:
     api, now = request.api, time.monotonic()
     key = request.query.get("clients") != "0", includes_right(request.caller.right, "content")
-    cached, at = api.told.get(key, (b"", float("-inf")))
+    cached, at = api.states.get(key, (b"", float("-inf")))
     if now - at > FRESH_SECONDS:
         states = {name: _state(server, *key) for name, server in api.servers.items()}
         cached = msgspec.json.encode(NodeStates(time.time(), api.revision.digest, states))
-        api.told[key] = cached, now
+        api.states[key] = cached, now
     return msgspec.Raw(cached)
 
 
 def _state(server: "Server", with_clients: bool, with_content: bool) -> NodeState:
     stats, journal, now = server.node.stats, server.journal, server.now()
-    counters = Counters(
-        stats.received,
-        stats.sent,
-        stats.denied,
-        stats.dropped,
-        stats.expired,
-        stats.bytes_received,
-        stats.bytes_sent,
-        stats.connections_refused,
-    )
+    messages = (stats.received, stats.sent, stats.denied, stats.dropped, stats.expired)
+    counters = Counters(*messages, stats.bytes_received, stats.bytes_sent, stats.connections_refused)
     journal_state = None
     if journal is not None:
         journal_state = JournalState(str(journal.settings.folder), journal.rows, journal.lost, journal.failing)
-    return NodeState(
-        tuple(server.listeners.addresses),
-        server.started,
-        server.trouble,
-        server.node.sessions.connected,
-        counters,
-        journal_state,
-        portrait(server.node, now, with_clients, with_content),
-    )
+    head = (tuple(server.listeners.addresses), server.started, server.trouble, server.node.sessions.connected)
+    return NodeState(*head, counters, journal_state, portrait(server.node, now, with_clients, with_content))
 
 
+@ENDPOINTS.add(
+    "GET /api/subscriptions",
+    "read",
+    "what clients and neighbours have subscribed to",
+    Query("subject", "of this client or neighbour"),
+    Query("limit", "at most so many", "integer"),
+)
 async def _subscriptions(request: ApiRequest) -> list[SubscriptionPortrait]:
-    most = int(request.number("limit", 1_000, MAX_SUBSCRIPTIONS))
-    subject, portraits = request.query.get("subject"), list[SubscriptionPortrait]()
-    for server in request.api.servers.values():
-        for subscription in subscriptions(server.node, MAX_SUBSCRIPTIONS):
-            if not subject or subject in (subscription.entity, subscription.client_id):
-                portraits.append(subscription)
-    return portraits[:most]
+    limit, subject = int(request.number("limit", 1_000, MAX_SUBSCRIPTIONS)), request.query.get("subject")
+    portraits = [
+        subscription
+        for server in request.api.servers.values()
+        for subscription in subscriptions(server.node, MAX_SUBSCRIPTIONS)
+        if not subject or subject in (subscription.entity, subscription.client_id)
+    ]
+    return portraits[:limit]
 
 
+@ENDPOINTS.add("GET /api/revision", "read", "the policies in force, without secrets")
 async def _revision(request: ApiRequest) -> RevisionState:
     revision = request.api.revision
     shown = revision
@@ -162,26 +165,42 @@ async def _revision(request: ApiRequest) -> RevisionState:
     return RevisionState(revision.digest, files)
 
 
+@ENDPOINTS.add("GET /api/trust", "read", "the ratings that the node at this address has of its neighbours")
 async def _trust(request: ApiRequest) -> Standing:
     return standing(request.server.node, request.server.now())
 
 
+@ENDPOINTS.add(
+    "GET /api/trust/all",
+    "read",
+    "the ratings of the nodes of this process",
+    Query("paths", "of each node at most so many paths, the least trustworthy", "integer"),
+)
 async def _all_trust(request: ApiRequest) -> list[Standing]:
     paths = int(request.number("paths", 1e6, 1e6))
     return [standing(server.node, server.now(), paths) for server in request.api.servers.values()]
 
 
+@ENDPOINTS.add(
+    "GET /api/trust/history",
+    "read",
+    "ratings of the last hours; by default those that are lowest now",
+    Query("by", "ratings by this node"),
+    Query("of", "of this neighbour"),
+    Query("limit", "at most so many ratings", "integer"),
+    Query("points", "at so many moments", "integer"),
+)
 async def _history(request: ApiRequest) -> list[RatingSnapshot]:
     """Return one rating, or those that are lowest now; over the whole time, at no more moments than are asked for."""
     history, by, of = request.api.history, request.query.get("by"), request.query.get("of")
-    most, points = int(request.number("limit", 12, 1_000)), int(request.number("points", 240, 1_440))
+    limit, points = int(request.number("limit", 12, 1_000)), int(request.number("points", 240, 1_440))
     if not history or not points:
         return []
     last = history[-1].ratings
     named = [(node, name, rating) for node, ratings in last.items() for name, rating in ratings.items()]
     matching = [entry for entry in named if by in (None, "", entry[0]) and of in (None, "", entry[1])]
     chosen = dict[str, list[str]]()
-    for node, name, _ in sorted(matching, key=lambda entry: (entry[2], entry[0], entry[1]))[:most]:
+    for node, name, _ in sorted(matching, key=lambda entry: (entry[2], entry[0], entry[1]))[:limit]:
         chosen.setdefault(node, []).append(name)
     step = -(-len(history) // points)
     return [
@@ -194,6 +213,7 @@ def _some(ratings: dict[str, float], names: list[str]) -> dict[str, float]:
     return {name: ratings[name] for name in names if name in ratings}
 
 
+@ENDPOINTS.add("GET /api/tokens", "read", "keys and tokens that nodes know")
 async def _tokens(request: ApiRequest) -> list[TokenState]:
     states = []
     for server in request.api.servers.values():
@@ -208,6 +228,15 @@ async def _tokens(request: ApiRequest) -> list[TokenState]:
     return states
 
 
+@ENDPOINTS.add(
+    "GET /api/persisted",
+    "content",
+    "messages that policies have persisted at the node at this address",
+    Query("collection", "of this collection"),
+    Query("since", "from this time on, in seconds since 1970", "number"),
+    Query("until", "before this time", "number"),
+    Query("limit", "at most so many", "integer"),
+)
 async def _persisted(request: ApiRequest) -> list[dict[str, Any]]:
     """Return the newest messages that policies have persisted, the oldest of these first."""
     query, store = request.query, request.server.store
@@ -215,11 +244,27 @@ async def _persisted(request: ApiRequest) -> list[dict[str, Any]]:
         since, until = float(query.get("since", "-inf")), float(query.get("until", "inf"))
     except ValueError:
         raise ApiError("`since` and `until` are seconds since 1970") from None
-    most = int(request.number("limit", MAX_PERSISTED, MAX_PERSISTED))
+    limit = int(request.number("limit", MAX_PERSISTED, MAX_PERSISTED))
     selection = Selection(query.get("collection"), since, until)
-    return [] if store is None else [dict(plain(row)) for row in store.persisted(selection, most)]
+    return [] if store is None else [dict(plain(row)) for row in store.persisted(selection, limit)]
 
 
+_EXPLAIN = (
+    Query("from", "the client, neighbour or foreign broker that publishes"),
+    Query("topic", "its topic"),
+    Query("at", "the node that it is published at, if not the one at this address"),
+    Query("to", "only this receiver; may be repeated"),
+    Query("payload", "its payload, if it is text; any other is the body of a POST"),
+    Query("qos", "0, 1 or 2", "integer"),
+    Query("retain", "1 if it is to be retained", "integer"),
+    Query("content_type", "its content type"),
+    Query("policy", "a policy attached to it"),
+)
+_WHY = "why an event would be delivered, changed or withheld at present; nothing is published"
+
+
+@ENDPOINTS.add("POST /api/explain", "read", _WHY, *_EXPLAIN)
+@ENDPOINTS.add("GET /api/explain", "read", _WHY, *_EXPLAIN)
 async def _explain(request: ApiRequest) -> Account:
     """Explain why an event would be delivered, changed or withheld at present. Nothing is published."""
     try:
@@ -246,82 +291,3 @@ def _account(request: ApiRequest, query: QueryParams) -> Account:
     if not includes_right(request.caller.right, "content"):
         decisions = tuple(redact_foreign_content(decision, event) for decision in decisions)
     return account(decisions, at.node.ensemble, (), to)
-
-
-_EXPLAIN = (
-    Query("from", "the client, neighbour or foreign broker that publishes"),
-    Query("topic", "its topic"),
-    Query("at", "the node that it is published at, if not the one at this address"),
-    Query("to", "only this receiver; may be repeated"),
-    Query("payload", "its payload, if it is text; any other is the body of a POST"),
-    Query("qos", "0, 1 or 2", "integer"),
-    Query("retain", "1 if it is to be retained", "integer"),
-    Query("content_type", "its content type"),
-    Query("policy", "a policy attached to it"),
-)
-_WHY = "why an event would be delivered, changed or withheld at present; nothing is published"
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/nodes",
-        "read",
-        "the nodes of this process: links, clients, counters",
-        NodeStates,
-        _nodes,
-        (Query("clients", "0: without clients, of which there may be many", "integer"),),
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/subscriptions",
-        "read",
-        "what clients and neighbours have subscribed to",
-        list[SubscriptionPortrait],
-        _subscriptions,
-        (Query("subject", "of this client or neighbour"), Query("limit", "at most so many", "integer")),
-    ),
-    ApiEndpoint("GET", "/api/revision", "read", "the policies in force, without secrets", RevisionState, _revision),
-    ApiEndpoint(
-        "GET", "/api/trust", "read", "the ratings that the node at this address has of its neighbours", Standing, _trust
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/trust/all",
-        "read",
-        "the ratings of the nodes of this process",
-        list[Standing],
-        _all_trust,
-        (Query("paths", "of each node at most so many paths, the least trustworthy", "integer"),),
-    ),
-    ApiEndpoint(
-        "GET",
-        "/api/trust/history",
-        "read",
-        "ratings of the last hours; by default those that are lowest now",
-        list[RatingSnapshot],
-        _history,
-        (
-            Query("by", "ratings by this node"),
-            Query("of", "of this neighbour"),
-            Query("limit", "at most so many ratings", "integer"),
-            Query("points", "at so many moments", "integer"),
-        ),
-    ),
-    ApiEndpoint("GET", "/api/tokens", "read", "keys and tokens that nodes know", list[TokenState], _tokens),
-    ApiEndpoint(
-        "GET",
-        "/api/persisted",
-        "content",
-        "messages that policies have persisted at the node at this address",
-        list[dict[str, Any]],
-        _persisted,
-        (
-            Query("collection", "of this collection"),
-            Query("since", "from this time on, in seconds since 1970", "number"),
-            Query("until", "before this time", "number"),
-            Query("limit", "at most so many", "integer"),
-        ),
-    ),
-    ApiEndpoint("GET", "/api/explain", "read", _WHY, Account, _explain, _EXPLAIN),
-    ApiEndpoint("POST", "/api/explain", "read", _WHY, Account, _explain, _EXPLAIN),
-)

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from penstock.analysis.access import find_actor
 from penstock.broker.http.answers.pipeline import journal_of
-from penstock.broker.http.endpoint import ApiEndpoint, ApiError, ApiRequest, Query
+from penstock.broker.http.endpoint import ApiError, ApiRequest, Endpoints, Query
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.domain import ClientEntry, Ensemble
 from penstock.domain.schema.admin import includes_right
@@ -21,6 +21,7 @@ from penstock.engine.sessions.session import Session
 from penstock.journal import jobs
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
+from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import AclRule
 from penstock.policy.contracts.contract_set import Contracts
@@ -29,6 +30,8 @@ from penstock.policy.tokens.rights import TokenRights
 
 if TYPE_CHECKING:
     from penstock.broker.server import Server
+
+ENDPOINTS = Endpoints()
 
 MAX_CLAUSES = 500
 MAX_AUDITED = 200
@@ -119,6 +122,12 @@ class _Place:
         self.node, self.shown, self.entry, self.session = node, shown, entry, session
 
 
+@ENDPOINTS.add(
+    "GET /api/subject",
+    "read",
+    "what a client may read and write, by which rules, and how far its contracts fit",
+    Query("name", "its name in the domain, or its client id"),
+)
 async def _subject(request: ApiRequest) -> SubjectAccount:
     name = request.query.get("name", "")
     if not name:
@@ -137,9 +146,8 @@ async def _subject(request: ApiRequest) -> SubjectAccount:
     attributes = dict(entry.attributes)
     if not includes_right(request.caller.right, "content"):
         attributes = dict.fromkeys(attributes, HIDDEN)
-    return SubjectAccount(
-        entry.name, entry.listed, nodes, entry.groups, attributes, shown_clauses, tuple(fits), left_out, audit
-    )
+    about = (entry.name, entry.listed, nodes, entry.groups, attributes)
+    return SubjectAccount(*about, shown_clauses, tuple(fits), left_out, audit)
 
 
 def _places(server: "Server", name: str) -> Iterator[_Place]:
@@ -180,14 +188,11 @@ def _clauses(place: _Place) -> Iterator[AccessClause]:
             why = f"policy `{applied.name}` applies to each {to.value}"
             yield AccessClause(at, "statement", "limits", may, applied.filter, why)
     publishes, notified = entry.links(at)
-    for monitor in node.ensemble.monitors(publishes):
-        yield AccessClause(
-            at, "monitor", "limits", "write", _EVERYTHING, f"monitor `{monitor.name}` edits what it publishes"
-        )
-    for monitor in node.ensemble.monitors(notified):
-        yield AccessClause(
-            at, "monitor", "limits", "read", _EVERYTHING, f"monitor `{monitor.name}` edits what goes to it"
-        )
+    sides: tuple[tuple[May, Link, str], ...] = (("write", publishes, "it publishes"), ("read", notified, "goes to it"))
+    for side, link, what in sides:
+        for monitor in node.ensemble.monitors(link):
+            why = f"monitor `{monitor.name}` edits what {what}"
+            yield AccessClause(at, "monitor", "limits", side, _EVERYTHING, why)
 
 
 def _rights(place: _Place) -> Iterator[AccessClause]:
@@ -200,9 +205,8 @@ def _rights(place: _Place) -> Iterator[AccessClause]:
         if granted is not None:
             rights = TokenRights(*granted, rights)
         elif node.trust.tokens is not None and node.trust.tokens.settings.required:
-            yield AccessClause(
-                at, "token", "denies", "read and write", _EVERYTHING, "it must show a token, and no grant names it"
-            )
+            why = "it must show a token, and no grant names it"
+            yield AccessClause(at, "token", "denies", "read and write", _EVERYTHING, why)
             return
     if isinstance(rights, TokenRights):
         by = "by the token that it has shown" if session is not None else "by the token that nodes give it"
@@ -250,14 +254,12 @@ def _access(entities: Ensemble, name: str) -> Iterator[AccessClause]:
         return
     for policy in entities.access.policies:
         if policy.subject in (*actor.ids, "*"):
-            unless = (
-                f", but not {', '.join(f'`{name}`' for name in policy.exceptions[:20])}" if policy.exceptions else ""
-            )
+            excepted = ", ".join(f"`{name}`" for name in policy.exceptions[:20])
+            unless = f", but not {excepted}" if excepted else ""
             when = f", where `{policy.condition.text}`" if policy.condition is not None else ""
             may: May = "read" if policy.privilege == "read" else "write"
-            yield AccessClause(
-                "", "access", "grants", may, policy.filter, f"by access policy {policy.id}{unless}{when}"
-            )
+            why = f"by access policy {policy.id}{unless}{when}"
+            yield AccessClause("", "access", "grants", may, policy.filter, why)
     why = "no access policy grants it: on these topics everything else is denied"
     yield AccessClause("", "access", "denies", "read and write", "all else on spBv1.0/#", why)
 
@@ -268,23 +270,11 @@ def _released(contracts: Contracts | None, client: str) -> Iterator[AccessClause
         return
     for producer in contracts.producers:
         if producer.rules and client in producer.producers:
-            yield AccessClause(
-                "",
-                "contract",
-                "limits",
-                "write",
-                producer.filter,
-                f"only to receivers that contract `{producer.name}` releases it to",
-            )
+            why = f"only to receivers that contract `{producer.name}` releases it to"
+            yield AccessClause("", "contract", "limits", "write", producer.filter, why)
         elif producer.rules:
-            yield AccessClause(
-                "",
-                "contract",
-                "limits",
-                "read",
-                producer.filter,
-                f"only events that contract `{producer.name}` releases to it",
-            )
+            why = f"only events that contract `{producer.name}` releases to it"
+            yield AccessClause("", "contract", "limits", "read", producer.filter, why)
     for consumer in contracts.consumers:
         for want in consumer.wants if client in consumer.consumers else ():
             if want.needs or want.condition is not None:
@@ -358,16 +348,3 @@ def _audit(journal: Path, id: str) -> _Audit | None:
         return msgspec.json.decode(jobs.details(journal, id) or b"", type=_Audit)
     except msgspec.MsgspecError:
         return None
-
-
-ENDPOINTS = (
-    ApiEndpoint(
-        "GET",
-        "/api/subject",
-        "read",
-        "what a client may read and write, by which rules, and how far its contracts fit",
-        SubjectAccount,
-        _subject,
-        (Query("name", "its name in the domain, or its client id"),),
-    ),
-)
