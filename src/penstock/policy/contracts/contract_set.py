@@ -93,9 +93,7 @@ class Contracts:
 
 
 def wants_of(contract: ConsumerContract, topic: str) -> tuple[ContextWant, ...]:
-    """Return the wants of a contract that are about a topic: guarantees belong to a subscription (contracts §2.2). A
-    contract without wants is about all topics.
-    """
+    """Return the wants of a contract about a topic (contracts §2.2); a contract without wants is about all topics."""
     return tuple(want for want in said_wants(contract) if matches(want.filter, topic))
 
 

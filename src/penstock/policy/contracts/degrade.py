@@ -218,10 +218,7 @@ def in_steps(number: float, size: float) -> float:
 
 
 def lower(degradations: Sequence[Degradation], quality: Quality, catalogue: Catalogue, now: float) -> Quality:
-    """Return the quality after the degradations: never better than before, and without what is unknown afterwards.
-
-    It is that of when the event may be released, after its delay.
-    """
+    """Return the quality at release, after all degradations: never better than before, without what is then unknown."""
     time = moment(now + _delay(degradations))
     for degradation in degradations:
         kept = []

@@ -129,9 +129,7 @@ def way(client: str, fit: Fit, want: WantFit, rule: RuleFit) -> FitReport:
 
 
 def match_all(contracts: Contracts) -> Iterator[ClientFit]:
-    """Yield the fits of all pairs of a domain, with the known attributes of each client. Policies in XACML count as
-    producers' contracts that decide event by event.
-    """
+    """Yield the fits of all pairs of a domain, with the attributes of each client; XACML decides event by event."""
     for producer in contracts.producers:
         for consumer in contracts.consumers:
             for client in sorted(consumer.consumers):

@@ -147,9 +147,7 @@ class PrivacyPolicy:
 def given_types(
     resource: Mapping[str, Plain], ids: Mapping[str, str], subjects: Iterable[tuple[str, str, frozenset[str]]]
 ) -> GivenTypes:
-    """Return the types of the attributes that policies get: from events, from identifiers by name, and from subjects
-    (name, owner, types).
-    """
+    """Return the types of attributes that policies get: of events, of identifiers, of subjects (name, owner, types)."""
     text = frozenset({STRING})
     by_category = {
         "subject": [("id", SUBJECT_ID, text), ("retention", "retention", frozenset({DOUBLE}))]

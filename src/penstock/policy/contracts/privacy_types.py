@@ -56,18 +56,14 @@ class RequestedAttribute(NamedTuple):
 
 
 def refused_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
-    """Yield numbers and booleans that policies ask for where nodes have a text: such a subject would escape a
-    denial.
-    """
+    """Yield numbers and booleans that policies ask for where nodes have a text: a denial would miss such a subject."""
     for requested, types, whose in _unlike(roots, given_types):
         if requested.types <= _NUMBERS:
             yield f"{_said(requested)}, and {whose} is {_named(types)}"
 
 
 def odd_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
-    """Yield attributes that nodes never give in the type that policies ask for, and numbers that policies order as
-    texts.
-    """
+    """Yield attributes that nodes never give in the type asked for, and numbers that policies order as texts."""
     roots = list(roots)
     for requested in dict.fromkeys(request._replace(is_ordered=False) for request in _asked(roots)):
         if requested.place[0] != ENVIRONMENT and requested.types.isdisjoint({STRING, *_NUMBERS}):

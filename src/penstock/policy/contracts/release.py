@@ -80,9 +80,7 @@ class Releaser:
         catalogue: Catalogue,
         situations: Collection[str],
     ) -> None:
-        """Decide what the contracts decide; `situations` are all that exist. A rule that names another one permits
-        nothing.
-        """
+        """Decide what the contracts decide; a rule that names a situation not in `situations` permits nothing."""
         self._want = want
         self._catalogue = catalogue
         self.retention = consumer.retention
@@ -109,9 +107,7 @@ class Releaser:
         now: float,
         since: float | None = None,
     ) -> Release:
-        """Return the release of an event of this content and quality, in these situations. `since` is the time of its
-        publication, if that was not now; retentions count from then.
-        """
+        """Return the release of an event now; retentions count from `since`, the time of its publication, if given."""
         reasons = list(self._refused)
         for rule in self._candidates:
             if rule is None:
@@ -194,9 +190,7 @@ OVER = "the time is over for which it may be kept"
 
 
 def keep_until(retention: float, not_before: float, now: float, since: float | None) -> float:
-    """Return the time by which a released event must be deleted: the retention counts from its publication, or from the
-    end of its delay.
-    """
+    """Return when a released event must be deleted; a retention counts from publication or the end of the delay."""
     return not_before + retention - (now - min(now, since) if since is not None else 0.0)
 
 

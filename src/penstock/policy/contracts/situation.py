@@ -96,9 +96,7 @@ class SituationStep(NamedTuple):
 
 
 def counts(situation: Situation, reported: OpenSituation, now: float) -> OpenSituation | str:
-    """Return the situation that another node reports as it counts here, or why it does not: that node may run another
-    domain.
-    """
+    """Return a situation that another node reports as it counts here, or why it does not: its domain may differ."""
     if reported.by not in situation.sources:
         return f"`{reported.by}` is none of its sources here"
     if reported.until > now + situation.lasts + MAX_AHEAD:

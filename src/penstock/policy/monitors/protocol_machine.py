@@ -30,9 +30,7 @@ Places = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class TopicKind:
-    """A kind of topics that the same events of a protocol match; `filter` matches them once those of earlier kinds are
-    gone.
-    """
+    """Topics that the same events of a protocol match; `filter` matches them once those of earlier kinds are gone."""
 
     filter: str
     events: frozenset[str]
@@ -94,9 +92,7 @@ class _Does:
 
 
 class _Follow:
-    """The places of the tree that can follow each other (Glushkov's construction: a place for each event in
-    the text).
-    """
+    """The places of the tree that can follow each other (Glushkov's construction: one place for each event)."""
 
     def __init__(self, tree: Tree) -> None:
         self.event: dict[int, str] = {}

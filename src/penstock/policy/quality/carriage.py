@@ -49,10 +49,7 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 def read_quality(content: Content, received: Timestamp) -> Quality:
-    """Return the quality that content carries; values without a time get the time of receipt.
-
-    Only JSON and XML carry quality. Raises `ContentError`.
-    """
+    """Return the quality that JSON or XML carries, `received` as time if it has none; raises `ContentError`."""
     attributes = content.attributes
     if isinstance(attributes, Unreadable):
         raise ContentError(attributes.reason)

@@ -55,9 +55,7 @@ def resolution(step: float) -> float:
 
 
 def trustworthiness(distance: float, reach: float, accuracy: float = 100.0) -> float:
-    """Return (1 - distance / reach) * the sensor's accuracy in percent, and 0 beyond its reach (Manzoor et
-    al. 2008).
-    """
+    """Return (1 - distance / reach) * the sensor's accuracy in percent, 0 beyond its reach (Manzoor et al. 2008)."""
     near = 1 - _at_least(0, "distance", distance) / _above_zero("reach", reach)
     return _percent(near * min(_at_least(0, "accuracy", accuracy), 100.0) / 100)
 

@@ -132,9 +132,7 @@ class Plant:
     def show(
         self, reader: PlantReader, grants: Grants, request: ViewRequest, edge: SparkplugSource | None, subject: Record
     ) -> "ShownView | None":
-        """Return the view of a reader of a message that was taken in; None if there is none. `edge` is its
-        edge node.
-        """
+        """Return a reader's view of a message that was taken in from the edge node `edge`; None if there is none."""
         source = request.topic.source
         before = START if source is None else reader.standings.get(source, START)
         cached = self._view(grants, request, subject, before)

@@ -129,9 +129,7 @@ _BESIDE_METRICS = RESERVED - {METRICS}
 
 
 def judged(condition: Condition, contexts: Sequence[Context], doubt: str = "") -> tuple[bool, bool, str]:
-    """Return whether a policy with this condition grants, whether its exceptions count, and why it could not be
-    evaluated.
-    """
+    """Return whether a policy with this condition grants, whether its exceptions count, and why it failed."""
     if doubt and not attributes_of(condition) <= _BESIDE_METRICS:
         return False, True, doubt
     outcomes = [condition.decide(context) for context in contexts]

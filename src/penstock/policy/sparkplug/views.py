@@ -161,9 +161,7 @@ def seen(
 
 
 def complement(request: ViewRequest, standing: WithheldMetrics) -> tuple[str, ...]:
-    """Return the withheld metrics that are not reported now (sparkplug Definition 4), in the order of the birth
-    certificate.
-    """
+    """Return the withheld metrics that are not reported now (sparkplug Definition 4), in the order of the birth."""
     if not standing.withheld:
         return ()
     known = request.known
@@ -172,9 +170,7 @@ def complement(request: ViewRequest, standing: WithheldMetrics) -> tuple[str, ..
 
 
 def _withheld(view: View, known: BirthRecord, before: frozenset[str]) -> frozenset[str]:
-    """Return the withheld metrics after a view (Listing 3, line 6): removed metrics are added, visible ones
-    taken away.
-    """
+    """Return the withheld metrics after a view (Listing 3, line 6): with removed metrics, without visible ones."""
     gone = set(view.removed)
     pruned = {known.name(metric) for metric in view.removed if not metric.historical}
     shown = {known.name(metric) for metric in view.message.metrics if metric not in gone and not metric.historical}

@@ -13,20 +13,8 @@ from penstock.language.tree import And, Attribute, Has, Select, Tree, children
 from penstock.model.content.content import Content, Format, Unreadable, format_of_type
 from penstock.model.event import Event
 from penstock.model.values import Value
+from penstock.policy.statements import redact
 from penstock.policy.statements.elements.element import ElementError
-from penstock.policy.statements.redact import (
-    BESIDE_METRICS,
-    Members,
-    cut_json,
-    cut_sparkplug,
-    cut_xml,
-    drop_element,
-    from_root,
-    json_members,
-    of_metrics,
-    put_xml,
-    xml_root,
-)
 from penstock.policy.statements.redact import Path as Path
 
 MAX_SHOWN = 4096
@@ -105,7 +93,7 @@ class PublicationCopy:
     a conversion. The conversion is done when the payload is read.
     """
 
-    _members: Members | None = None
+    _members: redact.Members | None = None
     """The JSON members, once they have been read."""
     _written: str | None = None
     """The content type, if it was rewritten."""
@@ -201,14 +189,16 @@ class PublicationCopy:
         match self._format():
             case Format.JSON:
                 if self._wanted is Format.XML:
-                    put_xml(etree.Element(_ROOT), name, value)  # raises now rather than when the payload is asked for
+                    redact.put_xml(
+                        etree.Element(_ROOT), name, value
+                    )  # raises now rather than when the payload is asked for
                 self._json()[name] = msgspec.Raw(msgspec.json.encode(value))
                 self._body = self._converted = None
             case Format.XML:
-                root = xml_root(self._plain())
+                root = redact.xml_root(self._plain())
                 for old in root.findall(name):
-                    drop_element(old)
-                put_xml(root, name, value)
+                    redact.drop_element(old)
+                redact.put_xml(root, name, value)
                 body = etree.tostring(root)
                 _read(body, Format.XML)
                 self._body, self._converted = body, None
@@ -261,7 +251,7 @@ class PublicationCopy:
             return msgspec.json.encode(inner if isinstance(inner, dict) else read)
         root = etree.Element(_ROOT)
         for name, raw in self._json().items():
-            put_xml(root, name, msgspec.json.decode(raw))
+            redact.put_xml(root, name, msgspec.json.decode(raw))
         return etree.tostring(root)
 
     def _readable(self) -> Mapping[str, Value]:
@@ -273,14 +263,14 @@ class PublicationCopy:
     def _cut(self, paths: Collection[Path], keeping: bool) -> None:
         match self._format():
             case Format.JSON:
-                self._members = cut_json(self._json(), paths, keeping)
+                self._members = redact.cut_json(self._json(), paths, keeping)
                 self._body = None
             case Format.XML:
-                root = xml_root(self._plain())
-                cut_xml(root, paths, keeping)
+                root = redact.xml_root(self._plain())
+                redact.cut_xml(root, paths, keeping)
                 self._body = etree.tostring(root)
             case Format.SPARKPLUG:
-                self._body = cut_sparkplug(self._plain(), paths, keeping)
+                self._body = redact.cut_sparkplug(self._plain(), paths, keeping)
             case other:
                 raise ElementError(f"the content is {other}: it has no attributes that could be taken out")
         self._converted = None
@@ -290,14 +280,14 @@ class PublicationCopy:
         match self.content.format:
             case Format.XML:
                 ((root, inside),) = self._readable().items()
-                return from_root(paths, root, isinstance(inside, dict) and root in inside, keeping)
+                return redact.from_root(paths, root, isinstance(inside, dict) and root in inside, keeping)
             case Format.SPARKPLUG:
-                return of_metrics(paths) | (BESIDE_METRICS if keeping else set())
+                return redact.of_metrics(paths) | (redact.BESIDE_METRICS if keeping else set())
         return paths
 
-    def _json(self) -> Members:
+    def _json(self) -> redact.Members:
         if self._members is None:
-            self._members = json_members(self._plain())
+            self._members = redact.json_members(self._plain())
         return self._members
 
 

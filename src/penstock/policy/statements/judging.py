@@ -85,9 +85,7 @@ _Said = tuple[str, int, str, int, Effect, tuple[Act, ...]]
 
 
 class Judgement:
-    """The judgement of one copy, which elements read and change. Rare fields are class attributes until they
-    are set.
-    """
+    """The judgement of one copy, which elements read and change. Rare fields are class attributes until set."""
 
     message = Message.PUBLICATION
     copy: Copy

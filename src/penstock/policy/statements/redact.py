@@ -186,9 +186,7 @@ def _plain(value: Value) -> str:
 
 
 def of_metrics(paths: Collection[Path]) -> set[Path]:
-    """Return paths as conditions write them, with `metrics` before the name of a metric; a policy may leave
-    that out.
-    """
+    """Return paths as conditions write them: with `metrics` before a metric's name, which a policy may leave out."""
     return {path if path == (METRICS,) else (METRICS, ".".join(path[path[0] == METRICS :])) for path in paths}
 
 

@@ -174,9 +174,7 @@ class KeySet:
         return KeySet.of([*self.keys.values(), key])
 
     def retire(self, key_id: str, at: int) -> "KeySet":
-        """Return the set with one key that verifies nothing from `at` on; raises `TokenError` if the key is
-        not there.
-        """
+        """Return the set with one key that verifies nothing from `at` on; raises `TokenError` for an unknown key."""
         if key_id not in self.keys:
             raise TokenError(TokenFault.UNKNOWN_KEY, f"`{key_id}`")
         return KeySet({**self.keys, key_id: replace(self.keys[key_id], retired=at)})

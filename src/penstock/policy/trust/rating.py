@@ -182,9 +182,7 @@ def may_sign(sender: str, ratings: Mapping[str, float], thresholds: Thresholds) 
 def strict(
     received: ReceivedToken, ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds
 ) -> TokenRuling:
-    """Accept a token if a trusted neighbour has signed it and a trusted neighbour sent it: a signature does not vouch
-    for the sender.
-    """
+    """Accept a token that trusted neighbours signed and sent: a signature does not vouch for the sender."""
     refusals = []
     for signer in sorted(received.signers):
         rating = ratings.get(signer)

@@ -47,10 +47,7 @@ class TrustTable:
     """
 
     def __init__(self, node: str, nodes: int, longest: int | None = None) -> None:
-        """Make the table of a node in a network of |B| `nodes`; `longest` is one less by default.
-
-        A lower `longest` makes vectors shorter, but longer paths are not looked at.
-        """
+        """Make the table of a node among |B| `nodes`; a `longest` of less than |B| - 1 makes vectors shorter."""
         self.node = node
         self.nodes = nodes
         self.longest = max(1, nodes - 1) if longest is None else longest
@@ -125,9 +122,7 @@ class TrustTable:
         return Update(number + 1, not before, sums)
 
     def least(self, origins: Iterable[str] | None = None) -> dict[str, Average]:
-        """Return the least-trustworthy path to this node from each of these origins, or from all, where there
-        is one.
-        """
+        """Return the least-trustworthy path to this node from each of these origins, or from all, if there is one."""
         chosen = None if origins is None else frozenset(origins)
         averages: dict[str, Average] = {}
         for walk, total in self._sums(None, self.longest).items():

@@ -252,9 +252,7 @@ def _times(table: FunctionTable) -> None:
 
 
 def _matching_mailbox(pattern: str, name: Spelled) -> bool:
-    """Return whether a mailbox matches a whole mailbox, a domain, or all below a domain with a leading point
-    (A.3.14).
-    """
+    """Return whether a mailbox matches a whole mailbox, a domain, or `.` and a domain above its own (A.3.14)."""
     mailbox: Mailbox = name.key
     local, at, domain = pattern.rpartition("@")
     if at:

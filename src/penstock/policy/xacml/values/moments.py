@@ -170,9 +170,7 @@ def add_months(moment: Moment, months: int) -> Moment:
 
 
 def in_range(time: Moment, low: Moment, high: Moment) -> bool:
-    """Return whether a time is between two, with midnight possibly between them; they have the zone of the first by
-    default.
-    """
+    """Return whether a time is between two, around midnight too; by default they have the zone of the first."""
     low, high = (Moment(bound.local, time.zone if bound.zone is None else bound.zone) for bound in (low, high))
     return (time.instant - low.instant) % DAY <= (high.instant - low.instant) % DAY
 

@@ -209,9 +209,7 @@ def type_named(uri: str) -> str:
 
 
 def read_value(type_uri: str, text: str) -> Value:
-    """Read a value of a type from text; raises `XacmlError`. White space around it counts only in strings, as in XML
-    Schema.
-    """
+    """Read a value of a type; raises `XacmlError`. As in XML Schema, only strings keep the white space around them."""
     data_type = DATA_TYPES[type_uri]
     try:
         return data_type.read(text if type_uri == names.STRING else text.strip(" \t\r\n"))
