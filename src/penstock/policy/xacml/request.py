@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from penstock.policy.xacml import names
@@ -71,11 +72,8 @@ def _repeated(categories: Iterable[RequestCategory]) -> list[Single]:
             if attribute.id == names.SCOPE and any(literal.value != "Immediate" for literal in attribute.values):
                 raise Unsupported(f"`{names.SCOPE}`: hierarchies of resources are not known here")
         groups.setdefault(category.name, []).extend(_parts(category))
-    count = 1
-    for group in groups.values():
-        count *= len(group)
-        if count > MAX_RESULTS:
-            raise XacmlError(f"more than {MAX_RESULTS} requests in one")
+    if prod(map(len, groups.values())) > MAX_RESULTS:
+        raise XacmlError(f"more than {MAX_RESULTS} requests in one")
     return list(product(*groups.values()))
 
 

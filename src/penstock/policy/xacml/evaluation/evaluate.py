@@ -6,7 +6,6 @@ from typing import NamedTuple
 from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.evaluation.algorithms import FAILURES, IDP, Algorithm, algorithm_of
 from penstock.policy.xacml.evaluation.decision import (
-    IF_TARGET_FAILS,
     NOT_APPLICABLE,
     AssignedAttribute,
     Duty,
@@ -14,7 +13,7 @@ from penstock.policy.xacml.evaluation.decision import (
     XacmlDecision,
     XacmlOutcome,
 )
-from penstock.policy.xacml.evaluation.expressions import Compiler, check_arguments, designate, select
+from penstock.policy.xacml.evaluation.expressions import Compiler, check_arguments, designate, once, select
 from penstock.policy.xacml.evaluation.index import TargetIndex
 from penstock.policy.xacml.evaluation.repository import Repository
 from penstock.policy.xacml.functions.function import BOOLEAN
@@ -22,7 +21,7 @@ from penstock.policy.xacml.functions.table import function_named
 from penstock.policy.xacml.limits import MAX_DUTIES
 from penstock.policy.xacml.names import PROCESSING_ERROR
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.status import Indeterminate, Status, XacmlError
+from penstock.policy.xacml.status import Indeterminate, Status, XacmlError, located
 from penstock.policy.xacml.values.values import Type
 
 Matched = bool | Status
@@ -155,9 +154,10 @@ def _assignment(tree: xacml.Assignment, compiler: Compiler) -> Callable[[Context
 
 
 def _rule(rule: xacml.XacmlRule, compiler: Compiler) -> Unit:
-    matches = compile_target(rule.target)
-    condition = compiler.condition(rule.condition) if rule.condition is not None else None
-    duties = _duties(rule.obligations, rule.advice, compiler)
+    with located(f"rule `{rule.id}`"):
+        matches = compile_target(rule.target)
+        condition = compiler.condition(rule.condition) if rule.condition is not None else None
+        duties = _duties(rule.obligations, rule.advice, compiler)
     effect = _EFFECTS[rule.effect]
     failed = _FAILED[effect]
     plain = XacmlOutcome(effect)
@@ -251,17 +251,13 @@ class PolicyCompiler:
 
     def unit(self, tree: xacml.Root) -> Unit:
         """Compile a policy or a policy set; raises `XacmlError`."""
-        try:
+        what = "policy" if isinstance(tree, xacml.XacmlPolicy) else "policy set"
+        with located(f"{what} `{tree.id}`", unless=("policy",)):
             return self._policy(tree) if isinstance(tree, xacml.XacmlPolicy) else self._policy_set(tree)
-        except XacmlError as error:
-            what = "policy" if isinstance(tree, xacml.XacmlPolicy) else "policy set"
-            if str(error).startswith("policy"):
-                raise
-            raise error.at(f"{what} `{tree.id}`") from None
 
     def _policy(self, tree: xacml.XacmlPolicy) -> Unit:
         compiler = Compiler(tree.variables)
-        units = [_located(rule, compiler) for rule in tree.rules]
+        units = [_rule(rule, compiler) for rule in tree.rules]
         return self._whole(tree, _combined(units, algorithm_of(tree.algorithm, "rule")), compiler)
 
     def _policy_set(self, tree: xacml.XacmlPolicySet) -> Unit:
@@ -274,10 +270,11 @@ class PolicyCompiler:
         try:
             tree = self._repository.find(child)
         except XacmlError as error:
-            return _nowhere(Status(PROCESSING_ERROR, str(error)))
+            status = Status(PROCESSING_ERROR, str(error))
+            return Unit(lambda _: status, lambda _: XacmlOutcome(IDP, status), ())
         if id(tree) not in self._referenced:
             unit = self.unit(tree)
-            self._referenced[id(tree)] = Unit(unit.matches, _once(unit.evaluate), unit.target)
+            self._referenced[id(tree)] = Unit(unit.matches, once(unit.evaluate), unit.target)
         return self._referenced[id(tree)]
 
     def _whole(self, tree: xacml.Root, combine: Callable[[Context], XacmlOutcome], compiler: Compiler) -> Unit:
@@ -295,7 +292,7 @@ class PolicyCompiler:
                 return NOT_APPLICABLE
             policies = (name, *outcome.policies)
             if matched is not True:
-                return XacmlOutcome(IF_TARGET_FAILS[decision], matched, policies=policies)
+                return XacmlOutcome(_FAILED.get(decision, decision), matched, policies=policies)  # table 7
             if decision & FAILURES:
                 return outcome._replace(policies=policies)
             try:
@@ -307,28 +304,3 @@ class PolicyCompiler:
             )
 
         return Unit(matches, evaluate, tree.target)
-
-
-def _nowhere(status: Status) -> Unit:
-    """Return the unit of a reference that cannot be resolved."""
-    return Unit(lambda _: status, lambda _: XacmlOutcome(IDP, status), ())
-
-
-def _located(rule: xacml.XacmlRule, compiler: Compiler) -> Unit:
-    try:
-        return _rule(rule, compiler)
-    except XacmlError as error:
-        raise error.at(f"rule `{rule.id}`") from None
-
-
-def _once(evaluate: Callable[[Context], XacmlOutcome]) -> Callable[[Context], XacmlOutcome]:
-    """Return the evaluation cached in a context: a policy with many references is then evaluated once."""
-
-    def cached(context: Context) -> XacmlOutcome:
-        key = id(cached)
-        if key not in context.cache:
-            context.cache[key] = evaluate(context)
-        outcome: XacmlOutcome = context.cache[key]
-        return outcome
-
-    return cached

@@ -69,7 +69,7 @@ class Compiler:
         self._underway.append(name)
         compiled = self.expression(self._definitions[name])
         self._underway.pop()
-        self._variables[name] = CompiledExpression(compiled.type, _once(compiled.run))
+        self._variables[name] = CompiledExpression(compiled.type, once(compiled.run))
         return self._variables[name]
 
     def _apply(self, tree: xacml.Apply) -> CompiledExpression:
@@ -80,14 +80,13 @@ class Compiler:
         arguments = [self.expression(argument) for argument in tree.arguments]
         if tree.function in LOGICAL:
             return _logical(tree.function, arguments)
-        if tree.function in XPATH_FUNCTIONS:
-            function, of = XPATH_FUNCTIONS[tree.function]
-            check_arguments(function, [argument.type for argument in arguments])
-            runs = [argument.run for argument in arguments]
-            return CompiledExpression(function.result, lambda context: of(context, *(run(context) for run in runs)))
-        function = function_named(tree.function)
+        of_xpath = XPATH_FUNCTIONS.get(tree.function)
+        function = of_xpath or function_named(tree.function)
         check_arguments(function, [argument.type for argument in arguments])
         runs = [argument.run for argument in arguments]
+        if of_xpath is not None:
+            apply = of_xpath.apply
+            return CompiledExpression(function.result, lambda context: apply(context, *(run(context) for run in runs)))
         return CompiledExpression(
             function.result, _applied(function.apply, runs) if function.cost is None else _charged(function, runs)
         )
@@ -132,8 +131,8 @@ class Compiler:
         return CompiledExpression(result, run)
 
 
-def _once(run: Run) -> Run:
-    """Return the same evaluation, cached in a context: else variables of variables would double the cost."""
+def once(run: Run) -> Run:
+    """Return the same evaluation, cached in a context: a variable or policy with many references is evaluated once."""
 
     def cached(context: Context) -> Value:
         key = id(cached)

@@ -77,7 +77,7 @@ class ReferenceEvaluator:
             return self._logical(name, tree.arguments)
         arguments_found = [self.value(argument) for argument in tree.arguments]
         if tree.function in XPATH_FUNCTIONS:
-            return XPATH_FUNCTIONS[tree.function][1](self._context, *arguments_found)
+            return XPATH_FUNCTIONS[tree.function].apply(self._context, *arguments_found)
         return FUNCTIONS[tree.function].apply(*arguments_found)
 
     def _finder(self, bag: xacml.Expression) -> Callable[[Context], Bag]:

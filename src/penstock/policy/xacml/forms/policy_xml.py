@@ -1,6 +1,7 @@
 """The reader of policies in XML (XACML 3.0, section 5). It refuses unknown elements, and names the line."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from penstock.policy.xacml import tree as xacml
@@ -8,7 +9,7 @@ from penstock.policy.xacml.forms.literals import prefixes_of, read_literal
 from penstock.policy.xacml.forms.xml import XmlElement, core, read_xml
 from penstock.policy.xacml.limits import MAX_POLICY_BYTES, MAX_POLICY_NODES
 from penstock.policy.xacml.names import XPATH_1
-from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.status import XacmlError, located
 from penstock.policy.xacml.values.values import type_named
 from penstock.policy.xacml.values.versions import check_pattern, check_version
 
@@ -88,7 +89,7 @@ def _policy(element: XmlElement) -> xacml.XacmlPolicy:
         element.need("RuleCombiningAlgId"),
         _target(_needed(parts, element)),
         tuple(_rule(child) for child in parts.several("Rule")),
-        tuple(_variable(child) for child in parts.several("VariableDefinition")),
+        tuple((child.need("VariableId"), _only(child)) for child in parts.several("VariableDefinition")),
         *_duties(parts),
         parts.description(),
     )
@@ -128,7 +129,7 @@ def _defaults(parts: _Parts, name: str) -> None:
 def _version(element: XmlElement) -> str:
     # The schema asks for it; many policies in use, the paper's among them, go without.
     version = element.get("Version") or "1.0"
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         return check_version(version)
 
 
@@ -145,7 +146,7 @@ def _children(element: XmlElement) -> Iterator[xacml.XacmlPolicy | xacml.XacmlPo
 
 def _reference(element: XmlElement, is_set: bool) -> xacml.PolicyReference:
     versions = [element.get(name) for name in ("Version", "EarliestVersion", "LatestVersion")]
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         for version in versions:
             if version is not None:
                 check_pattern(version)
@@ -172,10 +173,6 @@ def _effect(element: XmlElement, name: str) -> xacml.XacmlEffect:
         return xacml.XacmlEffect(element.need(name))
     except ValueError:
         raise element.wrong(f"`{name}` is `{element.need(name)}`, not Permit or Deny") from None
-
-
-def _variable(element: XmlElement) -> tuple[str, xacml.Expression]:
-    return element.need("VariableId"), _only(element)
 
 
 def _only(element: XmlElement) -> xacml.Expression:
@@ -205,7 +202,7 @@ def _expression(element: XmlElement) -> xacml.Expression:
 
 def literal(element: XmlElement) -> xacml.LiteralValue:
     """Read the value of an `AttributeValue`; raises `XacmlError`."""
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         type_named(element.need("DataType"))
         if any(True for _ in element.children):
             raise XacmlError("a value has no elements inside")
@@ -213,7 +210,7 @@ def literal(element: XmlElement) -> xacml.LiteralValue:
 
 
 def _designator(element: XmlElement) -> xacml.Designator:
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         return xacml.Designator(
             element.need("Category"),
             element.need("AttributeId"),
@@ -224,7 +221,7 @@ def _designator(element: XmlElement) -> xacml.Designator:
 
 
 def _selector(element: XmlElement) -> xacml.Selector:
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         return xacml.Selector(
             element.need("Category"),
             element.need("Path"),
@@ -278,37 +275,23 @@ def _some(element: XmlElement, name: str, make: Callable[[XmlElement], T]) -> It
     return _several(element, name, make)
 
 
-def _duties(parts: _Parts) -> tuple[tuple[xacml.DutyExpression, ...], tuple[xacml.DutyExpression, ...]]:
-    obligations, advice = parts.one("ObligationExpressions"), parts.one("AdviceExpressions")
-    return (
-        tuple(_several(obligations, "ObligationExpression", _obligation)) if obligations is not None else (),
-        tuple(_several(advice, "AdviceExpression", _advice)) if advice is not None else (),
-    )
+_Duties = tuple[xacml.DutyExpression, ...]
 
 
-def _obligation(element: XmlElement) -> xacml.DutyExpression:
+def _duties(parts: _Parts) -> tuple[_Duties, _Duties]:
+    return _duties_of(parts, "Obligation", "FulfillOn"), _duties_of(parts, "Advice", "AppliesTo")
+
+
+def _duties_of(parts: _Parts, kind: str, when: str) -> _Duties:
+    around = parts.one(f"{kind}Expressions")
+    read = partial(_duty, kind=kind, when=when)
+    return tuple(_several(around, f"{kind}Expression", read)) if around is not None else ()
+
+
+def _duty(element: XmlElement, kind: str, when: str) -> xacml.DutyExpression:
     assignments = _several(element, "AttributeAssignmentExpression", _assignment)
-    return xacml.DutyExpression(element.need("ObligationId"), _effect(element, "FulfillOn"), tuple(assignments))
-
-
-def _advice(element: XmlElement) -> xacml.DutyExpression:
-    assignments = _several(element, "AttributeAssignmentExpression", _assignment)
-    return xacml.DutyExpression(element.need("AdviceId"), _effect(element, "AppliesTo"), tuple(assignments))
+    return xacml.DutyExpression(element.need(f"{kind}Id"), _effect(element, when), tuple(assignments))
 
 
 def _assignment(element: XmlElement) -> xacml.Assignment:
     return xacml.Assignment(element.need("AttributeId"), _only(element), element.get("Category"), element.get("Issuer"))
-
-
-class _at:
-    """Put the line before the message of an error that has none."""
-
-    def __init__(self, element: XmlElement) -> None:
-        self._element = element
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, XacmlError) and not str(error).startswith("line "):
-            raise error.at(f"line {self._element.line}") from None

@@ -5,7 +5,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.names import CORE, XPATH_1
-from penstock.policy.xacml.response import printable, show_typed
+from penstock.policy.xacml.response import printable, show_attributes, show_typed
 
 _Lines = Iterator[str]
 
@@ -59,13 +59,9 @@ def _described(text: str) -> _Lines:
 
 def _reference(reference: xacml.PolicyReference) -> _Lines:
     tag = "PolicySetIdReference" if reference.is_set else "PolicyIdReference"
-    versions = (
-        ("Version", reference.version),
-        ("EarliestVersion", reference.earliest),
-        ("LatestVersion", reference.latest),
-    )
-    attributes = "".join(f" {name}={quoteattr(version)}" for name, version in versions if version is not None)
-    yield f"<{tag}{attributes}>{escape(reference.id)}</{tag}>"
+    earliest, latest = reference.earliest, reference.latest
+    versions = show_attributes(Version=reference.version, EarliestVersion=earliest, LatestVersion=latest)
+    yield f"<{tag}{versions}>{escape(reference.id)}</{tag}>"
 
 
 def _rule(rule: xacml.XacmlRule) -> _Lines:
@@ -109,18 +105,13 @@ def _expression(tree: xacml.Expression) -> _Lines:
         case xacml.LiteralValue(type_uri, value):
             yield show_typed("AttributeValue", "", type_uri, value)
         case xacml.Designator():
-            issuer = f" Issuer={quoteattr(tree.issuer)}" if tree.issuer is not None else ""
-            yield (
-                f"<AttributeDesignator Category={quoteattr(tree.category)} AttributeId={quoteattr(tree.id)}"
-                f' DataType={quoteattr(tree.type)}{issuer} MustBePresent="{str(tree.must_be_present).lower()}"/>'
-            )
+            named = show_attributes(Category=tree.category, AttributeId=tree.id, DataType=tree.type, Issuer=tree.issuer)
+            yield f'<AttributeDesignator{named} MustBePresent="{str(tree.must_be_present).lower()}"/>'
         case xacml.Selector():
             prefixes = "".join(f" xmlns:{prefix}={quoteattr(uri)}" for prefix, uri in tree.prefixes)
-            context = f" ContextSelectorId={quoteattr(tree.context_id)}" if tree.context_id is not None else ""
-            yield (
-                f"<AttributeSelector{prefixes} Category={quoteattr(tree.category)} Path={quoteattr(tree.path)}"
-                f' DataType={quoteattr(tree.type)}{context} MustBePresent="{str(tree.must_be_present).lower()}"/>'
-            )
+            named = show_attributes(Category=tree.category, Path=tree.path, DataType=tree.type)
+            named += show_attributes(ContextSelectorId=tree.context_id, MustBePresent=str(tree.must_be_present).lower())
+            yield f"<AttributeSelector{prefixes}{named}/>"
         case xacml.FunctionName(name):
             yield f"<Function FunctionId={quoteattr(name)}/>"
         case xacml.VariableReference(name):
@@ -146,8 +137,7 @@ def _duties(obligations: Iterable[xacml.DutyExpression], advice: Iterable[xacml.
 
 
 def _assignment(assignment: xacml.Assignment) -> _Lines:
-    category = f" Category={quoteattr(assignment.category)}" if assignment.category is not None else ""
-    issuer = f" Issuer={quoteattr(assignment.issuer)}" if assignment.issuer is not None else ""
-    yield f"<AttributeAssignmentExpression AttributeId={quoteattr(assignment.id)}{category}{issuer}>"
+    named = show_attributes(AttributeId=assignment.id, Category=assignment.category, Issuer=assignment.issuer)
+    yield f"<AttributeAssignmentExpression{named}>"
     yield from _indented(_expression(assignment.expression))
     yield "</AttributeAssignmentExpression>"

@@ -17,7 +17,7 @@ from penstock.policy.xacml.forms.short_expressions import (
     text,
 )
 from penstock.policy.xacml.limits import MAX_DEPTH, MAX_POLICY_BYTES, MAX_POLICY_NODES
-from penstock.policy.xacml.status import XacmlError
+from penstock.policy.xacml.status import XacmlError, located
 from penstock.policy.xacml.values.versions import check_pattern, check_version
 
 _COMMON = ("version", "description", "combine", "attributes", "target", "obligations", "advice")
@@ -57,7 +57,7 @@ def from_plain(value: Any, known: AttributeNames | None = None) -> xacml.Root:
 
 def _policy(fields: Mapping[str, Any], known: AttributeNames) -> xacml.XacmlPolicy:
     name = text(fields["policy"], "`policy`")
-    with _inside(f"policy `{name}`"):
+    with located(f"policy `{name}`"):
         known = known.with_declared(fields.get("attributes", {}))
         variables = mapping(fields.get("variables", {}), "`variables`")
         return xacml.XacmlPolicy(
@@ -75,7 +75,7 @@ def _policy(fields: Mapping[str, Any], known: AttributeNames) -> xacml.XacmlPoli
 
 def _policy_set(fields: Mapping[str, Any], known: AttributeNames) -> xacml.XacmlPolicySet:
     name = text(fields["policy_set"], "`policy_set`")
-    with _inside(f"policy set `{name}`"):
+    with located(f"policy set `{name}`"):
         known = known.with_declared(fields.get("attributes", {}))
         return xacml.XacmlPolicySet(
             name,
@@ -127,7 +127,7 @@ def _rule(value: Any, number: int, known: AttributeNames) -> xacml.XacmlRule:
     (name,) = effects
     effect = _EFFECTS[name]
     identifier = text(fields.get("id", f"{name}-{number}"), "`id`")
-    with _inside(f"rule `{identifier}`"):
+    with located(f"rule `{identifier}`"):
         return xacml.XacmlRule(
             identifier,
             effect,
@@ -155,17 +155,3 @@ def _duty(value: Any, effect: xacml.XacmlEffect | None, known: AttributeNames) -
         _EFFECTS[goes_with],
         tuple(xacml.Assignment(attribute, expression(item, known)) for attribute, item in assignments.items()),
     )
-
-
-class _inside:
-    """Say of an error which policy or rule it is in."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, XacmlError):
-            raise error.at(self._where) from None
