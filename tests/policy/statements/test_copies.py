@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from penstock.language.condition import make_condition
 from penstock.model.content.content import Content, Format
 from penstock.model.event import Event
-from penstock.policy.statements.copies import FilterCopy, Path, PublicationCopy, path_of
+from penstock.policy.statements.copies import FilterCopy, Path, PublicationCopy
 from penstock.policy.statements.elements.element import ElementError
+from penstock.policy.statements.redact import path_of
 from tests.support.memory.sparkplug import encode
 
 Do = Callable[[PublicationCopy], None]

@@ -23,14 +23,7 @@ from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import check_id
 from penstock.model.topic import parse_filter
-from penstock.policy.contracts.abac import (
-    AttributeCategory,
-    AttributeName,
-    Attributes,
-    Compare,
-    Relation,
-    Texts,
-)
+from penstock.policy.contracts.abac import AttributeCategory, AttributeName, Attributes, Compare, Relation, Texts
 from penstock.policy.contracts.degrade import Degradation
 from penstock.policy.quality.needs import Constraint, Need
 from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope

@@ -19,7 +19,7 @@ from penstock.model.quality import Catalogue, Direction, MetricDefinition, Metri
 from penstock.model.values import Value
 from penstock.policy.quality.carriage import read_quality, write_quality
 from penstock.policy.quality.needs import Need
-from penstock.policy.statements.redact import Path
+from penstock.policy.statements.redact import Path, path_of
 from penstock.policy.statements.substitute import keep_attributes, put_numbers
 
 METRES_OF_A_DEGREE = 111_320.0
@@ -288,10 +288,6 @@ _COARSER: dict[str, Callable[[Grid | Step, float], float | None]] = {
 
 def _percent(ratio: float) -> float:
     return 100.0 * min(max(ratio, 0.0), 1.0)
-
-
-def path_of(name: str) -> Path:
-    return tuple(name.split("."))
 
 
 def number_at(content: Content, path: Path) -> float:

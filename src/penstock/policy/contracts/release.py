@@ -1,5 +1,4 @@
-"""The release of one producer's event to one consumer, with the reasons: the core of the release stage, without an
-engine.
+"""The release of one producer's event to one consumer, with the reasons: the core of the release stage.
 
 `Releaser` is made once for a producer's contract and a want of a consumer: all that depends only on their contracts is
 decided then. For each event the remaining rules are tried in order. The first rule counts whose situations are open and
@@ -97,7 +96,10 @@ class Releaser:
 
     def permits(self, rule: str) -> bool:
         """Return whether the contracts let this rule release anything to the consumer."""
-        return any(candidate is not None and candidate.id == rule for candidate in self._candidates)
+        return self._candidate(rule) is not None
+
+    def _candidate(self, rule: str) -> PrivacyRule | None:
+        return next((candidate for candidate in self._candidates if candidate and candidate.id == rule), None)
 
     def decide(
         self,
@@ -128,24 +130,19 @@ class Releaser:
         now: float,
         since: float | None = None,
     ) -> Release:
-        """Return the release by a rule that another node has chosen. The rule must also permit this consumer in these
-        situations: an event that waited is not released after they are over.
-        """
-        for candidate in self._candidates:
-            if candidate is not None and candidate.id == rule:
-                release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since)
-                return release if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
-        return Release(False, reasons=(f"rule `{rule}` does not permit it",))
+        """Return the release by a rule that another node has chosen, if it permits it in these situations."""
+        candidate = self._candidate(rule)
+        if candidate is None:
+            return Release(False, reasons=(f"rule `{rule}` does not permit it",))
+        release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since)
+        return release if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
 
     def why_not(self, rule: str, mean: Mean) -> tuple[str, ...]:
         """Return why the mean that a rule has aggregated is not sent; empty if it is."""
-        guarantees = next(
-            (candidate.guarantees for candidate in self._candidates if candidate is not None and candidate.id == rule),
-            None,
-        )
-        if guarantees is None:
+        candidate = self._candidate(rule)
+        if candidate is None:
             return (f"rule `{rule}` does not permit it",)
-        return why_not((*guarantees, *self._want.needs), mean.quality, Content(mean.payload, Format.JSON))
+        return why_not((*candidate.guarantees, *self._want.needs), mean.quality, Content(mean.payload, Format.JSON))
 
     def _plain(self, content: Content, quality: Quality, now: float) -> tuple[Release, list[str]]:
         current = aged(quality, self._catalogue, now)
@@ -211,9 +208,7 @@ class ReleaseMark(msgspec.Struct, frozen=True, array_like=True):
         return self.rule if self.contract == PRIVACY else f"{self.contract}.{self.rule}"
 
     def is_on(self, open_situations: Collection[str]) -> bool:
-        return all(situation in open_situations for situation in self.during) and not any(
-            situation in open_situations for situation in self.outside
-        )
+        return set(self.during) <= set(open_situations) and set(self.outside).isdisjoint(open_situations)
 
 
 @lru_cache(maxsize=4096)

@@ -203,23 +203,15 @@ def _number(value: object) -> float:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value if isinstance(value, Sequence) and not isinstance(value, str) else [value]))
+    return tuple(map(str, _list(value)))
 
 
 _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], Any]]]] = {
-    "grid": (
-        Grid,
-        "metres",
-        {"metres": _number, "latitude": str, "longitude": str, "span": _number},
-    ),
+    "grid": (Grid, "metres", {"metres": _number, "latitude": str, "longitude": str, "span": _number}),
     "step": (Step, "", {"attribute": str, "size": _number, "span": _number}),
     "keep": (Keep, "attributes", {"attributes": _names}),
     "delay": (Delay, "seconds", {"seconds": check_seconds}),
-    "aggregate": (
-        Aggregate,
-        "",
-        {"seconds": check_seconds, "attributes": _names, "least": int},
-    ),
+    "aggregate": (Aggregate, "", {"seconds": check_seconds, "attributes": _names, "least": int}),
 }
 """The class, the argument that may stand alone, and how arguments are read."""
 

@@ -24,11 +24,6 @@ _ROOT = "event"
 """The root of XML that is made of JSON."""
 
 
-def path_of(name: str) -> Path:
-    """Return the path of an attribute that a policy names."""
-    return tuple(name.split("."))
-
-
 def paths_read(tree: Tree | None) -> frozenset[Path]:
     """Return the attributes that a condition reads."""
     paths: set[Path] = set()
@@ -189,9 +184,7 @@ class PublicationCopy:
         match self._format():
             case Format.JSON:
                 if self._wanted is Format.XML:
-                    redact.put_xml(
-                        etree.Element(_ROOT), name, value
-                    )  # raises now rather than when the payload is asked for
+                    redact.put_xml(etree.Element(_ROOT), name, value)  # raises now, not when the payload is read
                 self._json()[name] = msgspec.Raw(msgspec.json.encode(value))
                 self._body = self._converted = None
             case Format.XML:

@@ -174,12 +174,11 @@ _WITH_FILTER = (syntax.Message.ADVERTISEMENT, syntax.Message.SUBSCRIPTION)
 
 def make_policy(text: str) -> Policy:
     """Parse and compile a policy; raises `StatementError` or `PolicyError`."""
-    known = elements()
-    return _made(text, id(known))
+    return _compiled(text, id(elements()))
 
 
 @lru_cache(maxsize=4096)
-def _made(text: str, _known: int) -> Policy:
+def _compiled(text: str, _known: int) -> Policy:
     try:
         return compile_statement(parse_statement(text))
     except MisuseError as error:
@@ -195,12 +194,11 @@ def compile_statement(statement: syntax.Statement, known: Mapping[str, Element] 
 @lru_cache(maxsize=1024)
 def blinded(policy: Policy, known: frozenset[Policy]) -> Policy:
     """Return the policy with rules that block in place of those that read content, except attached ones in `known`."""
+    blocking = (syntax.StatementClause(None, (syntax.ElementUse("BlockMessage"),)),)
     rules = tuple(
         rule
         if compiled.message is not syntax.Message.PUBLICATION or compiled.is_blind or compiled.alone in known
-        else replace(
-            rule, clauses=(syntax.StatementClause(None, (syntax.ElementUse("BlockMessage"),)),), on_exception=()
-        )
+        else replace(rule, clauses=blocking, on_exception=())
         for rule, compiled in zip(policy.statement.rules, policy.rules, strict=True)
     )
     return policy if rules == policy.statement.rules else compile_statement(syntax.Statement(rules))
@@ -264,12 +262,8 @@ def _test(tree: Tree, rule: syntax.StatementRule, known: Mapping[str, Element]) 
     def stand_in(node: Tree) -> Tree:
         if not isinstance(node, Call) or node.receiver is not None or not node.function[:1].isupper():
             return node
-        act = _act(
-            syntax.ElementUse(node.function, tuple(map(_argument, node.arguments)), node.at),
-            rule,
-            known,
-            is_action=False,
-        )
+        use = syntax.ElementUse(node.function, tuple(map(_argument, node.arguments)), node.at)
+        act = _act(use, rule, known, is_action=False)
         slot = next((slot for slot, other in acts.items() if other == act), _SLOT.format(len(acts)))
         acts[slot] = act
         return Attribute(slot, at=node.at)
