@@ -149,8 +149,10 @@ class Judgement:
 
     def _report(self, kind: str, reason: str, detail: str = "") -> None:
         assert self.policy is not None
-        named = {"class": kind, "policy": self.policy.name, "reason": reason, "message": self.copy.label()}
-        self.cause(PolicyPublication(named, detail=detail))
+        policy, label = self.policy.name, self.copy.label()
+        self.cause(
+            PolicyPublication({"class": kind, "policy": policy, "reason": reason, "message": label}, detail=detail)
+        )
 
     def cause(self, effect: PolicyPublication | KeptMessage) -> None:
         """Add a side effect."""
