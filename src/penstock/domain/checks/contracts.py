@@ -10,13 +10,7 @@ from penstock.domain.schema.contracts import attribute_types, compiled, mistakes
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 from penstock.model.yaml.tree import Step
-from penstock.policy.contracts.contract import (
-    ConsumerContract,
-    PrivacyRule,
-    ProducerContract,
-    commitments,
-    request_attributes,
-)
+from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract
 from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
 from penstock.policy.contracts.fit import ClientFit, FitLevel, match_all
 from penstock.policy.contracts.privacy import wrong_duties
@@ -141,8 +135,8 @@ def _without_contract(domain: Domain, contracts: Contracts) -> Iterator[Remark]:
 def _asks_no_more(contracts: Contracts, producer: ProducerContract, rule: PrivacyRule, client: str) -> bool:
     """Return whether a rule is satisfied by a client that guarantees nothing."""
     bare = contracts.of(client, ConsumerContract("none", frozenset({client}), ()))
-    attributes = request_attributes(bare)
-    return not any(commitment.why_not(attributes) for commitment in commitments(rule))
+    attributes = bare.request_attributes()
+    return not any(commitment.why_not(attributes) for commitment in rule.commitments())
 
 
 def _both_private(contracts: Contracts) -> Iterator[Remark]:

@@ -11,15 +11,7 @@ from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import intersects
 from penstock.model.quality import Catalogue, MetricKey
 from penstock.model.topic import intersection, overlaps
-from penstock.policy.contracts.contract import (
-    SHOWN,
-    ConsumerContract,
-    ContextWant,
-    PrivacyRule,
-    ProducerContract,
-    commitments,
-    request_attributes,
-)
+from penstock.policy.contracts.contract import SHOWN, ConsumerContract, ContextWant, PrivacyRule, ProducerContract
 from penstock.policy.contracts.contract_set import Contracts, said_wants
 from penstock.policy.contracts.degrade import Aggregate, caps
 from penstock.policy.contracts.privacy import PrivacyPolicy
@@ -193,9 +185,8 @@ def _may_meet(condition: Condition | None, other: Condition | None) -> bool:
 def _rule(
     producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: ContextWant, catalogue: Catalogue
 ) -> RuleFit:
-    attributes = request_attributes(consumer)
-    reasons_of = ((condition, condition.why_not(attributes)) for condition in commitments(rule))
-    wrong = [(condition.name, reason) for condition, reason in reasons_of if reason]
+    attributes = consumer.request_attributes()
+    wrong = [(need.name, reason) for need in rule.commitments() if (reason := need.why_not(attributes))]
     may_show = [name.attribute for name, _ in wrong if name not in attributes and name.attribute in SHOWN]
     refused = tuple(reason for name, reason in wrong if name.attribute not in may_show)
     left = caps(rule.degrade, catalogue)

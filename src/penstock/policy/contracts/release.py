@@ -19,14 +19,7 @@ from penstock.model.errors import ContentError
 from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
 from penstock.policy.contracts.aggregate import Mean
-from penstock.policy.contracts.contract import (
-    ConsumerContract,
-    ContextWant,
-    PrivacyRule,
-    ProducerContract,
-    commitments,
-    request_attributes,
-)
+from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract
 from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
 from penstock.policy.contracts.plain_form import plain_rule
 from penstock.policy.contracts.privacy import Permitted
@@ -83,11 +76,11 @@ class Releaser:
         self._want = want
         self._catalogue = catalogue
         self.retention = consumer.retention
-        attributes = request_attributes(consumer)
+        attributes = consumer.request_attributes()
         self._candidates: list[PrivacyRule | None] = [] if producer.rules else [None]
         self._refused: list[str] = []
         for rule in producer.rules:
-            wrong = [reason for reason in (condition.why_not(attributes) for condition in commitments(rule)) if reason]
+            wrong = [reason for condition in rule.commitments() if (reason := condition.why_not(attributes))]
             unknown = sorted((rule.during | rule.outside).difference(situations))
             wrong += [f"there is no situation `{name}`" for name in unknown]
             self._refused += [f"rule `{rule.id}`: {reason}" for reason in wrong]

@@ -119,11 +119,8 @@ def collect(
     missing: list[tuple[MetricKey, str]] = []
     for collector in collectors:
         try:
-            values.append(
-                MetricValue(
-                    collector.key, _measured(collector, catalogue.definition(collector.key), content, time), time
-                )
-            )
+            measured = _measured(collector, catalogue.definition(collector.key), content, time)
+            values.append(MetricValue(collector.key, measured, time))
         except PolicyError as error:
             missing.append((collector.key, str(error)))
     return CollectedQuality(NO_QUALITY.with_(values), tuple(missing))

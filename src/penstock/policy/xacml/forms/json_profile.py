@@ -14,14 +14,7 @@ from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Xac
 from penstock.policy.xacml.response import XacmlResponse, XacmlResult, show_missing
 from penstock.policy.xacml.status import FINE, Status, XacmlError
 from penstock.policy.xacml.tree import LiteralValue
-from penstock.policy.xacml.values.values import (
-    DATA_TYPES,
-    SHORT_TYPES,
-    Value,
-    XPathExpression,
-    read_value,
-    show_value,
-)
+from penstock.policy.xacml.values.values import DATA_TYPES, SHORT_TYPES, Value, XPathExpression, read_value, show_value
 from penstock.policy.xacml.xpath import RequestContent
 
 _MAX_SAFE = 2**53
@@ -74,10 +67,7 @@ def read_request_json(data: bytes) -> XacmlRequest:
             ids = _several(_object(reference, "`RequestReference`").get("ReferenceId"))
             references.append(tuple(_text(item, "`ReferenceId`") for item in ids))
     return XacmlRequest(
-        tuple(categories),
-        _flag(request, "ReturnPolicyIdList"),
-        _flag(request, "CombinedDecision"),
-        tuple(references),
+        tuple(categories), _flag(request, "ReturnPolicyIdList"), _flag(request, "CombinedDecision"), tuple(references)
     )
 
 

@@ -9,15 +9,7 @@ from penstock.language.tree import Attribute as CelAttribute
 from penstock.language.tree import Has, Select, Tree, XPath, walk
 from penstock.policy.xacml import names
 from penstock.policy.xacml import tree as xacml
-from penstock.policy.xacml.forms.short_types import (
-    ANY,
-    EXACT,
-    ValueKind,
-    among_integers,
-    kind_of,
-    kind_of_type,
-    kinds_asked,
-)
+from penstock.policy.xacml.forms import short_types as types
 from penstock.policy.xacml.functions.cel import LIST, condition_of
 from penstock.policy.xacml.functions.table import FUNCTIONS, HIGHER, LOGICAL
 from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
@@ -213,20 +205,19 @@ def _matches(name: str, asked: Any, known: AttributeNames) -> list[xacml.AllOf]:
     comparisons = list((asked if isinstance(asked, dict) else {"==": asked}).items())
     if not comparisons:
         raise XacmlError(f"`{name}` is asked for nothing")
-    kinds = {kind for _, value in comparisons if (kind := kind_of(value)) is not None}
+    kinds = {kind for _, value in comparisons if (kind := types.kind_of(value)) is not None}
     if not attribute.is_open:
         return [_matches_of(name, attribute.designator, comparisons)]
     if len(kinds) > 1:
         raise XacmlError(f"`{name}` is compared with texts and with others at once: declare its type")
-    if kinds != {ValueKind.NUMBER}:
-        types = next(iter(kinds), ValueKind.TEXT).value
-        return [_matches_of(name, replace(attribute.designator, type=type_uri), comparisons) for type_uri in types]
-    if any(abs(value) >= EXACT for _, value in comparisons):
+    if kinds != {types.ValueKind.NUMBER}:
+        uris = next(iter(kinds), types.ValueKind.TEXT).value
+        return [_matches_of(name, replace(attribute.designator, type=type_uri), comparisons) for type_uri in uris]
+    if any(abs(value) >= types.EXACT for _, value in comparisons):
         raise XacmlError(f"`{name}` is compared with a number that not every type of numbers has: declare its type")
-    sources = {
-        type_uri: replace(_unrequired(name, attribute.designator), type=type_uri) for type_uri in ValueKind.NUMBER.value
-    }
-    whole = [among_integers(operator, value) for operator, value in comparisons]
+    _check_unrequired(name, attribute.designator)
+    sources = {uri: replace(attribute.designator, type=uri) for uri in types.ValueKind.NUMBER.value}
+    whole = [types.among_integers(operator, value) for operator, value in comparisons]
     matches = [_matches_of(name, sources[names.DOUBLE], comparisons)]
     if None not in whole:
         integers = [comparison for comparison in whole if comparison is not None]
@@ -242,8 +233,8 @@ def _matches_of(name: str, source: xacml.Designator, comparisons: Sequence[tuple
         if function is None:
             raise XacmlError(f"`{name}`: there is no `{operator}` for {short}; there are {', '.join(_OPERATORS)}")
         type_uri = FUNCTIONS[function].parameters[0].data
-        kind = kind_of(value)
-        if kind in (ValueKind.NUMBER, ValueKind.BOOLEAN) and kind is not kind_of_type(type_uri):
+        kind = types.kind_of(value)
+        if kind in (types.ValueKind.NUMBER, types.ValueKind.BOOLEAN) and kind is not types.kind_of_type(type_uri):
             raise XacmlError(
                 f"`{name}` is of type {short}, and `{value}` is a {kind.name.lower()}: write it in quotes, or"
                 " declare another type"
@@ -252,10 +243,9 @@ def _matches_of(name: str, source: xacml.Designator, comparisons: Sequence[tuple
     return tuple(matches)
 
 
-def _unrequired(name: str, source: xacml.Designator) -> xacml.Designator:
+def _check_unrequired(name: str, source: xacml.Designator) -> None:
     if source.must_be_present:
         raise XacmlError(f"`{name}` is required, and compared with a number: declare its type")
-    return source
 
 
 # --- expressions
@@ -282,10 +272,10 @@ def _cel(value: str, known: AttributeNames) -> xacml.Expression:
     """Compile a condition. A name is there once for each type that its attribute may have."""
     tree = condition_of(value).tree
     attributes = {name: known.find(name) for name in _asked(tree)}
-    kinds = kinds_asked(
+    kinds = types.kinds_asked(
         tree,
         {
-            name: kind_of_type(attribute.designator.type)
+            name: types.kind_of_type(attribute.designator.type)
             for name, attribute in attributes.items()
             if not attribute.is_open
         },
@@ -300,13 +290,13 @@ def _cel(value: str, known: AttributeNames) -> xacml.Expression:
     return xacml.Apply(names.CEL, tuple(arguments))
 
 
-def _types(name: str, attribute: NamedAttribute, kind: ValueKind | None) -> tuple[str, ...]:
+def _types(name: str, attribute: NamedAttribute, kind: types.ValueKind | None) -> tuple[str, ...]:
     if not attribute.is_open:
         return (attribute.designator.type,)
-    if kind is ValueKind.NUMBER:
-        _unrequired(name, attribute.designator)
+    if kind is types.ValueKind.NUMBER:
+        _check_unrequired(name, attribute.designator)
     if kind is None:
-        return ValueKind.TEXT.value if attribute.designator.must_be_present else ANY
+        return types.ValueKind.TEXT.value if attribute.designator.must_be_present else types.ANY
     return kind.value
 
 
