@@ -11,7 +11,7 @@ from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 from penstock.model.yaml.tree import Step
 from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract
-from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
+from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, effective_wants
 from penstock.policy.contracts.fit import ClientFit, FitLevel, match_all
 from penstock.policy.contracts.privacy import wrong_duties
 from penstock.policy.contracts.privacy_types import odd_types
@@ -117,7 +117,7 @@ def _without_contract(domain: Domain, contracts: Contracts) -> Iterator[Remark]:
             client
             for consumer in contracts.consumers
             for client in consumer.consumers
-            if any(overlaps(want.filter, producer.filter) for want in said_wants(consumer))
+            if any(overlaps(want.filter, producer.filter) for want in effective_wants(consumer))
         }
         candidates = [
             client for client in domain.clients if client not in giving | wanting and not contracts.may_bring(client)

@@ -12,7 +12,7 @@ from penstock.language.ranges.ranges import intersects
 from penstock.model.quality import Catalogue, MetricKey
 from penstock.model.topic import intersection, overlaps
 from penstock.policy.contracts.contract import SHOWN, ConsumerContract, ContextWant, PrivacyRule, ProducerContract
-from penstock.policy.contracts.contract_set import Contracts, said_wants
+from penstock.policy.contracts.contract_set import Contracts, effective_wants
 from penstock.policy.contracts.degrade import Aggregate, caps
 from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.contracts.release import PRIVACY
@@ -129,7 +129,7 @@ def match_all(contracts: Contracts) -> Iterator[ClientFit]:
                 yield ClientFit(client, _with_policies(fit, contracts.privacy))
     for policy in contracts.privacy:
         for consumer in contracts.consumers:
-            wants = tuple(_asked(policy, want) for want in said_wants(consumer))
+            wants = tuple(_asked(policy, want) for want in effective_wants(consumer))
             for client in sorted(consumer.consumers):
                 yield ClientFit(client, Fit(f"{PRIVACY}{policy.name}", consumer.name, wants))
 
@@ -160,9 +160,8 @@ def _with_policies(fit: Fit, policies: tuple[PrivacyPolicy, ...]) -> Fit:
 
 def match(producer: ProducerContract, consumer: ConsumerContract, catalogue: Catalogue) -> Fit:
     """Return the fit of a consumer's contract with a producer's, for each want and each rule."""
-    return Fit(
-        producer.name, consumer.name, tuple(_want(producer, consumer, want, catalogue) for want in said_wants(consumer))
-    )
+    wants = tuple(_want(producer, consumer, want, catalogue) for want in effective_wants(consumer))
+    return Fit(producer.name, consumer.name, wants)
 
 
 def _want(producer: ProducerContract, consumer: ConsumerContract, want: ContextWant, catalogue: Catalogue) -> WantFit:

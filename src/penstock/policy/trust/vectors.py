@@ -40,7 +40,7 @@ class Update:
 
 
 class TrustTable:
-    """The trust of one node in walks. It does no I/O: `update_for` returns what to send, `heard` takes what came.
+    """The trust of one node in walks. It does no I/O: `update_for` returns what to send, `receive` takes what came.
 
     A neighbour is believed only about walks that lead through it: each is continued by this node's own rating of it. A
     neighbour that has not been rated is rated 0.
@@ -54,14 +54,14 @@ class TrustTable:
         if self.longest < 1 or nodes < 1:
             raise PolicyError(f"walks of `{self.longest}` edges in a network of `{nodes}` nodes lead nowhere")
         self._ratings: dict[str, int] = {}
-        self._told: dict[str, dict[Walk, int]] = {}
-        self._heard: dict[str, int] = {}
+        self._announced: dict[str, dict[Walk, int]] = {}
+        self._received: dict[str, int] = {}
         self._sent: dict[str, tuple[int, Vector]] = {}
 
     def set_rating(self, neighbour: str, rating: float) -> None:
         """Set this node's own rating of a neighbour."""
         self._ratings[neighbour] = in_millionths(rating)
-        self._told.setdefault(neighbour, {})
+        self._announced.setdefault(neighbour, {})
 
     def has_neighbour(self, neighbour: str) -> bool:
         """Return whether there is a link to the neighbour."""
@@ -78,12 +78,12 @@ class TrustTable:
 
         Raises `PolicyError` if the update is impossible; then nothing is changed.
         """
-        before = self._heard.get(neighbour, 0)
+        before = self._received.get(neighbour, 0)
         if update.number <= before:
             return True
         if not update.is_whole and update.number != before + 1:
             return False
-        sums = {} if update.is_whole else dict(self._told.get(neighbour, {}))
+        sums = {} if update.is_whole else dict(self._announced.get(neighbour, {}))
         for walk, total in self._about_others(neighbour, update.sums):
             if total is None:
                 sums.pop(walk, None)
@@ -91,13 +91,13 @@ class TrustTable:
                 sums[walk] = total
         if len({walk.origin for walk in sums}) > self.nodes:
             raise PolicyError(f"`{neighbour}` announces more than {self.nodes} nodes")
-        self._told[neighbour] = sums
-        self._heard[neighbour] = update.number
+        self._announced[neighbour] = sums
+        self._received[neighbour] = update.number
         return True
 
     def forget(self, neighbour: str) -> None:
         """Forget a neighbour and every path over it. When it comes back, both sides begin with whole vectors."""
-        for by_neighbour in (self._ratings, self._told, self._heard, self._sent):
+        for by_neighbour in (self._ratings, self._announced, self._received, self._sent):
             by_neighbour.pop(neighbour, None)
 
     def resend_whole(self, neighbour: str) -> None:
@@ -134,7 +134,7 @@ class TrustTable:
 
     def through(self, neighbour: str) -> set[str]:
         """Return the origins of paths to this node whose last edge is from the neighbour, with the neighbour itself."""
-        return {neighbour, *(walk.origin for walk in self._told.get(neighbour, ()))}
+        return {neighbour, *(walk.origin for walk in self._announced.get(neighbour, ()))}
 
     def sums(self) -> Vector:
         """Return the least sums over all walks that end here."""
@@ -143,7 +143,7 @@ class TrustTable:
     def _sums(self, but: str | None, longest: int) -> dict[Walk, int]:
         """Return the least sums of walks whose last edge is not from `but`, and that do not begin there."""
         least: dict[Walk, int] = {}
-        for neighbour, sums in self._told.items():
+        for neighbour, sums in self._announced.items():
             if neighbour == but:
                 continue
             rating = self._ratings.get(neighbour, 0)
