@@ -15,7 +15,7 @@ from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Gri
 from penstock.policy.contracts.privacy_types import GivenTypes, Plain, Values, text_of, typed, types_of
 from penstock.policy.xacml import Pdp
 from penstock.policy.xacml.evaluation.decision import Duty
-from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, STRING, SUBJECT
+from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, SHORT_CATEGORIES, STRING, SUBJECT
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Single, XacmlRequest
 from penstock.policy.xacml.tree import DutyExpression, LiteralValue, Root, XacmlPolicy, inside
 from penstock.policy.xacml.xpath import RequestContent as Document
@@ -24,7 +24,6 @@ SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
 RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
 ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
 ACCESS = "access"
-_CATEGORIES = {"subject": SUBJECT, "resource": RESOURCE, "action": ACTION, "environment": ENVIRONMENT}
 _MAX_OBLIGATIONS = 64
 _MAX_KNOWN = 10_000
 
@@ -167,7 +166,7 @@ def given_types(
     ]
     by_place: dict[tuple[str, str], dict[frozenset[str], str]] = {}
     for category, name, otherwise, types, whose in entries:
-        place = _CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
+        place = SHORT_CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
         by_place.setdefault(place, {}).setdefault(types, whose)
     return by_place
 

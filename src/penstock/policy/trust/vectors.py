@@ -10,7 +10,7 @@ only be lower. Walks that turn back at once, and those that come back to where t
 both directions the worst pair of neighbours would otherwise drag every rating down. On trees only paths remain.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,8 +70,11 @@ class TrustTable:
     @staticmethod
     def check(neighbour: str, update: Update) -> None:
         """Raise `PolicyError` if an update is impossible, whatever else is known."""
-        for walk, total in update.sums.items():
-            _check(neighbour, walk, total)
+        for (origin, edges), total in update.sums.items():
+            if edges < 0 or (total is not None and not 0 <= total <= edges * UNIT):
+                raise PolicyError(f"`{neighbour}` announces `{edges}` edges from `{origin:.80}` that sum to `{total}`")
+            if edges == 0 and origin != neighbour:
+                raise PolicyError(f"`{neighbour}` says that it is `{origin:.80}`")
 
     def receive(self, neighbour: str, update: Update) -> bool:
         """Take a neighbour's update; False if one before it is missing, so that the whole is needed.
@@ -84,10 +87,11 @@ class TrustTable:
         if not update.is_whole and update.number != before + 1:
             return False
         sums = {} if update.is_whole else dict(self._announced.get(neighbour, {}))
-        for walk, total in self._about_others(neighbour, update.sums):
+        self.check(neighbour, update)
+        for walk, total in update.sums.items():
             if total is None:
                 sums.pop(walk, None)
-            else:
+            elif walk.origin not in (neighbour, self.node) and walk.edges < self.longest:
                 sums[walk] = total
         if len({walk.origin for walk in sums}) > self.nodes:
             raise PolicyError(f"`{neighbour}` announces more than {self.nodes} nodes")
@@ -107,9 +111,7 @@ class TrustTable:
 
     def vector_for(self, neighbour: str) -> Vector:
         """Return the vector for a neighbour: walks that end here, without those that come from it or through it."""
-        vector = {Walk(self.node, 0): 0}
-        vector.update(self._sums(neighbour, self.longest - 1))
-        return vector
+        return {Walk(self.node, 0): 0, **self._sums(neighbour, self.longest - 1)}
 
     def update_for(self, neighbour: str) -> Update | None:
         """Return the update to send to a neighbour, None if nothing has changed; it counts as sent."""
@@ -125,7 +127,7 @@ class TrustTable:
         """Return the least-trustworthy path to this node from each of these origins, or from all, if there is one."""
         chosen = None if origins is None else frozenset(origins)
         averages: dict[str, Average] = {}
-        for walk, total in self._sums(None, self.longest).items():
+        for walk, total in self.sums().items():
             if chosen is None or walk.origin in chosen:
                 average = Average(total, walk.edges)
                 if walk.origin not in averages or average < averages[walk.origin]:
@@ -152,22 +154,6 @@ class TrustTable:
                 if walk.edges <= longest and origin != but and total + rating < least.get(walk, _NONE):
                     least[walk] = total + rating
         return least
-
-    def _about_others(self, neighbour: str, sums: Mapping[Walk, int | None]) -> Iterator[tuple[Walk, int | None]]:
-        """Yield the sums of a neighbour, without those about this node and about itself."""
-        for walk, total in sums.items():
-            _check(neighbour, walk, total)
-            if walk.origin not in (neighbour, self.node) and walk.edges < self.longest:
-                yield walk, total
-
-
-def _check(neighbour: str, walk: Walk, total: int | None) -> None:
-    if walk.edges < 0 or (total is not None and not 0 <= total <= walk.edges * UNIT):
-        raise PolicyError(
-            f"`{neighbour}` announces `{walk.edges}` edges from `{walk.origin:.80}` that sum to `{total}`"
-        )
-    if walk.edges == 0 and walk.origin != neighbour:
-        raise PolicyError(f"`{neighbour}` says that it is `{walk.origin:.80}`")
 
 
 _NONE = 1 << 62

@@ -13,16 +13,11 @@ from penstock.policy.xacml.forms import short_types as types
 from penstock.policy.xacml.functions.cel import LIST, condition_of
 from penstock.policy.xacml.functions.table import FUNCTIONS, HIGHER, LOGICAL
 from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
-from penstock.policy.xacml.names import FUNCTION_1
+from penstock.policy.xacml.names import FUNCTION_1, SHORT_CATEGORIES
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.values.values import DATA_TYPES, SHORT_TYPES, read_value, type_named
 
-_CATEGORIES = {
-    "subject": names.SUBJECT,
-    "resource": names.RESOURCE,
-    "action": names.ACTION,
-    "environment": names.ENVIRONMENT,
-}
+_CATEGORIES = ", ".join(SHORT_CATEGORIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +102,18 @@ class AttributeNames:
         if name in _KNOWN:
             return NamedAttribute(_KNOWN[name])
         of, point, rest = name.partition(".")
-        if not point or not rest or of not in _CATEGORIES:
-            raise XacmlError(f"`{name}` is not an attribute: expected {', '.join(_CATEGORIES)}, a point and a name")
-        return NamedAttribute(xacml.Designator(_CATEGORIES[of], rest, names.STRING, False), is_open=True)
+        if not point or not rest or of not in SHORT_CATEGORIES:
+            raise XacmlError(f"`{name}` is not an attribute: expected {_CATEGORIES}, a point and a name")
+        return NamedAttribute(xacml.Designator(SHORT_CATEGORIES[of], rest, names.STRING, False), is_open=True)
 
 
 def _declared(name: str, value: Any) -> NamedAttribute:
-    fields = mapping(
-        {"id": value} if isinstance(value, str) else value,
-        f"`{name}`",
-        *("id", "type", "category", "issuer", "required", "many"),
-    )
+    written = {"id": value} if isinstance(value, str) else value
+    fields = mapping(written, f"`{name}`", "id", "type", "category", "issuer", "required", "many")
     of, point, rest = name.partition(".")
-    category = fields.get("category", _CATEGORIES.get(of))
+    category = fields.get("category", SHORT_CATEGORIES.get(of))
     if category is None or not point or not rest:
-        raise XacmlError(f"`{name}`: expected {', '.join(_CATEGORIES)} and a point before its name, or a `category`")
+        raise XacmlError(f"`{name}`: expected {_CATEGORIES} and a point before its name, or a `category`")
     issuer = fields.get("issuer")
     return NamedAttribute(
         xacml.Designator(
@@ -272,21 +264,13 @@ def _cel(value: str, known: AttributeNames) -> xacml.Expression:
     """Compile a condition. A name is there once for each type that its attribute may have."""
     tree = condition_of(value).tree
     attributes = {name: known.find(name) for name in _asked(tree)}
-    kinds = types.kinds_asked(
-        tree,
-        {
-            name: types.kind_of_type(attribute.designator.type)
-            for name, attribute in attributes.items()
-            if not attribute.is_open
-        },
-    )
+    declared = {name: attribute.designator.type for name, attribute in attributes.items() if not attribute.is_open}
+    kinds = types.kinds_asked(tree, {name: types.kind_of_type(uri) for name, uri in declared.items()})
     arguments: list[xacml.Expression] = [literal(value)]
     for name, attribute in attributes.items():
         for type_uri in _types(name, attribute, kinds.get(name)):
-            arguments += (
-                literal(name + (LIST if attribute.is_list else "")),
-                replace(attribute.designator, type=type_uri),
-            )
+            shown = literal(name + (LIST if attribute.is_list else ""))
+            arguments += (shown, replace(attribute.designator, type=type_uri))
     return xacml.Apply(names.CEL, tuple(arguments))
 
 
@@ -363,7 +347,7 @@ def _selector(value: Any) -> xacml.Selector:
     prefixes = mapping(fields.get("prefixes", {}), "`prefixes`")
     start = fields.get("from")
     return xacml.Selector(
-        _CATEGORIES.get(category, category),
+        SHORT_CATEGORIES.get(category, category),
         text(fields["xpath"], "`xpath`"),
         _type(fields.get("type", "string")),
         _flag(fields, "required"),
