@@ -70,10 +70,11 @@ class PrivacyPolicy:
     )
     """By client and topic, the last request without a document: mostly it is the same again."""
 
-    def decide(self, request_made: ReleaseRequest, content: Content, now: float) -> Permitted | str:
+    def decide(self, release: ReleaseRequest, content: Content, now: float) -> Permitted | str:
         """Return the conditions of the release, or the reason for a refusal."""
-        subject, resource, *others = self._categories(request_made)
-        request = XacmlRequest((subject, resource._replace(content=_document(content)), *others))
+        subject, resource, *others = self._categories(release)
+        document = Document(content.payload) if content.format is Format.XML else None  # for selectors
+        request = XacmlRequest((subject, resource._replace(content=document), *others))
         (result,) = self.pdp.decide(request, int(now * 1e9))
         if result.decision != "Permit":
             message = f": {result.status.message}" if result.status.message else ""
@@ -169,11 +170,6 @@ def given_types(
         place = SHORT_CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
         by_place.setdefault(place, {}).setdefault(types, whose)
     return by_place
-
-
-def _document(content: Content) -> Document | None:
-    """Return XML content for selectors; None for other content."""
-    return Document(content.payload) if content.format is Format.XML else None
 
 
 def _permitted(obligations: Iterable[Duty]) -> Permitted:

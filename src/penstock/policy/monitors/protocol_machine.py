@@ -37,7 +37,8 @@ def kinds_of(events: Iterable[str]) -> tuple[TopicKind, ...]:
         filters.update(dict.fromkeys([event, *sorted(met)]))
         if len(filters) > MAX_KINDS:
             raise PolicyError(f"the events overlap in more than {MAX_KINDS} ways")
-    distinct = [a for a in filters if not any(covers(a, b) and covers(b, a) for b in _before(filters, a))]
+    listed = list(filters)
+    distinct = [a for at, a in enumerate(listed) if not any(covers(a, b) and covers(b, a) for b in listed[:at])]
     ordered: list[str] = []
     while distinct:
         narrowest = next(a for a in distinct if not any(a != b and covers(a, b) for b in distinct))
@@ -170,8 +171,3 @@ def _smallest(rows: list[Row]) -> list[Row]:
         block = refined
     rows_of: Mapping[int, Row] = {block[at]: row for at, row in reversed(list(enumerate(rows)))}
     return [{kind: (passes, block[to]) for kind, (passes, to) in rows_of[at].items()} for at in range(len(rows_of))]
-
-
-def _before(filters: Iterable[str], filter: str) -> list[str]:
-    ordered = list(filters)
-    return ordered[: ordered.index(filter)]

@@ -48,7 +48,8 @@ class QualityDocument:
     def _evaluate(self, expression: str) -> str:
         if self._wrong:
             raise ContentError(self._wrong)
-        self._check_budget()
+        if self._content.spent > MAX_EVENT_WORK:
+            raise BoundError(f"what is asked of this event takes more than {MAX_EVENT_WORK} steps")
         if self._document is None:
             try:
                 self._document = self._make_document()
@@ -70,10 +71,6 @@ class QualityDocument:
 
     def _charge(self, steps: int) -> None:
         self._content.spent += max(steps // XPATH_STEPS, _MIN_STEPS)
-
-    def _check_budget(self) -> None:
-        if self._content.spent > MAX_EVENT_WORK:
-            raise BoundError(f"what is asked of this event takes more than {MAX_EVENT_WORK} steps")
 
 
 def document_of(content: Content | None, quality: Quality) -> QualityDocument:

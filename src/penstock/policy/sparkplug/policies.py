@@ -120,11 +120,7 @@ class Grants:
         return Granted(tuple(granting), _names_of((*self._always, *excluding)), tuple(failures))
 
 
-@lru_cache(maxsize=10_000)
-def _names_of(written: tuple[str, ...]) -> NamePatterns:
-    return NamePatterns(written)
-
-
+_names_of = lru_cache(maxsize=10_000)(NamePatterns)
 _BESIDE_METRICS = RESERVED - {METRICS}
 
 

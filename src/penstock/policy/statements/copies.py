@@ -104,7 +104,8 @@ class PublicationCopy:
         """User properties added beside the content."""
         self._body: bytes | None = event.payload
         """The payload before conversion; None: it is to be encoded from its members."""
-        self._hidden = Hidden()
+        self.hidden = Hidden()
+        """What was removed."""
 
     @property
     def attributes(self) -> Mapping[str, Value] | Unreadable:
@@ -127,15 +128,6 @@ class PublicationCopy:
     @property
     def is_changed(self) -> bool:
         return self._body is not self.event.payload or self._wanted is not None or bool(self.beside)
-
-    @property
-    def takes_out(self) -> bool:
-        """True if anything was removed."""
-        return bool(self._hidden)
-
-    def hides(self, path: Path) -> bool:
-        """Return whether something at this path was removed."""
-        return self._hidden.has(path)
 
     def size(self) -> int:
         return len(self.payload)
@@ -172,12 +164,12 @@ class PublicationCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Remove attributes."""
         self._cut(paths, keeping=False)
-        self._hidden.remove(self._named(paths, keeping=False))
+        self.hidden.remove(self._named(paths, keeping=False))
 
     def keep(self, paths: Collection[Path]) -> None:
         """Remove all other attributes."""
         self._cut(paths, keeping=True)
-        self._hidden.keep(self._named(paths, keeping=True))
+        self.hidden.keep(self._named(paths, keeping=True))
 
     def put(self, name: str, value: Value) -> None:
         """Set an attribute, replacing one of that name."""
@@ -302,16 +294,7 @@ class FilterCopy:
     content: Content = field(default_factory=lambda: Content(b""))
     """Empty content, on which the steps of conditions are counted."""
     is_changed: bool = False
-    _hidden: Hidden = field(default_factory=Hidden, init=False, compare=False, repr=False)
-
-    @property
-    def takes_out(self) -> bool:
-        """True if anything was removed."""
-        return bool(self._hidden)
-
-    def hides(self, path: Path) -> bool:
-        """Return whether something of this attribute was removed."""
-        return self._hidden.has(path)
+    hidden: Hidden = field(default_factory=Hidden, init=False, compare=False, repr=False)
 
     @property
     def attributes(self) -> Mapping[str, Value]:
@@ -342,11 +325,11 @@ class FilterCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Remove the conditions on these attributes: the filter becomes wider."""
         self._narrow(lambda read: not touches(read, paths))
-        self._hidden.remove(paths)
+        self.hidden.remove(paths)
 
     def keep(self, paths: Collection[Path]) -> None:
         self._narrow(lambda read: all(touches([path], paths) for path in read))
-        self._hidden.keep(paths)
+        self.hidden.keep(paths)
 
     def _narrow(self, stays: Any) -> None:
         if self.condition is None:

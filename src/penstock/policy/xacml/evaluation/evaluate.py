@@ -47,16 +47,12 @@ _FAILED = {XacmlDecision.PERMIT: XacmlDecision.INDETERMINATE_P, XacmlDecision.DE
 def compile_target(target: xacml.Target) -> Matching:
     """Compile a target; raises `XacmlError`."""
     if not target:
-        return _always
+        return lambda _: True
     parts = [
         _joined([_joined([_match(match) for match in all_of], deciding=False) for all_of in any_of], deciding=True)
         for any_of in target
     ]
     return _joined(parts, deciding=False)
-
-
-def _always(_: Context) -> Matched:
-    return True
 
 
 def _joined(parts: Sequence[Matching], deciding: bool) -> Matching:

@@ -18,10 +18,6 @@ def _nodes(context: Context, expression: XPathExpression) -> list[Node]:
     return nodes
 
 
-def _count(context: Context, expression: XPathExpression) -> int:
-    return len(_nodes(context, expression))
-
-
 def _equal(context: Context, expression: XPathExpression, other: XPathExpression) -> bool:
     """Return whether they have a node in common."""
     keys = {key_of(node) for node in _nodes(context, expression)}
@@ -36,6 +32,6 @@ def _match(context: Context, expression: XPathExpression, other: XPathExpression
 
 XPATH_FUNCTIONS: FunctionTable = {}
 """They are applied to the context first, then to their arguments."""
-add(XPATH_FUNCTIONS, FUNCTION_3, "xpath-node-count", "xpathExpression -> integer", _count)
+add(XPATH_FUNCTIONS, FUNCTION_3, "xpath-node-count", "xpathExpression -> integer", lambda *of: len(_nodes(*of)))
 add(XPATH_FUNCTIONS, FUNCTION_3, "xpath-node-equal", "xpathExpression xpathExpression -> boolean", _equal)
 add(XPATH_FUNCTIONS, FUNCTION_3, "xpath-node-match", "xpathExpression xpathExpression -> boolean", _match)
