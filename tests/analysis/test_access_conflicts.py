@@ -15,7 +15,7 @@ from penstock.model.sparkplug.topic import message_topic
 from penstock.policy.sparkplug.bulk_files import make_policies
 from penstock.policy.sparkplug.edge_nodes import Plant
 from penstock.policy.sparkplug.policies import Access, AccessPolicy
-from penstock.policy.sparkplug.views import ViewRequest, written
+from penstock.policy.sparkplug.views import ViewRequest, write_view
 
 DOMAIN = Domain.model_validate(
     {
@@ -102,7 +102,7 @@ def views(several: list[AccessPolicy]) -> list[dict[str, Any] | None]:
     """What a1 may write of each of the messages."""
     grants = Access(several).grants(["client:a1", "group:g"], TOPIC, "write")
     requests = (ViewRequest(message_topic(TOPIC), parse(write_plain(one))) for one in MESSAGES)
-    made = (written(grants, request, {}) for request in requests)
+    made = (write_view(grants, request, {}) for request in requests)
     return [None if view is None else read_plain(view.payload()) for view in made]
 
 

@@ -11,7 +11,7 @@ from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.model.sparkplug.topic import message_topic
 from penstock.policy.sparkplug.policies import Access, AccessPolicy
-from penstock.policy.sparkplug.views import START, BirthRecord, ViewRequest, seen
+from penstock.policy.sparkplug.views import START, BirthRecord, ViewRequest, read_view
 from tests.support.memory.sparkplug import encode
 from tests.support.models.sparkplug_views import State, views
 
@@ -62,7 +62,7 @@ def test_the_step_is_the_definition(rules: list[Policy], birth: State, history: 
         message = parse(encode({"metrics": [_metric(topic, *one, aliased) for one in state.items()]}))
         known.born(message) if topic == NBIRTH else known.reported(message)
         request = ViewRequest(message_topic(topic), message, known)
-        view, standing = seen(access.grants(["client:s"], topic, "read"), request, {}, standing)
+        view, standing = read_view(access.grants(["client:s"], topic, "read"), request, {}, standing)
         found.append(None if view is None else _said(view.payload()))
     assert found[1:] == views(rules, birth, history)
 

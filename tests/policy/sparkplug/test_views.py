@@ -9,7 +9,15 @@ from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.model.sparkplug.topic import message_topic
 from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege
-from penstock.policy.sparkplug.views import START, BirthRecord, View, ViewRequest, WithheldMetrics, seen, written
+from penstock.policy.sparkplug.views import (
+    START,
+    BirthRecord,
+    View,
+    ViewRequest,
+    WithheldMetrics,
+    read_view,
+    write_view,
+)
 from tests.support.memory.sparkplug import encode
 
 NBIRTH, NDATA, DCMD = "spBv1.0/G1/NBIRTH/E1", "spBv1.0/G1/NDATA/E1", "spBv1.0/G1/DCMD/E1/d1"
@@ -55,13 +63,13 @@ class Reader:
             self.known.reported(message)
         grants = self.access.grants(["client:a1"], topic, "read")
         request = ViewRequest(message_topic(topic), message, self.known)
-        view, self.standing = seen(grants, request, {}, self.standing)
+        view, self.standing = read_view(grants, request, {}, self.standing)
         return view
 
 
 def writes(topic: str, policies: list[AccessPolicy], *metrics: dict[str, Any]) -> dict[str, Any] | None:
     request = ViewRequest(message_topic(topic), parse(encode({"metrics": list(metrics)})))
-    view = written(Access(policies).grants(["client:a1"], topic, "write"), request, {})
+    view = write_view(Access(policies).grants(["client:a1"], topic, "write"), request, {})
     return None if view is None else read_sparkplug(view.payload())["metrics"]
 
 

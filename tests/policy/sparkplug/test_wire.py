@@ -14,7 +14,7 @@ from penstock.model.sparkplug.message import COMPRESSED, parse
 from penstock.model.sparkplug.topic import MessageTopic, SparkplugSource
 from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
 from penstock.policy.sparkplug.policies import AccessPolicy, Grants
-from penstock.policy.sparkplug.views import START, BirthRecord, ViewRequest, seen
+from penstock.policy.sparkplug.views import START, BirthRecord, ViewRequest, read_view
 from tests.support.memory.sparkplug import PAYLOAD
 
 SOURCE = SparkplugSource("G", "E")
@@ -137,7 +137,7 @@ def known(birth: bytes) -> BirthRecord:
 
 @given(births(), exclusions)
 def test_a_birth_without_what_is_excluded(birth: bytes, excluded: list[str]) -> None:
-    view, after = seen(grants(excluded), ViewRequest(NBIRTH, parse(birth)), {}, START)
+    view, after = read_view(grants(excluded), ViewRequest(NBIRTH, parse(birth)), {}, START)
     assert view is not None
     clean(view.payload(), excluded)
     assert after.unborn == set(excluded)
@@ -149,7 +149,7 @@ def test_a_report_is_cut_and_nothing_else_is_touched(
 ) -> None:
     payload = b"".join(part for _, part in parts)
     whole = compressed(payload) if is_compressed else payload
-    view, _ = seen(grants(excluded), ViewRequest(NDATA, parse(whole), known(birth)), {}, START)
+    view, _ = read_view(grants(excluded), ViewRequest(NDATA, parse(whole), known(birth)), {}, START)
     assert view is not None
     made = inflated(view.payload()) if is_compressed else view.payload()
     clean(made, excluded)
@@ -206,7 +206,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 def test_damage_never_shows_what_is_excluded(birth: bytes, data: bytes, excluded: list[str], when: str) -> None:
     """What is refused is refused as content; what is taken, another reader takes for the same metrics."""
     try:
-        view, _ = seen(grants(excluded, when), ViewRequest(NDATA, parse(data), known(birth)), {}, START)
+        view, _ = read_view(grants(excluded, when), ViewRequest(NDATA, parse(data), known(birth)), {}, START)
         made = None if view is None else view.payload()
     except ContentError:
         return
@@ -261,4 +261,4 @@ def test_what_is_nested_without_end_is_refused(number: int, around: Callable[[by
         inner = around(inner)
     data = field(2, field(1, b"deep") + field(number, inner))
     with pytest.raises(ContentError):
-        seen(grants([], "deep.value == null"), ViewRequest(NDATA, parse(data), BirthRecord()), {}, START)
+        read_view(grants([], "deep.value == null"), ViewRequest(NDATA, parse(data), BirthRecord()), {}, START)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from penstock.language.condition import make_condition
 from penstock.model.content.content import Content, Format
 from penstock.model.event import Event
-from penstock.policy.statements.copies import FilterCopy, Path, PublicationCopy, path_of
+from penstock.policy.statements.copies import FilterCopy, Path, PublicationCopy
 from penstock.policy.statements.elements.element import ElementError
+from penstock.policy.statements.redact import path_of
 from tests.support.memory.sparkplug import encode
 
 Do = Callable[[PublicationCopy], None]
@@ -133,7 +134,7 @@ def test_what_is_left(title: str) -> None:
         before = copy.payload
         with pytest.raises(ElementError, match=left):
             last(copy)
-        assert (copy.payload, copy.takes_out) == (before, False)
+        assert (copy.payload, bool(copy.hidden)) == (before, False)
 
 
 def test_what_changes_after_a_conversion_is_in_it() -> None:
@@ -224,17 +225,21 @@ def test_what_is_hidden_by_the_names_that_conditions_have(title: str) -> None:
     for do in does:
         do(copy)
     paths = [path_of(name) for name in (*hidden.split(), *seen.split())]
-    assert [".".join(path) for path in paths if copy.hides(path)] == hidden.split()
-    assert copy.takes_out is bool(hidden)
+    assert [".".join(path) for path in paths if copy.hidden.has(path)] == hidden.split()
+    assert bool(copy.hidden) is bool(hidden)
 
 
 def test_what_is_hidden_of_a_filter() -> None:
     copy = FilterCopy("t/#", make_condition("a.b > 1 && c > 1 && d > 1"))
-    assert not copy.takes_out
+    assert not copy.hidden
     copy.remove({("a",)})
-    assert (copy.text(), copy.hides(("a", "b")), copy.hides(("c",))) == ("t/# where c > 1 && d > 1", True, False)
+    assert (copy.text(), copy.hidden.has(("a", "b")), copy.hidden.has(("c",))) == (
+        "t/# where c > 1 && d > 1",
+        True,
+        False,
+    )
     copy.keep({("c",)})
-    assert (copy.text(), copy.hides(("c",)), copy.hides(("d",)), copy.takes_out) == (
+    assert (copy.text(), copy.hidden.has(("c",)), copy.hidden.has(("d",)), bool(copy.hidden)) == (
         "t/# where c > 1",
         False,
         True,
@@ -276,5 +281,5 @@ def test_what_is_not_hidden_is_as_it_came_and_what_was_removed_is_gone(
         removed |= set() if keeping else paths
     left = msgspec.json.decode(copy.payload)
     assert all(not found(left, path) for path in removed)
-    if not copy.hides(asked):
+    if not copy.hidden.has(asked):
         assert found(left, asked) == found(value, asked)

@@ -11,14 +11,7 @@ from typing import NamedTuple
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Quality
 from penstock.policy.contracts.abac import AttributeCategory, AttributeName, Attributes, Compare, Relation
-from penstock.policy.contracts.contract import (
-    RETAIN,
-    ConsumerContract,
-    PrivacyRule,
-    ProducerContract,
-    commitments,
-    request_attributes,
-)
+from penstock.policy.contracts.contract import RETAIN, ConsumerContract, PrivacyRule, ProducerContract
 from penstock.policy.contracts.degrade import Aggregate, Delay, Grid, Keep, Step
 from penstock.policy.contracts.fit import FitLevel, WantFit
 from penstock.policy.quality.needs import Need
@@ -95,7 +88,7 @@ def abac_attributes(
 ) -> Attributes:
     """What a request for an event of a producer's contract says, of this quality, in these situations."""
     return {
-        **request_attributes(contract),
+        **contract.request_attributes(),
         SITUATION: frozenset(open_situations),
         CONTRACT: frozenset({about}),
         **{quality_name(Need(one.key)): one.value for one in quality},
@@ -108,7 +101,7 @@ def quality_name(need: Need) -> AttributeName:
 
 
 def _conditions(rule: PrivacyRule) -> Iterator[Compare]:
-    yield from commitments(rule)
+    yield from rule.commitments()
     if rule.during:
         yield Compare(SITUATION, Relation.ALL_OF, rule.during)
     if rule.outside:

@@ -30,7 +30,7 @@ from penstock.model.topic import check_topic
 from penstock.policy.sparkplug.bulk_files import uncollected
 from penstock.policy.sparkplug.name_patterns import NamePatterns
 from penstock.policy.sparkplug.policies import Access, AccessPolicy, Privilege
-from penstock.policy.sparkplug.reasons import PolicyWord, excepting, names, words
+from penstock.policy.sparkplug.reasons import PolicyResult, excepting, names, policy_results
 from penstock.policy.sparkplug.views import BirthRecord, ViewRequest
 
 _EPILOG = """\
@@ -202,7 +202,7 @@ def _answer(
     options: argparse.Namespace,
 ) -> _AccessAnswer:
     policies = access.candidates(actor.ids, options.topic, may)
-    evaluated = () if request is None else words(policies, request, actor.record)
+    evaluated = () if request is None else policy_results(policies, request, actor.record)
     if request is None:
         effects = [_plain(policy) | _depends(policy, options.metric) for policy in policies]
     else:
@@ -216,7 +216,7 @@ def _answer(
     return _AccessAnswer(may, answer, reason, effects)
 
 
-def _says(word: PolicyWord, metric: str) -> dict[str, str]:
+def _says(word: PolicyResult, metric: str) -> dict[str, str]:
     excludes = metric in word.exceptions
     says = "takes it out" if excludes else "grants" if word.grants else "does not apply"
     return {"says": says, "because": word.reason or "it applies"}
@@ -227,7 +227,7 @@ def _depends(policy: AccessPolicy, metric: str) -> dict[str, str]:
     return {"says": says, "because": f"when `{policy.condition.text}`" if policy.condition is not None else "always"}
 
 
-def _by_words(evaluated: Sequence[PolicyWord], metric: str) -> tuple[str, str]:
+def _by_words(evaluated: Sequence[PolicyResult], metric: str) -> tuple[str, str]:
     granting = [word.policy.id for word in evaluated if word.grants]
     if not granting:
         return "no", "no policy that is about it applies"

@@ -10,14 +10,8 @@ from penstock.domain.schema.contracts import attribute_types, compiled, mistakes
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 from penstock.model.yaml.tree import Step
-from penstock.policy.contracts.contract import (
-    ConsumerContract,
-    PrivacyRule,
-    ProducerContract,
-    commitments,
-    request_attributes,
-)
-from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, said_wants
+from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract
+from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, effective_wants
 from penstock.policy.contracts.fit import ClientFit, FitLevel, match_all
 from penstock.policy.contracts.privacy import wrong_duties
 from penstock.policy.contracts.privacy_types import odd_types
@@ -123,7 +117,7 @@ def _without_contract(domain: Domain, contracts: Contracts) -> Iterator[Remark]:
             client
             for consumer in contracts.consumers
             for client in consumer.consumers
-            if any(overlaps(want.filter, producer.filter) for want in said_wants(consumer))
+            if any(overlaps(want.filter, producer.filter) for want in effective_wants(consumer))
         }
         candidates = [
             client for client in domain.clients if client not in giving | wanting and not contracts.may_bring(client)
@@ -141,8 +135,8 @@ def _without_contract(domain: Domain, contracts: Contracts) -> Iterator[Remark]:
 def _asks_no_more(contracts: Contracts, producer: ProducerContract, rule: PrivacyRule, client: str) -> bool:
     """Return whether a rule is satisfied by a client that guarantees nothing."""
     bare = contracts.of(client, ConsumerContract("none", frozenset({client}), ()))
-    attributes = request_attributes(bare)
-    return not any(commitment.why_not(attributes) for commitment in commitments(rule))
+    attributes = bare.request_attributes()
+    return not any(commitment.why_not(attributes) for commitment in rule.commitments())
 
 
 def _both_private(contracts: Contracts) -> Iterator[Remark]:

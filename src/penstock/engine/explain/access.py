@@ -14,8 +14,8 @@ from penstock.model.sparkplug.topic import SparkplugSource
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
 from penstock.policy.sparkplug.policies import Grants, Privilege
-from penstock.policy.sparkplug.reasons import verdict, words
-from penstock.policy.sparkplug.views import START, ViewRequest, written
+from penstock.policy.sparkplug.reasons import policy_results, verdict
+from penstock.policy.sparkplug.views import START, ViewRequest, write_view
 
 
 class Views:
@@ -36,8 +36,8 @@ class Views:
             return pruned, (judged,)
         request = prune.asked(sparkplug, sparkplug.read(event.topic, event.payload), now)
         policies = sparkplug.access.candidates(actor.ids, event.topic, "write")
-        view = written(Grants(policies), request, actor.record)
-        reasons = words(policies, request, actor.record)
+        view = write_view(Grants(policies), request, actor.record)
+        reasons = policy_results(policies, request, actor.record)
         return pruned, (verdict("prune", reasons, view, request, str(actor.record["client"]), event.topic, "write"),)
 
     def taken(self, node: Node, event: Event) -> str:
@@ -68,7 +68,7 @@ class Views:
             source = read.topic.source
             before = START if source is None else reader.standings.get(source, START)
             request = _request(plant, read, now)
-            reasons = words(policies, request, actor.record, before)
+            reasons = policy_results(policies, request, actor.record, before)
             edge = None if source is None else source.node
             shown = plant.show(reader, Grants(policies), request, edge, actor.record)
         except ContentError as error:

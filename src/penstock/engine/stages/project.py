@@ -17,7 +17,7 @@ from penstock.model.event import Event
 from penstock.model.sparkplug.topic import SparkplugSource
 from penstock.model.values import Timestamp
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.views import START, UNKNOWN, ViewRequest, WithheldMetrics, seen
+from penstock.policy.sparkplug.views import START, UNKNOWN, ViewRequest, WithheldMetrics, read_view
 
 
 def plan(draft: Draft) -> None:
@@ -102,7 +102,7 @@ def _payload(
     source = request.topic.source
     try:
         if asked.is_of_the_past:
-            view, _ = seen(grants, request, actor.record, START)
+            view, _ = read_view(grants, request, actor.record, START)
             return None if view is None else request.message.whole if view.is_whole else view.payload()
         before = _standing(actor, source)
         shown = sparkplug.plant.show(actor.reader, grants, request, asked.edge, actor.record)
@@ -127,7 +127,7 @@ def preview(node: Node, session: Session, event: Event, now: float | None) -> Ev
     grants = actor.grants(node.sparkplug.access, asked.topic, "read")
     try:
         if asked.is_of_the_past:
-            view, _ = seen(grants, request, actor.record, START)
+            view, _ = read_view(grants, request, actor.record, START)
         else:
             view = node.sparkplug.plant.preview(actor.reader, grants, request, actor.record)
         return None if view is None else event if view.is_whole else event._replace(payload=view.payload())
@@ -170,7 +170,7 @@ def judge_again(node: Node, session: Session, event: Event, judged: Revision, no
         known = UNKNOWN if source is None else sparkplug.plant.known(source)
         if not known.is_steady:  # an alias may mean something else by now
             known = UNKNOWN
-        view, _ = seen(
+        view, _ = read_view(
             grants, ViewRequest(read.topic, read.message, known, _time(now), read.state), actor.record, START
         )
     except ContentError:

@@ -15,7 +15,7 @@ from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.topic import BIRTHS, STATE, MessageTopic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.views import UNKNOWN, BirthRecord, ViewRequest, written
+from penstock.policy.sparkplug.views import UNKNOWN, BirthRecord, ViewRequest, write_view
 
 COMMANDS = frozenset({"NCMD", "DCMD"})
 
@@ -65,7 +65,7 @@ def _judge(
         return event, Verdict("prune", Effect.SUPPRESS, "edge", foreign)
     grants = actor.grants(sparkplug.access, event.topic, "write")
     try:
-        view = written(grants, asked(sparkplug, read, now), actor.record)
+        view = write_view(grants, asked(sparkplug, read, now), actor.record)
     except ContentError as error:
         return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", f"not Sparkplug B: {error}")
     if view is None:

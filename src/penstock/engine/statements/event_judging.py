@@ -246,7 +246,7 @@ class Judging:
                 return judgement
             attached = {bound.policy for bound in self._attached}
             mine = tuple(pair for pair in mine if pair[0].policy not in attached)
-            if judgement.copy.takes_out:
+            if judgement.copy.hidden:
                 mine = tuple(pair for pair in mine if not _asks_hidden(pair[0], judgement.copy))
             if mine:
                 judgement.copy.settle()
@@ -286,7 +286,7 @@ class Judging:
         judge(judgement, Verb.FORWARD, course.where, policies, Matching.AFTER)
         if not judgement.blocked:
             run_rules(judgement, course.given)
-        if not judgement.copy.takes_out or not subscribed or judgement.blocked or _is_kept_beyond(self.event, session):
+        if not judgement.copy.hidden or not subscribed or judgement.blocked or _is_kept_beyond(self.event, session):
             return
         left = _counting(subscribed, judgement.copy)
         if not left:
@@ -359,8 +359,8 @@ def _counting(subscribed: Sequence[Subscribed], copy: Copy) -> tuple[int, ...]:
 
 def is_hidden(condition: Condition, copy: Copy) -> bool:
     """Return True if a condition asks, or may ask, for something that was taken out."""
-    if not copy.takes_out:
+    if not copy.hidden:
         return False
     if any(isinstance(node, XPath) for node, _ in walk(condition.tree)):
         return True
-    return any(map(copy.hides, paths_read(condition.tree)))
+    return any(map(copy.hidden.has, paths_read(condition.tree)))

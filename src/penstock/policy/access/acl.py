@@ -75,11 +75,11 @@ class Rights:
 
     def may_write(self, topic: str) -> bool:
         """Return whether the client may publish to `topic`."""
-        return _permits(self._deciding_rule(topic, "write"))
+        return _permits(self.deciding(topic, "write"))
 
     def may_read(self, topic: str) -> bool:
         """Return whether a message of `topic` may be delivered to the client."""
-        return _permits(self._deciding_rule(topic, "read"))
+        return _permits(self.deciding(topic, "read"))
 
     def may_subscribe(self, filter: str) -> bool:
         """Return whether the client may subscribe: always, unless a `deny` leaves nothing of it to read."""
@@ -87,11 +87,11 @@ class Rights:
 
     def why_write(self, topic: str) -> str:
         """Return the line and the reason of what `may_write` answers."""
-        return self._explain(self._deciding_rule(topic, "write"), f"write to `{topic}`")
+        return self._explain(self.deciding(topic, "write"), f"write to `{topic}`")
 
     def why_read(self, topic: str) -> str:
         """Return the line and the reason of what `may_read` answers."""
-        return self._explain(self._deciding_rule(topic, "read"), f"read `{topic}`")
+        return self._explain(self.deciding(topic, "read"), f"read `{topic}`")
 
     def why_subscribe(self, filter: str) -> str:
         """Return the line and the reason of what `may_subscribe` answers."""
@@ -102,10 +102,6 @@ class Rights:
 
     def deciding(self, topic: str, access: Access) -> AclRule | None:
         """Return the rule that decides; None if no rule matches, so that it is denied."""
-        return self._deciding_rule(topic, access)
-
-    def _deciding_rule(self, topic: str, access: Access) -> AclRule | None:
-        """Return the rule that decides."""
         for rules, tree in ((self.topics, self._trees[0]), (self.patterns, self._trees[1])):
             for rule in rules if tree is None else (rules[place] for place in sorted(tree.match(topic))):
                 if (rule.access == "deny" or rule.grants(access)) and matches(rule.filter, topic):

@@ -17,22 +17,7 @@ from penstock.model.content.content import Content, Format, Unreadable
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import Timestamp, Value
-from penstock.policy.capsules.capsule import (
-    END,
-    INPUTS,
-    MICROSECONDS,
-    QUALITY,
-    START,
-    Capsule,
-    CapsuleStep,
-    FuseReduction,
-    InferStep,
-    KeepStep,
-    KeyPlace,
-    PutStep,
-    RemoveStep,
-    WhereStep,
-)
+from penstock.policy.capsules import capsule as capsules
 from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
 from penstock.policy.quality.needs import why_not
 from penstock.policy.quality.propagation import Operation, aged, fuse, precision_weights, propagate, quality_weights
@@ -77,14 +62,12 @@ class CapsuleResult(NamedTuple):
 # --- events
 
 
-def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> TakenEvent | None:
-    """Return the input of a capsule from an event that arrived at a time in microseconds; None if it is dropped. Raises
-    `PolicyError`.
-    """
+def take(capsule: capsules.Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> TakenEvent | None:
+    """Return what a capsule takes from an event of this arrival (µs), None if nothing; raises `PolicyError`."""
     if capsule.where is not None and capsule.where.holds(content) is not True:
         return None
     for step in capsule.before:
-        left = _stepped(step, content, quality, capsule.catalogue, arrival / MICROSECONDS)
+        left = _stepped(step, content, quality, capsule.catalogue, arrival / capsules.MICROSECONDS)
         if left is None:
             return None
         quality, content = left
@@ -93,7 +76,7 @@ def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arriv
         raise PolicyError(attributes.reason)
     reduction = capsule.reduction
     at = arrival if capsule.window.time is None else _happened(capsule, capsule.window.time, content, arrival)
-    source = reduction.source if isinstance(reduction, FuseReduction) else None
+    source = reduction.source if isinstance(reduction, capsules.FuseReduction) else None
     return TakenEvent(
         at,
         tuple([_key(name, place, topic, attributes) for name, place in reduction.by]),
@@ -103,7 +86,7 @@ def take(capsule: Capsule, topic: str, content: Content, quality: Quality, arriv
     )
 
 
-def _happened(capsule: Capsule, time: Expression, content: Content, arrival: int) -> int:
+def _happened(capsule: capsules.Capsule, time: Expression, content: Content, arrival: int) -> int:
     value = time.value(content)
     if isinstance(value, str):
         try:
@@ -117,11 +100,11 @@ def _happened(capsule: Capsule, time: Expression, content: Content, arrival: int
     else:
         raise PolicyError(f"`{time.text}` is not a time: {value if isinstance(value, Failure) else repr(value)[:80]}")
     if at > arrival + capsule.window.skew:
-        raise PolicyError(f"it happened {(at - arrival) / MICROSECONDS:g} s after it came")
+        raise PolicyError(f"it happened {(at - arrival) / capsules.MICROSECONDS:g} s after it came")
     return at
 
 
-def _key(name: str, place: KeyPlace, topic: str, attributes: Mapping[str, Value]) -> str:
+def _key(name: str, place: capsules.KeyPlace, topic: str, attributes: Mapping[str, Value]) -> str:
     if isinstance(place, int):
         levels = topic.split("/")
         if len(levels) < place:
@@ -154,13 +137,13 @@ def _at(attributes: Mapping[str, Value], path: tuple[str, ...]) -> Value:
 # --- results
 
 
-def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence[TakenEvent]) -> ReducedGroup:
+def fused(capsule: capsules.Capsule, start: int, group: tuple[str, ...], inputs: Sequence[TakenEvent]) -> ReducedGroup:
     """Fuse the inputs of several sources, given in the order of their arrival. Raises `PolicyError`."""
     reduction, catalogue = capsule.reduction, capsule.catalogue
-    assert isinstance(reduction, FuseReduction)
+    assert isinstance(reduction, capsules.FuseReduction)
     if reduction.source is not None:
         inputs = list({taken.source: taken for taken in inputs}.values())
-    now = (start + capsule.window.length) / MICROSECONDS
+    now = (start + capsule.window.length) / capsules.MICROSECONDS
     qualities = [aged(taken.quality, catalogue, now) for taken in inputs]
     if catalogue.kind(reduction.weight) == "precision":
         weights = precision_weights(qualities, reduction.weight)
@@ -173,21 +156,21 @@ def fused(capsule: Capsule, start: int, group: tuple[str, ...], inputs: Sequence
     return ReducedGroup(start, group, len(inputs), values, quality)
 
 
-def conclude(capsule: Capsule, reduced: ReducedGroup) -> CapsuleResult | None:
+def conclude(capsule: capsules.Capsule, reduced: ReducedGroup) -> CapsuleResult | None:
     """Return the result to publish for a group; None if a step drops it. Raises `PolicyError`."""
     end = reduced.start + capsule.window.length
     group = dict(zip((name for name, _ in capsule.reduction.by), reduced.group, strict=True))
-    times = {START: _text(reduced.start), END: _text(end)}
+    times = {capsules.START: _text(reduced.start), capsules.END: _text(end)}
     values = {name: _rounded(name, value) for name, value in reduced.values.items()}
     own: dict[str, Any] = {**group, **times, **values}
-    quality, content = reduced.quality, _content({**own, INPUTS: reduced.inputs})
+    quality, content = reduced.quality, _content({**own, capsules.INPUTS: reduced.inputs})
     for step in capsule.after:
-        if isinstance(step, InferStep):
+        if isinstance(step, capsules.InferStep):
             own |= _inferred(step, content, quality)
-            content = _content({**own, INPUTS: reduced.inputs})
-            quality = propagate(Operation.INFER, [quality], capsule.catalogue, end / MICROSECONDS)
+            content = _content({**own, capsules.INPUTS: reduced.inputs})
+            quality = propagate(Operation.INFER, [quality], capsule.catalogue, end / capsules.MICROSECONDS)
             continue
-        left = _stepped(step, content, quality, capsule.catalogue, end / MICROSECONDS)
+        left = _stepped(step, content, quality, capsule.catalogue, end / capsules.MICROSECONDS)
         if left is None:
             return None
         quality, content = left
@@ -198,7 +181,7 @@ def conclude(capsule: Capsule, reduced: ReducedGroup) -> CapsuleResult | None:
     return CapsuleResult(topic, payload, quality, write_properties(quality, CLAIMED))
 
 
-def _payload(capsule: Capsule, own: dict[str, Any], content: Content, quality: Quality) -> dict[str, Any]:
+def _payload(capsule: capsules.Capsule, own: dict[str, Any], content: Content, quality: Quality) -> dict[str, Any]:
     if not capsule.output.payload:
         return own
     attributes: dict[str, Any] = {}
@@ -210,7 +193,7 @@ def _payload(capsule: Capsule, own: dict[str, Any], content: Content, quality: Q
     return attributes
 
 
-def _inferred(step: InferStep, content: Content, quality: Quality) -> dict[str, Any]:
+def _inferred(step: capsules.InferStep, content: Content, quality: Quality) -> dict[str, Any]:
     context = _with_quality(content, quality)
     for rule in step.rules:
         if rule.when is None or rule.when.holds(context) is True:
@@ -222,16 +205,16 @@ def _inferred(step: InferStep, content: Content, quality: Quality) -> dict[str, 
 
 
 def _stepped(
-    step: CapsuleStep, content: Content, quality: Quality, catalogue: Catalogue, now: float
+    step: capsules.CapsuleStep, content: Content, quality: Quality, catalogue: Catalogue, now: float
 ) -> tuple[Quality, Content] | None:
     match step:
-        case KeepStep(needs):
+        case capsules.KeepStep(needs):
             return None if why_not(needs, aged(quality, catalogue, now), content) else (quality, content)
-        case WhereStep(condition):
+        case capsules.WhereStep(condition):
             return (quality, content) if condition.holds(_with_quality(content, quality)) is True else None
-        case RemoveStep(keys):
+        case capsules.RemoveStep(keys):
             return quality.without(keys), content
-        case PutStep(values):
+        case capsules.PutStep(values):
             return _put(values, content, quality, catalogue, now), content
     raise AssertionError(step)
 
@@ -265,7 +248,7 @@ def _with_quality(content: Content, quality: Quality) -> Content:
     if isinstance(attributes, Unreadable):
         return content
     values = {metric.key.indicator: metric.value for metric in reversed(quality)}
-    return Content.known(content.payload, content.format, {**attributes, QUALITY: values})
+    return Content.known(content.payload, content.format, {**attributes, capsules.QUALITY: values})
 
 
 def _content(attributes: dict[str, Any]) -> Content:

@@ -12,8 +12,9 @@ import msgspec
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError
 from penstock.model.quality import Catalogue, Quality
-from penstock.policy.contracts.degrade import MAX_INPUTS, Aggregate, number_at, path_of
+from penstock.policy.contracts.degrade import MAX_INPUTS, Aggregate, number_at
 from penstock.policy.quality.propagation import Operation, propagate
+from penstock.policy.statements.redact import path_of
 
 
 class MeanWindow(NamedTuple):

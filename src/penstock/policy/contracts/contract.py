@@ -23,14 +23,7 @@ from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import check_id
 from penstock.model.topic import parse_filter
-from penstock.policy.contracts.abac import (
-    AttributeCategory,
-    AttributeName,
-    Attributes,
-    Compare,
-    Relation,
-    Texts,
-)
+from penstock.policy.contracts.abac import AttributeCategory, AttributeName, Attributes, Compare, Relation, Texts
 from penstock.policy.contracts.degrade import Degradation
 from penstock.policy.quality.needs import Constraint, Need
 from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
@@ -88,6 +81,20 @@ class PrivacyRule:
         if any(not values for _, values in self.visibility):
             raise PolicyError(f"rule `{self.id}` is visible to nobody")
         _check_retention(f"rule `{self.id}`", self.retention)
+
+    def commitments(self) -> Iterator[Compare]:
+        """Yield the conditions on the consumer's contract alone, whatever the event and the time."""
+        yield Compare(ACTION, Relation.ONLY, frozenset({ACCESS}))
+        if self.purposes is not None:
+            yield Compare(PURPOSE, Relation.ONLY, self.purposes)
+        for name, values in self.visibility:
+            yield Compare(_subject(name), Relation.ANY_OF, values)
+        if self.retention is not None:
+            yield Compare(RETENTION, Relation.AT_MOST, number=self.retention)
+        if self.during:
+            yield Compare(PROMISED, Relation.ALL_OF, self.during)
+        if self.outside:
+            yield Compare(PROMISED, Relation.NONE_OF, self.outside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +178,12 @@ class ConsumerContract:
         if reserved := RESERVED & {name for name, _ in self.attributes}:
             raise PolicyError(f"contract `{self.name}`: `{min(reserved)}` is a reserved attribute")
 
+    def request_attributes(self) -> Attributes:
+        """Return its attributes in a request for events, whatever the event and the time."""
+        attributes: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in self.attributes}
+        attributes |= {PURPOSE: self.purposes, PROMISED: self.situations, ACTION: frozenset({ACCESS})}
+        return attributes if self.retention is None else {**attributes, RETENTION: self.retention}
+
 
 # --- what they compile to
 
@@ -178,30 +191,6 @@ class ConsumerContract:
 def advertisement(contract: ProducerContract) -> ProducerAdvertisement:
     """Return the advertisement that a producer's contract makes for it."""
     return ProducerAdvertisement(f"contract {contract.name}", contract.filter, contract.condition, contract.scope)
-
-
-def request_attributes(contract: ConsumerContract) -> Attributes:
-    """Return the attributes of a consumer's contract in a request for events, whatever the event and the time."""
-    attributes: dict[AttributeName, Texts | float] = {_subject(name): values for name, values in contract.attributes}
-    attributes |= {PURPOSE: contract.purposes, PROMISED: contract.situations, ACTION: frozenset({ACCESS})}
-    if contract.retention is not None:
-        attributes[RETENTION] = contract.retention
-    return attributes
-
-
-def commitments(rule: PrivacyRule) -> Iterator[Compare]:
-    """Yield the conditions of a rule on the consumer's contract alone, whatever the event and the time."""
-    yield Compare(ACTION, Relation.ONLY, frozenset({ACCESS}))
-    if rule.purposes is not None:
-        yield Compare(PURPOSE, Relation.ONLY, rule.purposes)
-    for name, values in rule.visibility:
-        yield Compare(_subject(name), Relation.ANY_OF, values)
-    if rule.retention is not None:
-        yield Compare(RETENTION, Relation.AT_MOST, number=rule.retention)
-    if rule.during:
-        yield Compare(PROMISED, Relation.ALL_OF, rule.during)
-    if rule.outside:
-        yield Compare(PROMISED, Relation.NONE_OF, rule.outside)
 
 
 def _check_bound(name: str, clients: Texts) -> None:

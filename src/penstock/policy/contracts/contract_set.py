@@ -93,13 +93,11 @@ class Contracts:
 
 
 def wants_of(contract: ConsumerContract, topic: str) -> tuple[ContextWant, ...]:
-    """Return the wants of a contract that are about a topic: guarantees belong to a subscription (contracts §2.2). A
-    contract without wants is about all topics.
-    """
-    return tuple(want for want in said_wants(contract) if matches(want.filter, topic))
+    """Return the wants of a contract about a topic (contracts §2.2); a contract without wants is about all topics."""
+    return tuple(want for want in effective_wants(contract) if matches(want.filter, topic))
 
 
-def said_wants(contract: ConsumerContract) -> tuple[ContextWant, ...]:
+def effective_wants(contract: ConsumerContract) -> tuple[ContextWant, ...]:
     """Return the wants of a contract; if it has none, the want for anything."""
     return contract.wants or (ANYTHING,)
 

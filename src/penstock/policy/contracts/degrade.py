@@ -18,8 +18,9 @@ from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import Catalogue, Direction, MetricDefinition, MetricKey, Quality, moment
 from penstock.model.values import Value
 from penstock.policy.quality.carriage import read_quality, write_quality
+from penstock.policy.quality.criteria import percent
 from penstock.policy.quality.needs import Need
-from penstock.policy.statements.redact import Path
+from penstock.policy.statements.redact import Path, path_of
 from penstock.policy.statements.substitute import keep_attributes, put_numbers
 
 METRES_OF_A_DEGREE = 111_320.0
@@ -218,10 +219,7 @@ def in_steps(number: float, size: float) -> float:
 
 
 def lower(degradations: Sequence[Degradation], quality: Quality, catalogue: Catalogue, now: float) -> Quality:
-    """Return the quality after the degradations: never better than before, and without what is unknown afterwards.
-
-    It is that of when the event may be released, after its delay.
-    """
+    """Return the quality at release, after all degradations: never better than before, without what is then unknown."""
     time = moment(now + _delay(degradations))
     for degradation in degradations:
         kept = []
@@ -274,12 +272,12 @@ def _less_precise(degradation: Grid | Step, value: float) -> float | None:
     """Return the lower precision: spreads of independent causes add by their squares."""
     if degradation.span is None:
         return None
-    return _percent(1.0 - math.hypot(1.0 - value / 100.0, degradation.spread / degradation.span))
+    return percent(1.0 - math.hypot(1.0 - value / 100.0, degradation.spread / degradation.span))
 
 
 def _less_accurate(degradation: Grid | Step, value: float) -> float | None:
     """Return the lower accuracy: the greatest error is added."""
-    return None if degradation.span is None else _percent(value / 100.0 - degradation.error / degradation.span)
+    return None if degradation.span is None else percent(value / 100.0 - degradation.error / degradation.span)
 
 
 _COARSER: dict[str, Callable[[Grid | Step, float], float | None]] = {
@@ -287,14 +285,6 @@ _COARSER: dict[str, Callable[[Grid | Step, float], float | None]] = {
     "accuracy": _less_accurate,
     "resolution": lambda degradation, value: max(value, degradation.size),
 }
-
-
-def _percent(ratio: float) -> float:
-    return 100.0 * min(max(ratio, 0.0), 1.0)
-
-
-def path_of(name: str) -> Path:
-    return tuple(name.split("."))
 
 
 def number_at(content: Content, path: Path) -> float:

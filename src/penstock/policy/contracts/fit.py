@@ -11,16 +11,8 @@ from penstock.language.condition import Condition
 from penstock.language.ranges.ranges import intersects
 from penstock.model.quality import Catalogue, MetricKey
 from penstock.model.topic import intersection, overlaps
-from penstock.policy.contracts.contract import (
-    SHOWN,
-    ConsumerContract,
-    ContextWant,
-    PrivacyRule,
-    ProducerContract,
-    commitments,
-    request_attributes,
-)
-from penstock.policy.contracts.contract_set import Contracts, said_wants
+from penstock.policy.contracts.contract import SHOWN, ConsumerContract, ContextWant, PrivacyRule, ProducerContract
+from penstock.policy.contracts.contract_set import Contracts, effective_wants
 from penstock.policy.contracts.degrade import Aggregate, caps
 from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.contracts.release import PRIVACY
@@ -129,9 +121,7 @@ def way(client: str, fit: Fit, want: WantFit, rule: RuleFit) -> FitReport:
 
 
 def match_all(contracts: Contracts) -> Iterator[ClientFit]:
-    """Yield the fits of all pairs of a domain, with the known attributes of each client. Policies in XACML count as
-    producers' contracts that decide event by event.
-    """
+    """Yield the fits of all pairs of a domain, with the attributes of each client; XACML decides event by event."""
     for producer in contracts.producers:
         for consumer in contracts.consumers:
             for client in sorted(consumer.consumers):
@@ -139,7 +129,7 @@ def match_all(contracts: Contracts) -> Iterator[ClientFit]:
                 yield ClientFit(client, _with_policies(fit, contracts.privacy))
     for policy in contracts.privacy:
         for consumer in contracts.consumers:
-            wants = tuple(_asked(policy, want) for want in said_wants(consumer))
+            wants = tuple(_asked(policy, want) for want in effective_wants(consumer))
             for client in sorted(consumer.consumers):
                 yield ClientFit(client, Fit(f"{PRIVACY}{policy.name}", consumer.name, wants))
 
@@ -170,9 +160,8 @@ def _with_policies(fit: Fit, policies: tuple[PrivacyPolicy, ...]) -> Fit:
 
 def match(producer: ProducerContract, consumer: ConsumerContract, catalogue: Catalogue) -> Fit:
     """Return the fit of a consumer's contract with a producer's, for each want and each rule."""
-    return Fit(
-        producer.name, consumer.name, tuple(_want(producer, consumer, want, catalogue) for want in said_wants(consumer))
-    )
+    wants = tuple(_want(producer, consumer, want, catalogue) for want in effective_wants(consumer))
+    return Fit(producer.name, consumer.name, wants)
 
 
 def _want(producer: ProducerContract, consumer: ConsumerContract, want: ContextWant, catalogue: Catalogue) -> WantFit:
@@ -195,9 +184,8 @@ def _may_meet(condition: Condition | None, other: Condition | None) -> bool:
 def _rule(
     producer: ProducerContract, rule: PrivacyRule, consumer: ConsumerContract, want: ContextWant, catalogue: Catalogue
 ) -> RuleFit:
-    attributes = request_attributes(consumer)
-    reasons_of = ((condition, condition.why_not(attributes)) for condition in commitments(rule))
-    wrong = [(condition.name, reason) for condition, reason in reasons_of if reason]
+    attributes = consumer.request_attributes()
+    wrong = [(need.name, reason) for need in rule.commitments() if (reason := need.why_not(attributes))]
     may_show = [name.attribute for name, _ in wrong if name not in attributes and name.attribute in SHOWN]
     refused = tuple(reason for name, reason in wrong if name.attribute not in may_show)
     left = caps(rule.degrade, catalogue)

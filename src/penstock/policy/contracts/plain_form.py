@@ -4,6 +4,7 @@ A global advertisement takes its producer's contract with it to other nodes, a g
 guarantees.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract, Subject
@@ -15,7 +16,7 @@ Plain = dict[str, Any]
 
 def plain_producer(contract: ProducerContract) -> Plain:
     """Return a producer's contract as JSON values, without its name."""
-    return _said(
+    return _present(
         producer=sorted(contract.producers),
         filter=contract.filter,
         where=None if contract.condition is None else contract.condition.text,
@@ -27,7 +28,7 @@ def plain_producer(contract: ProducerContract) -> Plain:
 
 def plain_consumer(contract: ConsumerContract) -> Plain:
     """Return a consumer's contract as JSON values, without its name."""
-    return _said(
+    return _present(
         consumer=sorted(contract.consumers),
         purpose=sorted(contract.purposes),
         situation=sorted(contract.situations),
@@ -39,7 +40,7 @@ def plain_consumer(contract: ConsumerContract) -> Plain:
 def plain_rule(rule: PrivacyRule) -> Plain:
     """Return a privacy rule, without its id."""
     outside = [{"not": sorted(rule.outside)}] if rule.outside else []
-    return _said(
+    return _present(
         purpose=None if rule.purposes is None else sorted(rule.purposes),
         visible_to=_subject(rule.visibility),
         retention=rule.retention,
@@ -53,30 +54,20 @@ def plain_rule(rule: PrivacyRule) -> Plain:
 def plain_degradation(degradation: Degradation) -> Plain:
     """Return a degradation, by its name."""
     match degradation:
-        case Grid():
-            place = {"metres": degradation.metres, "latitude": degradation.latitude, "longitude": degradation.longitude}
-            return {"grid": place | _said(span=degradation.span)}
-        case Step():
-            return {
-                "step": {"attribute": degradation.attribute, "size": degradation.size} | _said(span=degradation.span)
-            }
         case Keep():
             return {"keep": list(degradation.attributes)}
         case Delay():
             return {"delay": degradation.seconds}
-        case Aggregate():
-            return {
-                "aggregate": {
-                    "seconds": degradation.seconds,
-                    "attributes": list(degradation.attributes),
-                    "least": degradation.least,
-                }
+        case Grid() | Step() | Aggregate():
+            settings = {
+                name: list(value) if isinstance(value, tuple) else value for name, value in asdict(degradation).items()
             }
+            return {type(degradation).__name__.lower(): _present(**settings)}
 
 
 def _want(want: ContextWant) -> Plain:
     condition = None if want.condition is None else want.condition.text
-    return _said(filter=want.filter, where=condition, needs=_constraints(want.needs), scope=want.scope)
+    return _present(filter=want.filter, where=condition, needs=_constraints(want.needs), scope=want.scope)
 
 
 def _constraints(constraints: tuple[Constraint, ...]) -> list[Any]:
@@ -90,6 +81,6 @@ def _subject(subject: Subject) -> dict[str, list[str]]:
     return {name: sorted(values) for name, values in subject}
 
 
-def _said(**parts: Any) -> Plain:
+def _present(**parts: Any) -> Plain:
     """Return the parts that are not empty."""
     return {name: part for name, part in parts.items() if part is not None and part not in ([], {})}

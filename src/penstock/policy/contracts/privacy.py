@@ -15,7 +15,7 @@ from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Gri
 from penstock.policy.contracts.privacy_types import GivenTypes, Plain, Values, text_of, typed, types_of
 from penstock.policy.xacml import Pdp
 from penstock.policy.xacml.evaluation.decision import Duty
-from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, STRING, SUBJECT
+from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, SHORT_CATEGORIES, STRING, SUBJECT
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Single, XacmlRequest
 from penstock.policy.xacml.tree import DutyExpression, LiteralValue, Root, XacmlPolicy, inside
 from penstock.policy.xacml.xpath import RequestContent as Document
@@ -24,7 +24,6 @@ SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
 RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
 ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
 ACCESS = "access"
-_CATEGORIES = {"subject": SUBJECT, "resource": RESOURCE, "action": ACTION, "environment": ENVIRONMENT}
 _MAX_OBLIGATIONS = 64
 _MAX_KNOWN = 10_000
 
@@ -71,10 +70,11 @@ class PrivacyPolicy:
     )
     """By client and topic, the last request without a document: mostly it is the same again."""
 
-    def decide(self, request_made: ReleaseRequest, content: Content, now: float) -> Permitted | str:
+    def decide(self, release: ReleaseRequest, content: Content, now: float) -> Permitted | str:
         """Return the conditions of the release, or the reason for a refusal."""
-        subject, resource, *others = self._categories(request_made)
-        request = XacmlRequest((subject, resource._replace(content=_document(content)), *others))
+        subject, resource, *others = self._categories(release)
+        document = Document(content.payload) if content.format is Format.XML else None  # for selectors
+        request = XacmlRequest((subject, resource._replace(content=document), *others))
         (result,) = self.pdp.decide(request, int(now * 1e9))
         if result.decision != "Permit":
             message = f": {result.status.message}" if result.status.message else ""
@@ -147,9 +147,7 @@ class PrivacyPolicy:
 def given_types(
     resource: Mapping[str, Plain], ids: Mapping[str, str], subjects: Iterable[tuple[str, str, frozenset[str]]]
 ) -> GivenTypes:
-    """Return the types of the attributes that policies get: from events, from identifiers by name, and from subjects
-    (name, owner, types).
-    """
+    """Return the types of attributes that policies get: of events, of identifiers, of subjects (name, owner, types)."""
     text = frozenset({STRING})
     by_category = {
         "subject": [("id", SUBJECT_ID, text), ("retention", "retention", frozenset({DOUBLE}))]
@@ -169,14 +167,9 @@ def given_types(
     ]
     by_place: dict[tuple[str, str], dict[frozenset[str], str]] = {}
     for category, name, otherwise, types, whose in entries:
-        place = _CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
+        place = SHORT_CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
         by_place.setdefault(place, {}).setdefault(types, whose)
     return by_place
-
-
-def _document(content: Content) -> Document | None:
-    """Return XML content for selectors; None for other content."""
-    return Document(content.payload) if content.format is Format.XML else None
 
 
 def _permitted(obligations: Iterable[Duty]) -> Permitted:

@@ -56,18 +56,14 @@ class RequestedAttribute(NamedTuple):
 
 
 def refused_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
-    """Yield numbers and booleans that policies ask for where nodes have a text: such a subject would escape a
-    denial.
-    """
+    """Yield numbers and booleans that policies ask for where nodes have a text: a denial would miss such a subject."""
     for requested, types, whose in _unlike(roots, given_types):
         if requested.types <= _NUMBERS:
-            yield f"{_said(requested)}, and {whose} is {_named(types)}"
+            yield f"{_shown(requested)}, and {whose} is {_named(types)}"
 
 
 def odd_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
-    """Yield attributes that nodes never give in the type that policies ask for, and numbers that policies order as
-    texts.
-    """
+    """Yield attributes that nodes never give in the type asked for, and numbers that policies order as texts."""
     roots = list(roots)
     for requested in dict.fromkeys(request._replace(is_ordered=False) for request in _asked(roots)):
         if requested.place[0] != ENVIRONMENT and requested.types.isdisjoint({STRING, *_NUMBERS}):
@@ -75,7 +71,7 @@ def odd_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
             yield f"policy `{requested.policy}`: {what}, which nodes do not give"
     for requested, types, whose in _unlike(roots, given_types):
         if STRING in requested.types:
-            yield f"{_said(requested)}, and {whose} is {_named(types)}: it is not found"
+            yield f"{_shown(requested)}, and {whose} is {_named(types)}: it is not found"
     for requested in _asked(roots):
         for types, whose in given_types.get(requested.place, {}).items() if requested.is_ordered else ():
             if types & _NUMBERS:
@@ -90,7 +86,7 @@ def _unlike(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[tuple[Re
                 yield requested, types, whose
 
 
-def _said(requested: RequestedAttribute) -> str:
+def _shown(requested: RequestedAttribute) -> str:
     return f"policy `{requested.policy}` asks for `{requested.place[1]}` as {_named(requested.types)}"
 
 
@@ -124,10 +120,8 @@ def _asked_by_target(policy: str, target: Target) -> Iterator[RequestedAttribute
                 types_by_place.setdefault((source.category, source.id), set()).add(source.type)
                 if _orders_texts(match.function):
                     ordered.add((source.category, source.id))
-        yield from (
-            RequestedAttribute(policy, place, frozenset(types), place in ordered)
-            for place, types in types_by_place.items()
-        )
+        for place, types in types_by_place.items():
+            yield RequestedAttribute(policy, place, frozenset(types), place in ordered)
 
 
 def _orders_texts(function: str) -> bool:

@@ -1,5 +1,4 @@
-"""The release of one producer's event to one consumer, with the reasons: the core of the release stage, without an
-engine.
+"""The release of one producer's event to one consumer, with the reasons: the core of the release stage.
 
 `Releaser` is made once for a producer's contract and a want of a consumer: all that depends only on their contracts is
 decided then. For each event the remaining rules are tried in order. The first rule counts whose situations are open and
@@ -20,14 +19,7 @@ from penstock.model.errors import ContentError
 from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
 from penstock.policy.contracts.aggregate import Mean
-from penstock.policy.contracts.contract import (
-    ConsumerContract,
-    ContextWant,
-    PrivacyRule,
-    ProducerContract,
-    commitments,
-    request_attributes,
-)
+from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract
 from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
 from penstock.policy.contracts.plain_form import plain_rule
 from penstock.policy.contracts.privacy import Permitted
@@ -80,17 +72,15 @@ class Releaser:
         catalogue: Catalogue,
         situations: Collection[str],
     ) -> None:
-        """Decide what the contracts decide; `situations` are all that exist. A rule that names another one permits
-        nothing.
-        """
+        """Decide what the contracts decide; a rule that names a situation not in `situations` permits nothing."""
         self._want = want
         self._catalogue = catalogue
         self.retention = consumer.retention
-        attributes = request_attributes(consumer)
+        attributes = consumer.request_attributes()
         self._candidates: list[PrivacyRule | None] = [] if producer.rules else [None]
         self._refused: list[str] = []
         for rule in producer.rules:
-            wrong = [reason for reason in (condition.why_not(attributes) for condition in commitments(rule)) if reason]
+            wrong = [reason for condition in rule.commitments() if (reason := condition.why_not(attributes))]
             unknown = sorted((rule.during | rule.outside).difference(situations))
             wrong += [f"there is no situation `{name}`" for name in unknown]
             self._refused += [f"rule `{rule.id}`: {reason}" for reason in wrong]
@@ -99,7 +89,10 @@ class Releaser:
 
     def permits(self, rule: str) -> bool:
         """Return whether the contracts let this rule release anything to the consumer."""
-        return any(candidate is not None and candidate.id == rule for candidate in self._candidates)
+        return self._candidate(rule) is not None
+
+    def _candidate(self, rule: str) -> PrivacyRule | None:
+        return next((candidate for candidate in self._candidates if candidate and candidate.id == rule), None)
 
     def decide(
         self,
@@ -109,9 +102,7 @@ class Releaser:
         now: float,
         since: float | None = None,
     ) -> Release:
-        """Return the release of an event of this content and quality, in these situations. `since` is the time of its
-        publication, if that was not now; retentions count from then.
-        """
+        """Return the release of an event now; retentions count from `since`, the time of its publication, if given."""
         reasons = list(self._refused)
         for rule in self._candidates:
             if rule is None:
@@ -132,24 +123,19 @@ class Releaser:
         now: float,
         since: float | None = None,
     ) -> Release:
-        """Return the release by a rule that another node has chosen. The rule must also permit this consumer in these
-        situations: an event that waited is not released after they are over.
-        """
-        for candidate in self._candidates:
-            if candidate is not None and candidate.id == rule:
-                release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since)
-                return release if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
-        return Release(False, reasons=(f"rule `{rule}` does not permit it",))
+        """Return the release by a rule that another node has chosen, if it permits it in these situations."""
+        candidate = self._candidate(rule)
+        if candidate is None:
+            return Release(False, reasons=(f"rule `{rule}` does not permit it",))
+        release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since)
+        return release if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
 
     def why_not(self, rule: str, mean: Mean) -> tuple[str, ...]:
         """Return why the mean that a rule has aggregated is not sent; empty if it is."""
-        guarantees = next(
-            (candidate.guarantees for candidate in self._candidates if candidate is not None and candidate.id == rule),
-            None,
-        )
-        if guarantees is None:
+        candidate = self._candidate(rule)
+        if candidate is None:
             return (f"rule `{rule}` does not permit it",)
-        return why_not((*guarantees, *self._want.needs), mean.quality, Content(mean.payload, Format.JSON))
+        return why_not((*candidate.guarantees, *self._want.needs), mean.quality, Content(mean.payload, Format.JSON))
 
     def _plain(self, content: Content, quality: Quality, now: float) -> tuple[Release, list[str]]:
         current = aged(quality, self._catalogue, now)
@@ -194,9 +180,7 @@ OVER = "the time is over for which it may be kept"
 
 
 def keep_until(retention: float, not_before: float, now: float, since: float | None) -> float:
-    """Return the time by which a released event must be deleted: the retention counts from its publication, or from the
-    end of its delay.
-    """
+    """Return when a released event must be deleted; a retention counts from publication or the end of the delay."""
     return not_before + retention - (now - min(now, since) if since is not None else 0.0)
 
 
@@ -217,9 +201,7 @@ class ReleaseMark(msgspec.Struct, frozen=True, array_like=True):
         return self.rule if self.contract == PRIVACY else f"{self.contract}.{self.rule}"
 
     def is_on(self, open_situations: Collection[str]) -> bool:
-        return all(situation in open_situations for situation in self.during) and not any(
-            situation in open_situations for situation in self.outside
-        )
+        return set(self.during) <= set(open_situations) and set(self.outside).isdisjoint(open_situations)
 
 
 @lru_cache(maxsize=4096)

@@ -87,10 +87,7 @@ def ace_digest(subscription: str) -> str:
 
 
 def write_ace(enabled: Mapping[str, str]) -> str:
-    """Encode the set: digests of subscriptions, each with the id of the rule that permits; of too many, some.
-
-    Other nodes must know the rule, as it may be one that degrades.
-    """
+    """Encode the set: digests of subscriptions with the rule that permits, as it may degrade; of too many, some."""
     rules: dict[str, str] = {}
     for digest in sorted(enabled)[:MAX_ACE]:
         rules[enabled[digest]] = rules.get(enabled[digest], "") + digest

@@ -96,9 +96,7 @@ class SituationStep(NamedTuple):
 
 
 def counts(situation: Situation, reported: OpenSituation, now: float) -> OpenSituation | str:
-    """Return the situation that another node reports as it counts here, or why it does not: that node may run another
-    domain.
-    """
+    """Return a situation that another node reports as it counts here, or why it does not: its domain may differ."""
     if reported.by not in situation.sources:
         return f"`{reported.by}` is none of its sources here"
     if reported.until > now + situation.lasts + MAX_AHEAD:
@@ -126,28 +124,22 @@ def step(
     after = dict(left)
     all_notices = list(notices)
     for situation in situations:
-        change = _said(situation, situation.name in after, topic, content)
+        change = _signalled(situation, situation.name in after, topic, content)
         if change is None:
             continue
+        reason = ""
         if source not in situation.sources:
-            all_notices.append(
-                SituationNotice(
-                    situation.name, SituationChange.REFUSED, source, now, f"`{source}` may not say that it is {change}"
-                )
-            )
+            change, reason = SituationChange.REFUSED, f"`{source}` may not say that it is {change}"
         elif change is SituationChange.CLOSED:
             del after[situation.name]
-            all_notices.append(SituationNotice(situation.name, change, source, now))
         else:
-            before = after.get(situation.name)
-            after[situation.name] = OpenSituation(
-                now if before is None else before.since, now + situation.lasts, source
-            )
-            all_notices.append(SituationNotice(situation.name, change, source, now))
+            since = after[situation.name].since if situation.name in after else now
+            after[situation.name] = OpenSituation(since, now + situation.lasts, source)
+        all_notices.append(SituationNotice(situation.name, change, source, now, reason))
     return SituationStep(after, tuple(all_notices))
 
 
-def _said(situation: Situation, is_open: bool, topic: str, content: Content) -> SituationChange | None:
+def _signalled(situation: Situation, is_open: bool, topic: str, content: Content) -> SituationChange | None:
     closes = situation.closes
     if closes is not None and matches(closes.filter, topic):
         outcome = True if closes.condition is None else closes.condition.holds(content)

@@ -58,9 +58,7 @@ def bring_producer(name: str, client: str, text: str, catalogue: Catalogue) -> P
 
 
 def bring_consumer(name: str, client: str, text: str, catalogue: Catalogue) -> ConsumerContract:
-    """Read the JSON contract that a client brings as a consumer; raises `PolicyError`. Its attributes must come from
-    others.
-    """
+    """Read the JSON contract of a client as consumer, whose attributes come from others; raises `PolicyError`."""
     return _consumer(name, {**_mapping(_brought(text), _WANTED, {"wants"}), "consumer": [client]}, catalogue)
 
 
@@ -188,9 +186,7 @@ def _needs(value: object, catalogue: Catalogue) -> tuple[Need, ...]:
 
 
 def _situations(value: object) -> tuple[Texts, Texts]:
-    """Return the situations during and outside of which a rule counts: `life-hazard`, `{not: life-hazard}`, or
-    a list.
-    """
+    """Return the situations during and outside of which a rule counts: `fire`, `{not: fire}`, or a list."""
     during, outside = set[str](), set[str]()
     for item in _list(value):
         if isinstance(item, Mapping):
@@ -207,23 +203,15 @@ def _number(value: object) -> float:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value if isinstance(value, Sequence) and not isinstance(value, str) else [value]))
+    return tuple(map(str, _list(value)))
 
 
 _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], Any]]]] = {
-    "grid": (
-        Grid,
-        "metres",
-        {"metres": _number, "latitude": str, "longitude": str, "span": _number},
-    ),
+    "grid": (Grid, "metres", {"metres": _number, "latitude": str, "longitude": str, "span": _number}),
     "step": (Step, "", {"attribute": str, "size": _number, "span": _number}),
     "keep": (Keep, "attributes", {"attributes": _names}),
     "delay": (Delay, "seconds", {"seconds": check_seconds}),
-    "aggregate": (
-        Aggregate,
-        "",
-        {"seconds": check_seconds, "attributes": _names, "least": int},
-    ),
+    "aggregate": (Aggregate, "", {"seconds": check_seconds, "attributes": _names, "least": int}),
 }
 """The class, the argument that may stand alone, and how arguments are read."""
 

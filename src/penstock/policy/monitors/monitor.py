@@ -93,7 +93,7 @@ class PythonMonitor:
         self._inner = inner
         for method, needed in (("start", True), ("step", True), ("close", False), ("resume", False)):
             if not callable(getattr(inner, method, None)) and (needed or hasattr(inner, method)):
-                raise PolicyError(f"monitor `{name}`: `{_kind(inner)}` has no method `{method}`")
+                raise PolicyError(f"monitor `{name}`: `{type(inner).__name__}` has no method `{method}`")
         self._step = inner.step  # type: ignore[attr-defined]
         try:
             msgspec.json.encode(self.start())
@@ -243,10 +243,6 @@ def _import_from(module_name: str, folder: Path | None) -> ModuleType:
     sys.modules[unique] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
-
-
-def _kind(inner: object) -> str:
-    return type(inner).__name__
 
 
 def _described(error: BaseException) -> str:

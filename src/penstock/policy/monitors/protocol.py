@@ -137,9 +137,7 @@ def _last_links(protocol: Protocol, around: Surroundings, entity: str) -> list[E
 
 
 def _origins(protocol: Protocol, around: Surroundings, entity: str) -> set[str]:
-    """Return the possible origins of the protocol's events: clients, foreign brokers, and nodes with unlisted
-    clients.
-    """
+    """Return the possible origins of the protocol's events: clients, foreign brokers, nodes with unlisted clients."""
     if all(event in protocol.senders for event in protocol.events):
         return {sender for senders in protocol.senders.values() for sender in senders}
     return {*around.homes, *around.open_nodes} - {entity}

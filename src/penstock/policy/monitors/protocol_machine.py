@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from penstock.model.errors import PolicyError
 from penstock.model.topic import covers, intersection, overlaps
 from penstock.policy.access.covering import is_covered
-from penstock.policy.monitors.protocol_text import (
-    EventChoice,
-    EventRepeat,
-    EventSequence,
-    ProtocolEvent,
-    Tree,
-    events_of,
-)
+from penstock.policy.monitors import protocol_text
 
 MAX_STATES = 500
 MAX_KINDS = 200
@@ -30,9 +23,7 @@ Places = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class TopicKind:
-    """A kind of topics that the same events of a protocol match; `filter` matches them once those of earlier kinds are
-    gone.
-    """
+    """Topics that the same events of a protocol match; `filter` matches them once those of earlier kinds are gone."""
 
     filter: str
     events: frozenset[str]
@@ -46,7 +37,8 @@ def kinds_of(events: Iterable[str]) -> tuple[TopicKind, ...]:
         filters.update(dict.fromkeys([event, *sorted(met)]))
         if len(filters) > MAX_KINDS:
             raise PolicyError(f"the events overlap in more than {MAX_KINDS} ways")
-    distinct = [a for a in filters if not any(covers(a, b) and covers(b, a) for b in _before(filters, a))]
+    listed = list(filters)
+    distinct = [a for at, a in enumerate(listed) if not any(covers(a, b) and covers(b, a) for b in listed[:at])]
     ordered: list[str] = []
     while distinct:
         narrowest = next(a for a in distinct if not any(a != b and covers(a, b) for b in distinct))
@@ -68,11 +60,11 @@ def edges_of(
     return {**dict(reversed(kept)), "*": otherwise}
 
 
-def order_states(tree: Tree, guard: Collection[str]) -> dict[str, dict[str, object]]:
+def order_states(tree: protocol_text.Tree, guard: Collection[str]) -> dict[str, dict[str, object]]:
     """Return the states, as a domain file writes them, of the smallest automaton that keeps the protocol's order."""
-    kinds = kinds_of(events_of(tree))
+    kinds = kinds_of(protocol_text.events_of(tree))
     moves = _smallest(_determined(_Follow(tree), kinds, frozenset(guard)))
-    return {f"q{number}": edges_of(kinds, _Does(number, row)) for number, row in enumerate(moves)}
+    return {f"q{number}": edges_of(kinds, _actions(number, row)) for number, row in enumerate(moves)}
 
 
 Move = tuple[bool, int]
@@ -80,51 +72,47 @@ Move = tuple[bool, int]
 Row = dict[TopicKind, Move]
 
 
-@dataclass(frozen=True, slots=True)
-class _Does:
-    """The action of a state on a kind of topic, as a domain file writes it."""
+def _actions(number: int, row: Row) -> Callable[[TopicKind], object]:
+    """Return the action of a state on a kind of topic, as a domain file writes it."""
 
-    number: int
-    row: Row
-
-    def __call__(self, kind: TopicKind) -> object:
-        passes, following = self.row[kind]
+    def action(kind: TopicKind) -> object:
+        passes, following = row[kind]
         word = "pass" if passes else "suppress"
-        return word if following == self.number else {word: True, "next": f"q{following}"}
+        return word if following == number else {word: True, "next": f"q{following}"}
+
+    return action
 
 
 class _Follow:
-    """The places of the tree that can follow each other (Glushkov's construction: a place for each event in
-    the text).
-    """
+    """The places of the tree that can follow each other (Glushkov's construction: one place for each event)."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: protocol_text.Tree) -> None:
         self.event: dict[int, str] = {}
         self.after: dict[int, set[int]] = {0: set()}
         first, self.last, _ = self._add(tree)
         self.after[0] |= first
 
-    def _add(self, tree: Tree) -> tuple[set[int], set[int], bool]:
+    def _add(self, tree: protocol_text.Tree) -> tuple[set[int], set[int], bool]:
         """Return the first places, the last places, and whether it may be left out."""
         match tree:
-            case ProtocolEvent(filter):
+            case protocol_text.ProtocolEvent(filter):
                 place = len(self.event) + 1
                 self.event[place] = filter
                 self.after[place] = set()
                 return {place}, {place}, False
-            case EventChoice(items):
+            case protocol_text.EventChoice(items):
                 parts = [self._add(item) for item in items]
                 firsts, lasts, empties = zip(*parts, strict=True)
                 return set().union(*firsts), set().union(*lasts), any(empties)
-            case EventRepeat(item, operator):
+            case protocol_text.EventRepeat(item, operator):
                 first, last, empty = self._add(item)
                 if operator in "*+":
                     self._join(last, first)
                 return first, last, empty or operator in "?*"
-            case EventSequence(items):
+            case protocol_text.EventSequence(items):
                 return self._add_sequence(items)
 
-    def _add_sequence(self, items: tuple[Tree, ...]) -> tuple[set[int], set[int], bool]:
+    def _add_sequence(self, items: tuple[protocol_text.Tree, ...]) -> tuple[set[int], set[int], bool]:
         first, last, empty = self._add(items[0])
         for item in items[1:]:
             next_first, next_last, next_empty = self._add(item)
@@ -183,8 +171,3 @@ def _smallest(rows: list[Row]) -> list[Row]:
         block = refined
     rows_of: Mapping[int, Row] = {block[at]: row for at, row in reversed(list(enumerate(rows)))}
     return [{kind: (passes, block[to]) for kind, (passes, to) in rows_of[at].items()} for at in range(len(rows_of))]
-
-
-def _before(filters: Iterable[str], filter: str) -> list[str]:
-    ordered = list(filters)
-    return ordered[: ordered.index(filter)]

@@ -81,9 +81,7 @@ class Template:
         return topic if part == TOPIC else captures[part - 1] or ""
 
     def _own_first_level(self, topic: str) -> str | None:
-        """Return the first level that it gives itself, as literal text or as `{topic}`; None if a wildcard is part of
-        it.
-        """
+        """Return the first level that it gives itself, literal or `{topic}`; None if a wildcard is part of it."""
         head = self.parts[0] if self.parts else ""
         if isinstance(head, int):
             return first_level(topic) if head == TOPIC else None
@@ -91,9 +89,7 @@ class Template:
 
 
 def _without_nothing(parts: tuple[Part, ...], captures: Captures) -> list[Part]:
-    """Return the parts without the holes of wildcards that matched nothing, each removed with the slash before or after
-    it.
-    """
+    """Return the parts without the holes of wildcards that matched nothing, each with a slash beside it."""
     kept: list[Part] = []
     drops_next = False
     for part in parts:

@@ -209,9 +209,7 @@ class StateTable:
         if len(self._wild) > 1 or self._wild[0].outputs not in ((), ((None, None, PASS.outputs[0]),)):
             return None
         edge = self._wild[0]
-        if edge.next == self._name:
-            return edge.move(self._name, "")
-        return None if edge.outputs else edge.move(self._name, "")
+        return None if edge.outputs and edge.next != self._name else edge.move(self._name, "")
 
 
 def _compiled(state: str, edge: AutomatonEdge) -> _Compiled:

@@ -49,10 +49,7 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 def read_quality(content: Content, received: Timestamp) -> Quality:
-    """Return the quality that content carries; values without a time get the time of receipt.
-
-    Only JSON and XML carry quality. Raises `ContentError`.
-    """
+    """Return the quality that JSON or XML carries, `received` as time if it has none; raises `ContentError`."""
     attributes = content.attributes
     if isinstance(attributes, Unreadable):
         raise ContentError(attributes.reason)
@@ -60,7 +57,7 @@ def read_quality(content: Content, received: Timestamp) -> Quality:
         return _of_entries(attributes.get(MEMBER, ()), received)
     if content.format is Format.XML:
         indicators = map(read_indicator, _bounded(find_indicators(attributes)))
-        return _made(
+        return _quality(
             _value(indicator.ids, indicator.value, indicator.created, indicator.modified, received)
             for indicator in indicators
         )
@@ -91,7 +88,7 @@ def read_properties(pairs: Iterable[tuple[str, str]], received: Timestamp, name:
         if len(texts) > 1 or len(texts[0]) > _MAX_ATTACHED:
             raise ContentError(f"quality is attached once, with at most {_MAX_ATTACHED} characters")
         return _of_rows(texts[0])
-    return _made(_of_property(text, received) for text in _bounded(texts))
+    return _quality(_of_property(text, received) for text in _bounded(texts))
 
 
 def write_properties(quality: Quality, name: str = CLAIMED) -> tuple[tuple[str, str], ...]:
@@ -125,7 +122,7 @@ def _of_rows(text: str) -> Quality:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ContentError(f"the quality that is attached cannot be read: {error}") from None
     times: dict[int, Timestamp] = {}  # mostly, all are of the same time
-    return _made(_of_row(row, times) for row in rows)
+    return _quality(_of_row(row, times) for row in rows)
 
 
 def _of_row(row: _Row, times: dict[int, Timestamp]) -> MetricValue:
@@ -150,7 +147,7 @@ def _to_rows(quality: Quality) -> str:
 def _of_entries(entries: Value, received: Timestamp) -> Quality:
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
         raise ContentError(f"`{MEMBER}` is not a list of quality values")
-    return _made(_of_entry(entry, received) for entry in _bounded(entries))
+    return _quality(_of_entry(entry, received) for entry in _bounded(entries))
 
 
 def _of_entry(entry: Value, received: Timestamp) -> MetricValue:
@@ -206,7 +203,7 @@ def _bounded(entries: Iterable[Any]) -> Iterator[Any]:
         yield entry
 
 
-def _made(values: Iterator[MetricValue]) -> Quality:
+def _quality(values: Iterator[MetricValue]) -> Quality:
     try:
         return Quality(values)
     except PolicyError as error:

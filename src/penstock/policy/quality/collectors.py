@@ -58,7 +58,8 @@ class QualityCollector:
     def sources(self) -> frozenset[ArgumentSource]:
         """The sources of all its arguments."""
         clock = {ArgumentSource.CLOCK} if _NOW in _parameters(self.formula) else set()
-        return frozenset(clock | {_source(argument) for _, argument in self.arguments})
+        declared, payload = ArgumentSource.DECLARED, ArgumentSource.PAYLOAD
+        return frozenset(clock | {declared if isinstance(value, float) else payload for _, value in self.arguments})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,8 @@ def collect(
     missing: list[tuple[MetricKey, str]] = []
     for collector in collectors:
         try:
-            values.append(
-                MetricValue(
-                    collector.key, _measured(collector, catalogue.definition(collector.key), content, time), time
-                )
-            )
+            measured = _measured(collector, catalogue.definition(collector.key), content, time)
+            values.append(MetricValue(collector.key, measured, time))
         except PolicyError as error:
             missing.append((collector.key, str(error)))
     return CollectedQuality(NO_QUALITY.with_(values), tuple(missing))
@@ -143,10 +141,6 @@ def _measured(collector: QualityCollector, definition: MetricDefinition, content
 
 def _parameters(formula: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(FORMULAS[formula]).parameters
-
-
-def _source(argument: Argument) -> ArgumentSource:
-    return ArgumentSource.DECLARED if isinstance(argument, float) else ArgumentSource.PAYLOAD
 
 
 def _argument(name: str, value: object) -> Argument:

@@ -29,24 +29,24 @@ def freshness(now: Timestamp, measured: Timestamp, skew: float = SKEW) -> float:
 
 def up_to_dateness(now: Timestamp, measured: Timestamp, lifetime: float, skew: float = SKEW) -> float:
     """Return the remaining part of the lifetime: 1 - age / lifetime, and 0 after it (Manzoor et al. 2008)."""
-    return _percent(1 - freshness(now, measured, skew) / _above_zero("lifetime", lifetime))
+    return percent(1 - freshness(now, measured, skew) / _above_zero("lifetime", lifetime))
 
 
 def precision(spread: float, span: float) -> float:
     """Return how close repeated measurements are: 1 - spread / span, of one standard deviation (ISO 5725)."""
-    return _percent(1 - _at_least(0, "spread", spread) / _above_zero("span", span))
+    return percent(1 - _at_least(0, "spread", spread) / _above_zero("span", span))
 
 
 def accuracy(error: float, span: float) -> float:
     """Return how close a measurement is to the truth: 1 - |error| / span (Kim and Lee 2006)."""
-    return _percent(1 - abs(_finite("error", error)) / _above_zero("span", span))
+    return percent(1 - abs(_finite("error", error)) / _above_zero("span", span))
 
 
 def completeness(present: Mapping[str, bool], weights: Mapping[str, float]) -> float:
     """Return the weight of the present attributes, as a part of the weight of all (Manzoor et al. 2008)."""
     whole = math.fsum(_at_least(0, f"weight of {name}", weight) for name, weight in weights.items())
     there = math.fsum(weight for name, weight in weights.items() if present.get(name) is True)
-    return _percent(there / _above_zero("sum of the weights", whole))
+    return percent(there / _above_zero("sum of the weights", whole))
 
 
 def resolution(step: float) -> float:
@@ -55,11 +55,9 @@ def resolution(step: float) -> float:
 
 
 def trustworthiness(distance: float, reach: float, accuracy: float = 100.0) -> float:
-    """Return (1 - distance / reach) * the sensor's accuracy in percent, and 0 beyond its reach (Manzoor et
-    al. 2008).
-    """
+    """Return (1 - distance / reach) * the sensor's accuracy in percent, 0 beyond its reach (Manzoor et al. 2008)."""
     near = 1 - _at_least(0, "distance", distance) / _above_zero("reach", reach)
-    return _percent(near * min(_at_least(0, "accuracy", accuracy), 100.0) / 100)
+    return percent(near * min(_at_least(0, "accuracy", accuracy), 100.0) / 100)
 
 
 def value(value: float) -> float:
@@ -68,46 +66,24 @@ def value(value: float) -> float:
 
 
 FORMULAS: Mapping[str, Callable[..., float]] = {
-    "freshness": freshness,
-    "up-to-dateness": up_to_dateness,
-    "precision": precision,
-    "accuracy": accuracy,
-    "completeness": completeness,
-    "resolution": resolution,
-    "trustworthiness": trustworthiness,
-    "value": value,
+    formula.__name__.replace("_", "-"): formula
+    for formula in (freshness, up_to_dateness, precision, accuracy, completeness, resolution, trustworthiness, value)
 }
 """By the name that a collector gives."""
 
-
-def _indicator(id: str, definition: MetricDefinition) -> Indicator:
-    return Indicator(id, Criterion(id, (definition,)))
-
-
-def _of_percent(id: str) -> Indicator:
-    return _indicator(id, MetricDefinition(id, levels=_LEVELS))
+_AMOUNTS = {"freshness": "s", "resolution": "unit of the value"}
+"""Criteria of which less is better, with their units."""
+_PERCENT = FORMULAS.keys() - _AMOUNTS.keys() - {"value"}
 
 
-def _of_lower(id: str, unit: str) -> Indicator:
-    return _indicator(id, MetricDefinition(id, unit, 0.0, math.inf, Direction.LOWER))
+def _indicator(id: str) -> Indicator:
+    unit = _AMOUNTS.get(id)
+    lower = MetricDefinition(id, unit or "", 0.0, math.inf, Direction.LOWER)
+    return Indicator(id, Criterion(id, (MetricDefinition(id, levels=_LEVELS) if unit is None else lower,)))
 
 
-LIBRARY = Catalogue(
-    [
-        _of_lower("freshness", "s"),
-        _of_percent("up-to-dateness"),
-        _of_percent("precision"),
-        _of_percent("accuracy"),
-        _of_percent("completeness"),
-        _of_lower("resolution", "unit of the value"),
-        _of_percent("trustworthiness"),
-    ]
-)
+LIBRARY = Catalogue([_indicator(id) for id in FORMULAS if id != "value"])
 """The indicators that every domain knows; each has one criterion and one metric of its own name."""
-
-
-_PERCENT = frozenset({"up-to-dateness", "precision", "accuracy", "completeness", "trustworthiness"})
-_AMOUNTS = frozenset({"freshness", "resolution"})
 
 
 def make_catalogue(indicators: Iterable[Indicator] = ()) -> Catalogue:
@@ -125,7 +101,8 @@ def make_catalogue(indicators: Iterable[Indicator] = ()) -> Catalogue:
     return catalogue
 
 
-def _percent(ratio: float) -> float:
+def percent(ratio: float) -> float:
+    """Return a ratio as a percentage from 0 to 100."""
     return 100.0 * min(max(ratio, 0.0), 1.0)
 
 

@@ -39,26 +39,27 @@ class QualityDocument:
         answer = self._answers.get(expression)
         if answer is None:
             try:
-                answer = self._asked(expression)
+                answer = self._evaluate(expression)
             except ContentError as error:
                 return f"`{expression}` has no value: {error}"
             self._answers[expression] = answer
         return answer
 
-    def _asked(self, expression: str) -> str:
+    def _evaluate(self, expression: str) -> str:
         if self._wrong:
             raise ContentError(self._wrong)
-        self._check()
+        if self._content.spent > MAX_EVENT_WORK:
+            raise BoundError(f"what is asked of this event takes more than {MAX_EVENT_WORK} steps")
         if self._document is None:
             try:
-                self._document = self._made()
+                self._document = self._make_document()
             except ContentError as error:
                 self._wrong = str(error)
                 raise
-        is_there = self._document.has(expression, compile_sought(expression), self._pay)
+        is_there = self._document.has(expression, compile_sought(expression), self._charge)
         return "" if is_there else f"`{expression}` finds nothing"
 
-    def _made(self) -> Document:
+    def _make_document(self) -> Document:
         """Make the document. Content that is not XML counts as an empty document."""
         content = self._content if self._content.format is Format.XML else Content(_NO_XML, Format.XML)
         document = content.new_document()
@@ -68,12 +69,8 @@ class QualityDocument:
         self._content.spent += _MAKING * document.size
         return document
 
-    def _pay(self, steps: int) -> None:
+    def _charge(self, steps: int) -> None:
         self._content.spent += max(steps // XPATH_STEPS, _MIN_STEPS)
-
-    def _check(self) -> None:
-        if self._content.spent > MAX_EVENT_WORK:
-            raise BoundError(f"what is asked of this event takes more than {MAX_EVENT_WORK} steps")
 
 
 def document_of(content: Content | None, quality: Quality) -> QualityDocument:

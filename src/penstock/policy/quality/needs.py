@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 from typing import NamedTuple
 
 from penstock.language.limits import MAX_XPATH
@@ -252,11 +253,8 @@ class Range(NamedTuple):
 
 def range_of(needs: Sequence[Constraint], key: MetricKey) -> Range | None:
     """Return the values that constraints leave to a metric; None if they do not ask for it."""
-    ranges = [_range(range_) for range_ in needs if isinstance(range_, Need) and range_.key == key]
-    left = Range()
-    for range_ in ranges:
-        left = left.meet(range_)
-    return left if ranges else None
+    ranges = [_range(need) for need in needs if isinstance(need, Need) and need.key == key]
+    return reduce(Range.meet, ranges) if ranges else None
 
 
 def implies(constraints: Sequence[Constraint], needed: Constraint) -> bool:

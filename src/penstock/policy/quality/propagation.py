@@ -94,12 +94,7 @@ def product(inputs: Inputs) -> float:
 _WINDOWED: Mapping[str, PropagationRule] = {"completeness": of_window}
 RULES: Mapping[Operation, Mapping[str, PropagationRule]] = {
     Operation.MEAN: {**_WINDOWED, "precision": of_mean, "accuracy": mean},
-    Operation.FUSE: {
-        **_WINDOWED,
-        "precision": of_weighted_mean,
-        "accuracy": weighted,
-        "trustworthiness": weighted,
-    },
+    Operation.FUSE: {**_WINDOWED, "precision": of_weighted_mean, "accuracy": weighted, "trustworthiness": weighted},
     Operation.SUM: {**_WINDOWED, "precision": mean, "accuracy": mean},
     Operation.SELECT: _WINDOWED,
     Operation.INFER: {"trustworthiness": product},

@@ -56,9 +56,7 @@ def propagate_summaries(
     now: float,
     expected: int = 0,
 ) -> Quality:
-    """Return the result of `propagate` for inputs of these summaries; of several operations, the worst of each
-    metric.
-    """
+    """Return what `propagate` gives for inputs of these summaries; of several operations, the worst of each metric."""
     time, applied, metrics = moment(now), tuple(operations), []
     for key, summary in summaries.items():
         if not applied or not inputs or summary.having != inputs:

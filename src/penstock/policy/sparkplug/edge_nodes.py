@@ -15,7 +15,7 @@ from penstock.model.sparkplug.metric import Record
 from penstock.model.sparkplug.topic import BIRTHS, REPORTS, MessageTopic, SparkplugSource
 from penstock.model.values import Value
 from penstock.policy.sparkplug.policies import Grants
-from penstock.policy.sparkplug.views import START, UNKNOWN, BirthRecord, View, ViewRequest, WithheldMetrics, seen
+from penstock.policy.sparkplug.views import START, UNKNOWN, BirthRecord, View, ViewRequest, WithheldMetrics, read_view
 
 MAX_SOURCES = 100_000
 """Edge nodes and devices that are known at a time."""
@@ -60,7 +60,7 @@ class Plant:
         for source in self._known:
             self._note(source)
         self._message: SparkplugMessage | None = None
-        self._made: dict[tuple[Grants, WithheldMetrics, int, Value], _CachedView] = {}
+        self._cached: dict[tuple[Grants, WithheldMetrics, int, Value], _CachedView] = {}
         """Views of this one message, shared by readers with the same grants."""
 
     def known(self, source: SparkplugSource) -> BirthRecord:
@@ -132,9 +132,7 @@ class Plant:
     def show(
         self, reader: PlantReader, grants: Grants, request: ViewRequest, edge: SparkplugSource | None, subject: Record
     ) -> "ShownView | None":
-        """Return the view of a reader of a message that was taken in; None if there is none. `edge` is its
-        edge node.
-        """
+        """Return a reader's view of a message that was taken in from the edge node `edge`; None if there is none."""
         source = request.topic.source
         before = START if source is None else reader.standings.get(source, START)
         cached = self._view(grants, request, subject, before)
@@ -156,11 +154,11 @@ class Plant:
 
     def _view(self, grants: Grants, request: ViewRequest, subject: Record, before: WithheldMetrics) -> "_CachedView":
         if request.message is not self._message:
-            self._message, self._made = request.message, {}
+            self._message, self._cached = request.message, {}
         key = grants, before, id(subject) if grants.reads_subject else 0, request.now if grants.reads_now else None
-        cached = self._made.get(key)
+        cached = self._cached.get(key)
         if cached is None:
-            cached = self._made[key] = _CachedView(*seen(grants, request, subject, before), subject)
+            cached = self._cached[key] = _CachedView(*read_view(grants, request, subject, before), subject)
         return cached
 
     def _next(self, reader: PlantReader, request: ViewRequest, edge: SparkplugSource) -> int | None:
@@ -199,15 +197,15 @@ class _CachedView:
 class ShownView:
     """The view of a message that a reader receives."""
 
-    _made: _CachedView
+    _cached: _CachedView
     seq: int | None
     """None: as in the message."""
 
     @property
     def view(self) -> View:
         """The metrics that are removed and given back."""
-        assert self._made.view is not None
-        return self._made.view
+        assert self._cached.view is not None
+        return self._cached.view
 
     @property
     def is_whole(self) -> bool:
@@ -216,7 +214,7 @@ class ShownView:
 
     def payload(self) -> bytes:
         """Return its bytes: the same object for all readers of the same view."""
-        payloads = self._made.payloads
+        payloads = self._cached.payloads
         if self.seq not in payloads:
             payloads[self.seq] = self.view.payload(self.seq)
         return payloads[self.seq]

@@ -120,18 +120,12 @@ class Grants:
         return Granted(tuple(granting), _names_of((*self._always, *excluding)), tuple(failures))
 
 
-@lru_cache(maxsize=10_000)
-def _names_of(written: tuple[str, ...]) -> NamePatterns:
-    return NamePatterns(written)
-
-
+_names_of = lru_cache(maxsize=10_000)(NamePatterns)
 _BESIDE_METRICS = RESERVED - {METRICS}
 
 
 def judged(condition: Condition, contexts: Sequence[Context], doubt: str = "") -> tuple[bool, bool, str]:
-    """Return whether a policy with this condition grants, whether its exceptions count, and why it could not be
-    evaluated.
-    """
+    """Return whether a policy with this condition grants, whether its exceptions count, and why it failed."""
     if doubt and not attributes_of(condition) <= _BESIDE_METRICS:
         return False, True, doubt
     outcomes = [condition.decide(context) for context in contexts]

@@ -16,7 +16,7 @@ MAX_NAMES = 20
 """Metrics that a sentence names."""
 
 
-class PolicyWord(NamedTuple):
+class PolicyResult(NamedTuple):
     """The result of one policy on a message."""
 
     policy: AccessPolicy
@@ -32,33 +32,33 @@ class PolicyWord(NamedTuple):
         return NamePatterns(self.policy.exceptions if self.excludes else ())
 
 
-def words(
+def policy_results(
     policies: Sequence[AccessPolicy], request: ViewRequest, subject: Record, standing: WithheldMetrics = START
-) -> tuple[PolicyWord, ...]:
+) -> tuple[PolicyResult, ...]:
     """Return the result of each candidate policy; raises `ContentError` if the message cannot be read."""
     more = complement(request, standing) if request.topic.type in REPORTS else ()
     grants = Grants(policies)
     values, unsure = contexts(grants, request, more, subject), doubt(grants, request)
-    return tuple(_word(policy, values, unsure) for policy in policies)
+    return tuple(_result(policy, values, unsure) for policy in policies)
 
 
-def _word(policy: AccessPolicy, values: Sequence[Mapping[str, object]], unsure: str) -> PolicyWord:
+def _result(policy: AccessPolicy, values: Sequence[Mapping[str, object]], unsure: str) -> PolicyResult:
     condition = policy.condition
     if condition is None:
-        return PolicyWord(policy, True, True, "")
+        return PolicyResult(policy, True, True, "")
     grants, excludes, failure = judged(condition, values, unsure)
     if failure:
-        return PolicyWord(policy, grants, excludes, f"`{condition.text}` fails: {failure}")
+        return PolicyResult(policy, grants, excludes, f"`{condition.text}` fails: {failure}")
     if not excludes:
-        return PolicyWord(policy, grants, excludes, f"`{condition.text}` is false")
-    return PolicyWord(
+        return PolicyResult(policy, grants, excludes, f"`{condition.text}` is false")
+    return PolicyResult(
         policy, grants, excludes, "" if grants else f"`{condition.text}` is true for some of the values only"
     )
 
 
 def verdict(
     stage: str,
-    words_said: Sequence[PolicyWord],
+    results: Sequence[PolicyResult],
     view: View | None,
     request: ViewRequest,
     who: str,
@@ -66,17 +66,17 @@ def verdict(
     may: Privilege,
 ) -> Verdict:
     """Return the verdict of a stage on a message, with the policies and the reason."""
-    silent = [f"`{word.policy.id}` does not apply: {word.reason}" for word in words_said if word.reason]
+    silent = [f"`{result.policy.id}` does not apply: {result.reason}" for result in results if result.reason]
     if view is None:
         why = "; ".join(silent) or "no policy is about it"
         return Verdict(stage, Effect.SUPPRESS, "access", f"`{who}` may not {may} `{topic}`: {why}")
-    rule = ", ".join(dict.fromkeys(word.policy.id for word in words_said if word.grants))
-    parts = [*_without(words_said, view, request), *_with(view), *silent]
+    rule = ", ".join(dict.fromkeys(result.policy.id for result in results if result.grants))
+    parts = [*_removals(results, view, request), *_additions(view), *silent]
     effect = Effect.PASS if view.is_whole else Effect.REPLACE
     return Verdict(stage, effect, rule, "; ".join(parts))
 
 
-def _without(results: Sequence[PolicyWord], view: View, request: ViewRequest) -> Iterator[str]:
+def _removals(results: Sequence[PolicyResult], view: View, request: ViewRequest) -> Iterator[str]:
     """Yield the removed metrics, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for metric in view.removed:
@@ -93,13 +93,13 @@ def _without(results: Sequence[PolicyWord], view: View, request: ViewRequest) ->
         yield f"without {names(dict.fromkeys(metrics))} ({reason})"
 
 
-def excepting(results: Iterable[PolicyWord], metrics: Sequence[str]) -> list[str]:
+def excepting(results: Iterable[PolicyResult], metrics: Sequence[str]) -> list[str]:
     """Return the ids of the policies that remove a metric of one of these names."""
-    excluding = (word for word in results if word.excludes)
-    return list(dict.fromkeys(word.policy.id for word in excluding if any(name in word.exceptions for name in metrics)))
+    ids = (result.policy.id for result in results if any(name in result.exceptions for name in metrics))
+    return list(dict.fromkeys(ids))
 
 
-def _with(view: View) -> Iterator[str]:
+def _additions(view: View) -> Iterator[str]:
     if view.added:
         yield f"{names(name for name, _ in view.added)} given back, withheld before"
     if view.renamed:

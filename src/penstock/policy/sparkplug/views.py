@@ -1,9 +1,9 @@
 """The view of a Sparkplug message that one subject may see or write: the step that nodes and Spark share.
 
-sparkplug §IV: `written` is Listing 2 for write requests, `seen` Listings 2 and 3 for read requests. Names and values
-of the complementary set are kept apart. A reader's *standing* has the names that are withheld from it; what a metric is
-now is known once for each edge node or device (E of Definition 4), so a metric that is given back has its present value
-even if reports in between were denied as a whole.
+sparkplug §IV: `write_view` is Listing 2 for write requests, `read_view` Listings 2 and 3 for read requests. Names and
+values of the complementary set are kept apart. A reader's *standing* has the names that are withheld from it; what a
+metric is now is known once for each edge node or device (E of Definition 4), so a metric that is given back has its
+present value even if reports in between were denied as a whole.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -133,13 +133,13 @@ class ViewRequest:
     """The content of a STATE message."""
 
 
-def written(grants: Grants, request: ViewRequest, subject: Record) -> View | None:
+def write_view(grants: Grants, request: ViewRequest, subject: Record) -> View | None:
     """Return the view of a message that its publisher may write (sparkplug Definition 3); None if there is none."""
     granted = grants.decide(contexts(grants, request, (), subject), doubt(grants, request))
     return None if granted is None else _view(granted, request, (), EMPTY)
 
 
-def seen(
+def read_view(
     grants: Grants, request: ViewRequest, subject: Record, standing: WithheldMetrics
 ) -> tuple[View | None, WithheldMetrics]:
     """Return the view that a reader may see, and the withheld metrics after it (sparkplug Definition 5, Listing 3)."""
@@ -161,9 +161,7 @@ def seen(
 
 
 def complement(request: ViewRequest, standing: WithheldMetrics) -> tuple[str, ...]:
-    """Return the withheld metrics that are not reported now (sparkplug Definition 4), in the order of the birth
-    certificate.
-    """
+    """Return the withheld metrics that are not reported now (sparkplug Definition 4), in the order of the birth."""
     if not standing.withheld:
         return ()
     known = request.known
@@ -172,9 +170,7 @@ def complement(request: ViewRequest, standing: WithheldMetrics) -> tuple[str, ..
 
 
 def _withheld(view: View, known: BirthRecord, before: frozenset[str]) -> frozenset[str]:
-    """Return the withheld metrics after a view (Listing 3, line 6): removed metrics are added, visible ones
-    taken away.
-    """
+    """Return the withheld metrics after a view (Listing 3, line 6): with removed metrics, without visible ones."""
     gone = set(view.removed)
     pruned = {known.name(metric) for metric in view.removed if not metric.historical}
     shown = {known.name(metric) for metric in view.message.metrics if metric not in gone and not metric.historical}
@@ -196,7 +192,7 @@ def _view(granted: Granted, request: ViewRequest, more: Sequence[str], unborn: f
         elif unborn and metric.name is None and name in unborn:
             renamed.append((metric, name))
     added = [(name, known.values[name]) for name in more if name not in exceptions]
-    return View(message, tuple(removed), tuple(_told(added, unborn)), tuple(renamed), granted)
+    return View(message, tuple(removed), tuple(_renamed_fields(added, unborn)), tuple(renamed), granted)
 
 
 def _is_excluded(metric: Metric, name: str | None, granted: Granted, request: ViewRequest) -> bool:
@@ -210,7 +206,7 @@ def _is_excluded(metric: Metric, name: str | None, granted: Granted, request: Vi
     return other is None or other in exceptions
 
 
-def _told(added: Sequence[tuple[str, bytes]], unborn: frozenset[str]) -> Iterator[tuple[str, bytes]]:
+def _renamed_fields(added: Sequence[tuple[str, bytes]], unborn: frozenset[str]) -> Iterator[tuple[str, bytes]]:
     for name, metric in added:
         is_unnamed = name in unborn and parse(metric).metrics[0].name is None
         yield name, named(metric, name) if is_unnamed else metric

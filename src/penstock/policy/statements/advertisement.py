@@ -13,9 +13,7 @@ Scope = Literal["global", "local"]
 
 @dataclass(frozen=True, slots=True)
 class ProducerAdvertisement:
-    """The events that a producer will publish: on these topics, with content that satisfies the condition
-    (None: any).
-    """
+    """The events that a producer will publish: on these topics, with content that satisfies the condition, if any."""
 
     name: str
     """A name, unique among the producer's advertisements."""

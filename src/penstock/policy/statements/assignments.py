@@ -1,6 +1,5 @@
 """Policies that the domain assigns to messages of clients and nodes, and the policies that clients may set."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,14 +67,9 @@ class Statements:
         granted = self._granted(client, carrier)
         if not granted:
             return self.none_of(client, carrier)
-        allowed = set(_allowed(granted))
-        wrong = [] if None in allowed else sorted(policy.uses() - allowed)
+        allowed = [grant.elements for grant in granted if grant.elements is not None]
+        wrong = sorted(policy.uses().difference(*allowed)) if len(allowed) == len(granted) else []
         return f"`{client}` may not use {', '.join(f'`{name}`' for name in wrong)}" if wrong else ""
-
-
-def _allowed(grants: list[SettingGrant]) -> Iterator[str | None]:
-    for grant in grants:
-        yield from (None,) if grant.elements is None else grant.elements
 
 
 _PLURAL = {message: f"{message.lower()}s" for message in Message}

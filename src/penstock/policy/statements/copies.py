@@ -13,20 +13,8 @@ from penstock.language.tree import And, Attribute, Has, Select, Tree, children
 from penstock.model.content.content import Content, Format, Unreadable, format_of_type
 from penstock.model.event import Event
 from penstock.model.values import Value
+from penstock.policy.statements import redact
 from penstock.policy.statements.elements.element import ElementError
-from penstock.policy.statements.redact import (
-    BESIDE_METRICS,
-    Members,
-    cut_json,
-    cut_sparkplug,
-    cut_xml,
-    drop_element,
-    from_root,
-    json_members,
-    of_metrics,
-    put_xml,
-    xml_root,
-)
 from penstock.policy.statements.redact import Path as Path
 
 MAX_SHOWN = 4096
@@ -34,11 +22,6 @@ MAX_SHOWN = 4096
 _TYPES = {Format.JSON: "application/json", Format.XML: "application/xml"}
 _ROOT = "event"
 """The root of XML that is made of JSON."""
-
-
-def path_of(name: str) -> Path:
-    """Return the path of an attribute that a policy names."""
-    return tuple(name.split("."))
 
 
 def paths_read(tree: Tree | None) -> frozenset[Path]:
@@ -105,7 +88,7 @@ class PublicationCopy:
     a conversion. The conversion is done when the payload is read.
     """
 
-    _members: Members | None = None
+    _members: redact.Members | None = None
     """The JSON members, once they have been read."""
     _written: str | None = None
     """The content type, if it was rewritten."""
@@ -121,7 +104,8 @@ class PublicationCopy:
         """User properties added beside the content."""
         self._body: bytes | None = event.payload
         """The payload before conversion; None: it is to be encoded from its members."""
-        self._hidden = Hidden()
+        self.hidden = Hidden()
+        """What was removed."""
 
     @property
     def attributes(self) -> Mapping[str, Value] | Unreadable:
@@ -144,15 +128,6 @@ class PublicationCopy:
     @property
     def is_changed(self) -> bool:
         return self._body is not self.event.payload or self._wanted is not None or bool(self.beside)
-
-    @property
-    def takes_out(self) -> bool:
-        """True if anything was removed."""
-        return bool(self._hidden)
-
-    def hides(self, path: Path) -> bool:
-        """Return whether something at this path was removed."""
-        return self._hidden.has(path)
 
     def size(self) -> int:
         return len(self.payload)
@@ -189,26 +164,26 @@ class PublicationCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Remove attributes."""
         self._cut(paths, keeping=False)
-        self._hidden.remove(self._named(paths, keeping=False))
+        self.hidden.remove(self._named(paths, keeping=False))
 
     def keep(self, paths: Collection[Path]) -> None:
         """Remove all other attributes."""
         self._cut(paths, keeping=True)
-        self._hidden.keep(self._named(paths, keeping=True))
+        self.hidden.keep(self._named(paths, keeping=True))
 
     def put(self, name: str, value: Value) -> None:
         """Set an attribute, replacing one of that name."""
         match self._format():
             case Format.JSON:
                 if self._wanted is Format.XML:
-                    put_xml(etree.Element(_ROOT), name, value)  # raises now rather than when the payload is asked for
+                    redact.put_xml(etree.Element(_ROOT), name, value)  # raises now, not when the payload is read
                 self._json()[name] = msgspec.Raw(msgspec.json.encode(value))
                 self._body = self._converted = None
             case Format.XML:
-                root = xml_root(self._plain())
+                root = redact.xml_root(self._plain())
                 for old in root.findall(name):
-                    drop_element(old)
-                put_xml(root, name, value)
+                    redact.drop_element(old)
+                redact.put_xml(root, name, value)
                 body = etree.tostring(root)
                 _read(body, Format.XML)
                 self._body, self._converted = body, None
@@ -261,7 +236,7 @@ class PublicationCopy:
             return msgspec.json.encode(inner if isinstance(inner, dict) else read)
         root = etree.Element(_ROOT)
         for name, raw in self._json().items():
-            put_xml(root, name, msgspec.json.decode(raw))
+            redact.put_xml(root, name, msgspec.json.decode(raw))
         return etree.tostring(root)
 
     def _readable(self) -> Mapping[str, Value]:
@@ -273,14 +248,14 @@ class PublicationCopy:
     def _cut(self, paths: Collection[Path], keeping: bool) -> None:
         match self._format():
             case Format.JSON:
-                self._members = cut_json(self._json(), paths, keeping)
+                self._members = redact.cut_json(self._json(), paths, keeping)
                 self._body = None
             case Format.XML:
-                root = xml_root(self._plain())
-                cut_xml(root, paths, keeping)
+                root = redact.xml_root(self._plain())
+                redact.cut_xml(root, paths, keeping)
                 self._body = etree.tostring(root)
             case Format.SPARKPLUG:
-                self._body = cut_sparkplug(self._plain(), paths, keeping)
+                self._body = redact.cut_sparkplug(self._plain(), paths, keeping)
             case other:
                 raise ElementError(f"the content is {other}: it has no attributes that could be taken out")
         self._converted = None
@@ -290,14 +265,14 @@ class PublicationCopy:
         match self.content.format:
             case Format.XML:
                 ((root, inside),) = self._readable().items()
-                return from_root(paths, root, isinstance(inside, dict) and root in inside, keeping)
+                return redact.from_root(paths, root, isinstance(inside, dict) and root in inside, keeping)
             case Format.SPARKPLUG:
-                return of_metrics(paths) | (BESIDE_METRICS if keeping else set())
+                return redact.of_metrics(paths) | (redact.BESIDE_METRICS if keeping else set())
         return paths
 
-    def _json(self) -> Members:
+    def _json(self) -> redact.Members:
         if self._members is None:
-            self._members = json_members(self._plain())
+            self._members = redact.json_members(self._plain())
         return self._members
 
 
@@ -319,16 +294,7 @@ class FilterCopy:
     content: Content = field(default_factory=lambda: Content(b""))
     """Empty content, on which the steps of conditions are counted."""
     is_changed: bool = False
-    _hidden: Hidden = field(default_factory=Hidden, init=False, compare=False, repr=False)
-
-    @property
-    def takes_out(self) -> bool:
-        """True if anything was removed."""
-        return bool(self._hidden)
-
-    def hides(self, path: Path) -> bool:
-        """Return whether something of this attribute was removed."""
-        return self._hidden.has(path)
+    hidden: Hidden = field(default_factory=Hidden, init=False, compare=False, repr=False)
 
     @property
     def attributes(self) -> Mapping[str, Value]:
@@ -359,11 +325,11 @@ class FilterCopy:
     def remove(self, paths: Collection[Path]) -> None:
         """Remove the conditions on these attributes: the filter becomes wider."""
         self._narrow(lambda read: not touches(read, paths))
-        self._hidden.remove(paths)
+        self.hidden.remove(paths)
 
     def keep(self, paths: Collection[Path]) -> None:
         self._narrow(lambda read: all(touches([path], paths) for path in read))
-        self._hidden.keep(paths)
+        self.hidden.keep(paths)
 
     def _narrow(self, stays: Any) -> None:
         if self.condition is None:

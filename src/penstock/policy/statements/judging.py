@@ -80,14 +80,12 @@ class Bound(NamedTuple):
 Rules = tuple[tuple[Bound, tuple[tuple[int, CompiledRule], ...]], ...]
 """Policies, and of each the rules that are to be applied, with their numbers."""
 
-_Said = tuple[str, int, str, int, Effect, tuple[Act, ...]]
+_Note = tuple[str, int, str, int, Effect, tuple[Act, ...]]
 """Policy, number of the rule, a mark if it is its `OnException`, number of the clause, and what it did."""
 
 
 class Judgement:
-    """The judgement of one copy, which elements read and change. Rare fields are class attributes until they
-    are set.
-    """
+    """The judgement of one copy, which elements read and change. Rare fields are class attributes until set."""
 
     message = Message.PUBLICATION
     copy: Copy
@@ -112,7 +110,7 @@ class Judgement:
     """The policies that travel on with the copy, if they have changed."""
     effects: Sequence[tuple[Bound, PolicyPublication | KeptMessage]] = ()
     """Side effects, and the policies that caused them."""
-    _said: tuple[_Said | Verdict, ...] = ()
+    _notes: tuple[_Note | Verdict, ...] = ()
     _demands: dict[object, tuple[str, str]] | None = None
 
     def __init__(
@@ -134,11 +132,11 @@ class Judgement:
     @property
     def verdicts(self) -> list[Verdict]:
         """The verdict of each applied rule, formatted when it is read."""
-        return [entry if isinstance(entry, Verdict) else _verdict(*entry) for entry in self._said]
+        return [entry if isinstance(entry, Verdict) else _verdict(*entry) for entry in self._notes]
 
-    def note(self, entry: _Said | Verdict) -> None:
+    def note(self, entry: _Note | Verdict) -> None:
         """Record a verdict."""
-        self._said += (entry,)
+        self._notes += (entry,)
 
     def demand(self, about: object, what: str) -> None:
         """Record a demand of the policy, and report a conflict with the opposite demand of another."""
@@ -147,18 +145,14 @@ class Judgement:
             self._demands = {}
         before = self._demands.setdefault(about, (what, self.policy.name))
         if before[0] != what and before[1] != self.policy.name:
-            conflict = f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}"
-            self._tell(CONFLICT, conflict)
+            self._report(CONFLICT, f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}")
 
-    def _tell(self, kind: str, reason: str, detail: str = "") -> None:
+    def _report(self, kind: str, reason: str, detail: str = "") -> None:
         assert self.policy is not None
-        content: dict[str, object] = {
-            "class": kind,
-            "policy": self.policy.name,
-            "reason": reason,
-            "message": self.copy.label(),
-        }
-        self.cause(PolicyPublication(content, detail=detail))
+        policy, label = self.policy.name, self.copy.label()
+        self.cause(
+            PolicyPublication({"class": kind, "policy": policy, "reason": reason, "message": label}, detail=detail)
+        )
 
     def cause(self, effect: PolicyPublication | KeptMessage) -> None:
         """Add a side effect."""
@@ -170,7 +164,7 @@ class Judgement:
         assert self.policy is not None
         self.blocked = self.uninserted = self.policy.name
         self.note(Verdict("judge", Effect.SUPPRESS, rule, reason))
-        self._tell(EXCEPTION, f"{rule} failed", reason)  # the reason may reveal content: only operators see it
+        self._report(EXCEPTION, f"{rule} failed", reason)  # the reason may reveal content: only operators see it
 
 
 def attach(
@@ -206,19 +200,16 @@ def applicable(
     message: Message, verb: Verb, points: frozenset[Point], policies: Iterable[Bound], matching: Matching
 ) -> Rules:
     """Return the rules for such messages here."""
-    result = []
-    for bound in policies:
-        rules = tuple(
-            (number, rule)
-            for number, rule in enumerate(bound.policy.rules, 1)
-            if rule.verb is verb
-            and rule.message is message
-            and rule.matching is matching
+
+    def applies(bound: Bound, rule: CompiledRule) -> bool:
+        return (
+            (rule.verb is verb and rule.message is message and rule.matching is matching)
             and (bound.carrier is None or rule.attach is Attach.NEVER)
             and not rule.points.isdisjoint(points)
         )
-        result.append((bound, rules))
-    return tuple(result)
+
+    numbered = ((bound, enumerate(bound.policy.rules, 1)) for bound in policies)
+    return tuple((bound, tuple((at, rule) for at, rule in rules if applies(bound, rule))) for bound, rules in numbered)
 
 
 def run(judgement: Judgement, policies: Rules) -> None:

@@ -18,11 +18,17 @@ Path = tuple[str, ...]
 Members = dict[str, msgspec.Raw]
 """A JSON object, each part as its bytes are."""
 
+
+def path_of(name: str) -> Path:
+    """Return the path of an attribute that a policy names."""
+    return tuple(name.split("."))
+
+
 METRICS = "metrics"
 BESIDE_METRICS = frozenset({("timestamp",), ("seq",), ("uuid",), ("body",)})
 """Fields of Sparkplug that are never removed."""
 _TEXT = ("#text",)
-_as_members = msgspec.json.Decoder(Members)
+as_members = msgspec.json.Decoder(Members)
 _as_items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -31,7 +37,7 @@ _as_items = msgspec.json.Decoder(list[msgspec.Raw])
 
 def json_members(payload: bytes) -> Members:
     try:
-        return _as_members.decode(payload.removeprefix(b"\xef\xbb\xbf"))
+        return as_members.decode(payload.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.MsgspecError:
         raise ElementError("the content is JSON, but no object: it has no attributes") from None
 
@@ -70,7 +76,7 @@ def _cut_inside(name: str, raw: msgspec.Raw, paths: Collection[Path], keeping: b
 def _cut_object(name: str, raw: msgspec.Raw, paths: Collection[Path], keeping: bool) -> msgspec.Raw | None:
     begin = _begins(raw)
     if begin == b"{":
-        return msgspec.Raw(msgspec.json.encode(cut_json(_as_members.decode(raw), paths, keeping)))
+        return msgspec.Raw(msgspec.json.encode(cut_json(as_members.decode(raw), paths, keeping)))
     if keeping:
         return None
     if begin == b"n":  # null
@@ -107,7 +113,7 @@ def from_root(paths: Collection[Path], root: str, is_inside: bool, keeping: bool
 
 def cut_xml(root: Any, paths: Collection[Path], keeping: bool) -> None:
     name = etree.QName(root).localname
-    named = from_root(paths, name, any(_name(child) == name for child in root), keeping)
+    named = from_root(paths, name, any(local_name(child) == name for child in root), keeping)
     if (name,) in named:
         if keeping:
             return
@@ -128,7 +134,7 @@ def _cut_element(element: Any, paths: Collection[Path], keeping: bool) -> None:
         for child in element:
             child.tail = None
     for child in list(element):
-        name = _name(child)
+        name = local_name(child)
         inside = beyond(paths, name)
         if () in inside:
             if not keeping:
@@ -139,14 +145,14 @@ def _cut_element(element: Any, paths: Collection[Path], keeping: bool) -> None:
             drop_element(child)
 
 
-def _name(element: Any) -> str:
+def local_name(element: Any) -> str:
     """Return the local name; none of comments and processing instructions."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
 def _is_text(element: Any) -> bool:
     """Return whether an element is only a text for conditions."""
-    if element.attrib or any(map(_name, element)):
+    if element.attrib or any(map(local_name, element)):
         return False
     return bool("".join([element.text or "", *(child.tail or "" for child in element)]).strip())
 
@@ -186,9 +192,7 @@ def _plain(value: Value) -> str:
 
 
 def of_metrics(paths: Collection[Path]) -> set[Path]:
-    """Return paths as conditions write them, with `metrics` before the name of a metric; a policy may leave
-    that out.
-    """
+    """Return paths as conditions write them: with `metrics` before a metric's name, which a policy may leave out."""
     return {path if path == (METRICS,) else (METRICS, ".".join(path[path[0] == METRICS :])) for path in paths}
 
 

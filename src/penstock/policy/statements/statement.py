@@ -9,7 +9,7 @@ from penstock.language.checker import check_condition
 from penstock.language.condition import Condition, condition_of
 from penstock.language.errors import ConditionError, Outcome, StatementError
 from penstock.language.printer import show
-from penstock.language.statements import statement as ast
+from penstock.language.statements import statement as syntax
 from penstock.language.statements.parser import parse_statement
 from penstock.language.statements.printer import show_compact, show_use
 from penstock.language.statements.table import check_place
@@ -36,7 +36,7 @@ class Act:
     """An element with its arguments."""
 
     element: Element
-    arguments: tuple[ast.Argument, ...]
+    arguments: tuple[syntax.Argument, ...]
     text: str
 
     def call(self, judgement: "Judgement") -> Value | None:
@@ -88,11 +88,11 @@ Chain = tuple[CompiledClause, ...]
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    verb: ast.Verb
-    message: ast.Message
-    matching: ast.Matching
-    points: frozenset[ast.Point]
-    attach: ast.Attach
+    verb: syntax.Verb
+    message: syntax.Message
+    matching: syntax.Matching
+    points: frozenset[syntax.Point]
+    attach: syntax.Attach
     yields: bool
     chain: Chain
     on_exception: Chain
@@ -113,9 +113,9 @@ class Policy:
     text: str
     """Canonical, on one line."""
     rules: tuple[CompiledRule, ...] = field(compare=False, repr=False)
-    statement: ast.Statement = field(compare=False, repr=False)
+    statement: syntax.Statement = field(compare=False, repr=False)
 
-    def concerns(self, message: ast.Message) -> bool:
+    def concerns(self, message: syntax.Message) -> bool:
         """Return whether it has rules on such messages."""
         return any(rule.message is message for rule in self.rules)
 
@@ -141,7 +141,7 @@ class Policy:
     @cached_property
     def has_before(self) -> bool:
         """True if it has rules that come before matching."""
-        return any(rule.matching is ast.Matching.BEFORE for rule in self.rules)
+        return any(rule.matching is syntax.Matching.BEFORE for rule in self.rules)
 
     @cached_property
     def yields(self) -> bool:
@@ -157,38 +157,35 @@ class MisuseError(PolicyError):
         super().__init__(what)
 
 
-def policy_on(policy: Policy, carrier: ast.Message) -> Policy:
-    """Return the policy if it may be set on such a message (statements Table 1); raises `PolicyError` or
-    `StatementError`.
-    """
+def policy_on(policy: Policy, carrier: syntax.Message) -> Policy:
+    """Return the policy if such a message may have it (statements Table 1); raises `PolicyError`, `StatementError`."""
     check_place(policy.statement, carrier)
     for rule in policy.rules:
         for act in _acts(rule):
             if act.element.needs_filter and carrier not in _WITH_FILTER:
                 raise PolicyError(f"`{act.text}` is about a subscription or advertisement, and this is set on none")
-            if act.element.needs_filter and (rule.attach is not ast.Attach.NEVER or rule.message is carrier):
+            if act.element.needs_filter and (rule.attach is not syntax.Attach.NEVER or rule.message is carrier):
                 raise PolicyError(f"`{act.text}` is about the filter that a message matches, and cannot be attached")
     return policy
 
 
-_WITH_FILTER = (ast.Message.ADVERTISEMENT, ast.Message.SUBSCRIPTION)
+_WITH_FILTER = (syntax.Message.ADVERTISEMENT, syntax.Message.SUBSCRIPTION)
 
 
 def make_policy(text: str) -> Policy:
     """Parse and compile a policy; raises `StatementError` or `PolicyError`."""
-    known = elements()
-    return _made(text, id(known))
+    return _compiled(text, id(elements()))
 
 
 @lru_cache(maxsize=4096)
-def _made(text: str, _known: int) -> Policy:
+def _compiled(text: str, _known: int) -> Policy:
     try:
         return compile_statement(parse_statement(text))
     except MisuseError as error:
         raise StatementError.in_text(str(error), text, error.at) from None
 
 
-def compile_statement(statement: ast.Statement, known: Mapping[str, Element] | None = None) -> Policy:
+def compile_statement(statement: syntax.Statement, known: Mapping[str, Element] | None = None) -> Policy:
     """Compile a statement; raises `PolicyError`."""
     available = elements() if known is None else known
     return Policy(show_compact(statement), tuple(_rule(rule, available) for rule in statement.rules), statement)
@@ -196,20 +193,19 @@ def compile_statement(statement: ast.Statement, known: Mapping[str, Element] | N
 
 @lru_cache(maxsize=1024)
 def blinded(policy: Policy, known: frozenset[Policy]) -> Policy:
-    """Return the policy with blocking rules in place of those that read the content of publications, except for
-    attached rules that are `known`.
-    """
+    """Return the policy with rules that block in place of those that read content, except attached ones in `known`."""
+    blocking = (syntax.StatementClause(None, (syntax.ElementUse("BlockMessage"),)),)
     rules = tuple(
         rule
-        if compiled.message is not ast.Message.PUBLICATION or compiled.is_blind or compiled.alone in known
-        else replace(rule, clauses=(ast.StatementClause(None, (ast.ElementUse("BlockMessage"),)),), on_exception=())
+        if compiled.message is not syntax.Message.PUBLICATION or compiled.is_blind or compiled.alone in known
+        else replace(rule, clauses=blocking, on_exception=())
         for rule, compiled in zip(policy.statement.rules, policy.rules, strict=True)
     )
-    return policy if rules == policy.statement.rules else compile_statement(ast.Statement(rules))
+    return policy if rules == policy.statement.rules else compile_statement(syntax.Statement(rules))
 
 
-def _rule(rule: ast.StatementRule, known: Mapping[str, Element]) -> CompiledRule:
-    alone = ast.Statement((replace(rule, attach=ast.Attach.NEVER),))
+def _rule(rule: syntax.StatementRule, known: Mapping[str, Element]) -> CompiledRule:
+    alone = syntax.Statement((replace(rule, attach=syntax.Attach.NEVER),))
     return CompiledRule(
         rule.verb,
         rule.message,
@@ -219,23 +215,23 @@ def _rule(rule: ast.StatementRule, known: Mapping[str, Element]) -> CompiledRule
         rule.yields,
         tuple(_clause(clause, rule, known) for clause in rule.clauses),
         tuple(_clause(clause, rule, known) for clause in rule.on_exception),
-        None if rule.attach is ast.Attach.NEVER else compile_statement(alone, known),
+        None if rule.attach is syntax.Attach.NEVER else compile_statement(alone, known),
     )
 
 
-def _clause(clause: ast.StatementClause, rule: ast.StatementRule, known: Mapping[str, Element]) -> CompiledClause:
+def _clause(clause: syntax.StatementClause, rule: syntax.StatementRule, known: Mapping[str, Element]) -> CompiledClause:
     test = None if clause.condition is None else _test(clause.condition, rule, known)
     return CompiledClause(test, tuple(_act(use, rule, known, is_action=True) for use in clause.actions))
 
 
-def _act(use: ast.ElementUse, rule: ast.StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
+def _act(use: syntax.ElementUse, rule: syntax.StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
     try:
         return _checked(use, rule, known, is_action)
     except PolicyError as error:
         raise MisuseError(str(error), use.at) from None
 
 
-def _checked(use: ast.ElementUse, rule: ast.StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
+def _checked(use: syntax.ElementUse, rule: syntax.StatementRule, known: Mapping[str, Element], is_action: bool) -> Act:
     element, text = known.get(use.name), show_use(use)
     if element is None:
         near = nearest(use.name, known)
@@ -246,29 +242,28 @@ def _checked(use: ast.ElementUse, rule: ast.StatementRule, known: Mapping[str, E
         raise PolicyError(f"`{use.name}` cannot be applied to {_a(rule.message)}")
     if rule.verb not in element.verbs:
         raise PolicyError(f"`{use.name}` has no meaning where a message is {_PAST[rule.verb]}")
-    if element.needs_receiver and (rule.matching is ast.Matching.BEFORE or rule.verb is ast.Verb.INSERT):
+    if element.needs_receiver and (rule.matching is syntax.Matching.BEFORE or rule.verb is syntax.Verb.INSERT):
         raise PolicyError(f"`{use.name}`: there is no receiver {_NO_RECEIVER[rule.verb]}")
     element.check_arguments(use.arguments)
     return Act(element, use.arguments, text)
 
 
-_PAST = {ast.Verb.FORWARD: "forwarded", ast.Verb.INSERT: "inserted"}
-_NO_RECEIVER = {ast.Verb.FORWARD: "before matching", ast.Verb.INSERT: "where a message is inserted"}
+_PAST = {syntax.Verb.FORWARD: "forwarded", syntax.Verb.INSERT: "inserted"}
+_NO_RECEIVER = {syntax.Verb.FORWARD: "before matching", syntax.Verb.INSERT: "where a message is inserted"}
 
 
-def _a(message: ast.Message) -> str:
+def _a(message: syntax.Message) -> str:
     return f"{'an' if message[0] in 'AU' else 'a'} {message.lower()}"
 
 
-def _test(tree: Tree, rule: ast.StatementRule, known: Mapping[str, Element]) -> Test:
+def _test(tree: Tree, rule: syntax.StatementRule, known: Mapping[str, Element]) -> Test:
     acts: dict[str, Act] = {}
 
     def stand_in(node: Tree) -> Tree:
         if not isinstance(node, Call) or node.receiver is not None or not node.function[:1].isupper():
             return node
-        act = _act(
-            ast.ElementUse(node.function, tuple(map(_argument, node.arguments)), node.at), rule, known, is_action=False
-        )
+        use = syntax.ElementUse(node.function, tuple(map(_argument, node.arguments)), node.at)
+        act = _act(use, rule, known, is_action=False)
         slot = next((slot for slot, other in acts.items() if other == act), _SLOT.format(len(acts)))
         acts[slot] = act
         return Attribute(slot, at=node.at)
@@ -276,7 +271,7 @@ def _test(tree: Tree, rule: ast.StatementRule, known: Mapping[str, Element]) -> 
     replaced = rebuilt(tree, stand_in)
     text = show(tree)
     declared = {slot: act.element.gives or DYN for slot, act in acts.items()}
-    is_content = rule.message is ast.Message.PUBLICATION
+    is_content = rule.message is syntax.Message.PUBLICATION
     try:
         check_condition(replaced, text, RecordType(declared, DYN) if is_content else RecordType(_OF_FILTERS | declared))
     except ConditionError as error:
@@ -293,7 +288,7 @@ def _root(node: Attribute | Has) -> str:
     return node.name if isinstance(node, Attribute) or node.operand is None else ""
 
 
-def _argument(node: Tree) -> ast.Argument:
+def _argument(node: Tree) -> syntax.Argument:
     match node:
         case Literal(_, str() | bool() | int() | float() as value):
             return value

@@ -15,9 +15,7 @@ from penstock.model.content.xml import read_xml
 from penstock.model.content.xpath import Document
 from penstock.model.errors import ContentError
 from penstock.policy.statements.elements.element import ElementError
-from penstock.policy.statements.redact import Members, Path, cut_json, cut_xml, json_members
-
-_as_members = msgspec.json.Decoder(Members)
+from penstock.policy.statements.redact import Members, Path, as_members, cut_json, cut_xml, json_members, local_name
 
 
 def put_numbers(content: Content, numbers: Mapping[Path, float]) -> bytes:
@@ -64,7 +62,7 @@ def _put_json(members: Members, path: Path, number: float) -> None:
         members[name] = msgspec.Raw(msgspec.json.encode(number))
         return
     try:
-        inside = _as_members.decode(members[name])
+        inside = as_members.decode(members[name])
     except msgspec.MsgspecError:
         raise ContentError(f"`{name}` has no parts") from None
     _put_json(inside, tuple(rest), number)
@@ -77,7 +75,7 @@ def _root(payload: bytes) -> Any:
 
 def _put_xml(root: Any, path: Path, number: float) -> None:
     """Replace a number. The path is as conditions write it: from the root on, attributes as `@name`."""
-    if not math.isfinite(number) or _name(root) != path[0]:
+    if not math.isfinite(number) or local_name(root) != path[0]:
         raise ContentError(f"there is no `{'.'.join(path)}`")
     at = root
     for name in path[1:]:
@@ -86,14 +84,10 @@ def _put_xml(root: Any, path: Path, number: float) -> None:
                 if etree.QName(attribute).localname == name[1:]:
                     at.set(attribute, repr(number))
                     return
-        matching = [child for child in at if _name(child) == name]
+        matching = [child for child in at if local_name(child) == name]
         if len(matching) != 1:
             raise ContentError(f"there is no `{'.'.join(path)}`, or there are several")
         at = matching[0]
     if len(at):
         raise ContentError(f"`{'.'.join(path)}` is not a number")
     at.text = repr(number)
-
-
-def _name(element: Any) -> str:
-    return etree.QName(element).localname if isinstance(element.tag, str) else ""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.policy.tokens.errors import TokenError, TokenFault, show
+from penstock.policy.tokens.errors import TokenError, TokenFault, malformed, show
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def read_json(data: bytes, what: str) -> object:
     except TokenError as error:
         raise TokenError(error.reason, f"{what}: {error.detail}") from None
     except (ValueError, RecursionError):  # syntax and UTF-8 too; not shown: it may be long, and is not ours
-        raise TokenError(TokenFault.MALFORMED, f"{what} is not JSON") from None
+        raise malformed(f"{what} is not JSON") from None
 
 
 def as_type(value: object, kind: type[T], what: str) -> T:
@@ -38,7 +38,7 @@ def as_type(value: object, kind: type[T], what: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         problem = str(error)
-        raise TokenError(TokenFault.MALFORMED, f"{what}: {show(problem[:1].lower() + problem[1:])}") from None
+        raise malformed(f"{what}: {show(problem[:1].lower() + problem[1:])}") from None
 
 
 def to_base64url(data: bytes) -> str:
@@ -54,7 +54,7 @@ def from_base64url(text: str, what: str) -> bytes:
         data = b""
     # The decoder drops bits that are left over in the last letter, so that two texts could be the same bytes.
     if to_base64url(data) != text:
-        raise TokenError(TokenFault.MALFORMED, f"{what} is not base64url without padding")
+        raise malformed(f"{what} is not base64url without padding")
     return data
 
 

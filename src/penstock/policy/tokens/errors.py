@@ -41,3 +41,8 @@ def show(text: str) -> str:
     """Return the text for a message: short, on one line, printable."""
     shown = repr(text[:_SHOWN])[1:-1]
     return shown if len(text) <= _SHOWN else f"{shown}..."
+
+
+def malformed(detail: str) -> TokenError:
+    """Return the error of a token or a key that is not written as it should be."""
+    return TokenError(TokenFault.MALFORMED, detail)

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import replace_file
 from penstock.policy.tokens.encoding import as_type, canonical, from_base64url, read_json, to_base64url
-from penstock.policy.tokens.errors import TokenError, TokenFault, show
+from penstock.policy.tokens.errors import TokenError, TokenFault, malformed, show
 
 SIGNATURE_BYTES = 64
 MAX_TIME = 253_402_300_799
@@ -38,16 +38,14 @@ _OTHERS = 0o077
 def check_node(name: str, kind: str = "node") -> str:
     """Return the name of a node or domain, or raise `TokenError`."""
     if not _NAME.fullmatch(name):
-        raise TokenError(
-            TokenFault.MALFORMED, f"{kind} name `{show(name)}`: expected at most 64 letters, digits, `-` and `_`"
-        )
+        raise malformed(f"{kind} name `{show(name)}`: expected at most 64 letters, digits, `-` and `_`")
     return name
 
 
 def check_key_id(text: str) -> str:
     """Return the id of a key, or raise `TokenError`."""
     if not _KEY_ID.fullmatch(text):
-        raise TokenError(TokenFault.MALFORMED, f"key id `{show(text)}`: expected 43 letters, digits, `-` and `_`")
+        raise malformed(f"key id `{show(text)}`: expected 43 letters, digits, `-` and `_`")
     return text
 
 
@@ -64,9 +62,9 @@ class PublicKey:
     def __post_init__(self) -> None:
         check_node(self.node)
         if len(self.raw) != _KEY_BYTES:
-            raise TokenError(TokenFault.MALFORMED, f"a key of `{len(self.raw)}` bytes: expected {_KEY_BYTES}")
+            raise malformed(f"a key of `{len(self.raw)}` bytes: expected {_KEY_BYTES}")
         if not 0 <= self.not_before <= MAX_TIME or not (self.retired is None or 0 <= self.retired <= MAX_TIME):
-            raise TokenError(TokenFault.MALFORMED, f"times of a key: expected seconds from 0 to {MAX_TIME}")
+            raise malformed(f"times of a key: expected seconds from 0 to {MAX_TIME}")
 
     @cached_property
     def key_id(self) -> str:
@@ -159,7 +157,7 @@ class KeySet:
         by_id: dict[str, PublicKey] = {}
         for key in keys:
             if by_id.setdefault(key.key_id, key) is not key:
-                raise TokenError(TokenFault.MALFORMED, f"key `{key.key_id}` is there twice")
+                raise malformed(f"key `{key.key_id}` is there twice")
         return cls(by_id)
 
     def find(self, node: str, key_id: str) -> PublicKey | None:
@@ -174,9 +172,7 @@ class KeySet:
         return KeySet.of([*self.keys.values(), key])
 
     def retire(self, key_id: str, at: int) -> "KeySet":
-        """Return the set with one key that verifies nothing from `at` on; raises `TokenError` if the key is
-        not there.
-        """
+        """Return the set with one key that verifies nothing from `at` on; raises `TokenError` for an unknown key."""
         if key_id not in self.keys:
             raise TokenError(TokenFault.UNKNOWN_KEY, f"`{key_id}`")
         return KeySet({**self.keys, key_id: replace(self.keys[key_id], retired=at)})
@@ -242,11 +238,11 @@ def as_jwk(key: PublicKey) -> dict[str, object]:
 
 def _read_key(members: dict[str, object]) -> PublicKey:
     if "d" in members:
-        raise TokenError(TokenFault.MALFORMED, "there is a private key in the key set: take it out, and make a new one")
+        raise malformed("there is a private key in the key set: take it out, and make a new one")
     key = as_type(members, _Key, "a key")
     if (key.kty, key.crv, key.use, key.alg) != ("OKP", "Ed25519", "sig", "EdDSA"):
         raise TokenError(TokenFault.ALGORITHM, f"key `{show(key.kid)}` is not for Ed25519 signatures")
     public = PublicKey(key.node, from_base64url(key.x, "a key"), key.nbf, key.retired)
     if public.key_id != key.kid:
-        raise TokenError(TokenFault.MALFORMED, f"key id `{show(key.kid)}` is not the thumbprint `{public.key_id}`")
+        raise malformed(f"key id `{show(key.kid)}` is not the thumbprint `{public.key_id}`")
     return public

@@ -32,25 +32,19 @@ class TokenRights:
         return self._subscribes(filter) and (self.base is None or self.base.may_subscribe(filter))
 
     def why_write(self, topic: str) -> str:
-        if self.base is not None and self.publishes(topic):
-            return self.base.why_write(topic)
-        if self.publishes(topic):
-            return f"may write to `{topic}`: by its token"
-        return f"may not write to `{topic}`: its token has no filter to publish that matches it"
+        if not self.publishes(topic):
+            return f"may not write to `{topic}`: its token has no filter to publish that matches it"
+        return f"may write to `{topic}`: by its token" if self.base is None else self.base.why_write(topic)
 
     def why_read(self, topic: str) -> str:
-        if self.base is not None and self.reads(topic):
-            return self.base.why_read(topic)
-        if self.reads(topic):
-            return f"may read `{topic}`: by its token"
-        return f"may not read `{topic}`: its token has no filter to subscribe that matches it"
+        if not self.reads(topic):
+            return f"may not read `{topic}`: its token has no filter to subscribe that matches it"
+        return f"may read `{topic}`: by its token" if self.base is None else self.base.why_read(topic)
 
     def why_subscribe(self, filter: str) -> str:
-        if self.base is not None and self._subscribes(filter):
-            return self.base.why_subscribe(filter)
-        if self._subscribes(filter):
-            return f"may subscribe to `{filter}`: by its token"
-        return f"may not subscribe to `{filter}`: its token has no filter that covers it"
+        if not self._subscribes(filter):
+            return f"may not subscribe to `{filter}`: its token has no filter that covers it"
+        return f"may subscribe to `{filter}`: by its token" if self.base is None else self.base.why_subscribe(filter)
 
     def deciding(self, topic: str, access: Access) -> AclRule | None:
         """Return the rule of the access list that decides, if the token allows the access."""

@@ -4,7 +4,6 @@ Characters of a filter that may not stand there (blanks, `"`, `\\`, `%`, all bey
 """
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -32,17 +31,15 @@ class TokenGrant(NamedTuple):
     @property
     def scope(self) -> str:
         """The grant as OAuth writes it."""
-        granted = [
-            (what, filter) for what, filters in zip(self._fields, self, strict=True) for filter in sorted(filters)
-        ]
-        return " ".join(f"{what}:{quote(filter, _PLAIN)}" for what, filter in granted)
+        granted = self._asdict().items()
+        return " ".join(f"{what}:{quote(filter, _PLAIN)}" for what, filters in granted for filter in sorted(filters))
 
     def narrowed(self, scope: str) -> "TokenGrant":
         """Return the grant of the scope, of which each filter must be covered by one of these; raises `ScopeError`."""
         requested = read_scope(scope)
         for what, filters, granted in zip(TokenGrant._fields, requested, self, strict=True):
             for filter in sorted(filters):
-                if not _is_covered(filter, granted):
+                if not any(covers(other, filter) for other in granted):
                     raise ScopeError(f"`{what}:{show(filter)}` is more than what is granted")
         return requested
 
@@ -73,7 +70,3 @@ def _filter(word: str) -> str:
     if parsed.group is not None:
         raise ScopeError(f"`{show(word)}` is of a shared subscription: ask for what is behind the group")
     return parsed.text
-
-
-def _is_covered(filter: str, granted: Iterable[str]) -> bool:
-    return any(covers(other, filter) for other in granted)

@@ -21,7 +21,7 @@ import msgspec
 from penstock.model.errors import TopicError
 from penstock.model.topic import check_topic, matches, parse_filter
 from penstock.policy.tokens.encoding import as_type, canonical, from_base64url, read_json, to_base64url
-from penstock.policy.tokens.errors import TokenError, TokenFault, show
+from penstock.policy.tokens.errors import TokenError, TokenFault, malformed, show
 from penstock.policy.tokens.keys import MAX_TIME, SIGNATURE_BYTES, SigningKey, check_node
 
 MAX_BYTES = 16 * 1024
@@ -51,14 +51,14 @@ class Party(NamedTuple):
         """Read `KIND:NAME`; raises `TokenError`."""
         kind, _, name = text.partition(":")
         if kind not in ("client", "node", "domain"):
-            raise _malformed(f"expected `client:NAME`, `node:NAME` or `domain:NAME`, found `{show(text)}`")
+            raise malformed(f"expected `client:NAME`, `node:NAME` or `domain:NAME`, found `{show(text)}`")
         return cls(kind, name).checked()
 
     def checked(self) -> "Party":
         """Return the party if it can be in a token; raises `TokenError`."""
         if self.kind == "client":
             if not self.name.isprintable() or not 1 <= len(self.name.encode(errors="replace")) <= MAX_NAME_BYTES:
-                raise _malformed(
+                raise malformed(
                     f"client name `{show(self.name)}`: expected 1 to {MAX_NAME_BYTES} bytes of printable text"
                 )
         else:
@@ -91,16 +91,16 @@ class Claims:
     def __post_init__(self) -> None:
         check_node(self.issuer)
         if self.subject.kind not in ("client", "node"):
-            raise _malformed(f"subject `{self.subject}`: expected a client or a node")
+            raise malformed(f"subject `{self.subject}`: expected a client or a node")
         self.subject.checked()
         if not self.audience or any(party.kind not in ("domain", "node") for party in self.audience):
-            raise _malformed("audience: expected a domain or nodes")
+            raise malformed("audience: expected a domain or nodes")
         for party in self.audience:
             party.checked()
         self._check_filters()
         times = (self.issued, self.not_before, self.expiry)
         if not all(type(time) is int and 0 <= time <= MAX_TIME for time in times) or self.expiry <= max(times[:2]):
-            raise _malformed(
+            raise malformed(
                 f"issued `{self.issued}`, not before `{self.not_before}`, expiry `{self.expiry}`:"
                 f" expected the expiry last, all whole and from 0 to {MAX_TIME}"
             )
@@ -114,15 +114,13 @@ class Claims:
             try:
                 parsed = parse_filter(text)
             except TopicError as error:
-                raise _malformed(str(error)) from None
+                raise malformed(str(error)) from None
             if parsed.group is not None:
-                raise _malformed(
-                    f"filter `{show(text)}` is of a shared subscription: expected what is behind the group"
-                )
+                raise malformed(f"filter `{show(text)}` is of a shared subscription: expected what is behind the group")
             if len(text.encode()) > MAX_FILTER_BYTES:
                 raise TokenError(TokenFault.OVERSIZED, f"filter `{show(text)}` has more than {MAX_FILTER_BYTES} bytes")
         if self.publish and self.subject.kind == "node":
-            raise _malformed(f"`{self.subject}` may not publish: a node's token is for subscribing only")
+            raise malformed(f"`{self.subject}` may not publish: a node's token is for subscribing only")
 
     @cached_property
     def payload(self) -> str:
@@ -164,9 +162,9 @@ class Signature:
     def __post_init__(self) -> None:
         check_node(self.node)
         if not _ID.fullmatch(self.key_id):
-            raise _malformed(f"key id `{show(self.key_id)}`")
+            raise malformed(f"key id `{show(self.key_id)}`")
         if len(self.value) != SIGNATURE_BYTES:
-            raise _malformed(f"a signature of `{len(self.value)}` bytes: expected {SIGNATURE_BYTES}")
+            raise malformed(f"a signature of `{len(self.value)}` bytes: expected {SIGNATURE_BYTES}")
 
     @property
     def header(self) -> str:
@@ -217,7 +215,7 @@ def new_token_id() -> str:
 def check_token_id(text: str) -> str:
     """Return the id, or raise `TokenError`."""
     if not _ID.fullmatch(text):
-        raise _malformed(f"token id `{show(text)}`: expected at most 64 letters, digits, `-` and `_`")
+        raise malformed(f"token id `{show(text)}`: expected at most 64 letters, digits, `-` and `_`")
     return text
 
 
@@ -293,7 +291,7 @@ def _header(node: str, key_id: str) -> str:
 def _parse_claims(payload: str) -> Claims:
     members = as_type(read_json(from_base64url(payload, "the payload"), "the payload"), _Payload, "the payload")
     if members.token != VERSION:
-        raise _malformed(f"version `{members.token}` of tokens: expected {VERSION}")
+        raise malformed(f"version `{members.token}` of tokens: expected {VERSION}")
     if len(members.publish) + len(members.subscribe) > MAX_FILTERS:
         raise TokenError(TokenFault.OVERSIZED, f"more than {MAX_FILTERS} filters")
     claims = Claims(
@@ -325,7 +323,3 @@ def _parse_signature(signed: _Signed) -> Signature:
     if signature.header != signed.protected:
         raise TokenError(TokenFault.NOT_CANONICAL, f"the header of `{header.node}` is not written in its one form")
     return signature
-
-
-def _malformed(detail: str) -> TokenError:
-    return TokenError(TokenFault.MALFORMED, detail)

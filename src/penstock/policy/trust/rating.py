@@ -182,9 +182,7 @@ def may_sign(sender: str, ratings: Mapping[str, float], thresholds: Thresholds) 
 def strict(
     received: ReceivedToken, ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds
 ) -> TokenRuling:
-    """Accept a token if a trusted neighbour has signed it and a trusted neighbour sent it: a signature does not vouch
-    for the sender.
-    """
+    """Accept a token that trusted neighbours signed and sent: a signature does not vouch for the sender."""
     refusals = []
     for signer in sorted(received.signers):
         rating = ratings.get(signer)
@@ -192,16 +190,9 @@ def strict(
             signed = f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}"
             if may_sign(received.sender, ratings, thresholds):
                 return TokenRuling(True, signed)
-            sender_rating = ratings.get(received.sender)
-            rated = (
-                "is no neighbour" if sender_rating is None else f"is rated {sender_rating:.3g}, below {thresholds.sign}"
-            )
-            return TokenRuling(False, f"`{received.sender}`, which sends it, {rated}, though {signed}")
-        refusals.append(
-            f"`{signer}` is no neighbour"
-            if rating is None
-            else f"`{signer}` is rated {rating:.3g}, below {thresholds.sign}"
-        )
+            below = _below(ratings.get(received.sender), thresholds.sign)
+            return TokenRuling(False, f"`{received.sender}`, which sends it, {below}, though {signed}")
+        refusals.append(f"`{signer}` {_below(rating, thresholds.sign)}")
     return TokenRuling(False, f"no trusted neighbour has signed: {_some(refusals, 'nobody has signed')}")
 
 
@@ -239,6 +230,10 @@ RULES: Mapping[str, TokenRule] = {"strict": strict, "path": by_path}
 def _reaches(rating: float | None, threshold: float) -> bool:
     """Return whether a rating is valid and reaches the threshold."""
     return rating is not None and 0 <= rating <= 1 and in_millionths(rating) >= in_millionths(threshold)
+
+
+def _below(rating: float | None, threshold: float) -> str:
+    return "is no neighbour" if rating is None else f"is rated {rating:.3g}, below {threshold}"
 
 
 def _some(reasons: Iterable[str], otherwise: str) -> str:

@@ -10,7 +10,7 @@ only be lower. Walks that turn back at once, and those that come back to where t
 both directions the worst pair of neighbours would otherwise drag every rating down. On trees only paths remain.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,31 +40,28 @@ class Update:
 
 
 class TrustTable:
-    """The trust of one node in walks. It does no I/O: `update_for` returns what to send, `heard` takes what came.
+    """The trust of one node in walks. It does no I/O: `update_for` returns what to send, `receive` takes what came.
 
     A neighbour is believed only about walks that lead through it: each is continued by this node's own rating of it. A
     neighbour that has not been rated is rated 0.
     """
 
     def __init__(self, node: str, nodes: int, longest: int | None = None) -> None:
-        """Make the table of a node in a network of |B| `nodes`; `longest` is one less by default.
-
-        A lower `longest` makes vectors shorter, but longer paths are not looked at.
-        """
+        """Make the table of a node among |B| `nodes`; a `longest` of less than |B| - 1 makes vectors shorter."""
         self.node = node
         self.nodes = nodes
         self.longest = max(1, nodes - 1) if longest is None else longest
         if self.longest < 1 or nodes < 1:
             raise PolicyError(f"walks of `{self.longest}` edges in a network of `{nodes}` nodes lead nowhere")
         self._ratings: dict[str, int] = {}
-        self._told: dict[str, dict[Walk, int]] = {}
-        self._heard: dict[str, int] = {}
+        self._announced: dict[str, dict[Walk, int]] = {}
+        self._received: dict[str, int] = {}
         self._sent: dict[str, tuple[int, Vector]] = {}
 
     def set_rating(self, neighbour: str, rating: float) -> None:
         """Set this node's own rating of a neighbour."""
         self._ratings[neighbour] = in_millionths(rating)
-        self._told.setdefault(neighbour, {})
+        self._announced.setdefault(neighbour, {})
 
     def has_neighbour(self, neighbour: str) -> bool:
         """Return whether there is a link to the neighbour."""
@@ -73,34 +70,38 @@ class TrustTable:
     @staticmethod
     def check(neighbour: str, update: Update) -> None:
         """Raise `PolicyError` if an update is impossible, whatever else is known."""
-        for walk, total in update.sums.items():
-            _check(neighbour, walk, total)
+        for (origin, edges), total in update.sums.items():
+            if edges < 0 or (total is not None and not 0 <= total <= edges * UNIT):
+                raise PolicyError(f"`{neighbour}` announces `{edges}` edges from `{origin:.80}` that sum to `{total}`")
+            if edges == 0 and origin != neighbour:
+                raise PolicyError(f"`{neighbour}` says that it is `{origin:.80}`")
 
     def receive(self, neighbour: str, update: Update) -> bool:
         """Take a neighbour's update; False if one before it is missing, so that the whole is needed.
 
         Raises `PolicyError` if the update is impossible; then nothing is changed.
         """
-        before = self._heard.get(neighbour, 0)
+        before = self._received.get(neighbour, 0)
         if update.number <= before:
             return True
         if not update.is_whole and update.number != before + 1:
             return False
-        sums = {} if update.is_whole else dict(self._told.get(neighbour, {}))
-        for walk, total in self._about_others(neighbour, update.sums):
+        sums = {} if update.is_whole else dict(self._announced.get(neighbour, {}))
+        self.check(neighbour, update)
+        for walk, total in update.sums.items():
             if total is None:
                 sums.pop(walk, None)
-            else:
+            elif walk.origin not in (neighbour, self.node) and walk.edges < self.longest:
                 sums[walk] = total
         if len({walk.origin for walk in sums}) > self.nodes:
             raise PolicyError(f"`{neighbour}` announces more than {self.nodes} nodes")
-        self._told[neighbour] = sums
-        self._heard[neighbour] = update.number
+        self._announced[neighbour] = sums
+        self._received[neighbour] = update.number
         return True
 
     def forget(self, neighbour: str) -> None:
         """Forget a neighbour and every path over it. When it comes back, both sides begin with whole vectors."""
-        for by_neighbour in (self._ratings, self._told, self._heard, self._sent):
+        for by_neighbour in (self._ratings, self._announced, self._received, self._sent):
             by_neighbour.pop(neighbour, None)
 
     def resend_whole(self, neighbour: str) -> None:
@@ -110,9 +111,7 @@ class TrustTable:
 
     def vector_for(self, neighbour: str) -> Vector:
         """Return the vector for a neighbour: walks that end here, without those that come from it or through it."""
-        vector = {Walk(self.node, 0): 0}
-        vector.update(self._sums(neighbour, self.longest - 1))
-        return vector
+        return {Walk(self.node, 0): 0, **self._sums(neighbour, self.longest - 1)}
 
     def update_for(self, neighbour: str) -> Update | None:
         """Return the update to send to a neighbour, None if nothing has changed; it counts as sent."""
@@ -125,12 +124,10 @@ class TrustTable:
         return Update(number + 1, not before, sums)
 
     def least(self, origins: Iterable[str] | None = None) -> dict[str, Average]:
-        """Return the least-trustworthy path to this node from each of these origins, or from all, where there
-        is one.
-        """
+        """Return the least-trustworthy path to this node from each of these origins, or from all, if there is one."""
         chosen = None if origins is None else frozenset(origins)
         averages: dict[str, Average] = {}
-        for walk, total in self._sums(None, self.longest).items():
+        for walk, total in self.sums().items():
             if chosen is None or walk.origin in chosen:
                 average = Average(total, walk.edges)
                 if walk.origin not in averages or average < averages[walk.origin]:
@@ -139,7 +136,7 @@ class TrustTable:
 
     def through(self, neighbour: str) -> set[str]:
         """Return the origins of paths to this node whose last edge is from the neighbour, with the neighbour itself."""
-        return {neighbour, *(walk.origin for walk in self._told.get(neighbour, ()))}
+        return {neighbour, *(walk.origin for walk in self._announced.get(neighbour, ()))}
 
     def sums(self) -> Vector:
         """Return the least sums over all walks that end here."""
@@ -148,7 +145,7 @@ class TrustTable:
     def _sums(self, but: str | None, longest: int) -> dict[Walk, int]:
         """Return the least sums of walks whose last edge is not from `but`, and that do not begin there."""
         least: dict[Walk, int] = {}
-        for neighbour, sums in self._told.items():
+        for neighbour, sums in self._announced.items():
             if neighbour == but:
                 continue
             rating = self._ratings.get(neighbour, 0)
@@ -157,22 +154,6 @@ class TrustTable:
                 if walk.edges <= longest and origin != but and total + rating < least.get(walk, _NONE):
                     least[walk] = total + rating
         return least
-
-    def _about_others(self, neighbour: str, sums: Mapping[Walk, int | None]) -> Iterator[tuple[Walk, int | None]]:
-        """Yield the sums of a neighbour, without those about this node and about itself."""
-        for walk, total in sums.items():
-            _check(neighbour, walk, total)
-            if walk.origin not in (neighbour, self.node) and walk.edges < self.longest:
-                yield walk, total
-
-
-def _check(neighbour: str, walk: Walk, total: int | None) -> None:
-    if walk.edges < 0 or (total is not None and not 0 <= total <= walk.edges * UNIT):
-        raise PolicyError(
-            f"`{neighbour}` announces `{walk.edges}` edges from `{walk.origin:.80}` that sum to `{total}`"
-        )
-    if walk.edges == 0 and walk.origin != neighbour:
-        raise PolicyError(f"`{neighbour}` says that it is `{walk.origin:.80}`")
 
 
 _NONE = 1 << 62

@@ -46,6 +46,8 @@ RESOURCE = "urn:oasis:names:tc:xacml:3.0:attribute-category:resource"
 ACTION = "urn:oasis:names:tc:xacml:3.0:attribute-category:action"
 ENVIRONMENT = "urn:oasis:names:tc:xacml:3.0:attribute-category:environment"
 
+SHORT_CATEGORIES = {"subject": SUBJECT, "resource": RESOURCE, "action": ACTION, "environment": ENVIRONMENT}
+"""Their names in the short form, and in domain files."""
 CATEGORIES = {
     "AccessSubject": SUBJECT,
     "Resource": RESOURCE,

@@ -3,22 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
+from penstock.policy.xacml import names
 from penstock.policy.xacml.limits import MAX_RESULTS, MAX_STEPS
-from penstock.policy.xacml.names import (
-    CONTENT_SELECTOR,
-    CURRENT_DATE,
-    CURRENT_DATE_TIME,
-    CURRENT_TIME,
-    DATE,
-    DATE_TIME,
-    ENVIRONMENT,
-    MULTIPLE_CONTENT_SELECTORS,
-    SCOPE,
-    TIME,
-    XPATH_EXPRESSION,
-)
 from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError, malformed, unprocessable
 from penstock.policy.xacml.tree import LiteralValue
 from penstock.policy.xacml.values.moments import DAY, Moment
@@ -80,21 +69,19 @@ def _repeated(categories: Iterable[RequestCategory]) -> list[Single]:
     groups: dict[str, list[RequestCategory]] = {}
     for category in categories:
         for attribute in category.attributes:
-            if attribute.id == SCOPE and any(literal.value != "Immediate" for literal in attribute.values):
-                raise Unsupported(f"`{SCOPE}`: hierarchies of resources are not known here")
+            if attribute.id == names.SCOPE and any(literal.value != "Immediate" for literal in attribute.values):
+                raise Unsupported(f"`{names.SCOPE}`: hierarchies of resources are not known here")
         groups.setdefault(category.name, []).extend(_parts(category))
-    count = 1
-    for group in groups.values():
-        count *= len(group)
-        if count > MAX_RESULTS:
-            raise XacmlError(f"more than {MAX_RESULTS} requests in one")
+    if prod(map(len, groups.values())) > MAX_RESULTS:
+        raise XacmlError(f"more than {MAX_RESULTS} requests in one")
     return list(product(*groups.values()))
 
 
 def _parts(category: RequestCategory) -> list[RequestCategory]:
     """Return a category for each node of the content that an attribute selects (multiple decision profile, 2.2)."""
     at = next(
-        (at for at, attribute_ in enumerate(category.attributes) if attribute_.id in MULTIPLE_CONTENT_SELECTORS), None
+        (at for at, attribute_ in enumerate(category.attributes) if attribute_.id in names.MULTIPLE_CONTENT_SELECTORS),
+        None,
     )
     if at is None:
         return [category]
@@ -110,8 +97,8 @@ def _parts(category: RequestCategory) -> list[RequestCategory]:
         raise XacmlError(f"more than {MAX_RESULTS} requests in one")
     parts = []
     for number in range(1, count + 1):
-        path = LiteralValue(XPATH_EXPRESSION, value._replace(path=f"({value.path})[{number}]"))
-        selected = RequestAttribute(CONTENT_SELECTOR, (path,), attribute.issuer, attribute.include)
+        path = LiteralValue(names.XPATH_EXPRESSION, value._replace(path=f"({value.path})[{number}]"))
+        selected = RequestAttribute(names.CONTENT_SELECTOR, (path,), attribute.issuer, attribute.include)
         attributes = (*category.attributes[:at], selected, *category.attributes[at + 1 :])
         parts.append(category._replace(attributes=attributes))
     return parts
@@ -122,9 +109,9 @@ Key = tuple[str, str, str]
 
 
 TIMES: dict[Key, Callable[[int], Bag]] = {
-    (ENVIRONMENT, CURRENT_DATE_TIME, DATE_TIME): lambda now: (Moment(now, 0),),
-    (ENVIRONMENT, CURRENT_DATE, DATE): lambda now: (Moment(now - now % DAY, 0),),
-    (ENVIRONMENT, CURRENT_TIME, TIME): lambda now: (Moment(now % DAY, 0),),
+    (names.ENVIRONMENT, names.CURRENT_DATE_TIME, names.DATE_TIME): lambda now: (Moment(now, 0),),
+    (names.ENVIRONMENT, names.CURRENT_DATE, names.DATE): lambda now: (Moment(now - now % DAY, 0),),
+    (names.ENVIRONMENT, names.CURRENT_TIME, names.TIME): lambda now: (Moment(now % DAY, 0),),
 }
 """The current time as attributes."""
 
@@ -181,7 +168,7 @@ class Context:
         return content.select(path, prefixes, self.work, context)
 
     def _context(self, content: RequestContent, category: str, context_id: str) -> Node:
-        expressions = self.bags.get((category, context_id, XPATH_EXPRESSION), ())
+        expressions = self.bags.get((category, context_id, names.XPATH_EXPRESSION), ())
         if len(expressions) != 1:
             raise malformed(f"`{context_id}` is not one XPath expression, but {len(expressions)}")
         nodes = content.select(expressions[0].path, expressions[0].prefixes, self.work)

@@ -65,11 +65,15 @@ def _status(status: Status) -> Iterator[str]:
     yield "</Status>"
 
 
-def show_missing(attribute: MissingAttribute, namespace: str = "") -> str:
+def show_attributes(**attributes: str | None) -> str:
+    """Return the attributes of an element, each with a space before it, without those that are None."""
+    return "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items() if value is not None)
+
+
+def show_missing(missing: MissingAttribute, namespace: str | None = None) -> str:
     """Return the element that names a missing attribute."""
-    issuer = f" Issuer={quoteattr(attribute.issuer)}" if attribute.issuer is not None else ""
-    named = f"Category={quoteattr(attribute.category)} AttributeId={quoteattr(attribute.id)}"
-    return f"<MissingAttributeDetail{namespace} {named} DataType={quoteattr(attribute.type)}{issuer}/>"
+    named = show_attributes(xmlns=namespace, Category=missing.category, AttributeId=missing.id, DataType=missing.type)
+    return f"<MissingAttributeDetail{named}{show_attributes(Issuer=missing.issuer)}/>"
 
 
 def printable(text: str) -> str:
@@ -84,38 +88,29 @@ def _duties(around: str, tag: str, name: str, duties: Iterable[Duty]) -> Iterato
     for duty in duties:
         yield f"  <{tag} {name}={quoteattr(duty.id)}>"
         for attribute in duty.assigned:
-            category = f" Category={quoteattr(attribute.category)}" if attribute.category is not None else ""
-            issuer = f" Issuer={quoteattr(attribute.issuer)}" if attribute.issuer is not None else ""
-            attributes = f" AttributeId={quoteattr(attribute.id)}{category}{issuer}"
-            yield f"    {show_typed('AttributeAssignment', attributes, attribute.type, attribute.value)}"
+            named = show_attributes(AttributeId=attribute.id, Category=attribute.category, Issuer=attribute.issuer)
+            yield f"    {show_typed('AttributeAssignment', named, attribute.type, attribute.value)}"
         yield f"  </{tag}>"
     yield f"</{around}>"
 
 
 def show_typed(tag: str, attributes: str, type_uri: str, value: Value) -> str:
     """Return an element with a value of a type; of a path, with its category and prefixes."""
-    if type_uri not in DATA_TYPES:
-        return f"<{tag}{attributes} DataType={quoteattr(type_uri)}>{escape(value, _CR)}</{tag}>"
     if type_uri == XPATH_EXPRESSION:
         attributes += "".join(f" xmlns:{prefix}={quoteattr(uri)}" for prefix, uri in value.prefixes)
         attributes += f" XPathCategory={quoteattr(value.category)}" if value.category else ""
-    shown = escape(show_value(type_uri, value), _CR)
+    shown = escape(show_value(type_uri, value) if type_uri in DATA_TYPES else value, {"\r": "&#13;"})
     return f"<{tag}{attributes} DataType={quoteattr(type_uri)}>{shown}</{tag}>"
-
-
-_CR = {"\r": "&#13;"}
 
 
 def show_category(category: RequestCategory) -> Iterator[str]:
     """Yield the lines of an `Attributes` element."""
-    named = f" xml:id={quoteattr(category.id)}" if category.id is not None else ""
-    yield f"<Attributes Category={quoteattr(category.name)}{named}>"
+    yield f"<Attributes{show_attributes(Category=category.name, **{'xml:id': category.id})}>"
     if category.content is not None:
         yield f"  <Content>{category.content.data.decode()}</Content>"
     for attribute in category.attributes:
-        issuer = f" Issuer={quoteattr(attribute.issuer)}" if attribute.issuer is not None else ""
-        include = "true" if attribute.include else "false"
-        yield f'  <Attribute AttributeId={quoteattr(attribute.id)}{issuer} IncludeInResult="{include}">'
+        named = show_attributes(AttributeId=attribute.id, Issuer=attribute.issuer)
+        yield f'  <Attribute{named} IncludeInResult="{str(attribute.include).lower()}">'
         for literal in attribute.values:
             yield f"    {show_typed('AttributeValue', '', literal.type, literal.value)}"
         yield "  </Attribute>"

@@ -1,5 +1,7 @@
 """Status codes and Indeterminate, in the words of the norm."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from penstock.model.errors import PolicyError
@@ -44,6 +46,17 @@ class Unsupported(XacmlError):
 
     def __init__(self, what: str) -> None:
         super().__init__(what, PROCESSING_ERROR)
+
+
+@contextmanager
+def located(where: str, unless: tuple[str, ...] = ()) -> Iterator[None]:
+    """Put the place before the message of an `XacmlError`, unless it begins with one of these already."""
+    try:
+        yield
+    except XacmlError as error:
+        if str(error).startswith(unless):
+            raise
+        raise error.at(where) from None
 
 
 class Indeterminate(Exception):

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from penstock.language.statements.statement import Verb
 from penstock.model.content.content import Format
-from penstock.policy.statements.copies import PublicationCopy, path_of
+from penstock.policy.statements.copies import PublicationCopy
 from penstock.policy.statements.elements.element import FILTERS, PUBLICATIONS, Element, ElementError, all_texts
+from penstock.policy.statements.redact import path_of
 
 if TYPE_CHECKING:
     from penstock.policy.statements.judging import Judgement
@@ -61,29 +62,9 @@ def _append_previous_hop(on: "Judgement") -> None:
 
 ATTRIBUTES = (
     Element("TrimAttributes", _trim, None, PUBLICATIONS, _FORWARDED, needs_filter=True, is_shared=True, is_blind=True),
-    Element(
-        "RemoveAttributes",
-        _remove,
-        None,
-        FILTERS | PUBLICATIONS,
-        _FORWARDED,
-        1,
-        None,
-        all_texts,
-        is_shared=True,
-        is_blind=True,
-    ),
-    Element(
-        "KeepOnlyAttributes",
-        _keep_only,
-        None,
-        FILTERS | PUBLICATIONS,
-        _FORWARDED,
-        1,
-        None,
-        all_texts,
-        is_shared=True,
-        is_blind=True,
+    *(
+        Element(name, run, None, FILTERS | PUBLICATIONS, _FORWARDED, 1, None, all_texts, is_shared=True, is_blind=True)
+        for name, run in (("RemoveAttributes", _remove), ("KeepOnlyAttributes", _keep_only))
     ),
     Element("ToXML", _to_xml, None, PUBLICATIONS, _FORWARDED, is_shared=True),
     Element("ToJSON", _to_json, None, PUBLICATIONS, _FORWARDED, is_shared=True),

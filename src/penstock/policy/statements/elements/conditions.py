@@ -1,5 +1,6 @@
 """Conditions: what is known of the message, of its way, and of who sends and gets it."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.language.limits import MAX_TEXT
@@ -16,8 +17,7 @@ def _message_size_index(on: "Judgement") -> float:
     """Return the size of the message from 0 to 1: of a publication relative to the largest packet that the node
     accepts, of other messages relative to the longest condition.
     """
-    most = on.here.largest if isinstance(on.copy, PublicationCopy) else MAX_TEXT
-    return min(1.0, on.copy.size() / most)
+    return min(1.0, on.copy.size() / (on.here.largest if isinstance(on.copy, PublicationCopy) else MAX_TEXT))
 
 
 def _broker_load_index(on: "Judgement") -> float:
@@ -74,30 +74,12 @@ def _broker(on: "Judgement") -> str:
     return on.here.node
 
 
+_of_group = partial(Element, gives=BOOL, least=1, most=1, check=all_texts, is_blind=True)
 CONDITIONS = (
     Element("MessageSizeIndex", _message_size_index, DOUBLE, is_shared=True),
     Element("BrokerLoadIndex", _broker_load_index, DOUBLE, is_shared=True, is_blind=True),
-    Element(
-        "AuthenticateSender",
-        _authenticate_sender,
-        BOOL,
-        least=1,
-        most=1,
-        check=all_texts,
-        is_shared=True,
-        is_blind=True,
-    ),
-    Element(
-        "AuthenticateReceiver",
-        _authenticate_receiver,
-        BOOL,
-        FILTERS | PUBLICATIONS,
-        least=1,
-        most=1,
-        check=all_texts,
-        needs_receiver=True,
-        is_blind=True,
-    ),
+    _of_group("AuthenticateSender", _authenticate_sender, is_shared=True),
+    _of_group("AuthenticateReceiver", _authenticate_receiver, messages=FILTERS | PUBLICATIONS, needs_receiver=True),
     Element(
         "StrictMatch", _strict_match, BOOL, PUBLICATIONS | {Message.SUBSCRIPTION}, needs_filter=True, is_shared=True
     ),

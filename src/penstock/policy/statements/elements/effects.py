@@ -50,9 +50,7 @@ def _uninsert(on: "Judgement") -> None:
 
 
 def _pairs(text: str) -> list[tuple[str, str, bool]]:
-    """Return the attributes in a text such as `[class,X],[cause,'Broker load']`: name, value, and whether it is
-    quoted.
-    """
+    """Return the attributes in a text such as `[class,X],[cause,'Load']`: name, value, and whether it is quoted."""
     pairs: list[tuple[str, str, bool]] = []
     at = 0
     while at < len(text) or not pairs:

@@ -58,13 +58,11 @@ class Element:
         _, *parameters = inspect.signature(self.run).parameters.values()
         shown = ""
         for parameter in parameters:
-            comma = ", " if shown else ""
+            name = f", {parameter.name}" if shown else parameter.name
             if parameter.kind is parameter.VAR_POSITIONAL:
-                shown += f"{comma}{parameter.name.removesuffix('s')}, ..."
+                shown += f"{name.removesuffix('s')}, ..."
             else:
-                shown += (
-                    f"{comma}{parameter.name}" if parameter.default is parameter.empty else f"[{comma}{parameter.name}]"
-                )
+                shown += name if parameter.default is parameter.empty else f"[{name}]"
         return f"{self.name}({shown})"
 
     def check_arguments(self, arguments: tuple[Argument, ...]) -> None:

@@ -41,23 +41,12 @@ def _tracer(name: str, value: Callable[["Judgement"], object], about: str) -> Ca
     return run
 
 
-def _host(on: "Judgement") -> str:
-    return on.here.host
-
-
-def _load(on: "Judgement") -> float:
-    return round(on.here.load, 4)
-
-
-def _time(on: "Judgement") -> float:
-    return round(on.here.elapsed(), 6)
-
-
+_SPENT = "the seconds that the message has spent in the node"
 TRACING = tuple(
     Element(name, _tracer(*arguments), None, PUBLICATIONS, frozenset({Verb.FORWARD}), 0, 1, _where, is_shared=True)
     for name, arguments in (
-        ("AugmentBrokerHostInfo", (HOST, _host, "the name and the host of the node")),
-        ("AugmentBrokerLoadIndex", (LOAD, _load, "the load of the node")),
-        ("AugmentProcessingTime", (TIME, _time, "the seconds that the message has spent in the node")),
+        ("AugmentBrokerHostInfo", (HOST, lambda on: on.here.host, "the name and the host of the node")),
+        ("AugmentBrokerLoadIndex", (LOAD, lambda on: round(on.here.load, 4), "the load of the node")),
+        ("AugmentProcessingTime", (TIME, lambda on: round(on.here.elapsed(), 6), _SPENT)),
     )
 )

@@ -23,48 +23,33 @@ class Algorithm(NamedTuple):
     """True if targets are evaluated first, and only one may match."""
 
 
-def _deny_overrides(seen: XacmlDecision) -> XacmlDecision:
-    if seen & D:
-        return D
-    if seen & IDP or (seen & ID and seen & (IP | P)):
-        return IDP
-    return next((decision for decision in (ID, P, IP) if seen & decision), NONE)
+Combine = Callable[[XacmlDecision], XacmlDecision]
 
 
-def _permit_overrides(seen: XacmlDecision) -> XacmlDecision:
-    if seen & P:
-        return P
-    if seen & IDP or (seen & IP and seen & (ID | D)):
-        return IDP
-    return next((decision for decision in (IP, D, ID) if seen & decision), NONE)
+def _overrides(wins: XacmlDecision, may_win: XacmlDecision, other: XacmlDecision, may_other: XacmlDecision) -> Combine:
+    def combine(seen: XacmlDecision) -> XacmlDecision:
+        if seen & wins:
+            return wins
+        if seen & IDP or (seen & may_win and seen & (may_other | other)):
+            return IDP
+        return next((decision for decision in (may_win, other, may_other) if seen & decision), NONE)
+
+    return combine
 
 
-def _deny_unless_permit(seen: XacmlDecision) -> XacmlDecision:
-    return P if seen & P else D
+def _old_rule_overrides(wins: XacmlDecision, may_win: XacmlDecision, other: XacmlDecision) -> Combine:
+    def combine(seen: XacmlDecision) -> XacmlDecision:
+        if seen & wins:
+            return wins
+        if seen & (may_win | IDP):
+            return IDP
+        return other if seen & other else IDP if seen & FAILURES else NONE
 
-
-def _permit_unless_deny(seen: XacmlDecision) -> XacmlDecision:
-    return D if seen & D else P
+    return combine
 
 
 def _first(seen: XacmlDecision) -> XacmlDecision:
     return seen
-
-
-def _old_rule_deny_overrides(seen: XacmlDecision) -> XacmlDecision:
-    if seen & D:
-        return D
-    if seen & (ID | IDP):
-        return IDP
-    return P if seen & P else IDP if seen & FAILURES else NONE
-
-
-def _old_rule_permit_overrides(seen: XacmlDecision) -> XacmlDecision:
-    if seen & P:
-        return P
-    if seen & (IP | IDP):
-        return IDP
-    return D if seen & D else IDP if seen & FAILURES else NONE
 
 
 def _old_policy_deny_overrides(seen: XacmlDecision) -> XacmlDecision:
@@ -75,18 +60,18 @@ def _old_policy_permit_overrides(seen: XacmlDecision) -> XacmlDecision:
     return P if seen & P else D if seen & D else IDP if seen & FAILURES else NONE
 
 
-_FIRST = Algorithm(P | D | FAILURES, _first)
+_DENY, _PERMIT = Algorithm(D, _overrides(D, ID, P, IP)), Algorithm(P, _overrides(P, IP, D, ID))
 _BOTH = {
-    "3.0:{}-combining-algorithm:deny-overrides": Algorithm(D, _deny_overrides),
-    "3.0:{}-combining-algorithm:permit-overrides": Algorithm(P, _permit_overrides),
-    "3.0:{}-combining-algorithm:ordered-deny-overrides": Algorithm(D, _deny_overrides),
-    "3.0:{}-combining-algorithm:ordered-permit-overrides": Algorithm(P, _permit_overrides),
-    "3.0:{}-combining-algorithm:deny-unless-permit": Algorithm(P, _deny_unless_permit),
-    "3.0:{}-combining-algorithm:permit-unless-deny": Algorithm(D, _permit_unless_deny),
-    "1.0:{}-combining-algorithm:first-applicable": _FIRST,
+    "3.0:{}-combining-algorithm:deny-overrides": _DENY,
+    "3.0:{}-combining-algorithm:permit-overrides": _PERMIT,
+    "3.0:{}-combining-algorithm:ordered-deny-overrides": _DENY,
+    "3.0:{}-combining-algorithm:ordered-permit-overrides": _PERMIT,
+    "3.0:{}-combining-algorithm:deny-unless-permit": Algorithm(P, lambda seen: P if seen & P else D),
+    "3.0:{}-combining-algorithm:permit-unless-deny": Algorithm(D, lambda seen: D if seen & D else P),
+    "1.0:{}-combining-algorithm:first-applicable": Algorithm(P | D | FAILURES, _first),
 }
 _OLD = {
-    "rule": (Algorithm(D, _old_rule_deny_overrides), Algorithm(P, _old_rule_permit_overrides)),
+    "rule": (Algorithm(D, _old_rule_overrides(D, ID, P)), Algorithm(P, _old_rule_overrides(P, IP, D))),
     "policy": (Algorithm(D | FAILURES, _old_policy_deny_overrides), Algorithm(P, _old_policy_permit_overrides)),
 }
 _PREFIX = "urn:oasis:names:tc:xacml:"

@@ -21,17 +21,10 @@ class XacmlDecision(IntFlag):
     @property
     def shown(self) -> str:
         """The decision as a response writes it."""
-        return _SHOWN[self]
+        return _SHOWN.get(self, "Indeterminate")
 
 
-_SHOWN = {
-    XacmlDecision.NOT_APPLICABLE: "NotApplicable",
-    XacmlDecision.PERMIT: "Permit",
-    XacmlDecision.DENY: "Deny",
-    XacmlDecision.INDETERMINATE_P: "Indeterminate",
-    XacmlDecision.INDETERMINATE_D: "Indeterminate",
-    XacmlDecision.INDETERMINATE_DP: "Indeterminate",
-}
+_SHOWN = {XacmlDecision.NOT_APPLICABLE: "NotApplicable", XacmlDecision.PERMIT: "Permit", XacmlDecision.DENY: "Deny"}
 
 
 class AssignedAttribute(NamedTuple):
@@ -69,13 +62,3 @@ class XacmlOutcome(NamedTuple):
 
 
 NOT_APPLICABLE = XacmlOutcome(XacmlDecision.NOT_APPLICABLE)
-
-IF_TARGET_FAILS = {
-    XacmlDecision.NOT_APPLICABLE: XacmlDecision.NOT_APPLICABLE,
-    XacmlDecision.PERMIT: XacmlDecision.INDETERMINATE_P,
-    XacmlDecision.DENY: XacmlDecision.INDETERMINATE_D,
-    XacmlDecision.INDETERMINATE_P: XacmlDecision.INDETERMINATE_P,
-    XacmlDecision.INDETERMINATE_D: XacmlDecision.INDETERMINATE_D,
-    XacmlDecision.INDETERMINATE_DP: XacmlDecision.INDETERMINATE_DP,
-}
-"""Table 7: what is left of a decision if it is not known whether the target matches."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.evaluation.algorithms import FAILURES, IDP, Algorithm, algorithm_of
 from penstock.policy.xacml.evaluation.decision import (
-    IF_TARGET_FAILS,
     NOT_APPLICABLE,
     AssignedAttribute,
     Duty,
@@ -13,7 +13,7 @@ from penstock.policy.xacml.evaluation.decision import (
     XacmlDecision,
     XacmlOutcome,
 )
-from penstock.policy.xacml.evaluation.expressions import Compiler, check_arguments, designate, select
+from penstock.policy.xacml.evaluation.expressions import Compiler, check_arguments, designate, once, select
 from penstock.policy.xacml.evaluation.index import TargetIndex
 from penstock.policy.xacml.evaluation.repository import Repository
 from penstock.policy.xacml.functions.function import BOOLEAN
@@ -21,20 +21,7 @@ from penstock.policy.xacml.functions.table import function_named
 from penstock.policy.xacml.limits import MAX_DUTIES
 from penstock.policy.xacml.names import PROCESSING_ERROR
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.status import Indeterminate, Status, XacmlError
-from penstock.policy.xacml.tree import (
-    Assignment,
-    Designator,
-    DutyExpression,
-    PolicyReference,
-    Root,
-    Target,
-    TargetMatch,
-    XacmlEffect,
-    XacmlPolicy,
-    XacmlPolicySet,
-    XacmlRule,
-)
+from penstock.policy.xacml.status import Indeterminate, Status, XacmlError, located
 from penstock.policy.xacml.values.values import Type
 
 Matched = bool | Status
@@ -47,29 +34,25 @@ class Unit(NamedTuple):
 
     matches: Matching
     evaluate: Callable[[Context], XacmlOutcome]
-    target: Target
+    target: xacml.Target
 
 
-_EFFECTS = {XacmlEffect.PERMIT: XacmlDecision.PERMIT, XacmlEffect.DENY: XacmlDecision.DENY}
+_EFFECTS = {xacml.XacmlEffect.PERMIT: XacmlDecision.PERMIT, xacml.XacmlEffect.DENY: XacmlDecision.DENY}
 _FAILED = {XacmlDecision.PERMIT: XacmlDecision.INDETERMINATE_P, XacmlDecision.DENY: XacmlDecision.INDETERMINATE_D}
 
 
 # --- targets (7.6, 7.7)
 
 
-def compile_target(target: Target) -> Matching:
+def compile_target(target: xacml.Target) -> Matching:
     """Compile a target; raises `XacmlError`."""
     if not target:
-        return _always
+        return lambda _: True
     parts = [
         _joined([_joined([_match(match) for match in all_of], deciding=False) for all_of in any_of], deciding=True)
         for any_of in target
     ]
     return _joined(parts, deciding=False)
-
-
-def _always(_: Context) -> Matched:
-    return True
 
 
 def _joined(parts: Sequence[Matching], deciding: bool) -> Matching:
@@ -90,12 +73,12 @@ def _joined(parts: Sequence[Matching], deciding: bool) -> Matching:
     return matches
 
 
-def _match(match: TargetMatch) -> Matching:
+def _match(match: xacml.TargetMatch) -> Matching:
     function = function_named(match.function)
     check_arguments(function, [Type(match.literal.type), Type(match.source.type)])
     if function.result != BOOLEAN:
         raise XacmlError(f"`{match.function}` gives {function.result}, and cannot match")
-    find = designate(match.source) if isinstance(match.source, Designator) else select(match.source)
+    find = designate(match.source) if isinstance(match.source, xacml.Designator) else select(match.source)
     apply, cost, value = function.apply, function.cost, match.literal.value
 
     def matches(context: Context) -> Matched:
@@ -126,7 +109,9 @@ def _no_duties(_: Context, __: XacmlDecision) -> tuple[tuple[Duty, ...], tuple[D
     return (), ()
 
 
-def _duties(obligations: Sequence[DutyExpression], advice: Sequence[DutyExpression], compiler: Compiler) -> Duties:
+def _duties(
+    obligations: Sequence[xacml.DutyExpression], advice: Sequence[xacml.DutyExpression], compiler: Compiler
+) -> Duties:
     if not obligations and not advice:
         return _no_duties
     of = [
@@ -144,12 +129,12 @@ def _duties(obligations: Sequence[DutyExpression], advice: Sequence[DutyExpressi
     return evaluate
 
 
-def _duty(tree: DutyExpression, compiler: Compiler) -> Callable[[Context], Duty]:
+def _duty(tree: xacml.DutyExpression, compiler: Compiler) -> Callable[[Context], Duty]:
     assignments = [_assignment(assignment, compiler) for assignment in tree.assignments]
     return lambda context: Duty(tree.id, tuple(attribute for assign in assignments for attribute in assign(context)))
 
 
-def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], list[AssignedAttribute]]:
+def _assignment(tree: xacml.Assignment, compiler: Compiler) -> Callable[[Context], list[AssignedAttribute]]:
     compiled = compiler.expression(tree.expression)
 
     def assign(context: Context) -> list[AssignedAttribute]:
@@ -164,10 +149,11 @@ def _assignment(tree: Assignment, compiler: Compiler) -> Callable[[Context], lis
 # --- rules (7.11)
 
 
-def _rule(rule: XacmlRule, compiler: Compiler) -> Unit:
-    matches = compile_target(rule.target)
-    condition = compiler.condition(rule.condition) if rule.condition is not None else None
-    duties = _duties(rule.obligations, rule.advice, compiler)
+def _rule(rule: xacml.XacmlRule, compiler: Compiler) -> Unit:
+    with located(f"rule `{rule.id}`"):
+        matches = compile_target(rule.target)
+        condition = compiler.condition(rule.condition) if rule.condition is not None else None
+        duties = _duties(rule.obligations, rule.advice, compiler)
     effect = _EFFECTS[rule.effect]
     failed = _FAILED[effect]
     plain = XacmlOutcome(effect)
@@ -218,9 +204,7 @@ def _combined(units: Sequence[Unit], algorithm: Algorithm) -> Callable[[Context]
 
 
 def _united(decision: XacmlDecision, outcomes: Sequence[XacmlOutcome]) -> XacmlOutcome:
-    """Return the combined outcome: the duties of those with the same decision, or the status of the first that
-    failed.
-    """
+    """Return the combined outcome: the duties of those that decide the same, or the status of the first that failed."""
     policies = tuple(name for outcome in outcomes for name in outcome.policies)
     if decision & FAILURES:
         status = next(outcome.status for outcome in outcomes if outcome.decision & FAILURES)
@@ -261,41 +245,38 @@ class PolicyCompiler:
         self._repository = repository
         self._referenced: dict[int, Unit] = {}
 
-    def unit(self, tree: Root) -> Unit:
+    def unit(self, tree: xacml.Root) -> Unit:
         """Compile a policy or a policy set; raises `XacmlError`."""
-        try:
-            return self._policy(tree) if isinstance(tree, XacmlPolicy) else self._policy_set(tree)
-        except XacmlError as error:
-            what = "policy" if isinstance(tree, XacmlPolicy) else "policy set"
-            if str(error).startswith("policy"):
-                raise
-            raise error.at(f"{what} `{tree.id}`") from None
+        what = "policy" if isinstance(tree, xacml.XacmlPolicy) else "policy set"
+        with located(f"{what} `{tree.id}`", unless=("policy",)):
+            return self._policy(tree) if isinstance(tree, xacml.XacmlPolicy) else self._policy_set(tree)
 
-    def _policy(self, tree: XacmlPolicy) -> Unit:
+    def _policy(self, tree: xacml.XacmlPolicy) -> Unit:
         compiler = Compiler(tree.variables)
-        units = [_located(rule, compiler) for rule in tree.rules]
+        units = [_rule(rule, compiler) for rule in tree.rules]
         return self._whole(tree, _combined(units, algorithm_of(tree.algorithm, "rule")), compiler)
 
-    def _policy_set(self, tree: XacmlPolicySet) -> Unit:
+    def _policy_set(self, tree: xacml.XacmlPolicySet) -> Unit:
         units = [self._child(child) for child in tree.children]
         return self._whole(tree, _combined(units, algorithm_of(tree.algorithm, "policy")), Compiler())
 
-    def _child(self, child: XacmlPolicy | XacmlPolicySet | PolicyReference) -> Unit:
-        if not isinstance(child, PolicyReference):
+    def _child(self, child: xacml.XacmlPolicy | xacml.XacmlPolicySet | xacml.PolicyReference) -> Unit:
+        if not isinstance(child, xacml.PolicyReference):
             return self.unit(child)
         try:
             tree = self._repository.find(child)
         except XacmlError as error:
-            return _nowhere(Status(PROCESSING_ERROR, str(error)))
+            status = Status(PROCESSING_ERROR, str(error))
+            return Unit(lambda _: status, lambda _: XacmlOutcome(IDP, status), ())
         if id(tree) not in self._referenced:
             unit = self.unit(tree)
-            self._referenced[id(tree)] = Unit(unit.matches, _once(unit.evaluate), unit.target)
+            self._referenced[id(tree)] = Unit(unit.matches, once(unit.evaluate), unit.target)
         return self._referenced[id(tree)]
 
-    def _whole(self, tree: Root, combine: Callable[[Context], XacmlOutcome], compiler: Compiler) -> Unit:
+    def _whole(self, tree: xacml.Root, combine: Callable[[Context], XacmlOutcome], compiler: Compiler) -> Unit:
         matches = compile_target(tree.target)
         duties = _duties(tree.obligations, tree.advice, compiler)
-        name = PolicyName(tree.id, tree.version, isinstance(tree, XacmlPolicySet))
+        name = PolicyName(tree.id, tree.version, isinstance(tree, xacml.XacmlPolicySet))
 
         def evaluate(context: Context) -> XacmlOutcome:
             matched = matches(context)
@@ -307,7 +288,7 @@ class PolicyCompiler:
                 return NOT_APPLICABLE
             policies = (name, *outcome.policies)
             if matched is not True:
-                return XacmlOutcome(IF_TARGET_FAILS[decision], matched, policies=policies)
+                return XacmlOutcome(_FAILED.get(decision, decision), matched, policies=policies)  # table 7
             if decision & FAILURES:
                 return outcome._replace(policies=policies)
             try:
@@ -319,30 +300,3 @@ class PolicyCompiler:
             )
 
         return Unit(matches, evaluate, tree.target)
-
-
-def _nowhere(status: Status) -> Unit:
-    """Return the unit of a reference that cannot be resolved."""
-    return Unit(lambda _: status, lambda _: XacmlOutcome(IDP, status), ())
-
-
-def _located(rule: XacmlRule, compiler: Compiler) -> Unit:
-    try:
-        return _rule(rule, compiler)
-    except XacmlError as error:
-        raise error.at(f"rule `{rule.id}`") from None
-
-
-def _once(evaluate: Callable[[Context], XacmlOutcome]) -> Callable[[Context], XacmlOutcome]:
-    """Return the same evaluation, cached in a context: else a policy with many references would be evaluated
-    for each.
-    """
-
-    def cached(context: Context) -> XacmlOutcome:
-        key = id(cached)
-        if key not in context.cache:
-            context.cache[key] = evaluate(context)
-        outcome: XacmlOutcome = context.cache[key]
-        return outcome
-
-    return cached

@@ -4,30 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from penstock.policy.xacml import names
+from penstock.policy.xacml import names, status
+from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.functions.cel import holds, named, split_arguments
 from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, XacmlFunction
 from penstock.policy.xacml.functions.table import HIGHER, LOGICAL, Higher, function_named
 from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
 from penstock.policy.xacml.request import TIMES, Context
-from penstock.policy.xacml.status import (
-    Indeterminate,
-    MissingAttribute,
-    XacmlError,
-    ill_typed,
-    lacking,
-    malformed,
-    unprocessable,
-)
-from penstock.policy.xacml.tree import (
-    Apply,
-    Designator,
-    Expression,
-    FunctionName,
-    LiteralValue,
-    Selector,
-    VariableReference,
-)
 from penstock.policy.xacml.values.values import Bag, Type, Value, read_value
 from penstock.policy.xacml.xpath import compile_path, text_of
 
@@ -44,52 +27,52 @@ class CompiledExpression(NamedTuple):
 class Compiler:
     """A compiler of the expressions of one policy, which share its variables."""
 
-    def __init__(self, variables: Sequence[tuple[str, Expression]] = ()) -> None:
+    def __init__(self, variables: Sequence[tuple[str, xacml.Expression]] = ()) -> None:
         self._definitions = dict(variables)
         if len(self._definitions) < len(variables):
-            raise XacmlError("two variables have one name")
+            raise status.XacmlError("two variables have one name")
         self._variables: dict[str, CompiledExpression] = {}
         self._underway: list[str] = []
         for name in self._definitions:
             self._variable(name)
 
-    def expression(self, tree: Expression) -> CompiledExpression:
+    def expression(self, tree: xacml.Expression) -> CompiledExpression:
         """Compile an expression; raises `XacmlError` if it is invalid."""
         match tree:
-            case LiteralValue(type_uri, value):
+            case xacml.LiteralValue(type_uri, value):
                 return CompiledExpression(Type(type_uri), lambda _: value)
-            case Designator():
+            case xacml.Designator():
                 return CompiledExpression(Type(tree.type, is_bag=True), designate(tree))
-            case Selector():
+            case xacml.Selector():
                 return CompiledExpression(Type(tree.type, is_bag=True), select(tree))
-            case VariableReference(name):
+            case xacml.VariableReference(name):
                 return self._variable(name)
-            case Apply():
+            case xacml.Apply():
                 return self._apply(tree)
-            case FunctionName(name):
-                raise XacmlError(f"`{name}` is a function where a value is expected")
+            case xacml.FunctionName(name):
+                raise status.XacmlError(f"`{name}` is a function where a value is expected")
 
-    def condition(self, tree: Expression) -> Run:
+    def condition(self, tree: xacml.Expression) -> Run:
         """Compile an expression that is true or false; raises `XacmlError`."""
         compiled = self.expression(tree)
         if compiled.type != BOOLEAN:
-            raise ill_typed(f"a condition is a boolean, not {compiled.type}")
+            raise status.ill_typed(f"a condition is a boolean, not {compiled.type}")
         return compiled.run
 
     def _variable(self, name: str) -> CompiledExpression:
         if name in self._variables:
             return self._variables[name]
         if name not in self._definitions:
-            raise XacmlError(f"there is no variable `{name}`")
+            raise status.XacmlError(f"there is no variable `{name}`")
         if name in self._underway:
-            raise XacmlError(f"variables go in a circle: {' -> '.join([*self._underway, name])}")
+            raise status.XacmlError(f"variables go in a circle: {' -> '.join([*self._underway, name])}")
         self._underway.append(name)
         compiled = self.expression(self._definitions[name])
         self._underway.pop()
-        self._variables[name] = CompiledExpression(compiled.type, _once(compiled.run))
+        self._variables[name] = CompiledExpression(compiled.type, once(compiled.run))
         return self._variables[name]
 
-    def _apply(self, tree: Apply) -> CompiledExpression:
+    def _apply(self, tree: xacml.Apply) -> CompiledExpression:
         if tree.function in HIGHER:
             return self._higher(tree, HIGHER[tree.function])
         if tree.function == names.CEL:
@@ -97,31 +80,30 @@ class Compiler:
         arguments = [self.expression(argument) for argument in tree.arguments]
         if tree.function in LOGICAL:
             return _logical(tree.function, arguments)
-        if tree.function in XPATH_FUNCTIONS:
-            function, of = XPATH_FUNCTIONS[tree.function]
-            check_arguments(function, [argument.type for argument in arguments])
-            runs = [argument.run for argument in arguments]
-            return CompiledExpression(function.result, lambda context: of(context, *(run(context) for run in runs)))
-        function = function_named(tree.function)
+        of_xpath = XPATH_FUNCTIONS.get(tree.function)
+        function = of_xpath or function_named(tree.function)
         check_arguments(function, [argument.type for argument in arguments])
         runs = [argument.run for argument in arguments]
+        if of_xpath is not None:
+            apply = of_xpath.apply
+            return CompiledExpression(function.result, lambda context: apply(context, *(run(context) for run in runs)))
         return CompiledExpression(
             function.result, _applied(function.apply, runs) if function.cost is None else _charged(function, runs)
         )
 
-    def _condition_text(self, tree: Apply) -> CompiledExpression:
+    def _condition_text(self, tree: xacml.Apply) -> CompiledExpression:
         condition, arguments = split_arguments(tree.arguments)
         attributes = []
         for name, argument in arguments:
             compiled = self.expression(argument)
             if not compiled.type.is_bag:
-                raise XacmlError(f"`{name}` of a condition is a bag, not {compiled.type}")
+                raise status.XacmlError(f"`{name}` of a condition is a bag, not {compiled.type}")
             attributes.append(named(name, compiled.type.data, compiled.run))
         return CompiledExpression(BOOLEAN, lambda context: holds(condition, attributes, context))
 
-    def _higher(self, tree: Apply, higher: Higher) -> CompiledExpression:
-        if not tree.arguments or not isinstance(tree.arguments[0], FunctionName):
-            raise XacmlError(f"the first argument of `{tree.function}` is a function")
+    def _higher(self, tree: xacml.Apply, higher: Higher) -> CompiledExpression:
+        if not tree.arguments or not isinstance(tree.arguments[0], xacml.FunctionName):
+            raise status.XacmlError(f"the first argument of `{tree.function}` is a function")
         function = function_named(tree.arguments[0].id)
         arguments = [self.expression(argument) for argument in tree.arguments[1:]]
         types = [argument.type for argument in arguments]
@@ -149,18 +131,18 @@ class Compiler:
         return CompiledExpression(result, run)
 
 
-def _once(run: Run) -> Run:
-    """Return the same evaluation, cached in a context: else variables of variables would double the cost."""
+def once(run: Run) -> Run:
+    """Return the same evaluation, cached in a context: a variable or policy with many references is evaluated once."""
 
     def cached(context: Context) -> Value:
         key = id(cached)
         if key not in context.cache:
             try:
                 context.cache[key] = run(context)
-            except Indeterminate as error:
+            except status.Indeterminate as error:
                 context.cache[key] = error
         value = context.cache[key]
-        if isinstance(value, Indeterminate):
+        if isinstance(value, status.Indeterminate):
             raise value
         return value
 
@@ -191,16 +173,16 @@ def _charged(function: XacmlFunction, runs: list[Run]) -> Run:
 
 
 @lru_cache(maxsize=4096)  # many policies ask for the same few attributes
-def designate(tree: Designator) -> Callable[[Context], Bag]:
+def designate(tree: xacml.Designator) -> Callable[[Context], Bag]:
     """Compile a designator to a function that returns the values of an attribute (7.3.5)."""
-    missing = MissingAttribute(tree.category, tree.id, tree.type, tree.issuer)
+    missing = status.MissingAttribute(tree.category, tree.id, tree.type, tree.issuer)
     key = (tree.category, tree.id, tree.type)
     must = tree.must_be_present
 
     def find(context: Context) -> Bag:
         bag = context.bags.get(key, ())
         if must and not bag:
-            raise lacking(missing)
+            raise status.lacking(missing)
         return bag
 
     if tree.issuer is None and key in TIMES:
@@ -212,28 +194,26 @@ def designate(tree: Designator) -> Callable[[Context], Bag]:
     def find_issued(context: Context) -> Bag:
         bag = context.issued.get(of_issuer, ())
         if must and not bag:
-            raise lacking(missing)
+            raise status.lacking(missing)
         return bag
 
     return find_issued
 
 
-def select(tree: Selector) -> Callable[[Context], Bag]:
-    """Compile a selector to a function that returns the values that XPath finds (7.3.7); raises `XacmlError` for an
-    invalid path.
-    """
+def select(tree: xacml.Selector) -> Callable[[Context], Bag]:
+    """Compile a selector to a function that returns what XPath finds (7.3.7); raises `XacmlError` for a bad path."""
     compile_path(tree.path, tree.prefixes)
-    missing = MissingAttribute(tree.category, tree.path, tree.type)
+    missing = status.MissingAttribute(tree.category, tree.path, tree.type)
 
     def find(context: Context) -> Bag:
         nodes = context.select(tree.category, tree.path, tree.prefixes, tree.context_id)
         context.charge(len(nodes))
         try:
             bag = tuple(read_value(tree.type, text) for text in text_of(nodes, tree.path))
-        except XacmlError as error:
-            raise malformed(str(error)) from None
+        except status.XacmlError as error:
+            raise status.malformed(str(error)) from None
         if tree.must_be_present and not bag:
-            raise lacking(missing)
+            raise status.lacking(missing)
         return bag
 
     return find
@@ -243,23 +223,23 @@ def check_arguments(function: XacmlFunction, types: Sequence[Type]) -> None:
     """Raise `XacmlError` if the function does not take arguments of these types."""
     if not function.accepts(len(types)):
         least = "at least " if function.rest is not None else ""
-        raise ill_typed(f"`{function.id}` takes {least}{len(function.parameters)} arguments, not {len(types)}")
+        raise status.ill_typed(f"`{function.id}` takes {least}{len(function.parameters)} arguments, not {len(types)}")
     for at, type_ in enumerate(types):
         if type_ != function.parameter(at):
-            raise ill_typed(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {type_}")
+            raise status.ill_typed(f"argument {at + 1} of `{function.id}` is {function.parameter(at)}, not {type_}")
 
 
 def check_higher(name: str, higher: Higher, function: XacmlFunction, types: Sequence[Type]) -> Type:
     """Return the type of a higher-order function's value; raises `XacmlError`."""
     if not higher.fits([type_.is_bag for type_ in types]):
-        raise ill_typed(f"`{name}` {higher.usage}")
+        raise status.ill_typed(f"`{name}` {higher.usage}")
     check_arguments(function, [Type(type_.data) for type_ in types])
     if higher.is_map:
         if function.result.is_bag:
-            raise ill_typed(f"`{name}` takes no function that gives a bag")
+            raise status.ill_typed(f"`{name}` takes no function that gives a bag")
         return Type(function.result.data, is_bag=True)
     if function.result != BOOLEAN:
-        raise ill_typed(f"`{name}` takes a function that gives a boolean, not {function.result}")
+        raise status.ill_typed(f"`{name}` takes a function that gives a boolean, not {function.result}")
     return BOOLEAN
 
 
@@ -268,11 +248,11 @@ def _logical(name: str, arguments: list[CompiledExpression]) -> CompiledExpressi
     types = [argument.type for argument in arguments]
     if kind == "n-of":
         if not types or types[0] != INTEGER:
-            raise ill_typed(f"the first argument of `{name}` is an integer")
+            raise status.ill_typed(f"the first argument of `{name}` is an integer")
         types = types[1:]
     for type_ in types:
         if type_ != BOOLEAN:
-            raise ill_typed(f"`{name}` takes booleans, not {type_}")
+            raise status.ill_typed(f"`{name}` takes booleans, not {type_}")
     runs = [argument.run for argument in arguments]
     if kind == "n-of":
         return CompiledExpression(BOOLEAN, lambda context: _n_of(runs[0](context), runs[1:], context))
@@ -289,7 +269,7 @@ def _decided_by(runs: Iterable[Run], decisive: bool) -> Run:
             try:
                 if bool(operand(context)) == decisive:
                     return decisive
-            except Indeterminate as error:
+            except status.Indeterminate as error:
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -300,14 +280,14 @@ def _decided_by(runs: Iterable[Run], decisive: bool) -> Run:
 
 def _n_of(needed: int, runs: Sequence[Run], context: Context) -> bool:
     if needed > len(runs):
-        raise unprocessable(f"{needed} of {len(runs)} cannot be true")
-    failures: list[Indeterminate] = []
+        raise status.unprocessable(f"{needed} of {len(runs)} cannot be true")
+    failures: list[status.Indeterminate] = []
     for at, run in enumerate(runs):
         if needed <= 0 or needed > len(runs) - at + len(failures):
             break
         try:
             needed -= run(context)
-        except Indeterminate as error:
+        except status.Indeterminate as error:
             failures.append(error)
     if 0 < needed <= len(failures):
         raise failures[0]

@@ -9,18 +9,12 @@ to be evaluated.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from penstock.policy.xacml import names
 from penstock.policy.xacml.names import FUNCTION_1
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.tree import AllOf, AnyOf, Designator, Target
-from penstock.policy.xacml.values.values import Value
+from penstock.policy.xacml.values.values import SHORT_TYPES, Value
 
-_EQUALITIES = {
-    FUNCTION_1 + "string-equal": names.STRING,
-    FUNCTION_1 + "anyURI-equal": names.ANY_URI,
-    FUNCTION_1 + "integer-equal": names.INTEGER,
-    FUNCTION_1 + "boolean-equal": names.BOOLEAN,
-}
+_EQUALITIES = {f"{FUNCTION_1}{word}-equal": SHORT_TYPES[word] for word in ("string", "anyURI", "integer", "boolean")}
 _MAX_ALTERNATIVES = 64
 """Alternatives of one part of a target that are worth an entry each."""
 _FEW = 4

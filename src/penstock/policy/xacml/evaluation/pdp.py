@@ -7,7 +7,7 @@ from penstock.policy.xacml.evaluation.decision import XacmlOutcome
 from penstock.policy.xacml.evaluation.evaluate import PolicyCompiler
 from penstock.policy.xacml.evaluation.repository import Repository
 from penstock.policy.xacml.names import PROCESSING_ERROR
-from penstock.policy.xacml.request import Context, RequestAttribute, RequestCategory, Single, XacmlRequest, singles
+from penstock.policy.xacml.request import Context, RequestCategory, Single, XacmlRequest, singles
 from penstock.policy.xacml.response import XacmlResponse, XacmlResult
 from penstock.policy.xacml.status import FINE, Status, XacmlError
 from penstock.policy.xacml.tree import Root, XacmlPolicySet
@@ -28,11 +28,8 @@ class Pdp:
             identifier = algorithm_named(algorithm, "policy")
             self.root = XacmlPolicySet("urn:penstock:xacml:all", "1.0", identifier, children=tuple(policies))
         self.repository = Repository((self.root, *referenced))
-        self._evaluate = PolicyCompiler(self.repository).unit(self.root).evaluate
-
-    def evaluate(self, context: Context) -> XacmlOutcome:
-        """Return the outcome of the policies, with the kind of Indeterminate."""
-        return self._evaluate(context)
+        self.evaluate = PolicyCompiler(self.repository).unit(self.root).evaluate
+        """The outcome of the policies in a context, with the kind of Indeterminate."""
 
     def decide(self, request: XacmlRequest, now: int) -> XacmlResponse:
         """Decide a request; `now` is the time in nanoseconds since 1970, in UTC. Never raises."""
@@ -45,7 +42,7 @@ class Pdp:
 
     def _decide_single(self, single: Single, request: XacmlRequest, now: int) -> XacmlResult:
         try:
-            outcome = self._evaluate(Context(single, now))
+            outcome = self.evaluate(Context(single, now))
         except RecursionError:
             return XacmlResult(INDETERMINATE, Status(PROCESSING_ERROR, "the policies are too deep"))
         return result_of(outcome, single, request)
@@ -63,21 +60,15 @@ def result_of(outcome: XacmlOutcome, single: Single, request: XacmlRequest) -> X
         outcome.status,
         outcome.obligations,
         outcome.advice,
-        tuple(_included(single)),
+        _included(single),
         tuple(dict.fromkeys(outcome.policies)) if request.returns_policies else (),
     )
 
 
-def _included(single: Single) -> list[RequestCategory]:
+def _included(single: Single) -> tuple[RequestCategory, ...]:
     """Return the attributes that the request wants to be repeated (5.46)."""
-    included = []
-    for category in single:
-        attributes: tuple[RequestAttribute, ...] = tuple(
-            attribute for attribute in category.attributes if attribute.include
-        )
-        if attributes:
-            included.append(RequestCategory(category.name, attributes, id=category.id))
-    return included
+    included = ((category, tuple(item for item in category.attributes if item.include)) for category in single)
+    return tuple(RequestCategory(category.name, items, id=category.id) for category, items in included if items)
 
 
 def combined(results: XacmlResponse) -> XacmlResult:

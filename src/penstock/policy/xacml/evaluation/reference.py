@@ -7,42 +7,14 @@ variables and higher-order functions.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.policy.xacml import names
+from penstock.policy.xacml import names, status
+from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.evaluation.decision import AssignedAttribute, Duty, XacmlDecision, XacmlOutcome
 from penstock.policy.xacml.evaluation.repository import Repository
 from penstock.policy.xacml.functions.cel import holds, named, split_arguments
 from penstock.policy.xacml.functions.table import FUNCTIONS
 from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
 from penstock.policy.xacml.request import Context
-from penstock.policy.xacml.status import (
-    Indeterminate,
-    MissingAttribute,
-    Status,
-    XacmlError,
-    lacking,
-    malformed,
-    unprocessable,
-)
-from penstock.policy.xacml.tree import (
-    AllOf,
-    AnyOf,
-    Apply,
-    Designator,
-    DutyExpression,
-    Expression,
-    FunctionName,
-    LiteralValue,
-    PolicyReference,
-    Root,
-    Selector,
-    Target,
-    TargetMatch,
-    VariableReference,
-    XacmlEffect,
-    XacmlPolicy,
-    XacmlPolicySet,
-    XacmlRule,
-)
 from penstock.policy.xacml.values.values import Bag, Value, read_value
 from penstock.policy.xacml.xpath import text_of
 
@@ -58,44 +30,44 @@ class ReferenceEvaluator:
     def __init__(self, repository: Repository, context: Context) -> None:
         self._repository = repository
         self._context = context
-        self._variables: dict[str, Expression] = {}
+        self._variables: dict[str, xacml.Expression] = {}
 
     # --- 7.3, 7.4, 7.8, 7.9: expressions
 
-    def value(self, tree: Expression) -> Value:
+    def value(self, tree: xacml.Expression) -> Value:
         """Return the value of an expression; raises `Indeterminate`."""
         match tree:
-            case LiteralValue():
+            case xacml.LiteralValue():
                 return tree.value
-            case Designator():
+            case xacml.Designator():
                 return self._designate(tree)
-            case Selector():
+            case xacml.Selector():
                 return self._select(tree)
-            case VariableReference():
+            case xacml.VariableReference():
                 return self.value(self._variables[tree.variable])
-            case Apply():
+            case xacml.Apply():
                 return self._apply(tree)
         raise AssertionError(tree)
 
-    def _designate(self, tree: Designator) -> Bag:
+    def _designate(self, tree: xacml.Designator) -> Bag:
         key = (tree.category, tree.id, tree.type)
         bag = self._context.bag(key) if tree.issuer is None else self._context.issued.get((*key, tree.issuer), ())
         if not bag and tree.must_be_present:
-            raise lacking(MissingAttribute(*key, tree.issuer))
+            raise status.lacking(status.MissingAttribute(*key, tree.issuer))
         return bag
 
-    def _select(self, tree: Selector) -> Bag:
+    def _select(self, tree: xacml.Selector) -> Bag:
         nodes = self._context.select(tree.category, tree.path, tree.prefixes, tree.context_id)
         if not nodes and tree.must_be_present:
-            raise lacking(MissingAttribute(tree.category, tree.path, tree.type))
+            raise status.lacking(status.MissingAttribute(tree.category, tree.path, tree.type))
         try:
             return tuple(read_value(tree.type, text) for text in text_of(nodes, tree.path))
-        except XacmlError as error:
-            raise malformed(str(error)) from None
+        except status.XacmlError as error:
+            raise status.malformed(str(error)) from None
 
-    def _apply(self, tree: Apply) -> Value:
+    def _apply(self, tree: xacml.Apply) -> Value:
         name = tree.function.rpartition(":")[2]
-        if tree.arguments and isinstance(tree.arguments[0], FunctionName):
+        if tree.arguments and isinstance(tree.arguments[0], xacml.FunctionName):
             return self._higher(name, tree.arguments[0].id, tree.arguments[1:])
         if tree.function == names.CEL:
             condition, arguments = split_arguments(tree.arguments)
@@ -105,35 +77,35 @@ class ReferenceEvaluator:
             return self._logical(name, tree.arguments)
         arguments_found = [self.value(argument) for argument in tree.arguments]
         if tree.function in XPATH_FUNCTIONS:
-            return XPATH_FUNCTIONS[tree.function][1](self._context, *arguments_found)
+            return XPATH_FUNCTIONS[tree.function].apply(self._context, *arguments_found)
         return FUNCTIONS[tree.function].apply(*arguments_found)
 
-    def _finder(self, bag: Expression) -> Callable[[Context], Bag]:
+    def _finder(self, bag: xacml.Expression) -> Callable[[Context], Bag]:
         return lambda _: self.value(bag)
 
-    def _logical(self, name: str, arguments: Sequence[Expression]) -> bool:
+    def _logical(self, name: str, arguments: Sequence[xacml.Expression]) -> bool:
         needed = None
         if name == "n-of":
             needed = self.value(arguments[0])
             arguments = arguments[1:]
             if needed > len(arguments):
-                raise unprocessable("more are wanted than there are")
+                raise status.unprocessable("more are wanted than there are")
         return three_valued(name, [self._tried(argument) for argument in arguments], needed)
 
-    def _tried(self, tree: Expression) -> Any:
+    def _tried(self, tree: xacml.Expression) -> Any:
         try:
             return self.value(tree)
-        except Indeterminate as error:
+        except status.Indeterminate as error:
             return error
 
-    def _higher(self, name: str, function: str, arguments: Sequence[Expression]) -> Value:
+    def _higher(self, name: str, function: str, arguments: Sequence[xacml.Expression]) -> Value:
         values = [self.value(argument) for argument in arguments]
         apply = FUNCTIONS[function].apply
 
         def tried(*members: Value) -> Any:
             try:
                 return apply(*members)
-            except Indeterminate as error:
+            except status.Indeterminate as error:
                 return error
 
         if name in ("any-of-all", "all-of-any", "all-of-all"):
@@ -149,41 +121,41 @@ class ReferenceEvaluator:
         results = [tried(*members) for members in _expanded(values)]
         if name == "map":
             for result in results:
-                if isinstance(result, Indeterminate):
+                if isinstance(result, status.Indeterminate):
                     raise result
             return tuple(results)
         return three_valued("and" if name == "all-of" else "or", results)
 
     # --- 7.6, 7.7: matches and targets
 
-    def match(self, tree: TargetMatch) -> str:
+    def match(self, tree: xacml.TargetMatch) -> str:
         try:
             bag = self.value(tree.source)
-        except Indeterminate:
+        except status.Indeterminate:
             return FAILS
         results = []
         for member in bag:
             try:
                 results.append(FUNCTIONS[tree.function].apply(tree.literal.value, member))
-            except Indeterminate:
+            except status.Indeterminate:
                 results.append(None)
         if True in results:
             return MATCH
         return FAILS if None in results else NO_MATCH
 
-    def all_of(self, tree: AllOf) -> str:
+    def all_of(self, tree: xacml.AllOf) -> str:
         results = [self.match(match) for match in tree]  # table 4
         if NO_MATCH in results:
             return NO_MATCH
         return FAILS if FAILS in results else MATCH
 
-    def any_of(self, tree: AnyOf) -> str:
+    def any_of(self, tree: xacml.AnyOf) -> str:
         results = [self.all_of(all_of) for all_of in tree]  # table 3
         if MATCH in results:
             return MATCH
         return FAILS if FAILS in results else NO_MATCH
 
-    def target(self, tree: Target) -> str:
+    def target(self, tree: xacml.Target) -> str:
         results = [self.any_of(any_of) for any_of in tree]  # table 2
         if NO_MATCH in results:
             return NO_MATCH
@@ -191,8 +163,8 @@ class ReferenceEvaluator:
 
     # --- 7.11: rules
 
-    def rule(self, tree: XacmlRule) -> XacmlOutcome:
-        effect, failed = (P, IP) if tree.effect is XacmlEffect.PERMIT else (D, ID)
+    def rule(self, tree: xacml.XacmlRule) -> XacmlOutcome:
+        effect, failed = (P, IP) if tree.effect is xacml.XacmlEffect.PERMIT else (D, ID)
         target = self.target(tree.target)
         if target == NO_MATCH:
             return XacmlOutcome(NA)
@@ -203,16 +175,16 @@ class ReferenceEvaluator:
                 return XacmlOutcome(NA)
             obligations = self._duties(tree.obligations, effect)
             return XacmlOutcome(effect, obligations=obligations, advice=self._duties(tree.advice, effect))
-        except Indeterminate:
+        except status.Indeterminate:
             return XacmlOutcome(failed)
 
     # --- 7.18: obligations and advice
 
-    def _duties(self, trees: Sequence[DutyExpression], decision: XacmlDecision) -> tuple[Duty, ...]:
-        on = XacmlEffect.PERMIT if decision == P else XacmlEffect.DENY
+    def _duties(self, trees: Sequence[xacml.DutyExpression], decision: XacmlDecision) -> tuple[Duty, ...]:
+        on = xacml.XacmlEffect.PERMIT if decision == P else xacml.XacmlEffect.DENY
         return tuple(self._duty(tree) for tree in trees if tree.on is on)
 
-    def _duty(self, tree: DutyExpression) -> Duty:
+    def _duty(self, tree: xacml.DutyExpression) -> Duty:
         assigned = []
         for assignment in tree.assignments:
             value = self.value(assignment.expression)
@@ -224,17 +196,17 @@ class ReferenceEvaluator:
 
     # --- 7.12, 7.13, 7.14: policies and policy sets
 
-    def policy(self, tree: Root | PolicyReference) -> XacmlOutcome:
-        if isinstance(tree, PolicyReference):
+    def policy(self, tree: xacml.Root | xacml.PolicyReference) -> XacmlOutcome:
+        if isinstance(tree, xacml.PolicyReference):
             try:
                 tree = self._repository.find(tree)
-            except XacmlError:
+            except status.XacmlError:
                 return XacmlOutcome(IDP)
         inner = ReferenceEvaluator(self._repository, self._context)
-        inner._variables = dict(tree.variables) if isinstance(tree, XacmlPolicy) else {}
+        inner._variables = dict(tree.variables) if isinstance(tree, xacml.XacmlPolicy) else {}
         return inner._evaluate(tree)
 
-    def _evaluate(self, tree: Root) -> XacmlOutcome:
+    def _evaluate(self, tree: xacml.Root) -> XacmlOutcome:
         target = self.target(tree.target)
         if target == NO_MATCH:
             return XacmlOutcome(NA)
@@ -249,30 +221,30 @@ class ReferenceEvaluator:
             return XacmlOutcome(
                 decision, obligations=obligations, advice=(*outcome.advice, *self._duties(tree.advice, decision))
             )
-        except Indeterminate:
+        except status.Indeterminate:
             return XacmlOutcome(IP if decision == P else ID)
 
-    def _combine(self, tree: Root) -> XacmlOutcome:
+    def _combine(self, tree: xacml.Root) -> XacmlOutcome:
         version, _, name = tree.algorithm.removeprefix("urn:oasis:names:tc:xacml:").partition(":")
         name = name.rpartition(":")[2].removeprefix("ordered-")
         if name == "only-one-applicable":
-            assert isinstance(tree, XacmlPolicySet)
+            assert isinstance(tree, xacml.XacmlPolicySet)
             return self._only_one(tree)
         evaluations: list[Callable[[], XacmlOutcome]]
-        if isinstance(tree, XacmlPolicy):
+        if isinstance(tree, xacml.XacmlPolicy):
             evaluations = [lambda rule=rule: self.rule(rule) for rule in tree.rules]  # type: ignore[misc]
         else:
             evaluations = [lambda child=child: self.policy(child) for child in tree.children]  # type: ignore[misc]
         if version == "3.0" or name == "first-applicable":
             return combined(name, evaluations)
-        return combined(f"old-{'rule' if isinstance(tree, XacmlPolicy) else 'policy'}-{name}", evaluations)
+        return combined(f"old-{'rule' if isinstance(tree, xacml.XacmlPolicy) else 'policy'}-{name}", evaluations)
 
-    def _only_one(self, tree: XacmlPolicySet) -> XacmlOutcome:
+    def _only_one(self, tree: xacml.XacmlPolicySet) -> XacmlOutcome:
         selected = None
         for child in tree.children:
             try:
-                root = self._repository.find(child) if isinstance(child, PolicyReference) else child
-            except XacmlError:
+                root = self._repository.find(child) if isinstance(child, xacml.PolicyReference) else child
+            except status.XacmlError:
                 return XacmlOutcome(IDP)
             applicable = self.target(root.target)
             if applicable == FAILS:
@@ -289,7 +261,7 @@ def three_valued(name: str, values: Sequence[Any], needed_count: int | None = No
     needed = {"or": 1, "and": len(values)}.get(name, needed_count)
     assert needed is not None
     true = sum(value is True for value in values)
-    errors = [value for value in values if isinstance(value, Indeterminate)]
+    errors = [value for value in values if isinstance(value, status.Indeterminate)]
     if true >= needed:
         return True
     if true + len(errors) < needed:
@@ -300,7 +272,7 @@ def three_valued(name: str, values: Sequence[Any], needed_count: int | None = No
 def _tried_or(values: Sequence[Any]) -> Any:
     try:
         return three_valued("or", values)
-    except Indeterminate as error:
+    except status.Indeterminate as error:
         return error
 
 
@@ -313,11 +285,11 @@ def _expanded(values: Sequence[Value]) -> list[tuple[Value, ...]]:
     return combinations
 
 
-def _type_of(tree: Expression) -> str:
+def _type_of(tree: xacml.Expression) -> str:
     match tree:
-        case LiteralValue() | Designator() | Selector():
+        case xacml.LiteralValue() | xacml.Designator() | xacml.Selector():
             return tree.type
-        case Apply() if tree.function in FUNCTIONS:
+        case xacml.Apply() if tree.function in FUNCTIONS:
             return FUNCTIONS[tree.function].result.data
     return names.BOOLEAN
 
@@ -331,7 +303,7 @@ def combined(name: str, evaluations: Sequence[Callable[[], XacmlOutcome]]) -> Xa
             break
     decision = _decision(name, [outcome.decision for outcome in outcomes])
     if decision not in (P, D):
-        return XacmlOutcome(decision, Status())
+        return XacmlOutcome(decision, status.Status())
     agreeing = [outcome for outcome in outcomes if outcome.decision == decision]
     return XacmlOutcome(
         decision,

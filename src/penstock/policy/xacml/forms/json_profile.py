@@ -14,14 +14,7 @@ from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Xac
 from penstock.policy.xacml.response import XacmlResponse, XacmlResult, show_missing
 from penstock.policy.xacml.status import FINE, Status, XacmlError
 from penstock.policy.xacml.tree import LiteralValue
-from penstock.policy.xacml.values.values import (
-    DATA_TYPES,
-    SHORT_TYPES,
-    Value,
-    XPathExpression,
-    read_value,
-    show_value,
-)
+from penstock.policy.xacml.values.values import DATA_TYPES, SHORT_TYPES, Value, XPathExpression, read_value, show_value
 from penstock.policy.xacml.xpath import RequestContent
 
 _MAX_SAFE = 2**53
@@ -74,10 +67,7 @@ def read_request_json(data: bytes) -> XacmlRequest:
             ids = _several(_object(reference, "`RequestReference`").get("ReferenceId"))
             references.append(tuple(_text(item, "`ReferenceId`") for item in ids))
     return XacmlRequest(
-        tuple(categories),
-        _flag(request, "ReturnPolicyIdList"),
-        _flag(request, "CombinedDecision"),
-        tuple(references),
+        tuple(categories), _flag(request, "ReturnPolicyIdList"), _flag(request, "CombinedDecision"), tuple(references)
     )
 
 
@@ -194,60 +184,51 @@ def show_response_json(response: XacmlResponse) -> str:
     return json.dumps({"Response": [_result(result) for result in response]}, indent=2, ensure_ascii=False) + "\n"
 
 
+def _members(**members: Any) -> dict[str, Any]:
+    """Return the members of an object, without those that are None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
 def _result(result: XacmlResult) -> dict[str, Any]:
-    members: dict[str, Any] = {"Decision": result.decision}
-    if result.status != FINE:
-        members["Status"] = _status(result.status)
-    for name, duties in (("Obligations", result.obligations), ("AssociatedAdvice", result.advice)):
-        if duties:
-            members[name] = [_duty(duty) for duty in duties]
-    if result.categories:
-        members["Category"] = [_shown_category(category) for category in result.categories]
-    if result.policies:
-        members["PolicyIdentifierList"] = dict(_policies(result.policies))
-    return members
+    return _members(
+        Decision=result.decision,
+        Status=None if result.status == FINE else _status(result.status),
+        Obligations=[_duty(duty) for duty in result.obligations] or None,
+        AssociatedAdvice=[_duty(duty) for duty in result.advice] or None,
+        Category=[_shown_category(category) for category in result.categories] or None,
+        PolicyIdentifierList=dict(_policies(result.policies)) or None,
+    )
 
 
 def _status(status: Status) -> dict[str, Any]:
-    members: dict[str, Any] = {"StatusCode": {"Value": status.code}}
-    if status.message:
-        members["StatusMessage"] = status.message
-    if status.missing:
-        # StatusDetail of the profile is XML, as text (5.2.4.1).
-        members["StatusDetail"] = "".join(
-            show_missing(attribute, f' xmlns="{names.CORE}"') for attribute in status.missing
-        )
-    return members
+    # StatusDetail of the profile is XML, as text (5.2.4.1).
+    detail = "".join(show_missing(attribute, names.CORE) for attribute in status.missing)
+    return _members(
+        StatusCode={"Value": status.code}, StatusMessage=status.message or None, StatusDetail=detail or None
+    )
 
 
 def _duty(duty: Duty) -> dict[str, Any]:
-    members: dict[str, Any] = {"Id": duty.id}
-    if duty.assigned:
-        members["AttributeAssignment"] = [dict(_assigned(assigned)) for assigned in duty.assigned]
-    return members
+    return _members(Id=duty.id, AttributeAssignment=[_assigned(attribute) for attribute in duty.assigned] or None)
 
 
-def _assigned(attribute: AssignedAttribute) -> Iterator[tuple[str, Any]]:
-    yield "AttributeId", attribute.id
-    if attribute.issuer is not None:
-        yield "Issuer", attribute.issuer
-    if attribute.category is not None:
-        yield "Category", attribute.category
-    yield "DataType", attribute.type
-    yield "Value", _plain(attribute.type, attribute.value)
+def _assigned(attribute: AssignedAttribute) -> dict[str, Any]:
+    value = _plain(attribute.type, attribute.value)
+    named = _members(AttributeId=attribute.id, Issuer=attribute.issuer, Category=attribute.category)
+    return {**named, "DataType": attribute.type, "Value": value}
 
 
 def _shown_category(category: RequestCategory) -> dict[str, Any]:
-    return {"CategoryId": category.name, "Attribute": [dict(_shown(attribute)) for attribute in category.attributes]}
+    return {"CategoryId": category.name, "Attribute": [_shown(attribute) for attribute in category.attributes]}
 
 
-def _shown(attribute: RequestAttribute) -> Iterator[tuple[str, Any]]:
-    yield "AttributeId", attribute.id
-    if attribute.issuer is not None:
-        yield "Issuer", attribute.issuer
-    yield "DataType", attribute.values[0].type if attribute.values else names.STRING
+def _shown(attribute: RequestAttribute) -> dict[str, Any]:
     values = [_plain(literal.type, literal.value) for literal in attribute.values]
-    yield "Value", values[0] if len(values) == 1 else values
+    return {
+        **_members(AttributeId=attribute.id, Issuer=attribute.issuer),
+        "DataType": attribute.values[0].type if attribute.values else names.STRING,
+        "Value": values[0] if len(values) == 1 else values,
+    }
 
 
 def _policies(policies: tuple[PolicyName, ...]) -> Iterator[tuple[str, Any]]:

@@ -1,41 +1,22 @@
 """The reader of policies in XML (XACML 3.0, section 5). It refuses unknown elements, and names the line."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
+from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.forms.literals import prefixes_of, read_literal
 from penstock.policy.xacml.forms.xml import XmlElement, core, read_xml
 from penstock.policy.xacml.limits import MAX_POLICY_BYTES, MAX_POLICY_NODES
 from penstock.policy.xacml.names import XPATH_1
-from penstock.policy.xacml.status import XacmlError
-from penstock.policy.xacml.tree import (
-    AllOf,
-    AnyOf,
-    Apply,
-    Assignment,
-    Designator,
-    DutyExpression,
-    Expression,
-    FunctionName,
-    LiteralValue,
-    PolicyReference,
-    Root,
-    Selector,
-    Target,
-    TargetMatch,
-    VariableReference,
-    XacmlEffect,
-    XacmlPolicy,
-    XacmlPolicySet,
-    XacmlRule,
-)
+from penstock.policy.xacml.status import XacmlError, located
 from penstock.policy.xacml.values.values import type_named
 from penstock.policy.xacml.values.versions import check_pattern, check_version
 
 T = TypeVar("T")
 
 
-def read_policy(data: bytes) -> Root:
+def read_policy(data: bytes) -> xacml.Root:
     """Return the policy or the policy set of a document; raises `XacmlError`."""
     root = read_xml(data, MAX_POLICY_BYTES, MAX_POLICY_NODES)
     match core(root):
@@ -99,16 +80,16 @@ _PARAMETERS = (
 """Accepted and not used: no standard algorithm has parameters (C.1)."""
 
 
-def _policy(element: XmlElement) -> XacmlPolicy:
+def _policy(element: XmlElement) -> xacml.XacmlPolicy:
     parts = _Parts(element, *_PARAMETERS)
     _defaults(parts, "PolicyDefaults")
-    policy = XacmlPolicy(
+    policy = xacml.XacmlPolicy(
         element.need("PolicyId"),
         _version(element),
         element.need("RuleCombiningAlgId"),
         _target(_needed(parts, element)),
         tuple(_rule(child) for child in parts.several("Rule")),
-        tuple(_variable(child) for child in parts.several("VariableDefinition")),
+        tuple((child.need("VariableId"), _only(child)) for child in parts.several("VariableDefinition")),
         *_duties(parts),
         parts.description(),
     )
@@ -116,10 +97,10 @@ def _policy(element: XmlElement) -> XacmlPolicy:
     return policy
 
 
-def _policy_set(element: XmlElement) -> XacmlPolicySet:
+def _policy_set(element: XmlElement) -> xacml.XacmlPolicySet:
     parts = _Parts(element, *_PARAMETERS, "Policy", "PolicySet", "PolicyIdReference", "PolicySetIdReference")
     _defaults(parts, "PolicySetDefaults")
-    policy_set = XacmlPolicySet(
+    policy_set = xacml.XacmlPolicySet(
         element.need("PolicySetId"),
         _version(element),
         element.need("PolicyCombiningAlgId"),
@@ -148,11 +129,11 @@ def _defaults(parts: _Parts, name: str) -> None:
 def _version(element: XmlElement) -> str:
     # The schema asks for it; many policies in use, the paper's among them, go without.
     version = element.get("Version") or "1.0"
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         return check_version(version)
 
 
-def _children(element: XmlElement) -> Iterator[XacmlPolicy | XacmlPolicySet | PolicyReference]:
+def _children(element: XmlElement) -> Iterator[xacml.XacmlPolicy | xacml.XacmlPolicySet | xacml.PolicyReference]:
     for child in element.children:
         match core(child):
             case "Policy":
@@ -163,19 +144,19 @@ def _children(element: XmlElement) -> Iterator[XacmlPolicy | XacmlPolicySet | Po
                 yield _reference(child, name == "PolicySetIdReference")
 
 
-def _reference(element: XmlElement, is_set: bool) -> PolicyReference:
+def _reference(element: XmlElement, is_set: bool) -> xacml.PolicyReference:
     versions = [element.get(name) for name in ("Version", "EarliestVersion", "LatestVersion")]
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         for version in versions:
             if version is not None:
                 check_pattern(version)
-    return PolicyReference(element.text.strip(), is_set, *versions)
+    return xacml.PolicyReference(element.text.strip(), is_set, *versions)
 
 
-def _rule(element: XmlElement) -> XacmlRule:
+def _rule(element: XmlElement) -> xacml.XacmlRule:
     parts = _Parts(element)
     target, condition = parts.one("Target"), parts.one("Condition")
-    rule = XacmlRule(
+    rule = xacml.XacmlRule(
         element.need("RuleId"),
         _effect(element, "Effect"),
         _target(target) if target is not None else (),
@@ -187,25 +168,21 @@ def _rule(element: XmlElement) -> XacmlRule:
     return rule
 
 
-def _effect(element: XmlElement, name: str) -> XacmlEffect:
+def _effect(element: XmlElement, name: str) -> xacml.XacmlEffect:
     try:
-        return XacmlEffect(element.need(name))
+        return xacml.XacmlEffect(element.need(name))
     except ValueError:
         raise element.wrong(f"`{name}` is `{element.need(name)}`, not Permit or Deny") from None
 
 
-def _variable(element: XmlElement) -> tuple[str, Expression]:
-    return element.need("VariableId"), _only(element)
-
-
-def _only(element: XmlElement) -> Expression:
+def _only(element: XmlElement) -> xacml.Expression:
     expressions = list(element.children)
     if len(expressions) != 1:
         raise element.wrong(f"`{element.name}` has one expression, not {len(expressions)}")
     return _expression(expressions[0])
 
 
-def _expression(element: XmlElement) -> Expression:
+def _expression(element: XmlElement) -> xacml.Expression:
     match core(element):
         case "AttributeValue":
             return literal(element)
@@ -214,27 +191,27 @@ def _expression(element: XmlElement) -> Expression:
         case "AttributeSelector":
             return _selector(element)
         case "VariableReference":
-            return VariableReference(element.need("VariableId"))
+            return xacml.VariableReference(element.need("VariableId"))
         case "Function":
-            return FunctionName(element.need("FunctionId"))
+            return xacml.FunctionName(element.need("FunctionId"))
         case "Apply":
             arguments = (child for child in element.children if core(child) != "Description")
-            return Apply(element.need("FunctionId"), tuple(map(_expression, arguments)))
+            return xacml.Apply(element.need("FunctionId"), tuple(map(_expression, arguments)))
     raise element.wrong(f"`{element.name}` is not an expression")
 
 
-def literal(element: XmlElement) -> LiteralValue:
+def literal(element: XmlElement) -> xacml.LiteralValue:
     """Read the value of an `AttributeValue`; raises `XacmlError`."""
-    with _at(element):
+    with located(f"line {element.line}", unless=("line ",)):
         type_named(element.need("DataType"))
         if any(True for _ in element.children):
             raise XacmlError("a value has no elements inside")
         return read_literal(element)
 
 
-def _designator(element: XmlElement) -> Designator:
-    with _at(element):
-        return Designator(
+def _designator(element: XmlElement) -> xacml.Designator:
+    with located(f"line {element.line}", unless=("line ",)):
+        return xacml.Designator(
             element.need("Category"),
             element.need("AttributeId"),
             type_named(element.need("DataType")),
@@ -243,9 +220,9 @@ def _designator(element: XmlElement) -> Designator:
         )
 
 
-def _selector(element: XmlElement) -> Selector:
-    with _at(element):
-        return Selector(
+def _selector(element: XmlElement) -> xacml.Selector:
+    with located(f"line {element.line}", unless=("line ",)):
+        return xacml.Selector(
             element.need("Category"),
             element.need("Path"),
             type_named(element.need("DataType")),
@@ -262,26 +239,26 @@ def _must(element: XmlElement) -> bool:
     return flag
 
 
-def _target(element: XmlElement) -> Target:
+def _target(element: XmlElement) -> xacml.Target:
     return tuple(_several(element, "AnyOf", _any_of))
 
 
-def _any_of(element: XmlElement) -> AnyOf:
+def _any_of(element: XmlElement) -> xacml.AnyOf:
     return tuple(_some(element, "AllOf", _all_of))
 
 
-def _all_of(element: XmlElement) -> AllOf:
+def _all_of(element: XmlElement) -> xacml.AllOf:
     return tuple(_some(element, "Match", _match))
 
 
-def _match(element: XmlElement) -> TargetMatch:
+def _match(element: XmlElement) -> xacml.TargetMatch:
     operands = [_expression(child) for child in element.children]
     match operands:
-        case [LiteralValue() as value, Designator() | Selector() as source]:
-            return TargetMatch(element.need("MatchId"), value, source)
-        case [Designator() | Selector() as source, LiteralValue() as value]:
+        case [xacml.LiteralValue() as value, xacml.Designator() | xacml.Selector() as source]:
+            return xacml.TargetMatch(element.need("MatchId"), value, source)
+        case [xacml.Designator() | xacml.Selector() as source, xacml.LiteralValue() as value]:
             # Not what the schema says, but what the contracts paper writes (Listing 2).
-            return TargetMatch(element.need("MatchId"), value, source)
+            return xacml.TargetMatch(element.need("MatchId"), value, source)
     raise element.wrong("a `Match` has a value, and a designator or selector")
 
 
@@ -298,37 +275,23 @@ def _some(element: XmlElement, name: str, make: Callable[[XmlElement], T]) -> It
     return _several(element, name, make)
 
 
-def _duties(parts: _Parts) -> tuple[tuple[DutyExpression, ...], tuple[DutyExpression, ...]]:
-    obligations, advice = parts.one("ObligationExpressions"), parts.one("AdviceExpressions")
-    return (
-        tuple(_several(obligations, "ObligationExpression", _obligation)) if obligations is not None else (),
-        tuple(_several(advice, "AdviceExpression", _advice)) if advice is not None else (),
-    )
+_Duties = tuple[xacml.DutyExpression, ...]
 
 
-def _obligation(element: XmlElement) -> DutyExpression:
+def _duties(parts: _Parts) -> tuple[_Duties, _Duties]:
+    return _duties_of(parts, "Obligation", "FulfillOn"), _duties_of(parts, "Advice", "AppliesTo")
+
+
+def _duties_of(parts: _Parts, kind: str, when: str) -> _Duties:
+    around = parts.one(f"{kind}Expressions")
+    read = partial(_duty, kind=kind, when=when)
+    return tuple(_several(around, f"{kind}Expression", read)) if around is not None else ()
+
+
+def _duty(element: XmlElement, kind: str, when: str) -> xacml.DutyExpression:
     assignments = _several(element, "AttributeAssignmentExpression", _assignment)
-    return DutyExpression(element.need("ObligationId"), _effect(element, "FulfillOn"), tuple(assignments))
+    return xacml.DutyExpression(element.need(f"{kind}Id"), _effect(element, when), tuple(assignments))
 
 
-def _advice(element: XmlElement) -> DutyExpression:
-    assignments = _several(element, "AttributeAssignmentExpression", _assignment)
-    return DutyExpression(element.need("AdviceId"), _effect(element, "AppliesTo"), tuple(assignments))
-
-
-def _assignment(element: XmlElement) -> Assignment:
-    return Assignment(element.need("AttributeId"), _only(element), element.get("Category"), element.get("Issuer"))
-
-
-class _at:
-    """Put the line before the message of an error that has none."""
-
-    def __init__(self, element: XmlElement) -> None:
-        self._element = element
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, XacmlError) and not str(error).startswith("line "):
-            raise error.at(f"line {self._element.line}") from None
+def _assignment(element: XmlElement) -> xacml.Assignment:
+    return xacml.Assignment(element.need("AttributeId"), _only(element), element.get("Category"), element.get("Issuer"))

@@ -3,41 +3,24 @@
 from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape, quoteattr
 
+from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.names import CORE, XPATH_1
-from penstock.policy.xacml.response import printable, show_typed
-from penstock.policy.xacml.tree import (
-    Apply,
-    Assignment,
-    Designator,
-    DutyExpression,
-    Expression,
-    FunctionName,
-    LiteralValue,
-    PolicyReference,
-    Root,
-    Selector,
-    Target,
-    TargetMatch,
-    VariableReference,
-    XacmlPolicy,
-    XacmlPolicySet,
-    XacmlRule,
-)
+from penstock.policy.xacml.response import printable, show_attributes, show_typed
 
 _Lines = Iterator[str]
 
 
-def show_policy(root: Root) -> str:
+def show_policy(root: xacml.Root) -> str:
     """Return the XML of a policy or a policy set."""
     first, *rest = _root(root)
     return "\n".join([first.replace(" ", f' xmlns="{CORE}" ', 1), *rest, ""])
 
 
-def _root(root: Root) -> _Lines:
-    return _policy(root) if isinstance(root, XacmlPolicy) else _policy_set(root)
+def _root(root: xacml.Root) -> _Lines:
+    return _policy(root) if isinstance(root, xacml.XacmlPolicy) else _policy_set(root)
 
 
-def _policy(policy: XacmlPolicy) -> _Lines:
+def _policy(policy: xacml.XacmlPolicy) -> _Lines:
     named = f"PolicyId={quoteattr(policy.id)} Version={quoteattr(policy.version)}"
     yield f"<Policy {named} RuleCombiningAlgId={quoteattr(policy.algorithm)}>"
     yield from _indented(_described(policy.description))
@@ -53,13 +36,13 @@ def _policy(policy: XacmlPolicy) -> _Lines:
     yield "</Policy>"
 
 
-def _policy_set(policy_set: XacmlPolicySet) -> _Lines:
+def _policy_set(policy_set: xacml.XacmlPolicySet) -> _Lines:
     named = f"PolicySetId={quoteattr(policy_set.id)} Version={quoteattr(policy_set.version)}"
     yield f"<PolicySet {named} PolicyCombiningAlgId={quoteattr(policy_set.algorithm)}>"
     yield from _indented(_described(policy_set.description))
     yield from _indented(_target(policy_set.target))
     for child in policy_set.children:
-        yield from _indented(_reference(child) if isinstance(child, PolicyReference) else _root(child))
+        yield from _indented(_reference(child) if isinstance(child, xacml.PolicyReference) else _root(child))
     yield from _indented(_duties(policy_set.obligations, policy_set.advice))
     yield "</PolicySet>"
 
@@ -74,18 +57,14 @@ def _described(text: str) -> _Lines:
         yield f"<Description>{escape(printable(text))}</Description>"
 
 
-def _reference(reference: PolicyReference) -> _Lines:
+def _reference(reference: xacml.PolicyReference) -> _Lines:
     tag = "PolicySetIdReference" if reference.is_set else "PolicyIdReference"
-    versions = (
-        ("Version", reference.version),
-        ("EarliestVersion", reference.earliest),
-        ("LatestVersion", reference.latest),
-    )
-    attributes = "".join(f" {name}={quoteattr(version)}" for name, version in versions if version is not None)
-    yield f"<{tag}{attributes}>{escape(reference.id)}</{tag}>"
+    earliest, latest = reference.earliest, reference.latest
+    versions = show_attributes(Version=reference.version, EarliestVersion=earliest, LatestVersion=latest)
+    yield f"<{tag}{versions}>{escape(reference.id)}</{tag}>"
 
 
-def _rule(rule: XacmlRule) -> _Lines:
+def _rule(rule: xacml.XacmlRule) -> _Lines:
     yield f'<Rule RuleId={quoteattr(rule.id)} Effect="{rule.effect}">'
     yield from _indented(_described(rule.description))
     if rule.target:
@@ -98,7 +77,7 @@ def _rule(rule: XacmlRule) -> _Lines:
     yield "</Rule>"
 
 
-def _target(target: Target) -> _Lines:
+def _target(target: xacml.Target) -> _Lines:
     if not target:
         yield "<Target/>"
         return
@@ -114,42 +93,37 @@ def _target(target: Target) -> _Lines:
     yield "</Target>"
 
 
-def _match(match: TargetMatch) -> _Lines:
+def _match(match: xacml.TargetMatch) -> _Lines:
     yield f"<Match MatchId={quoteattr(match.function)}>"
     yield from _indented(_expression(match.literal))
     yield from _indented(_expression(match.source))
     yield "</Match>"
 
 
-def _expression(tree: Expression) -> _Lines:
+def _expression(tree: xacml.Expression) -> _Lines:
     match tree:
-        case LiteralValue(type_uri, value):
+        case xacml.LiteralValue(type_uri, value):
             yield show_typed("AttributeValue", "", type_uri, value)
-        case Designator():
-            issuer = f" Issuer={quoteattr(tree.issuer)}" if tree.issuer is not None else ""
-            yield (
-                f"<AttributeDesignator Category={quoteattr(tree.category)} AttributeId={quoteattr(tree.id)}"
-                f' DataType={quoteattr(tree.type)}{issuer} MustBePresent="{str(tree.must_be_present).lower()}"/>'
-            )
-        case Selector():
+        case xacml.Designator():
+            named = show_attributes(Category=tree.category, AttributeId=tree.id, DataType=tree.type, Issuer=tree.issuer)
+            yield f'<AttributeDesignator{named} MustBePresent="{str(tree.must_be_present).lower()}"/>'
+        case xacml.Selector():
             prefixes = "".join(f" xmlns:{prefix}={quoteattr(uri)}" for prefix, uri in tree.prefixes)
-            context = f" ContextSelectorId={quoteattr(tree.context_id)}" if tree.context_id is not None else ""
-            yield (
-                f"<AttributeSelector{prefixes} Category={quoteattr(tree.category)} Path={quoteattr(tree.path)}"
-                f' DataType={quoteattr(tree.type)}{context} MustBePresent="{str(tree.must_be_present).lower()}"/>'
-            )
-        case FunctionName(name):
+            named = show_attributes(Category=tree.category, Path=tree.path, DataType=tree.type)
+            named += show_attributes(ContextSelectorId=tree.context_id, MustBePresent=str(tree.must_be_present).lower())
+            yield f"<AttributeSelector{prefixes}{named}/>"
+        case xacml.FunctionName(name):
             yield f"<Function FunctionId={quoteattr(name)}/>"
-        case VariableReference(name):
+        case xacml.VariableReference(name):
             yield f"<VariableReference VariableId={quoteattr(name)}/>"
-        case Apply(function, arguments):
+        case xacml.Apply(function, arguments):
             yield f"<Apply FunctionId={quoteattr(function)}>"
             for argument in arguments:
                 yield from _indented(_expression(argument))
             yield "</Apply>"
 
 
-def _duties(obligations: Iterable[DutyExpression], advice: Iterable[DutyExpression]) -> _Lines:
+def _duties(obligations: Iterable[xacml.DutyExpression], advice: Iterable[xacml.DutyExpression]) -> _Lines:
     for duties, tag, when in ((obligations, "Obligation", "FulfillOn"), (advice, "Advice", "AppliesTo")):
         if not duties:
             continue
@@ -162,9 +136,8 @@ def _duties(obligations: Iterable[DutyExpression], advice: Iterable[DutyExpressi
         yield f"</{tag}Expressions>"
 
 
-def _assignment(assignment: Assignment) -> _Lines:
-    category = f" Category={quoteattr(assignment.category)}" if assignment.category is not None else ""
-    issuer = f" Issuer={quoteattr(assignment.issuer)}" if assignment.issuer is not None else ""
-    yield f"<AttributeAssignmentExpression AttributeId={quoteattr(assignment.id)}{category}{issuer}>"
+def _assignment(assignment: xacml.Assignment) -> _Lines:
+    named = show_attributes(AttributeId=assignment.id, Category=assignment.category, Issuer=assignment.issuer)
+    yield f"<AttributeAssignmentExpression{named}>"
     yield from _indented(_expression(assignment.expression))
     yield "</AttributeAssignmentExpression>"

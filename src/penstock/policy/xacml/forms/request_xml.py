@@ -29,10 +29,7 @@ def read_request(data: bytes) -> XacmlRequest:
             case name:
                 raise child.wrong(f"`{name}` does not belong in `Request`")
     return XacmlRequest(
-        tuple(categories),
-        _flag(root, "ReturnPolicyIdList"),
-        _flag(root, "CombinedDecision"),
-        tuple(references),
+        tuple(categories), _flag(root, "ReturnPolicyIdList"), _flag(root, "CombinedDecision"), tuple(references)
     )
 
 

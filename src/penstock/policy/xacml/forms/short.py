@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.model.errors import DomainError
 from penstock.model.yaml.document import Bounds, read_values
+from penstock.policy.xacml import tree as xacml
 from penstock.policy.xacml.evaluation.algorithms import algorithm_named
 from penstock.policy.xacml.forms.short_expressions import (
     AttributeNames,
@@ -16,27 +17,17 @@ from penstock.policy.xacml.forms.short_expressions import (
     text,
 )
 from penstock.policy.xacml.limits import MAX_DEPTH, MAX_POLICY_BYTES, MAX_POLICY_NODES
-from penstock.policy.xacml.status import XacmlError
-from penstock.policy.xacml.tree import (
-    Assignment,
-    DutyExpression,
-    PolicyReference,
-    Root,
-    XacmlEffect,
-    XacmlPolicy,
-    XacmlPolicySet,
-    XacmlRule,
-)
+from penstock.policy.xacml.status import XacmlError, located
 from penstock.policy.xacml.values.versions import check_pattern, check_version
 
 _COMMON = ("version", "description", "combine", "attributes", "target", "obligations", "advice")
-_EFFECTS = {"permit": XacmlEffect.PERMIT, "deny": XacmlEffect.DENY}
+_EFFECTS = {"permit": xacml.XacmlEffect.PERMIT, "deny": xacml.XacmlEffect.DENY}
 
 
 _BOUNDS = Bounds(MAX_DEPTH, MAX_POLICY_NODES, has_aliases=False)
 
 
-def read_short(data: bytes) -> Root:
+def read_short(data: bytes) -> xacml.Root:
     """Read a policy or policy set from YAML; raises `XacmlError`."""
     return from_plain(read_yaml(data))
 
@@ -53,7 +44,7 @@ def read_yaml(data: bytes) -> Any:
         raise XacmlError("; ".join(map(str, error.problems))) from None
 
 
-def from_plain(value: Any, known: AttributeNames | None = None) -> Root:
+def from_plain(value: Any, known: AttributeNames | None = None) -> xacml.Root:
     """Read a policy or policy set from plain values; raises `XacmlError`."""
     known = known or AttributeNames()
     fields = mapping(value, "a policy")
@@ -64,12 +55,12 @@ def from_plain(value: Any, known: AttributeNames | None = None) -> Root:
     raise XacmlError("expected `policy` or `policy_set` with its name")
 
 
-def _policy(fields: Mapping[str, Any], known: AttributeNames) -> XacmlPolicy:
+def _policy(fields: Mapping[str, Any], known: AttributeNames) -> xacml.XacmlPolicy:
     name = text(fields["policy"], "`policy`")
-    with _inside(f"policy `{name}`"):
+    with located(f"policy `{name}`"):
         known = known.with_declared(fields.get("attributes", {}))
         variables = mapping(fields.get("variables", {}), "`variables`")
-        return XacmlPolicy(
+        return xacml.XacmlPolicy(
             name,
             _version(fields),
             _algorithm(fields, "rule"),
@@ -82,11 +73,11 @@ def _policy(fields: Mapping[str, Any], known: AttributeNames) -> XacmlPolicy:
         )
 
 
-def _policy_set(fields: Mapping[str, Any], known: AttributeNames) -> XacmlPolicySet:
+def _policy_set(fields: Mapping[str, Any], known: AttributeNames) -> xacml.XacmlPolicySet:
     name = text(fields["policy_set"], "`policy_set`")
-    with _inside(f"policy set `{name}`"):
+    with located(f"policy set `{name}`"):
         known = known.with_declared(fields.get("attributes", {}))
-        return XacmlPolicySet(
+        return xacml.XacmlPolicySet(
             name,
             _version(fields),
             _algorithm(fields, "policy"),
@@ -109,7 +100,7 @@ def _version(fields: Mapping[str, Any]) -> str:
     return check_version(version)
 
 
-def _child(value: Any, known: AttributeNames) -> XacmlPolicy | XacmlPolicySet | PolicyReference:
+def _child(value: Any, known: AttributeNames) -> xacml.XacmlPolicy | xacml.XacmlPolicySet | xacml.PolicyReference:
     if not isinstance(value, dict) or not value.keys() & {"reference", "reference_set"}:
         return from_plain(value, known)
     fields = mapping(value, "a reference", "reference", "reference_set", "version", "earliest", "latest")
@@ -118,7 +109,9 @@ def _child(value: Any, known: AttributeNames) -> XacmlPolicy | XacmlPolicySet | 
         raise XacmlError("a reference is to a policy or to a policy set, not both")
     versions = (fields.get(name) for name in ("version", "earliest", "latest"))
     checked = (None if pattern is None else check_pattern(text(pattern, "a version")) for pattern in versions)
-    return PolicyReference(text(fields["reference_set" if is_set else "reference"], "a reference"), is_set, *checked)
+    return xacml.PolicyReference(
+        text(fields["reference_set" if is_set else "reference"], "a reference"), is_set, *checked
+    )
 
 
 def _variable(value: Any, known: AttributeNames) -> Any:
@@ -126,7 +119,7 @@ def _variable(value: Any, known: AttributeNames) -> Any:
     return condition(value, known) if isinstance(value, str | bool) else expression(value, known)
 
 
-def _rule(value: Any, number: int, known: AttributeNames) -> XacmlRule:
+def _rule(value: Any, number: int, known: AttributeNames) -> xacml.XacmlRule:
     fields = mapping(value, f"rule {number}", *_EFFECTS, "id", "description", "when", "obligations", "advice")
     effects = [name for name in _EFFECTS if name in fields]
     if len(effects) != 1:
@@ -134,8 +127,8 @@ def _rule(value: Any, number: int, known: AttributeNames) -> XacmlRule:
     (name,) = effects
     effect = _EFFECTS[name]
     identifier = text(fields.get("id", f"{name}-{number}"), "`id`")
-    with _inside(f"rule `{identifier}`"):
-        return XacmlRule(
+    with located(f"rule `{identifier}`"):
+        return xacml.XacmlRule(
             identifier,
             effect,
             target({} if fields[name] is None else fields[name], known),
@@ -146,33 +139,19 @@ def _rule(value: Any, number: int, known: AttributeNames) -> XacmlRule:
         )
 
 
-def _duties(value: Any, effect: XacmlEffect | None, known: AttributeNames) -> tuple[DutyExpression, ...]:
+def _duties(value: Any, effect: xacml.XacmlEffect | None, known: AttributeNames) -> tuple[xacml.DutyExpression, ...]:
     return tuple(_duty(item, effect, known) for item in sequence(value, "obligations or advice"))
 
 
-def _duty(value: Any, effect: XacmlEffect | None, known: AttributeNames) -> DutyExpression:
+def _duty(value: Any, effect: xacml.XacmlEffect | None, known: AttributeNames) -> xacml.DutyExpression:
     fields = mapping(value, "an obligation or advice", "id", "with", "set")
     name = text(fields.get("id"), "`id`")
     goes_with = fields.get("with", effect.lower() if effect is not None else None)
     if goes_with not in _EFFECTS:
         raise XacmlError(f"`{name}`: `with` is permit or deny")
     assignments = mapping(fields.get("set", {}), "`set`")
-    return DutyExpression(
+    return xacml.DutyExpression(
         name,
         _EFFECTS[goes_with],
-        tuple(Assignment(attribute, expression(item, known)) for attribute, item in assignments.items()),
+        tuple(xacml.Assignment(attribute, expression(item, known)) for attribute, item in assignments.items()),
     )
-
-
-class _inside:
-    """Say of an error which policy or rule it is in."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, XacmlError):
-            raise error.at(self._where) from None

@@ -8,59 +8,39 @@ from typing import Any
 from penstock.language.tree import Attribute as CelAttribute
 from penstock.language.tree import Has, Select, Tree, XPath, walk
 from penstock.policy.xacml import names
-from penstock.policy.xacml.forms.short_types import (
-    ANY,
-    EXACT,
-    ValueKind,
-    among_integers,
-    kind_of,
-    kind_of_type,
-    kinds_asked,
-)
+from penstock.policy.xacml import tree as xacml
+from penstock.policy.xacml.forms import short_types as types
 from penstock.policy.xacml.functions.cel import LIST, condition_of
 from penstock.policy.xacml.functions.table import FUNCTIONS, HIGHER, LOGICAL
 from penstock.policy.xacml.functions.xpath import XPATH_FUNCTIONS
-from penstock.policy.xacml.names import FUNCTION_1
+from penstock.policy.xacml.names import FUNCTION_1, SHORT_CATEGORIES
 from penstock.policy.xacml.status import XacmlError
-from penstock.policy.xacml.tree import (
-    AllOf,
-    Apply,
-    Designator,
-    Expression,
-    FunctionName,
-    LiteralValue,
-    Selector,
-    Target,
-    TargetMatch,
-    VariableReference,
-)
 from penstock.policy.xacml.values.values import DATA_TYPES, SHORT_TYPES, read_value, type_named
 
-_CATEGORIES = {
-    "subject": names.SUBJECT,
-    "resource": names.RESOURCE,
-    "action": names.ACTION,
-    "environment": names.ENVIRONMENT,
-}
+_CATEGORIES = ", ".join(SHORT_CATEGORIES)
 
 
 @dataclass(frozen=True, slots=True)
 class NamedAttribute:
     """The attribute that a name such as `subject.age` stands for."""
 
-    designator: Designator
+    designator: xacml.Designator
     is_list: bool = False
     is_open: bool = False
     """True if its type is not declared: it follows from comparisons, and the designator has the type of texts."""
 
 
 _KNOWN = {
-    "subject.id": Designator(names.SUBJECT, "urn:oasis:names:tc:xacml:1.0:subject:subject-id", names.STRING, False),
-    "resource.id": Designator(names.RESOURCE, "urn:oasis:names:tc:xacml:1.0:resource:resource-id", names.STRING, False),
-    "action.id": Designator(names.ACTION, "urn:oasis:names:tc:xacml:1.0:action:action-id", names.STRING, False),
-    "environment.time": Designator(names.ENVIRONMENT, names.CURRENT_TIME, names.TIME, False),
-    "environment.date": Designator(names.ENVIRONMENT, names.CURRENT_DATE, names.DATE, False),
-    "environment.now": Designator(names.ENVIRONMENT, names.CURRENT_DATE_TIME, names.DATE_TIME, False),
+    "subject.id": xacml.Designator(
+        names.SUBJECT, "urn:oasis:names:tc:xacml:1.0:subject:subject-id", names.STRING, False
+    ),
+    "resource.id": xacml.Designator(
+        names.RESOURCE, "urn:oasis:names:tc:xacml:1.0:resource:resource-id", names.STRING, False
+    ),
+    "action.id": xacml.Designator(names.ACTION, "urn:oasis:names:tc:xacml:1.0:action:action-id", names.STRING, False),
+    "environment.time": xacml.Designator(names.ENVIRONMENT, names.CURRENT_TIME, names.TIME, False),
+    "environment.date": xacml.Designator(names.ENVIRONMENT, names.CURRENT_DATE, names.DATE, False),
+    "environment.now": xacml.Designator(names.ENVIRONMENT, names.CURRENT_DATE_TIME, names.DATE_TIME, False),
 }
 
 _OPERATORS = {
@@ -122,24 +102,21 @@ class AttributeNames:
         if name in _KNOWN:
             return NamedAttribute(_KNOWN[name])
         of, point, rest = name.partition(".")
-        if not point or not rest or of not in _CATEGORIES:
-            raise XacmlError(f"`{name}` is not an attribute: expected {', '.join(_CATEGORIES)}, a point and a name")
-        return NamedAttribute(Designator(_CATEGORIES[of], rest, names.STRING, False), is_open=True)
+        if not point or not rest or of not in SHORT_CATEGORIES:
+            raise XacmlError(f"`{name}` is not an attribute: expected {_CATEGORIES}, a point and a name")
+        return NamedAttribute(xacml.Designator(SHORT_CATEGORIES[of], rest, names.STRING, False), is_open=True)
 
 
 def _declared(name: str, value: Any) -> NamedAttribute:
-    fields = mapping(
-        {"id": value} if isinstance(value, str) else value,
-        f"`{name}`",
-        *("id", "type", "category", "issuer", "required", "many"),
-    )
+    written = {"id": value} if isinstance(value, str) else value
+    fields = mapping(written, f"`{name}`", "id", "type", "category", "issuer", "required", "many")
     of, point, rest = name.partition(".")
-    category = fields.get("category", _CATEGORIES.get(of))
+    category = fields.get("category", SHORT_CATEGORIES.get(of))
     if category is None or not point or not rest:
-        raise XacmlError(f"`{name}`: expected {', '.join(_CATEGORIES)} and a point before its name, or a `category`")
+        raise XacmlError(f"`{name}`: expected {_CATEGORIES} and a point before its name, or a `category`")
     issuer = fields.get("issuer")
     return NamedAttribute(
-        Designator(
+        xacml.Designator(
             names.CATEGORIES.get(text(category, "`category`"), category),
             text(fields.get("id", rest), "`id`"),
             _type(fields.get("type", "string")),
@@ -166,7 +143,7 @@ def _type(value: Any) -> str:
 # --- values
 
 
-def literal(value: Any, type_uri: str | None = None) -> LiteralValue:
+def literal(value: Any, type_uri: str | None = None) -> xacml.LiteralValue:
     """Make a literal of this type, or of the type of the value; raises `XacmlError`."""
     kinds = {bool: names.BOOLEAN, int: names.INTEGER, float: names.DOUBLE, str: names.STRING}
     if type(value) not in kinds:
@@ -175,7 +152,7 @@ def literal(value: Any, type_uri: str | None = None) -> LiteralValue:
     shown = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if any(not (character.isprintable() or character in "\t\n") for character in shown):
         raise XacmlError("a value with characters that XML cannot have")
-    return LiteralValue(type_uri, read_value(type_uri, shown))
+    return xacml.LiteralValue(type_uri, read_value(type_uri, shown))
 
 
 # --- targets
@@ -184,7 +161,7 @@ _MAX_ALTERNATIVES = 64
 """Of numbers whose types are not declared, in one alternative of a target."""
 
 
-def target(value: Any, known: AttributeNames) -> Target:
+def target(value: Any, known: AttributeNames) -> xacml.Target:
     """Read a target. Of a mapping all must hold; of a list of mappings, one. Raises `XacmlError`."""
     if isinstance(value, list):
         if not value:
@@ -194,8 +171,8 @@ def target(value: Any, known: AttributeNames) -> Target:
     return tuple(_part(name, asked, known) for name, asked in parts.items())
 
 
-def _alternative(value: Any, known: AttributeNames) -> list[AllOf]:
-    alternatives: list[AllOf] = [()]
+def _alternative(value: Any, known: AttributeNames) -> list[xacml.AllOf]:
+    alternatives: list[xacml.AllOf] = [()]
     for name, asked in mapping(value, "an alternative of a target").items():
         if isinstance(asked, list):
             raise XacmlError(f"`{name}`: in a list of alternatives, each has one value; write more alternatives")
@@ -207,33 +184,32 @@ def _alternative(value: Any, known: AttributeNames) -> list[AllOf]:
     return alternatives
 
 
-def _part(name: str, asked: Any, known: AttributeNames) -> tuple[AllOf, ...]:
+def _part(name: str, asked: Any, known: AttributeNames) -> tuple[xacml.AllOf, ...]:
     items = asked if isinstance(asked, list) else [asked]
     if not items:
         raise XacmlError(f"`{name}` is one of no values")
     return tuple(alternative for item in items for alternative in _matches(name, item, known))
 
 
-def _matches(name: str, asked: Any, known: AttributeNames) -> list[AllOf]:
+def _matches(name: str, asked: Any, known: AttributeNames) -> list[xacml.AllOf]:
     """Return the matches on an attribute for each type that it may have: one of them must hold."""
     attribute = known.find(name)
     comparisons = list((asked if isinstance(asked, dict) else {"==": asked}).items())
     if not comparisons:
         raise XacmlError(f"`{name}` is asked for nothing")
-    kinds = {kind for _, value in comparisons if (kind := kind_of(value)) is not None}
+    kinds = {kind for _, value in comparisons if (kind := types.kind_of(value)) is not None}
     if not attribute.is_open:
         return [_matches_of(name, attribute.designator, comparisons)]
     if len(kinds) > 1:
         raise XacmlError(f"`{name}` is compared with texts and with others at once: declare its type")
-    if kinds != {ValueKind.NUMBER}:
-        types = next(iter(kinds), ValueKind.TEXT).value
-        return [_matches_of(name, replace(attribute.designator, type=type_uri), comparisons) for type_uri in types]
-    if any(abs(value) >= EXACT for _, value in comparisons):
+    if kinds != {types.ValueKind.NUMBER}:
+        uris = next(iter(kinds), types.ValueKind.TEXT).value
+        return [_matches_of(name, replace(attribute.designator, type=type_uri), comparisons) for type_uri in uris]
+    if any(abs(value) >= types.EXACT for _, value in comparisons):
         raise XacmlError(f"`{name}` is compared with a number that not every type of numbers has: declare its type")
-    sources = {
-        type_uri: replace(_unrequired(name, attribute.designator), type=type_uri) for type_uri in ValueKind.NUMBER.value
-    }
-    whole = [among_integers(operator, value) for operator, value in comparisons]
+    _check_unrequired(name, attribute.designator)
+    sources = {uri: replace(attribute.designator, type=uri) for uri in types.ValueKind.NUMBER.value}
+    whole = [types.among_integers(operator, value) for operator, value in comparisons]
     matches = [_matches_of(name, sources[names.DOUBLE], comparisons)]
     if None not in whole:
         integers = [comparison for comparison in whole if comparison is not None]
@@ -241,7 +217,7 @@ def _matches(name: str, asked: Any, known: AttributeNames) -> list[AllOf]:
     return matches
 
 
-def _matches_of(name: str, source: Designator, comparisons: Sequence[tuple[str, Any]]) -> AllOf:
+def _matches_of(name: str, source: xacml.Designator, comparisons: Sequence[tuple[str, Any]]) -> xacml.AllOf:
     short = DATA_TYPES[source.type].name
     matches = []
     for operator, value in comparisons:
@@ -249,29 +225,26 @@ def _matches_of(name: str, source: Designator, comparisons: Sequence[tuple[str, 
         if function is None:
             raise XacmlError(f"`{name}`: there is no `{operator}` for {short}; there are {', '.join(_OPERATORS)}")
         type_uri = FUNCTIONS[function].parameters[0].data
-        kind = kind_of(value)
-        if kind in (ValueKind.NUMBER, ValueKind.BOOLEAN) and kind is not kind_of_type(type_uri):
+        kind = types.kind_of(value)
+        if kind in (types.ValueKind.NUMBER, types.ValueKind.BOOLEAN) and kind is not types.kind_of_type(type_uri):
             raise XacmlError(
                 f"`{name}` is of type {short}, and `{value}` is a {kind.name.lower()}: write it in quotes, or"
                 " declare another type"
             )
-        matches.append(TargetMatch(function, literal(value, type_uri), source))
+        matches.append(xacml.TargetMatch(function, literal(value, type_uri), source))
     return tuple(matches)
 
 
-def _unrequired(name: str, source: Designator) -> Designator:
+def _check_unrequired(name: str, source: xacml.Designator) -> None:
     if source.must_be_present:
         raise XacmlError(f"`{name}` is required, and compared with a number: declare its type")
-    return source
 
 
 # --- expressions
 
 
-def condition(value: Any, known: AttributeNames) -> Expression:
-    """Read an expression that is true or false: a condition as text, `all`, `any`, `not`, or another; raises
-    `XacmlError`.
-    """
+def condition(value: Any, known: AttributeNames) -> xacml.Expression:
+    """Read what is true or false: a condition as text, `all`, `any`, `not`, or another; raises `XacmlError`."""
     if isinstance(value, bool):
         return literal(value)
     if isinstance(value, str):
@@ -281,41 +254,33 @@ def condition(value: Any, known: AttributeNames) -> Expression:
         ((word, inside),) = fields.items()
         if word in ("all", "any"):
             operands = tuple(condition(item, known) for item in sequence(inside, f"`{word}`"))
-            return Apply(FUNCTION_1 + ("and" if word == "all" else "or"), operands)
+            return xacml.Apply(FUNCTION_1 + ("and" if word == "all" else "or"), operands)
         if word == "not":
-            return Apply(FUNCTION_1 + "not", (condition(inside, known),))
+            return xacml.Apply(FUNCTION_1 + "not", (condition(inside, known),))
     return expression(value, known)
 
 
-def _cel(value: str, known: AttributeNames) -> Expression:
+def _cel(value: str, known: AttributeNames) -> xacml.Expression:
     """Compile a condition. A name is there once for each type that its attribute may have."""
     tree = condition_of(value).tree
     attributes = {name: known.find(name) for name in _asked(tree)}
-    kinds = kinds_asked(
-        tree,
-        {
-            name: kind_of_type(attribute.designator.type)
-            for name, attribute in attributes.items()
-            if not attribute.is_open
-        },
-    )
-    arguments: list[Expression] = [literal(value)]
+    declared = {name: attribute.designator.type for name, attribute in attributes.items() if not attribute.is_open}
+    kinds = types.kinds_asked(tree, {name: types.kind_of_type(uri) for name, uri in declared.items()})
+    arguments: list[xacml.Expression] = [literal(value)]
     for name, attribute in attributes.items():
         for type_uri in _types(name, attribute, kinds.get(name)):
-            arguments += (
-                literal(name + (LIST if attribute.is_list else "")),
-                replace(attribute.designator, type=type_uri),
-            )
-    return Apply(names.CEL, tuple(arguments))
+            shown = literal(name + (LIST if attribute.is_list else ""))
+            arguments += (shown, replace(attribute.designator, type=type_uri))
+    return xacml.Apply(names.CEL, tuple(arguments))
 
 
-def _types(name: str, attribute: NamedAttribute, kind: ValueKind | None) -> tuple[str, ...]:
+def _types(name: str, attribute: NamedAttribute, kind: types.ValueKind | None) -> tuple[str, ...]:
     if not attribute.is_open:
         return (attribute.designator.type,)
-    if kind is ValueKind.NUMBER:
-        _unrequired(name, attribute.designator)
+    if kind is types.ValueKind.NUMBER:
+        _check_unrequired(name, attribute.designator)
     if kind is None:
-        return ValueKind.TEXT.value if attribute.designator.must_be_present else ANY
+        return types.ValueKind.TEXT.value if attribute.designator.must_be_present else types.ANY
     return kind.value
 
 
@@ -341,7 +306,7 @@ _WORDS = ("value", "attribute", "variable", "function", "xpath", "cel", "all", "
 """The keys of expressions that are mappings: exactly one of them says what the expression is."""
 
 
-def expression(value: Any, known: AttributeNames) -> Expression:
+def expression(value: Any, known: AttributeNames) -> xacml.Expression:
     """Read a value, an attribute, a variable, XPath, a condition or an applied function; raises `XacmlError`."""
     if not isinstance(value, dict):
         return literal(value)
@@ -354,9 +319,9 @@ def expression(value: Any, known: AttributeNames) -> Expression:
             fields = mapping(value, "an attribute", "attribute")
             return known.find(text(fields["attribute"], "`attribute`")).designator
         case "variable":
-            return VariableReference(text(mapping(value, "a variable", "variable")["variable"], "`variable`"))
+            return xacml.VariableReference(text(mapping(value, "a variable", "variable")["variable"], "`variable`"))
         case "function":
-            return FunctionName(_function(mapping(value, "a function", "function")["function"]))
+            return xacml.FunctionName(_function(mapping(value, "a function", "function")["function"]))
         case "xpath":
             return _selector(value)
         case "cel":
@@ -366,7 +331,7 @@ def expression(value: Any, known: AttributeNames) -> Expression:
         case "apply":
             fields = mapping(value, "a function applied", "apply", "to")
             arguments = tuple(expression(argument, known) for argument in sequence(fields.get("to", []), "`to`"))
-            return Apply(_function(fields["apply"]), arguments)
+            return xacml.Apply(_function(fields["apply"]), arguments)
     keys = ", ".join(f"`{name}`" for name in value) or "nothing"
     raise XacmlError(f"expected one of {', '.join(_WORDS)}, found {keys}")
 
@@ -376,13 +341,13 @@ def _function(value: Any) -> str:
     return _SHORT_FUNCTIONS.get(word, word)
 
 
-def _selector(value: Any) -> Selector:
+def _selector(value: Any) -> xacml.Selector:
     fields = mapping(value, "XPath", "xpath", "category", "type", "required", "prefixes", "from")
     category = text(fields.get("category", "resource"), "`category`")
     prefixes = mapping(fields.get("prefixes", {}), "`prefixes`")
     start = fields.get("from")
-    return Selector(
-        _CATEGORIES.get(category, category),
+    return xacml.Selector(
+        SHORT_CATEGORIES.get(category, category),
         text(fields["xpath"], "`xpath`"),
         _type(fields.get("type", "string")),
         _flag(fields, "required"),

@@ -67,11 +67,11 @@ def _split(name: str) -> tuple[str, str]:
     return (namespace, rest.partition(_SEPARATOR)[0]) if separator else ("", name)
 
 
-def read_xml(data: bytes, most_bytes: int, most_nodes: int) -> XmlElement:
+def read_xml(data: bytes, max_bytes: int, max_nodes: int) -> XmlElement:
     """Return the root of a document; raises `XacmlError`."""
-    if len(data) > most_bytes:
-        raise XacmlError(f"more than {most_bytes} bytes of XML")
-    builder = _XmlBuilder(most_nodes, MAX_DEPTH)
+    if len(data) > max_bytes:
+        raise XacmlError(f"more than {max_bytes} bytes of XML")
+    builder = _XmlBuilder(max_nodes, MAX_DEPTH)
     try:
         builder.read(data)
     except ContentError as error:

@@ -15,37 +15,13 @@ def _one_and_only(bag: Bag) -> Value:
     return bag[0]
 
 
-def _is_in(value: Value, bag: Bag) -> bool:
-    return value in bag
-
-
-def _make_bag(*values: Value) -> Bag:
-    return values
-
-
-def _unique(bag: Bag) -> Bag:
-    return tuple(dict.fromkeys(bag))
-
-
 def _intersection(bag: Bag, other: Bag) -> Bag:
     other_members = frozenset(other)
     return tuple(value for value in dict.fromkeys(bag) if value in other_members)
 
 
-def _has_common(bag: Bag, other: Bag) -> bool:
-    return not frozenset(bag).isdisjoint(other)
-
-
 def _union(*bags: Bag) -> Bag:
-    return _unique(tuple(value for bag in bags for value in bag))
-
-
-def _subset(bag: Bag, other: Bag) -> bool:
-    return frozenset(bag) <= frozenset(other)
-
-
-def _set_equals(bag: Bag, other: Bag) -> bool:
-    return frozenset(bag) == frozenset(other)
+    return tuple(dict.fromkeys(value for bag in bags for value in bag))
 
 
 def bag_functions() -> FunctionTable:
@@ -55,13 +31,13 @@ def bag_functions() -> FunctionTable:
         functions: dict[str, tuple[tuple[Type, ...], Type, Callable[..., Any], Type | None]] = {
             "one-and-only": ((bag,), value, _one_and_only, None),
             "bag-size": ((bag,), INTEGER, len, None),
-            "is-in": ((value, bag), BOOLEAN, _is_in, None),
-            "bag": ((), bag, _make_bag, value),
+            "is-in": ((value, bag), BOOLEAN, lambda value, bag: value in bag, None),
+            "bag": ((), bag, lambda *values: values, value),
             "intersection": ((bag, bag), bag, _intersection, None),
-            "at-least-one-member-of": ((bag, bag), BOOLEAN, _has_common, None),
+            "at-least-one-member-of": ((bag, bag), BOOLEAN, lambda bag, other: not set(bag).isdisjoint(other), None),
             "union": ((bag, bag), bag, _union, bag),
-            "subset": ((bag, bag), BOOLEAN, _subset, None),
-            "set-equals": ((bag, bag), BOOLEAN, _set_equals, None),
+            "subset": ((bag, bag), BOOLEAN, lambda bag, other: frozenset(bag) <= frozenset(other), None),
+            "set-equals": ((bag, bag), BOOLEAN, lambda bag, other: frozenset(bag) == frozenset(other), None),
         }
         for prefix in _prefixes(data_type.name):
             for name, (takes, gives, apply, rest) in functions.items():

@@ -4,23 +4,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.policy.xacml import names
-from penstock.policy.xacml.values.values import Type
+from penstock.policy.xacml.values.values import SHORT_TYPES, Type
 
-STRING = Type(names.STRING)
 BOOLEAN = Type(names.BOOLEAN)
 INTEGER = Type(names.INTEGER)
-DOUBLE = Type(names.DOUBLE)
-TIME = Type(names.TIME)
-DATE = Type(names.DATE)
-DATE_TIME = Type(names.DATE_TIME)
-DAYS = Type(names.DAY_TIME_DURATION)
-MONTHS = Type(names.YEAR_MONTH_DURATION)
-URI = Type(names.ANY_URI)
-MAILBOX = Type(names.RFC822_NAME)
-X500 = Type(names.X500_NAME)
-ADDRESS = Type(names.IP_ADDRESS)
-DNS = Type(names.DNS_NAME)
-PATH = Type(names.XPATH_EXPRESSION)
 
 
 class XacmlFunction(NamedTuple):
@@ -46,8 +33,12 @@ class XacmlFunction(NamedTuple):
 FunctionTable = dict[str, XacmlFunction]
 
 
-def add(
-    table: FunctionTable, prefix: str, name: str, takes: tuple[Type, ...], gives: Type, apply: Callable[..., Any]
-) -> None:
-    """Put a function with a fixed number of arguments into a table."""
-    table[prefix + name] = XacmlFunction(prefix + name, takes, gives, apply)
+def add(table: FunctionTable, prefix: str, name: str, signature: str, apply: Callable[..., Any]) -> None:
+    """Put a function into a table; its signature is the short names of its types: `string integer -> boolean`.
+
+    Of the last type before `...` it takes any number of further arguments.
+    """
+    takes, _, gives = signature.partition(" -> ")
+    *parameters, last = (Type(SHORT_TYPES[word.removesuffix("...")]) for word in takes.split())
+    rest = last if takes.endswith("...") else None
+    table[prefix + name] = XacmlFunction(prefix + name, (*parameters, last), Type(SHORT_TYPES[gives]), apply, rest)

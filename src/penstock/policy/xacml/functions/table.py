@@ -73,34 +73,18 @@ def _map(apply: Apply, bags: Sequence[Bag]) -> Bag:
     return tuple(apply(*values) for values in product(*bags))
 
 
-def _one_bag(are_bags: Sequence[bool]) -> bool:
-    return sum(are_bags) == 1
-
-
-def _some(are_bags: Sequence[bool]) -> bool:
-    return bool(are_bags)
-
-
-def _two_bags(are_bags: Sequence[bool]) -> bool:
-    return list(are_bags) == [True, True]
-
-
-_ONE = "takes a function, and arguments of which one is a bag"
-_TWO = "takes a function and two bags"
-
-HIGHER: dict[str, Higher] = {
-    **{prefix + "any-of": Higher(_any_of, _one_bag, _ONE) for prefix in (FUNCTION_1, FUNCTION_3)},
-    **{prefix + "all-of": Higher(_all_of, _one_bag, _ONE) for prefix in (FUNCTION_1, FUNCTION_3)},
-    **{
-        prefix + "any-of-any": Higher(_any_of, _some, "takes a function, values and bags")
-        for prefix in (FUNCTION_1, FUNCTION_3)
-    },
-    **{prefix + "map": Higher(_map, _one_bag, _ONE, is_map=True) for prefix in (FUNCTION_1, FUNCTION_3)},
-    **{prefix + "all-of-any": Higher(_all_of_any, _two_bags, _TWO) for prefix in (FUNCTION_1, FUNCTION_3)},
-    **{prefix + "any-of-all": Higher(_any_of_all, _two_bags, _TWO) for prefix in (FUNCTION_1, FUNCTION_3)},
-    FUNCTION_1 + "all-of-all": Higher(_all_of, _two_bags, _TWO),
-    FUNCTION_3 + "all-of-all": Higher(_all_of, _two_bags, _TWO),
+_ONE_BAG = (lambda are_bags: sum(are_bags) == 1, "takes a function, and arguments of which one is a bag")
+_TWO_BAGS = (lambda are_bags: list(are_bags) == [True, True], "takes a function and two bags")
+_HIGHER = {
+    "any-of": Higher(_any_of, *_ONE_BAG),
+    "all-of": Higher(_all_of, *_ONE_BAG),
+    "any-of-any": Higher(_any_of, bool, "takes a function, values and bags"),
+    "map": Higher(_map, *_ONE_BAG, is_map=True),
+    "all-of-any": Higher(_all_of_any, *_TWO_BAGS),
+    "any-of-all": Higher(_any_of_all, *_TWO_BAGS),
+    "all-of-all": Higher(_all_of, *_TWO_BAGS),
 }
+HIGHER = {prefix + name: higher for name, higher in _HIGHER.items() for prefix in (FUNCTION_1, FUNCTION_3)}
 
 
 OPTIONAL = frozenset(

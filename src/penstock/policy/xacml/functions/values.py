@@ -5,49 +5,28 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from penstock.policy.xacml.functions.function import (
-    ADDRESS,
-    BOOLEAN,
-    DATE,
-    DATE_TIME,
-    DAYS,
-    DNS,
-    DOUBLE,
-    INTEGER,
-    MAILBOX,
-    MONTHS,
-    STRING,
-    TIME,
-    URI,
-    X500,
-    FunctionTable,
-    XacmlFunction,
-    add,
-)
+from penstock.policy.xacml.functions.function import FunctionTable, XacmlFunction, add
 from penstock.policy.xacml.functions.patterns import matches_pattern, pattern_cost
 from penstock.policy.xacml.limits import MAX_BITS, MAX_CHARACTERS
 from penstock.policy.xacml.names import FUNCTION_1, FUNCTION_2, FUNCTION_3
 from penstock.policy.xacml.status import XacmlError, malformed, unprocessable
 from penstock.policy.xacml.values import moments
 from penstock.policy.xacml.values.moments import Days, Moment, Months
-from penstock.policy.xacml.values.values import DATA_TYPES, Mailbox, Spelled, Type, read_value, show_value
-from penstock.policy.xacml.values.x500 import X500Name
+from penstock.policy.xacml.values.values import DATA_TYPES, SHORT_TYPES, Mailbox, Spelled, Type, read_value
 
 _MAX_NANOS = 10**9 * 366 * moments.DAY
 """About a thousand million years: beyond it, times are not calculated."""
 
 
 def _equalities(table: FunctionTable) -> None:
-    for uri, data_type in DATA_TYPES.items():
-        pair = (Type(uri), Type(uri))
-        if data_type.name.endswith("Duration"):
-            add(table, FUNCTION_3, f"{data_type.name}-equal", pair, BOOLEAN, operator.eq)
-        add(table, FUNCTION_1, f"{data_type.name}-equal", pair, BOOLEAN, operator.eq)
-    del table[FUNCTION_1 + "xpathExpression-equal"], table[FUNCTION_1 + "ipAddress-equal"]
-    del table[FUNCTION_1 + "dnsName-equal"]
-    add(table, FUNCTION_1, "double-equal", (DOUBLE, DOUBLE), BOOLEAN, _equal_doubles)
+    for word in SHORT_TYPES:
+        for prefix in (FUNCTION_1, FUNCTION_3) if word.endswith("Duration") else (FUNCTION_1,):
+            add(table, prefix, f"{word}-equal", f"{word} {word} -> boolean", operator.eq)
+    for word in ("xpathExpression", "ipAddress", "dnsName"):
+        del table[f"{FUNCTION_1}{word}-equal"]
+    add(table, FUNCTION_1, "double-equal", "double double -> boolean", _equal_doubles)
     ignoring = lambda left, other: left.lower() == other.lower()  # noqa: E731
-    add(table, FUNCTION_3, "string-equal-ignore-case", (STRING, STRING), BOOLEAN, ignoring)
+    add(table, FUNCTION_3, "string-equal-ignore-case", "string string -> boolean", ignoring)
 
 
 def _equal_doubles(left: float, other: float) -> bool:
@@ -62,10 +41,10 @@ def _orders(table: FunctionTable) -> None:
         "less-than": operator.lt,
         "less-than-or-equal": operator.le,
     }
-    for kind in (INTEGER, DOUBLE, STRING, TIME, DATE, DATE_TIME):
+    for word in ("integer", "double", "string", "time", "date", "dateTime"):
         for name, test in orders.items():
-            add(table, FUNCTION_1, f"{DATA_TYPES[kind.data].name}-{name}", (kind, kind), BOOLEAN, test)
-    add(table, FUNCTION_2, "time-in-range", (TIME, TIME, TIME), BOOLEAN, moments.in_range)
+            add(table, FUNCTION_1, f"{word}-{name}", f"{word} {word} -> boolean", test)
+    add(table, FUNCTION_2, "time-in-range", "time time time -> boolean", moments.in_range)
 
 
 # --- numbers
@@ -75,10 +54,6 @@ def _fitting(value: int) -> int:
     if value.bit_length() > MAX_BITS:
         raise unprocessable(f"an integer of more than {MAX_BITS} bits")
     return value
-
-
-def _multiply(left: int, other: int) -> int:
-    return _fitting(left * other)
 
 
 def _divide(left: int, other: int) -> int:
@@ -120,40 +95,28 @@ def _as_double(value: int) -> float:
 
 
 def _numbers(table: FunctionTable) -> None:
-    two, doubles = (INTEGER, INTEGER), (DOUBLE, DOUBLE)
     # The norm takes two or more for sums, and two for products; earlier versions took more of both.
-    for name, kind, apply in (
-        ("integer-add", INTEGER, _sum),
-        ("double-add", DOUBLE, _add),
-        ("integer-multiply", INTEGER, _product),
-        ("double-multiply", DOUBLE, lambda *values: math.prod(values)),
-    ):
-        table[FUNCTION_1 + name] = XacmlFunction(FUNCTION_1 + name, (kind, kind), kind, apply, rest=kind)
-    add(table, FUNCTION_1, "integer-subtract", two, INTEGER, lambda left, other: _fitting(left - other))
-    add(table, FUNCTION_1, "integer-divide", two, INTEGER, _divide)
-    add(table, FUNCTION_1, "integer-mod", two, INTEGER, _remainder)
-    add(table, FUNCTION_1, "integer-abs", (INTEGER,), INTEGER, abs)
-    add(table, FUNCTION_1, "double-subtract", doubles, DOUBLE, operator.sub)
-    add(table, FUNCTION_1, "double-divide", doubles, DOUBLE, _divide_doubles)
-    add(table, FUNCTION_1, "double-abs", (DOUBLE,), DOUBLE, abs)
-    add(table, FUNCTION_1, "round", (DOUBLE,), DOUBLE, _round)
-    add(table, FUNCTION_1, "floor", (DOUBLE,), DOUBLE, _floor)
-    add(table, FUNCTION_1, "double-to-integer", (DOUBLE,), INTEGER, _truncate)
-    add(table, FUNCTION_1, "integer-to-double", (INTEGER,), DOUBLE, _as_double)
-
-
-def _sum(*values: int) -> int:
-    return _fitting(sum(values))
-
-
-def _add(*values: float) -> float:
-    return sum(values)
+    add(table, FUNCTION_1, "integer-add", "integer integer... -> integer", lambda *values: _fitting(sum(values)))
+    add(table, FUNCTION_1, "double-add", "double double... -> double", lambda *values: sum(values))
+    add(table, FUNCTION_1, "integer-multiply", "integer integer... -> integer", _product)
+    add(table, FUNCTION_1, "double-multiply", "double double... -> double", lambda *values: math.prod(values))
+    add(table, FUNCTION_1, "integer-subtract", "integer integer -> integer", lambda left, right: _fitting(left - right))
+    add(table, FUNCTION_1, "integer-divide", "integer integer -> integer", _divide)
+    add(table, FUNCTION_1, "integer-mod", "integer integer -> integer", _remainder)
+    add(table, FUNCTION_1, "integer-abs", "integer -> integer", abs)
+    add(table, FUNCTION_1, "double-subtract", "double double -> double", operator.sub)
+    add(table, FUNCTION_1, "double-divide", "double double -> double", _divide_doubles)
+    add(table, FUNCTION_1, "double-abs", "double -> double", abs)
+    add(table, FUNCTION_1, "round", "double -> double", _round)
+    add(table, FUNCTION_1, "floor", "double -> double", _floor)
+    add(table, FUNCTION_1, "double-to-integer", "double -> integer", _truncate)
+    add(table, FUNCTION_1, "integer-to-double", "integer -> double", _as_double)
 
 
 def _product(*values: int) -> int:
     product = 1
     for value in values:
-        product = _multiply(product, value)
+        product = _fitting(product * value)
     return product
 
 
@@ -164,10 +127,6 @@ def _concatenate(*texts: str) -> str:
     if sum(map(len, texts)) > MAX_CHARACTERS:
         raise unprocessable(f"a string of more than {MAX_CHARACTERS} characters")
     return "".join(texts)
-
-
-def _concatenate_uri(uri: str, *texts: str) -> str:
-    return _concatenate(uri, *texts)
 
 
 def _substring(text: str, begin: int, end: int) -> str:
@@ -187,29 +146,25 @@ def _reader(uri: str) -> Callable[[str], Any]:
     return read
 
 
-def _shower(uri: str) -> Callable[[Any], str]:
-    return lambda value: show_value(uri, value)
-
-
 def _texts(table: FunctionTable) -> None:
-    add(table, FUNCTION_1, "string-normalize-space", (STRING,), STRING, lambda text: text.strip(" \t\r\n"))
-    add(table, FUNCTION_1, "string-normalize-to-lower-case", (STRING,), STRING, str.lower)
-    name = FUNCTION_2 + "string-concatenate"
-    table[name] = XacmlFunction(name, (STRING, STRING), STRING, _concatenate, rest=STRING)
-    for word in ("uri-string-concatenate", "url-string-concatenate"):
-        table[FUNCTION_2 + word] = XacmlFunction(FUNCTION_2 + word, (URI, STRING), URI, _concatenate_uri, rest=STRING)
-    for kind, word in ((STRING, "string"), (URI, "anyURI")):
-        # The first argument is what is looked for (A.3.9).
-        add(table, FUNCTION_3, f"{word}-starts-with", (STRING, kind), BOOLEAN, lambda part, text: text.startswith(part))
-        add(table, FUNCTION_3, f"{word}-ends-with", (STRING, kind), BOOLEAN, lambda part, text: text.endswith(part))
-        add(table, FUNCTION_3, f"{word}-contains", (STRING, kind), BOOLEAN, lambda part, text: part in text)
-        add(table, FUNCTION_3, f"{word}-substring", (kind, INTEGER, INTEGER), STRING, _substring)
-    kinds = (BOOLEAN, INTEGER, DOUBLE, TIME, DATE, DATE_TIME, URI, DAYS, MONTHS, X500, MAILBOX, ADDRESS, DNS)
-    canonical = {TIME: moments.show_canonical_time, DATE_TIME: moments.show_canonical_date_time}
-    for kind in kinds:
-        word = DATA_TYPES[kind.data].name
-        add(table, FUNCTION_3, f"{word}-from-string", (STRING,), kind, _reader(kind.data))
-        add(table, FUNCTION_3, f"string-from-{word}", (kind,), STRING, canonical.get(kind, _shower(kind.data)))
+    add(table, FUNCTION_1, "string-normalize-space", "string -> string", lambda text: text.strip(" \t\r\n"))
+    add(table, FUNCTION_1, "string-normalize-to-lower-case", "string -> string", str.lower)
+    add(table, FUNCTION_2, "string-concatenate", "string string... -> string", _concatenate)
+    for name in ("uri-string-concatenate", "url-string-concatenate"):
+        add(table, FUNCTION_2, name, "anyURI string... -> anyURI", _concatenate)
+    for word in ("string", "anyURI"):
+        is_part = f"string {word} -> boolean"  # the first argument is what is looked for (A.3.9)
+        add(table, FUNCTION_3, f"{word}-starts-with", is_part, lambda part, text: text.startswith(part))
+        add(table, FUNCTION_3, f"{word}-ends-with", is_part, lambda part, text: text.endswith(part))
+        add(table, FUNCTION_3, f"{word}-contains", is_part, lambda part, text: part in text)
+        add(table, FUNCTION_3, f"{word}-substring", f"{word} integer integer -> string", _substring)
+    canonical = {"time": moments.show_canonical_time, "dateTime": moments.show_canonical_date_time}
+    for word, uri in SHORT_TYPES.items():
+        if word not in ("string", "hexBinary", "base64Binary", "xpathExpression"):
+            add(table, FUNCTION_3, f"{word}-from-string", f"string -> {word}", _reader(uri))
+            add(
+                table, FUNCTION_3, f"string-from-{word}", f"{word} -> string", canonical.get(word, DATA_TYPES[uri].show)
+            )
 
 
 # --- times
@@ -240,21 +195,19 @@ def _subtract_months(moment: Moment, duration: Months) -> Moment:
 
 def _times(table: FunctionTable) -> None:
     for prefix in (FUNCTION_1, FUNCTION_3):  # the earlier ones are of the earlier names of the types
-        add(table, prefix, "dateTime-add-dayTimeDuration", (DATE_TIME, DAYS), DATE_TIME, _add_days)
-        add(table, prefix, "dateTime-subtract-dayTimeDuration", (DATE_TIME, DAYS), DATE_TIME, _subtract_days)
-        add(table, prefix, "dateTime-add-yearMonthDuration", (DATE_TIME, MONTHS), DATE_TIME, _add_months)
-        add(table, prefix, "dateTime-subtract-yearMonthDuration", (DATE_TIME, MONTHS), DATE_TIME, _subtract_months)
-        add(table, prefix, "date-add-yearMonthDuration", (DATE, MONTHS), DATE, _add_months)
-        add(table, prefix, "date-subtract-yearMonthDuration", (DATE, MONTHS), DATE, _subtract_months)
+        add(table, prefix, "dateTime-add-dayTimeDuration", "dateTime dayTimeDuration -> dateTime", _add_days)
+        add(table, prefix, "dateTime-subtract-dayTimeDuration", "dateTime dayTimeDuration -> dateTime", _subtract_days)
+        for word in ("dateTime", "date"):
+            signature = f"{word} yearMonthDuration -> {word}"
+            add(table, prefix, f"{word}-add-yearMonthDuration", signature, _add_months)
+            add(table, prefix, f"{word}-subtract-yearMonthDuration", signature, _subtract_months)
 
 
 # --- patterns
 
 
 def _matching_mailbox(pattern: str, name: Spelled) -> bool:
-    """Return whether a mailbox matches a whole mailbox, a domain, or all below a domain with a leading point
-    (A.3.14).
-    """
+    """Return whether a mailbox matches a whole mailbox, a domain, or `.` and a domain above its own (A.3.14)."""
     mailbox: Mailbox = name.key
     local, at, domain = pattern.rpartition("@")
     if at:
@@ -262,19 +215,20 @@ def _matching_mailbox(pattern: str, name: Spelled) -> bool:
     return mailbox.domain.endswith(domain.lower()) if domain.startswith(".") else mailbox.domain == domain.lower()
 
 
-def _ending_name(end: X500Name, name: X500Name) -> bool:
-    return name.ends_with(end)
+def _is_end(end: Spelled, name: Spelled) -> bool:
+    """Return whether the last relative names are those of the other."""
+    return not end.key or name.key[-len(end.key) :] == end.key
 
 
 def _patterns(table: FunctionTable) -> None:
-    add(table, FUNCTION_1, "string-regexp-match", (STRING, STRING), BOOLEAN, matches_pattern)
-    for kind in (URI, ADDRESS, DNS, MAILBOX, X500):
-        show = _shower(kind.data)
+    add(table, FUNCTION_1, "string-regexp-match", "string string -> boolean", matches_pattern)
+    for word in ("anyURI", "ipAddress", "dnsName", "rfc822Name", "x500Name"):
+        show = DATA_TYPES[SHORT_TYPES[word]].show
         apply = lambda pattern, value, show=show: matches_pattern(pattern, show(value))  # noqa: E731
-        add(table, FUNCTION_2, f"{DATA_TYPES[kind.data].name}-regexp-match", (STRING, kind), BOOLEAN, apply)
+        add(table, FUNCTION_2, f"{word}-regexp-match", f"string {word} -> boolean", apply)
     table[FUNCTION_1 + "regexp-string-match"] = table[FUNCTION_1 + "string-regexp-match"]  # its name in 1.0
-    add(table, FUNCTION_1, "rfc822Name-match", (STRING, MAILBOX), BOOLEAN, _matching_mailbox)
-    add(table, FUNCTION_1, "x500Name-match", (X500, X500), BOOLEAN, _ending_name)
+    add(table, FUNCTION_1, "rfc822Name-match", "string rfc822Name -> boolean", _matching_mailbox)
+    add(table, FUNCTION_1, "x500Name-match", "x500Name x500Name -> boolean", _is_end)
 
 
 _CHARACTERS = 1024
@@ -288,9 +242,9 @@ def _length(*arguments: Any) -> int:
 def _metered(function: XacmlFunction) -> XacmlFunction:
     """Return the function with its cost, if that grows with its texts."""
     if function.id.endswith("-regexp-match") or function.id.endswith("regexp-string-match"):
-        show = _shower(function.parameters[1].data)
+        show = DATA_TYPES[function.parameters[1].data].show
         return function._replace(cost=lambda pattern, value: pattern_cost(pattern, show(value)))
-    texts = {STRING, URI}
+    texts = {Type(SHORT_TYPES["string"]), Type(SHORT_TYPES["anyURI"])}
     return function._replace(cost=_length) if texts & {*function.parameters, function.result} else function
 
 
@@ -298,5 +252,5 @@ def value_functions() -> FunctionTable:
     table: FunctionTable = {}
     for fill in (_equalities, _orders, _numbers, _texts, _times, _patterns):
         fill(table)
-    add(table, FUNCTION_1, "not", (BOOLEAN,), BOOLEAN, operator.not_)
+    add(table, FUNCTION_1, "not", "boolean -> boolean", operator.not_)
     return {name: _metered(function) if not name.endswith("-equal") else function for name, function in table.items()}

@@ -1,9 +1,6 @@
 """Functions of XPath expressions (A.3.15). They are optional in the norm."""
 
-from collections.abc import Callable
-from typing import Any
-
-from penstock.policy.xacml.functions.function import BOOLEAN, INTEGER, PATH, XacmlFunction
+from penstock.policy.xacml.functions.function import FunctionTable, add
 from penstock.policy.xacml.names import CONTENT_SELECTOR, FUNCTION_3, XPATH_EXPRESSION
 from penstock.policy.xacml.request import Context
 from penstock.policy.xacml.status import malformed
@@ -21,10 +18,6 @@ def _nodes(context: Context, expression: XPathExpression) -> list[Node]:
     return nodes
 
 
-def _count(context: Context, expression: XPathExpression) -> int:
-    return len(_nodes(context, expression))
-
-
 def _equal(context: Context, expression: XPathExpression, other: XPathExpression) -> bool:
     """Return whether they have a node in common."""
     keys = {key_of(node) for node in _nodes(context, expression)}
@@ -37,12 +30,8 @@ def _match(context: Context, expression: XPathExpression, other: XPathExpression
     return any(is_at_or_below(node, keys) for node in _nodes(context, other))
 
 
-XPATH_FUNCTIONS: dict[str, tuple[XacmlFunction, Callable[..., Any]]] = {
-    name: (XacmlFunction(name, takes, gives, of), of)
-    for name, takes, gives, of in (
-        (FUNCTION_3 + "xpath-node-count", (PATH,), INTEGER, _count),
-        (FUNCTION_3 + "xpath-node-equal", (PATH, PATH), BOOLEAN, _equal),
-        (FUNCTION_3 + "xpath-node-match", (PATH, PATH), BOOLEAN, _match),
-    )
-}
-"""With what they do in a context."""
+XPATH_FUNCTIONS: FunctionTable = {}
+"""They are applied to the context first, then to their arguments."""
+add(XPATH_FUNCTIONS, FUNCTION_3, "xpath-node-count", "xpathExpression -> integer", lambda *of: len(_nodes(*of)))
+add(XPATH_FUNCTIONS, FUNCTION_3, "xpath-node-equal", "xpathExpression xpathExpression -> boolean", _equal)
+add(XPATH_FUNCTIONS, FUNCTION_3, "xpath-node-match", "xpathExpression xpathExpression -> boolean", _match)

@@ -5,6 +5,7 @@ open.
 """
 
 import re
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 SECOND = 1_000_000_000
@@ -29,33 +30,19 @@ _DAY_TIME_PATTERN = re.compile(
 _YEAR_MONTH_PATTERN = re.compile(r"(?P<sign>-)?P(?=\d)(?:(?P<year>\d{1,6})Y)?(?:(?P<month>\d{1,9})M)?", re.ASCII)
 
 
+@dataclass(order=True, unsafe_hash=True, slots=True)
 class Moment:
     """A date, a time of day or both: nanoseconds as written, and minutes of the time zone, if it has one.
 
     Two are equal, and in order, by the instant that they are.
     """
 
-    __slots__ = ("instant", "local", "zone")
+    local: int = field(compare=False)
+    zone: int | None = field(compare=False)
+    instant: int = field(init=False)
 
-    def __init__(self, local: int, zone: int | None) -> None:
-        self.local = local
-        self.zone = zone
-        self.instant = local - (zone or 0) * MINUTE
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Moment) and self.instant == other.instant
-
-    def __hash__(self) -> int:
-        return hash(self.instant)
-
-    def __lt__(self, other: "Moment") -> bool:
-        return self.instant < other.instant
-
-    def __le__(self, other: "Moment") -> bool:
-        return self.instant <= other.instant
-
-    def __repr__(self) -> str:
-        return f"Moment({self.local}, {self.zone})"
+    def __post_init__(self) -> None:
+        self.instant = self.local - (self.zone or 0) * MINUTE
 
 
 class Days(NamedTuple):
@@ -170,9 +157,7 @@ def add_months(moment: Moment, months: int) -> Moment:
 
 
 def in_range(time: Moment, low: Moment, high: Moment) -> bool:
-    """Return whether a time is between two, with midnight possibly between them; they have the zone of the first by
-    default.
-    """
+    """Return whether a time is between two, around midnight too; by default they have the zone of the first."""
     low, high = (Moment(bound.local, time.zone if bound.zone is None else bound.zone) for bound in (low, high))
     return (time.instant - low.instant) % DAY <= (high.instant - low.instant) % DAY
 

@@ -10,37 +10,28 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from penstock.policy.xacml import names
 from penstock.policy.xacml.limits import MAX_BITS, MAX_DIGITS
 from penstock.policy.xacml.status import XacmlError
 from penstock.policy.xacml.values import moments
-from penstock.policy.xacml.values.x500 import read_x500, show_x500
+from penstock.policy.xacml.values.x500 import read_x500
 
 Value = Any
 """A value of one of the types below."""
 Bag = tuple[Value, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Spelled:
     """A value that is shown as it was written (A.3.9), and compared by a key."""
 
-    __slots__ = ("key", "text")
-
-    def __init__(self, text: str, key: Any) -> None:
-        self.text = text
-        self.key = key
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spelled) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __repr__(self) -> str:
-        return f"Spelled({self.text!r})"
+    text: str = field(compare=False)
+    key: Any
 
 
 class Mailbox(NamedTuple):
@@ -169,14 +160,7 @@ def _read_dns(text: str) -> Spelled:
     return Spelled(text, text.lower())
 
 
-def _spelled(value: Spelled) -> str:
-    return value.text
-
-
-def _read_path(text: str) -> XPathExpression:
-    return XPathExpression(text, "", ())
-
-
+_spelled = attrgetter("text")
 DATA_TYPES: dict[str, DataType] = {
     names.STRING: DataType("string", str, str),
     names.BOOLEAN: DataType("boolean", _read_boolean, lambda value: "true" if value else "false"),
@@ -191,10 +175,12 @@ DATA_TYPES: dict[str, DataType] = {
     names.HEX_BINARY: DataType("hexBinary", _read_hex, lambda value: value.hex().upper()),
     names.BASE64_BINARY: DataType("base64Binary", _read_base64, lambda value: base64.b64encode(value).decode()),
     names.RFC822_NAME: DataType("rfc822Name", _read_mailbox, _spelled),
-    names.X500_NAME: DataType("x500Name", read_x500, show_x500),
+    names.X500_NAME: DataType("x500Name", lambda text: Spelled(text, read_x500(text)), _spelled),
     names.IP_ADDRESS: DataType("ipAddress", _read_address, _spelled),
     names.DNS_NAME: DataType("dnsName", _read_dns, _spelled),
-    names.XPATH_EXPRESSION: DataType("xpathExpression", _read_path, lambda value: value.path),
+    names.XPATH_EXPRESSION: DataType(
+        "xpathExpression", lambda text: XPathExpression(text, "", ()), lambda value: value.path
+    ),
 }
 
 SHORT_TYPES = {data_type.name: uri for uri, data_type in DATA_TYPES.items()}
@@ -209,9 +195,7 @@ def type_named(uri: str) -> str:
 
 
 def read_value(type_uri: str, text: str) -> Value:
-    """Read a value of a type from text; raises `XacmlError`. White space around it counts only in strings, as in XML
-    Schema.
-    """
+    """Read a value of a type; raises `XacmlError`. As in XML Schema, only strings keep the white space around them."""
     data_type = DATA_TYPES[type_uri]
     try:
         return data_type.read(text if type_uri == names.STRING else text.strip(" \t\r\n"))
