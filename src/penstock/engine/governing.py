@@ -6,7 +6,7 @@ from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, subscribe
-from penstock.engine.sessions.session import Revision
+from penstock.engine.sessions.session import PolicyRevision
 from penstock.engine.sessions.session_rights import rights_for
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.stages.edit import tell_failures
@@ -48,7 +48,7 @@ def govern(
     review.review(node, before, at)
 
 
-def begin_revision(node: Node, before: Revision) -> None:
+def begin_revision(node: Node, before: PolicyRevision) -> None:
     """Judge by the present policies from now on; what was judged by others is judged again when it leaves."""
-    node.revision = Revision(before.number + 1, node.ensemble.access_digest, node.ensemble.statements_digest)
+    node.revision = PolicyRevision(before.number + 1, node.ensemble.access_digest, node.ensemble.statements_digest)
     node.ledger.revision(node.revision)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.engine.contracts.held import Collected, HeldEvent
-from penstock.engine.sessions.session import Outgoing, Revision, Session, StoredEvent, Subscribed
+from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, StoredEvent, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.policy.monitors.monitor import State
@@ -85,7 +85,7 @@ class Changes:
         self.persisted: dict[int, Persisted] = {}
         self.dropped_persisted = 0
         """The number of oldest messages to remove."""
-        self.revision: Revision | None = None
+        self.revision: PolicyRevision | None = None
         """The policies by which events are judged; None: the same as before."""
         self.evidence: dict[str, Evidence] = {}
         """By neighbour, what is held of it."""
@@ -244,7 +244,7 @@ class Ledger:
         self.changes.dropped_persisted += too_many
         return too_many > 0
 
-    def revision(self, revision: Revision) -> None:
+    def revision(self, revision: PolicyRevision) -> None:
         """Store the policies by which events are judged from now on."""
         if self.durable:
             self.changes.revision = revision

@@ -11,7 +11,7 @@ from penstock.engine.contracts.delayed import read_window, write_window
 from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
-from penstock.engine.sessions.session import NO_REVISION, Revision, Session
+from penstock.engine.sessions.session import NO_REVISION, PolicyRevision, Session
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 
@@ -51,7 +51,7 @@ class StoredContracts:
                 )
 
     def load_held(
-        self, node: Node, sessions: Mapping[int, Session], revisions: Mapping[int, Revision], now: float
+        self, node: Node, sessions: Mapping[int, Session], revisions: Mapping[int, PolicyRevision], now: float
     ) -> None:
         """Load events that are held back; they are checked against contracts when their time comes."""
         rows = self._db.execute("SELECT * FROM held")

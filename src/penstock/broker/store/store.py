@@ -33,7 +33,7 @@ from penstock.engine.sessions.session import (
     NEVER,
     NO_REVISION,
     Outgoing,
-    Revision,
+    PolicyRevision,
     Session,
     StoredEvent,
     Subscribed,
@@ -250,9 +250,9 @@ class Store:
         except (sqlite3.Error, ValueError, TypeError, ConditionError) as error:
             raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
 
-    def _load_revisions(self, node: Node) -> tuple[dict[int, Revision], Revision]:
+    def _load_revisions(self, node: Node) -> tuple[dict[int, PolicyRevision], PolicyRevision]:
         """Return the policies that what waits was judged by, and the last before this start, which begins another."""
-        revisions = {row[0]: Revision(*row) for row in self._db.execute("SELECT * FROM revision ORDER BY number")}
+        revisions = {row[0]: PolicyRevision(*row) for row in self._db.execute("SELECT * FROM revision ORDER BY number")}
         last = list(revisions.values())[-1] if revisions else NO_REVISION
         self._db.execute(
             "DELETE FROM revision WHERE number NOT IN (SELECT revision FROM delivery UNION SELECT revision FROM held)"
@@ -312,7 +312,7 @@ class Store:
             else:
                 node.ledger.retained(topic, None)
 
-    def _load_deliveries(self, node: Node, sessions: dict[int, Session], revisions: dict[int, Revision]) -> None:
+    def _load_deliveries(self, node: Node, sessions: dict[int, Session], revisions: dict[int, PolicyRevision]) -> None:
         messages: dict[int, StoredEvent] = {}
         last_message = last_row = 0
         for number, topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM message"):
@@ -403,7 +403,7 @@ def _updated_row(row: int, delivery: Outgoing) -> tuple[object, ...]:
     return (delivery.kept.id, delivery.state, delivery.packet_id, delivery.revision.number, row)
 
 
-def _restore_delivery(session: Session, kept: StoredEvent, row: tuple[Any, ...], revision: Revision) -> None:
+def _restore_delivery(session: Session, kept: StoredEvent, row: tuple[Any, ...], revision: PolicyRevision) -> None:
     number, _, _, qos, retain, identifiers, state, packet_id, _ = row
     ids = tuple(map(int, identifiers.split(","))) if identifiers else ()
     delivery = Delivery(session, kept.event, qos, bool(retain), ids)

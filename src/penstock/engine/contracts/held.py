@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.engine.sessions.session import Revision, Session
+from penstock.engine.sessions.session import PolicyRevision, Session
 from penstock.model.event import Event
 from penstock.policy.contracts.aggregate import MeanWindow
 from penstock.policy.contracts.degrade import Aggregate
@@ -16,7 +16,7 @@ class HeldEvent(NamedTuple):
     at: float
     session: Session
     event: Event
-    revision: Revision
+    revision: PolicyRevision
     """The policies by which it was judged."""
 
 

@@ -46,7 +46,7 @@ class StoredEvent:
         self.references = 0
 
 
-class Revision:
+class PolicyRevision:
     """The policies by which a message was judged. A change of what one session may have makes another one as well, so
     revisions are compared by identity.
     """
@@ -61,7 +61,7 @@ class Revision:
         self.statements = statements
 
 
-NO_REVISION = Revision(0, "", "")
+NO_REVISION = PolicyRevision(0, "", "")
 
 
 class Outgoing:
@@ -90,7 +90,7 @@ class Outgoing:
     packet_id: int
     row: int
     kept: StoredEvent | None
-    revision: Revision
+    revision: PolicyRevision
     """The policies by which it was judged, once it waits."""
     is_timed: bool
     """The time or a situation has decided too."""
@@ -322,7 +322,7 @@ class Outbox:
 
     def begin_revision(self) -> None:
         """Have all that waits judged again when it leaves: what the session may have has changed."""
-        self.revision = Revision(self.revision.number, self.revision.access, self.revision.statements)
+        self.revision = PolicyRevision(self.revision.number, self.revision.access, self.revision.statements)
 
     def waiting(self) -> int:
         """Return the deliveries queued behind the window."""

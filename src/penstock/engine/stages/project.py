@@ -8,7 +8,7 @@ from penstock.engine.events.passage import Delivery
 from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Revision, Session
+from penstock.engine.sessions.session import PolicyRevision, Session
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, ReadRequest, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
@@ -154,7 +154,7 @@ def _keep(node: Node, session: Session, actor: Actor, source: SparkplugSource, b
     node.ledger.standing(session, str(source), Withheld(owed, tuple(sorted(after.unborn))) if after != START else None)
 
 
-def judge_again(node: Node, session: Session, event: Event, judged: Revision, now: float | None) -> Event | None:
+def judge_again(node: Node, session: Session, event: Event, judged: PolicyRevision, now: float | None) -> Event | None:
     """Return what may still be seen of an event that was projected by the policies of another revision or time."""
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, subscribe
-from penstock.engine.sessions.session import Revision, Session, Subscribed
+from penstock.engine.sessions.session import PolicyRevision, Session, Subscribed
 from penstock.engine.statements import bindings, filter_policies
 from penstock.language.errors import StatementError
 from penstock.language.statements.statement import Message
@@ -22,7 +22,7 @@ DROPPED = "policy dropped"
 _NOTHING = "PolicyStatement { On(Forward, Publication) { If {} Then {BlockMessage()} } }"
 
 
-def review(node: Node, before: Revision, now: float) -> None:
+def review(node: Node, before: PolicyRevision, now: float) -> None:
     """Review clients' policies after a domain change: remove those that it no longer grants or lets in."""
     for session in list(node.sessions.values()):
         if session.neighbour is None:

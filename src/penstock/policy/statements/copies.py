@@ -105,7 +105,7 @@ class PublicationCopy:
         self._body: bytes | None = event.payload
         """The payload before conversion; None: it is to be encoded from its members."""
         self.hidden = Hidden()
-        """What was removed."""
+        """The attributes that were removed."""
 
     @property
     def attributes(self) -> Mapping[str, Value] | Unreadable:
