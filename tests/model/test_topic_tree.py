@@ -25,7 +25,7 @@ def shape(node: _Branch | str) -> object:
     """What is in a trie, to compare: superfluous nodes cannot be seen from outside."""
     if isinstance(node, str):
         return node
-    return node.text, {level: shape(child) for level, child in node.children.items()}
+    return node.text, node.rest, {level: shape(child) for level, child in node.children.items()}
 
 
 class IndexAgainstDict(RuleBasedStateMachine):
@@ -276,7 +276,7 @@ def test_the_deepest_topics_in_the_tree_are_no_trouble() -> None:
     assert list(tree.match(plus)) == [(topic, 1)]
     assert list(tree.match("#")) == [("a/a", 2), (topic, 1)]
     assert tree.pop(topic) == 1
-    assert shape(tree._tree) == (None, {"a": (None, {"a": "a/a"})})
+    assert shape(tree._tree) == (None, None, {"a": (None, None, {"a": "a/a"})})
 
 
 def test_many_ways_through_the_trie() -> None:

@@ -9,6 +9,7 @@ a tree by level, which holds only texts. No walk recurses (a topic may have thou
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 from .topic import covers, is_wild, overlaps, shape
@@ -160,11 +161,13 @@ class TopicTree(Generic[T]):
 class _Branch:
     """A node of the tree that has nodes below it: a node that has none is just the text that ends there."""
 
-    __slots__ = ("children", "text")
+    __slots__ = ("children", "rest", "text")
 
     def __init__(self, text: str | None) -> None:
         self.text = text
         self.children: dict[str, _Node] = {}
+        self.rest: str | None = None
+        """The filter that goes on with `#`, below which nothing ever is."""
 
 
 _Node = _Branch | str
@@ -178,8 +181,9 @@ def _insert(root: _Branch, text: str) -> None:
         if not isinstance(child, _Branch):
             child = branch.children[level] = _Branch(child)
         branch = child
-    child = branch.children.get(last)
-    if isinstance(child, _Branch):
+    if last == "#":
+        branch.rest = text
+    elif isinstance(child := branch.children.get(last), _Branch):
         child.text = text
     else:
         branch.children[last] = text
@@ -195,12 +199,13 @@ def _delete(root: _Branch, text: str) -> None:
         child = branch.children[level]
         assert isinstance(child, _Branch)
         branch = child
-    child = branch.children[last]
-    if isinstance(child, _Branch):
+    if last == "#":
+        branch.rest = None
+    elif isinstance(child := branch.children[last], _Branch):
         child.text = None
-        return
-    del branch.children[last]
-    while passed and not branch.children:
+    else:
+        del branch.children[last]
+    while passed and not branch.children and branch.rest is None:
         above, level = passed.pop()
         if branch.text is None:
             del above.children[level]
@@ -212,7 +217,7 @@ def _delete(root: _Branch, text: str) -> None:
 def _covering(root: _Branch, text: str) -> list[str]:
     """Return the filters in the tree that match all that this topic or filter matches. This is in the hot path."""
     texts: list[str] = []
-    if not root.children:
+    if not root.children and root.rest is None:
         return texts
     levels = text.split("/")
     is_open = levels[-1] == "#"
@@ -235,63 +240,71 @@ def _covering(root: _Branch, text: str) -> list[str]:
                 child = children.get("+")
                 if child is not None:
                     following.append(child)
-            rest = children.get("#")
-            if isinstance(rest, str):  # nothing is ever below `#`
-                texts.append(rest)
+            if node.rest is not None:
+                texts.append(node.rest)
         reached = following
         if not reached:
             return texts
-    if not is_open:
-        texts.extend(_own_texts(reached))
     for node in reached:
-        if isinstance(node, _Branch) and isinstance(rest := node.children.get("#"), str):
+        own, rest = (node, None) if isinstance(node, str) else (node.text, node.rest)
+        if own is not None and not is_open:
+            texts.append(own)
+        if rest is not None:
             texts.append(rest)  # `#` matches its parent level too (MQTT 5, 4.7.1.2)
     return texts
 
 
-def _beside(root: _Branch, filter: str, asks: Callable[[str, str], bool]) -> Iterator[str]:
-    """Yield the texts in the tree that the filter covers, or those that it overlaps; `asks` is `covers` or `overlaps`.
+MAX_BATCH = 1_000
+"""Nodes that a walk takes a step further at once: the first results come soon, also where there are many."""
 
-    The walk goes into depth, so that the first are found soon where there are many.
+
+def _beside(root: _Branch, filter: str, asks: Callable[[str, str], bool]) -> Iterator[str]:
+    """Return the texts in the tree that the filter covers, or those that it overlaps; `asks` is `covers` or
+    `overlaps`.
     """
+    return chain.from_iterable(_batches(root, filter, asks))
+
+
+def _batches(root: _Branch, filter: str, asks: Callable[[str, str], bool]) -> Iterator[list[str]]:
     levels, is_open = shape(filter)
     waiting: list[tuple[list[_Node], int]] = [([root], 0)]
     while waiting:
         nodes, depth = waiting.pop()
-        if depth == len(levels) and is_open:
-            yield from _all_texts(nodes)
+        if depth == len(levels):
+            yield from _all_texts(nodes) if is_open else _ending(nodes, filter, asks)
             continue
         branches = [node for node in nodes if isinstance(node, _Branch)]
-        for rest in [branch.children["#"] for branch in branches if "#" in branch.children]:
-            if isinstance(rest, str) and asks(filter, rest):
-                yield rest
-        if depth == len(levels):
-            yield from _own_texts(nodes)
-            continue
+        yield [rest for branch in branches if (rest := branch.rest) is not None and asks(filter, rest)]
         level = levels[depth]
-        if level == "+":
-            for branch in branches:
-                if depth == 0:
-                    below = [child for name, child in branch.children.items() if name[:1] not in ("#", "$")]
-                else:
-                    below = [child for name, child in branch.children.items() if name != "#"]
-                waiting.append((below, depth + 1))
-        else:
-            is_met = asks is overlaps and not (depth == 0 and level.startswith("$"))  # [MQTT-4.7.2-1]
+        if level != "+":
             below = [branch.children[level] for branch in branches if level in branch.children]
-            if is_met:
+            if asks is overlaps and not (depth == 0 and level.startswith("$")):  # [MQTT-4.7.2-1]
                 below += [branch.children["+"] for branch in branches if "+" in branch.children]
-            if below:
-                waiting.append((below, depth + 1))
+        elif depth:
+            below = [child for branch in branches for child in branch.children.values()]
+        else:
+            below = [child for name, child in root.children.items() if not name.startswith("$")]  # [MQTT-4.7.2-1]
+        for at in range(0, len(below), MAX_BATCH):
+            waiting.append((below[at : at + MAX_BATCH], depth + 1))
 
 
-def _own_texts(nodes: Iterable[_Node]) -> list[str]:
-    texts = (node if isinstance(node, str) else node.text for node in nodes)
-    return [text for text in texts if text is not None]
+def _ending(nodes: list[_Node], filter: str, asks: Callable[[str, str], bool]) -> Iterator[list[str]]:
+    """Yield the texts that end at the nodes, and those that go on with `#` and are `asks`ed for."""
+    texts = [node for node in nodes if isinstance(node, str)]
+    yield texts
+    if len(texts) < len(nodes):
+        branches = [node for node in nodes if isinstance(node, _Branch)]
+        yield [branch.text for branch in branches if branch.text is not None]
+        yield [rest for branch in branches if (rest := branch.rest) is not None and asks(filter, rest)]
 
 
-def _all_texts(nodes: list[_Node]) -> Iterator[str]:
-    """Yield the texts that end at or below the nodes."""
+def _all_texts(nodes: list[_Node]) -> Iterator[list[str]]:
+    """Yield the texts that end at or below the nodes, level by level."""
     while nodes:
-        yield from _own_texts(nodes)
-        nodes = [child for node in nodes if isinstance(node, _Branch) for child in node.children.values()]
+        texts = [node for node in nodes if isinstance(node, str)]
+        yield texts
+        if len(texts) == len(nodes):
+            return
+        branches = [node for node in nodes if isinstance(node, _Branch)]
+        yield [text for branch in branches for text in (branch.text, branch.rest) if text is not None]
+        nodes = [child for branch in branches for child in branch.children.values()]

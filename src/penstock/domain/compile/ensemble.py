@@ -159,7 +159,7 @@ class Ensemble:
         """Return the brokering table in force at a node."""
         return self._tables[node]
 
-    @property
+    @cached_property
     def has_monitors(self) -> bool:
         """Return whether any link has a monitor."""
         return any(self._monitors.values())

@@ -9,7 +9,7 @@ are no steps: then the plan is a list of sessions that take the packet's own byt
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.journal_rows import Note
@@ -24,6 +24,8 @@ Step = Callable[[Any], Any]
 """A step for an event or a delivery: an `EventStep` or a `DeliveryStep` of `passage.py`. A passage has the node, and
 the node has plans, so plans do not name it.
 """
+Steps = tuple[tuple[Step, ...], tuple[Step, ...]]
+"""The steps for each event, and those for each delivery. Nearly all plans of a node have the same, and share them."""
 
 
 class Target:
@@ -102,6 +104,18 @@ class Group:
         return None if second is None else (second, (self.turn + 1) % count)
 
 
+class Unresolved(NamedTuple):
+    """What a plan has where content decides too: for each event, a plan is made of this and of the predicates that the
+    event satisfies.
+    """
+
+    predicates: tuple[Predicates[Subscribed], ...]
+    """The conditional subscriptions."""
+    matched: tuple[Subscribed, ...]
+    """The subscriptions that are sure already; as are the `onlookers`."""
+    onlookers: tuple[Watch, ...]
+
+
 class Plan:
     """The steps that are left for an event on a topic."""
 
@@ -114,15 +128,13 @@ class Plan:
         "groups",
         "is_open",
         "key",
-        "matched",
         "note",
-        "onlookers",
-        "predicates",
         "rest",
         "simple",
         "statements",
         "steps",
         "targets",
+        "unresolved",
         "valid",
         "verdict",
         "watched",
@@ -143,12 +155,7 @@ class Plan:
         """The only step is to ask the link's monitors."""
         self.is_open = False
         """Content or monitors decide what becomes of an event."""
-        self.predicates: tuple[Predicates[Subscribed], ...] = ()
-        """Conditional subscriptions to look in for each event, whose plan is then made of what they and the event are;
-        `matched` and `onlookers` are what is sure already.
-        """
-        self.matched: tuple[Subscribed, ...] = ()
-        self.onlookers: tuple[Watch, ...] = ()
+        self.unresolved: Unresolved | None = None
         self.key: tuple[object, ...] = ()
         self.statements: tuple[Bound, ...] = ()
         """Policies of advertisements on the topic."""
@@ -172,9 +179,8 @@ class Plan:
     def retire(self) -> None:
         """Invalidate the plan, and release its sessions: a topic may name it long after they are gone."""
         self.valid = False
-        self.rest = None
-        self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = ()
-        self.predicates = self.matched = self.onlookers = self.closed = ()
+        self.rest = self.unresolved = None
+        self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = self.closed = ()
 
 
 PASS = Verdict("admit", Effect.PASS)
@@ -207,8 +213,7 @@ def interned_plan(
     matched: list[Subscribed],
     groups: tuple[Group, ...],
     onlookers: tuple[Watch, ...],
-    steps: tuple[Step, ...],
-    delivery_steps: tuple[Step, ...],
+    steps: Steps,
     statements: tuple[Bound, ...],
     closed: tuple[Session, ...],
     telling: tuple[Session, ...] = (),
@@ -218,12 +223,12 @@ def interned_plan(
 
     `telling` are neighbours that must be told with each event which token it has.
     """
-    key = (*matched, passes_bytes, *groups, *onlookers, *statements, *telling, False, *closed, steps, delivery_steps)
+    key = (*matched, passes_bytes, *groups, *onlookers, *statements, *telling, steps, *closed)
     plan = known.get(key)
     if plan is None:
         plan = known[key] = _make_plan(matched, groups, onlookers, telling)
         plan.simple = plan.simple and passes_bytes and not statements
-        plan.steps, plan.delivery_steps = steps, delivery_steps
+        plan.steps, plan.delivery_steps = steps
         plan.statements, plan.closed, plan.key = statements, closed, key
     return plan
 
@@ -234,17 +239,30 @@ def _make_plan(
     of_session: dict[int, list[Subscribed]] = {}
     for subscribed in matched:
         of_session.setdefault(subscribed.session.id, []).append(subscribed)
-    targets = [_target(subscriptions) for subscriptions in of_session.values()]
+    targets: list[Target] = []
+    behind: dict[Watch, list[Target]] = {watch: [] for watch in onlookers}
+    direct4: list[Session] = []
+    direct5: list[Session] = []
+    is_simple = not groups
+    for subscriptions in of_session.values():
+        target = _target(subscriptions)
+        session = target.session
+        watch = session.place.watch_out
+        if watch is not None:
+            behind.setdefault(watch, []).append(target)
+            continue
+        targets.append(target)
+        if target.is_direct() and session not in telling:
+            (direct4 if session.version == 4 else direct5).append(session)
+        else:
+            is_simple = False
     plan = Plan(PASS)
     plan.groups = groups
-    plan.watched = _watched(onlookers, targets)
-    if plan.watched:
-        targets = [target for target in targets if target.session.place.watch_out is None]
     plan.targets = tuple(targets)
-    direct = [target.session for target in targets if target.is_direct() and target.session not in telling]
-    plan.direct4 = tuple(session for session in direct if session.version == 4)
-    plan.direct5 = tuple(session for session in direct if session.version == 5)
-    plan.simple = len(direct) == len(targets) and not plan.groups and not plan.watched
+    plan.direct4, plan.direct5 = tuple(direct4), tuple(direct5)
+    plan.simple = is_simple and not behind
+    if behind:
+        plan.watched = tuple((watch, tuple(sessions)) for watch, sessions in behind.items())
     return plan
 
 
@@ -256,11 +274,3 @@ def _target(subscriptions: list[Subscribed]) -> Target:
     if not isinstance(target, Target):
         target = subscribed.target = Target(subscriptions)
     return target
-
-
-def _watched(onlookers: tuple[Watch, ...], targets: list[Target]) -> tuple[tuple[Watch, tuple[Target, ...]], ...]:
-    behind: dict[Watch, list[Target]] = {watch: [] for watch in onlookers}
-    for target in targets:
-        if target.session.place.watch_out is not None:
-            behind.setdefault(target.session.place.watch_out, []).append(target)
-    return tuple((watch, tuple(sessions)) for watch, sessions in behind.items())

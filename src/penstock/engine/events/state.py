@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 from weakref import WeakValueDictionary
 
 from penstock.engine.events.link_class import LinkClass
-from penstock.engine.events.plan import Plan, Plans
+from penstock.engine.events.plan import Plan, Plans, Steps
 from penstock.model.event import Event
 from penstock.model.topic import Filter
 from penstock.model.topic_tree import TopicTree
@@ -39,7 +39,7 @@ class Retained(TopicTree[Event]):
 class PlanCache:
     """The plans of a node, by class of links and topic, until a subscription or a policy comes or goes."""
 
-    __slots__ = ("by_class", "interned", "own", "planned", "resolved", "routes")
+    __slots__ = ("by_class", "interned", "own", "planned", "resolved", "routes", "steps")
 
     def __init__(self) -> None:
         self.by_class: WeakValueDictionary[LinkClass, Plans] = WeakValueDictionary()
@@ -52,6 +52,8 @@ class PlanCache:
         self.interned: dict[tuple[object, ...], Plan] = {}
         """Plans by what they are made of, so that topics share them; in `resolved` those that content decided on."""
         self.resolved: dict[tuple[object, ...], Plan] = {}
+        self.steps: dict[Steps, Steps] = {}
+        """Steps of plans, each once."""
 
     def of(self, link: LinkClass) -> Plans:
         """Return the plans of a class of links; all links of the class share them."""
@@ -83,6 +85,7 @@ class PlanCache:
             routes.clear()
         self.interned.clear()
         self.resolved.clear()
+        self.steps.clear()
         self.planned = 0
 
     def begin_anew(self) -> None:

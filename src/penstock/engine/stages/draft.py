@@ -86,12 +86,14 @@ class Draft:
         `is_for_plain`: also for a packet that is nothing but topic and payload, towards sessions that take its bytes.
         """
         self.steps.append(step)
-        self.passes_bytes = self.passes_bytes and not is_for_plain
+        if is_for_plain:
+            self.passes_bytes = False
 
     def for_each_delivery(self, step: DeliveryStep, is_for_plain: bool = True) -> None:
         """Leave something to be done for each delivery."""
         self.delivery_steps.append(step)
-        self.passes_bytes = self.passes_bytes and not is_for_plain
+        if is_for_plain:
+            self.passes_bytes = False
 
     def suppress(self, verdict: Verdict) -> None:
         """Let no event of this topic pass."""

@@ -3,7 +3,7 @@
 from penstock.engine.contracts.release_recheck import MARKED
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
-from penstock.engine.events.plan import PASS, Plan, interned_plan
+from penstock.engine.events.plan import PASS, Plan, Unresolved, interned_plan
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.window import send_or_queue
@@ -16,22 +16,23 @@ def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
     if draft.waits is None or not draft.waits.is_rechecked:
         draft.for_each_delivery(run, is_for_plain=False)
-    steps, delivery_steps = tuple(draft.steps), tuple(draft.delivery_steps)
+    plans, steps = draft.node.plans, (tuple(draft.steps), tuple(draft.delivery_steps))
     if draft.waits is not None:
         draft.plan = Plan(PASS)
-        draft.plan.delivery_steps = delivery_steps
+        draft.plan.steps, draft.plan.delivery_steps = steps
         return
+    steps = plans.steps.setdefault(steps, steps)
     groups, onlookers = tuple(draft.groups), tuple(draft.onlookers)
     telling = _telling(draft)
     if draft.predicates:
         plan = Plan(PASS)
-        plan.predicates, plan.matched = tuple(draft.predicates), tuple(draft.matched)
-        plan.groups, plan.onlookers, plan.statements = groups, onlookers, draft.statements
-        plan.closed, plan.steps, plan.delivery_steps = draft.closed, steps, delivery_steps
+        plan.unresolved = Unresolved(tuple(draft.predicates), tuple(draft.matched), onlookers)
+        plan.steps, plan.delivery_steps = steps
+        plan.groups, plan.statements, plan.closed = groups, draft.statements, draft.closed
         plan.is_open = True
     else:
-        about = (steps, delivery_steps, draft.statements, draft.closed, telling, draft.passes_bytes)
-        plan = interned_plan(draft.node.plans.interned, draft.matched, groups, onlookers, *about)
+        about = (steps, draft.statements, draft.closed, telling, draft.passes_bytes)
+        plan = interned_plan(plans.interned, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
 

@@ -6,7 +6,7 @@ from penstock.engine.contracts import privacy, situations
 from penstock.engine.events import retained
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Passage
-from penstock.engine.events.plan import Group, Plan, Target, WaitingPlace, interned_plan
+from penstock.engine.events.plan import Group, Plan, Target, Unresolved, WaitingPlace, interned_plan
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
@@ -39,23 +39,26 @@ def plan(draft: Draft) -> None:
         draft.for_each_event(situations.run)
     draft.for_each_event(judge.begin, is_for_plain=False)  # rules of policy statements that come before matching
     draft.for_each_event(run, is_for_plain=False)
-    narrowed: Predicates[Subscribed] = Predicates()
+    narrowed: Predicates[Subscribed] | None = None
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
     for entry in node.subscriptions.index.match(topic):
-        if isinstance(entry, Group):
-            draft.groups.append(entry)
-        elif isinstance(entry, Watch):
-            draft.onlookers.append(entry)
-        elif isinstance(entry, Predicates):
-            draft.predicates.append(entry)
-        elif _may_read(entry.session, topic):
+        if isinstance(entry, Subscribed):  # first: most are
+            if not _may_read(entry.session, topic):
+                continue
             if entry.condition is None and not entry.also:
                 draft.matched.append(entry)
             elif also := tuple(conditions(entry, topic)):
+                narrowed = narrowed or Predicates()
                 narrowed.add(entry, all_of(also), entry)
             else:
                 draft.matched.append(entry)
-    if narrowed:
+        elif isinstance(entry, Group):
+            draft.groups.append(entry)
+        elif isinstance(entry, Watch):
+            draft.onlookers.append(entry)
+        else:
+            draft.predicates.append(entry)
+    if narrowed is not None:
         draft.predicates.append(narrowed)
 
 
@@ -66,18 +69,19 @@ def run(passage: Passage) -> None:
     # [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT311-3.3.1-7] [MQTT311-3.3.1-12]
     if event.retain:
         retained.keep(node, event if passage.judging is None else passage.judging.kept, passage.sender)
-    if plan.predicates:
-        passage.plan = _resolved(passage, plan)
+    if plan.unresolved is not None:
+        passage.plan = _resolved(passage, plan, plan.unresolved)
 
 
-def _resolved(passage: Passage, plan: Plan) -> Plan:
+def _resolved(passage: Passage, plan: Plan, unresolved: Unresolved) -> Plan:
     """Return the plan for an event whose content decides too: with the conditional subscriptions that it satisfies."""
     node = passage.node
     if len(node.plans.resolved) >= MAX_RESOLVED:
         node.plans.resolved.clear()
-    matched = satisfied(node, plan, passage.plans.key, passage.event, passage.now)
-    about = ((), plan.delivery_steps, plan.statements, plan.closed)
-    return interned_plan(node.plans.resolved, [*plan.matched, *matched], plan.groups, plan.onlookers, *about)
+    predicates, sure, onlookers = unresolved
+    matched = [*sure, *satisfied(node, predicates, passage.plans.key, passage.event, passage.now)]
+    about = (((), plan.delivery_steps), plan.statements, plan.closed)
+    return interned_plan(node.plans.resolved, matched, plan.groups, onlookers, *about)
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
@@ -133,15 +137,17 @@ MAX_RESOLVED = 10_000
 """Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
 
-def satisfied(node: Node, plan: Plan, link: LinkClass, event: Event, now: float) -> list[Subscribed]:
-    """Return the plan's conditional subscriptions that the event satisfies and that may have it."""
+def satisfied(
+    node: Node, conditional: tuple[Predicates[Subscribed], ...], link: LinkClass, event: Event, now: float
+) -> list[Subscribed]:
+    """Return the conditional subscriptions that the event satisfies and that may have it."""
     is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
     matched: Iterable[Subscribed]
     if is_projected:
-        matched = (subscribed for predicates in plan.predicates for subscribed in predicates.values())
+        matched = (subscribed for predicates in conditional for subscribed in predicates.values())
     else:
         content = node.ensemble.reader.read(event)
-        matched = [subscribed for predicates in plan.predicates for subscribed in predicates.match(content)]
+        matched = [subscribed for predicates in conditional for subscribed in predicates.match(content)]
         if event.retain:
             matched = dict.fromkeys((*matched, *_kept_beyond(node, event.topic)))
     matched = (
@@ -150,12 +156,16 @@ def satisfied(node: Node, plan: Plan, link: LinkClass, event: Event, now: float)
         if _may_read(subscribed.session, event.topic) and route.is_open(node, link, subscribed.session)
     )
     if is_projected:
-        return list(_satisfied_by_views(node, plan, event, matched, now))
+        return list(_satisfied_by_views(node, conditional, event, matched, now))
     return [subscribed for subscribed in matched if not subscribed.also or satisfies(node, event, subscribed, now)]
 
 
 def _satisfied_by_views(
-    node: Node, plan: Plan, event: Event, asking: Iterable[Subscribed], now: float
+    node: Node,
+    conditional: tuple[Predicates[Subscribed], ...],
+    event: Event,
+    asking: Iterable[Subscribed],
+    now: float,
 ) -> Iterator[Subscribed]:
     """Return those satisfied by what each may see: each client is asked once, and all with the same view together."""
     views: dict[int, Preview] = {}
@@ -175,7 +185,7 @@ def _satisfied_by_views(
         key = (view.payload, view.content_type)
         if key not in seen:
             content = node.ensemble.reader.view(view, event)
-            seen[key] = {id(each) for predicates in plan.predicates for each in predicates.match(content)}
+            seen[key] = {id(each) for predicates in conditional for each in predicates.match(content)}
         if id(subscribed) in seen[key] and not (subscribed.also and any(unmet(node, view, subscribed))):
             yield subscribed
 

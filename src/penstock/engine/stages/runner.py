@@ -76,8 +76,9 @@ _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
 
 def compile_plan(draft: Draft) -> Plan:
     """Let each stage plan its part, until one says what the plan is."""
+    is_observed = draft.is_observed
     for stage in STAGES:
-        if draft.is_observed:
+        if is_observed:
             draft.ask(stage)
         else:
             stage.plan(draft)
