@@ -100,7 +100,7 @@ def test_a_segment_that_breaks_off_anywhere_gives_its_whole_batches(
 ) -> None:
     folder = tmp_path_factory.mktemp("journal")
     path = _segment(folder)
-    whole, _ = read_segment(path)
+    whole = read_segment(path).events
     content = path.read_bytes()
     at = data.draw(st.integers(0, len(content)))
     left = path.with_name(OPEN + path.name)
@@ -124,7 +124,7 @@ def test_damage_is_said_and_never_an_exception(tmp_path_factory: pytest.TempPath
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content)
-    events, _ = read_segment(path)
+    events = read_segment(path).events
     assert events.schema.equals(EVENTS)
 
 

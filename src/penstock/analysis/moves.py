@@ -188,16 +188,16 @@ class Moves:
         if topics is None or self.graph.links[at][:2] not in self.graph.monitors:
             yield Past(at, topics)
         else:
-            yield from (Past(at, output) for output in self._made(at, topics))
+            yield from (Past(at, output) for output in self._outputs_of(at, topics))
 
     def _stopped(self, at: int, topics: str | None) -> Iterator[tuple[Past, Closure]]:
         """Yield the vertex after a link whose monitors suppress such events."""
         link = self.graph.links[at]
-        if topics is not None and link[:2] in self.graph.monitors and not self._made(at, topics):
+        if topics is not None and link[:2] in self.graph.monitors and not self._outputs_of(at, topics):
             monitor = self.graph.suppressor(link, topics)
             yield Past(at, topics), Closure(str(link), f"`{monitor}` suppresses `{topics}`")
 
-    def _made(self, at: int, topics: str) -> tuple[str, ...]:
+    def _outputs_of(self, at: int, topics: str) -> tuple[str, ...]:
         key = Past(at, topics)
         if key not in self._outputs:
             outputs = self.graph.outputs(self.graph.links[at], topics)

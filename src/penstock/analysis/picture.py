@@ -135,8 +135,8 @@ class _Picture:
             yield from self._draw(line)
         caption = self._caption(device, broker)
         x, width = trunk + _STUB, _box_width(caption)
-        again = self._first[device] != broker
-        border = ' stroke-dasharray="3 3"' if again else ""
+        is_repeated = self._first[device] != broker
+        border = ' stroke-dasharray="3 3"' if is_repeated else ""
         yield f'<rect x="{x:.0f}" y="{y - 16:.0f}" width="{width:.0f}" height="32" rx="3" fill="#fffdf5" stroke="#333"'
         yield f"{border}/>"
         yield _text(x + 8, y - 2, caption[0], _FONT, title=device)

@@ -19,17 +19,6 @@ from penstock.language.errors import ConditionError, StatementError
 from penstock.model.errors import ContentError, TopicError
 
 __all__ = [
-    "Advertisement",
-    "Client",
-    "ConditionError",
-    "ContentError",
-    "Disconnected",
-    "Event",
-    "Refused",
-    "StatementError",
-    "Subscription",
-    "TokenRequestError",
-    "TopicError",
-    "policies",
-    "request_token",
-]
+    "Advertisement", "Client", "ConditionError", "ContentError", "Disconnected", "Event", "Refused", "StatementError",
+    "Subscription", "TokenRequestError", "TopicError", "policies", "request_token",
+]  # fmt: skip

@@ -124,11 +124,11 @@ class MqttSession:
         client.on_socket_open = _send_at_once
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
-        client.on_message = lambda _client, _data, message: self._tell(self._listener.received, message)
-        client.on_publish = lambda _client, _data, mid, code, packet_properties: self._tell(
+        client.on_message = lambda _client, _data, message: self._schedule(self._listener.received, message)
+        client.on_publish = lambda _client, _data, mid, code, packet_properties: self._schedule(
             self._answered, mid, answer(code, packet_properties)
         )
-        client.on_subscribe = lambda _client, _data, mid, codes, packet_properties: self._tell(
+        client.on_subscribe = lambda _client, _data, mid, codes, packet_properties: self._schedule(
             self._answered, mid, answer(codes[0], packet_properties)
         )
         client.on_unsubscribe = client.on_subscribe
@@ -283,27 +283,22 @@ class MqttSession:
 
     # --- on paho-mqtt's thread
 
-    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _schedule(self, call: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop is closed: there are no callers any more
             self._loop.call_soon_threadsafe(call, *arguments)
 
     def _on_connect(
-        self,
-        client: paho.Client,
-        data: object,
-        flags: paho.ConnectFlags,
-        code: ReasonCode,
-        packet_properties: Properties | None,
+        self, client: paho.Client, _data: object, flags: paho.ConnectFlags, code: ReasonCode, extra: Properties | None
     ) -> None:
         if not code.is_failure:
             if self._tokens is not None:
                 self._tokens.accepted()
-            self._tell(self._connected, flags.session_present, getattr(packet_properties, "ReceiveMaximum", _WINDOW))
+            self._schedule(self._connected, flags.session_present, getattr(extra, "ReceiveMaximum", _WINDOW))
         elif self._greeting.done() and code.value == _NOT_AUTHORIZED and self._has_another_token(client):
             return
         elif not self._greeting.done() or code.value not in _TRY_LATER:
             client.disconnect()  # ends the thread
-            self._tell(self._ended, Refused(f"connection to `{self._address}`", *answer(code, packet_properties)))
+            self._schedule(self._ended, Refused(f"connection to `{self._address}`", *answer(code, extra)))
 
     def _has_another_token(self, client: paho.Client) -> bool:
         """Return whether there is a newer token: the one shown may have expired while there was no connection."""
@@ -312,19 +307,14 @@ class MqttSession:
         return self._tokens.refused(client.shown)
 
     def _on_disconnect(
-        self,
-        client: paho.Client,
-        data: object,
-        flags: paho.DisconnectFlags,
-        code: ReasonCode,
-        packet_properties: Properties | None,
+        self, client: paho.Client, _data: object, flags: paho.DisconnectFlags, code: ReasonCode, _extra: object
     ) -> None:
-        self._tell(self._cut)
+        self._schedule(self._cut)
         if flags.is_disconnect_packet_from_server and code.value == _TAKEN_OVER:
             # Reconnecting would take the session over again, by turns and for ever.
             client.disconnect()
             reason = f"another client with the id `{self._address.client_id}` has connected to `{self._address}`"
-            self._tell(self._ended, Disconnected(reason))
+            self._schedule(self._ended, Disconnected(reason))
 
 
 def _client_class(groups: Mapping[str, bytes], tokens: TokenRenewer | None) -> Callable[..., paho.Client]:

@@ -24,14 +24,16 @@ Current = Callable[[], str]
 """Returns the current token. It is called on paho-mqtt's thread, and should not block for long."""
 
 
-class TokenAsPassword(paho.Client):
-    """Sends the current token as the password of each new connection."""
-
+class _TokenClient(paho.Client):
     def __init__(self, *arguments: Any, token: Current, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._token = token
         self.shown = ""
         """The token that was shown last."""
+
+
+class TokenAsPassword(_TokenClient):
+    """Sends the current token as the password of each new connection."""
 
     def _send_connect(self, keepalive: int) -> MQTTErrorCode:
         self.shown = self._token()
@@ -44,15 +46,10 @@ class ProvingWithToken(TokenAsPassword, ProvingClient):
     """Sends the token as the password: proofs of trust groups take the one authentication method of a connection."""
 
 
-class TokenByMethod(paho.Client):
+class TokenByMethod(_TokenClient):
     """Shows the token when it connects, and a newer one on the same connection before the old one ends."""
 
-    def __init__(self, *arguments: Any, token: Current, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._token = token
-        self._renewal = math.inf
-        self.shown = ""
-        """The token that was shown last."""
+    _renewal = math.inf
 
     # --- called by paho-mqtt
 

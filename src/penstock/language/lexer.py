@@ -98,10 +98,10 @@ def _double(text: str, match: re.Match[str]) -> LexerToken:
 def _int(text: str, match: re.Match[str]) -> LexerToken:
     digits, unsigned = match[0].rstrip("uU"), match[0][-1] in "uU"
     # The least int is written as `-` before a number that is one too large for an int.
-    most = MAX_UINT if unsigned else MAX_INT + 1
-    value = int(digits, 16) if digits[:2] in ("0x", "0X") else int(digits) if len(digits) < 40 else most + 1
+    maximum = MAX_UINT if unsigned else MAX_INT + 1
+    value = int(digits, 16) if digits[:2] in ("0x", "0X") else int(digits) if len(digits) < 40 else maximum + 1
     kind = "uint" if unsigned else "int"
-    if value > most:
+    if value > maximum:
         raise ConditionError(f"`{match[0]}` is too large for {'a uint' if unsigned else 'an int'}", text, match.start())
     return LexerToken(kind, match[0], match.start(), value)
 

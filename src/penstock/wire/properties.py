@@ -50,7 +50,7 @@ class _Type(msgspec.Struct, frozen=True):
 
     read: Callable[[bytes, int], tuple[Any, int]]
     put: Callable[[Any], bytes]
-    most: int | None = None
+    maximum: int | None = None
 
 
 def _read_flag(data: bytes, pos: int) -> tuple[bool, int]:
@@ -94,7 +94,7 @@ _PAIR = _Type(_read_pair, _put_pair)
 
 
 class _Spec(msgspec.Struct, frozen=True):
-    """One row of the table. A number below `least` or above the type's most is answered with `fault`."""
+    """One row of the table. A number below `least` or above the type's maximum is answered with `fault`."""
 
     id: int
     field: str
@@ -173,8 +173,8 @@ def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int
     value, pos = spec.type.read(data, pos)
     if kind not in spec.kinds:
         raise malformed(f"property `{spec.field}` is not allowed in {kinds.KIND_NAMES[kind]}")
-    most = spec.type.most
-    if most is not None and not spec.least <= value <= most:
+    maximum = spec.type.maximum
+    if maximum is not None and not spec.least <= value <= maximum:
         raise WireError(spec.fault, f"property `{spec.field}` cannot be `{value}`")
     if spec.field not in values:
         values[spec.field] = [value] if spec.repeats else value
@@ -214,7 +214,7 @@ def _parts(properties: Properties, kind: int | None) -> Iterator[bytes]:
         if kind is not None and len(values) > 1 and kind not in spec.repeats:
             raise PacketError(f"property `{spec.field}` can occur only once in {kinds.KIND_NAMES[kind]}")
         for item in values:
-            if spec.type.most is not None and not spec.least <= item <= spec.type.most:
+            if spec.type.maximum is not None and not spec.least <= item <= spec.type.maximum:
                 raise PacketError(f"property `{spec.field}` cannot be `{item}`")
             yield spec.id.to_bytes(1, "big")
             yield spec.type.put(item)

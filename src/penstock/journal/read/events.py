@@ -107,13 +107,8 @@ class SegmentContents(NamedTuple):
     """The file itself is damaged."""
 
 
-def read_segment(path: Path) -> tuple[pa.Table, pa.Table]:
+def read_segment(path: Path) -> SegmentContents:
     """Return the events of a segment in order, and the rows that cannot be read."""
-    return load_segment(path)[:2]
-
-
-def load_segment(path: Path) -> SegmentContents:
-    """Read a whole segment."""
     node = path.parent.parent.name.removeprefix("node=")
     read = read_intact(path)
     lost = _Quarantine(node, path.name)
@@ -229,14 +224,14 @@ def _read_all(table: pa.Table, versions: npt.NDArray[np.int8]) -> Packets:
 
 def _joined(column: pa.ChunkedArray) -> Iterator[pa.Array]:
     """Yield the column in chunks that are neither tiny nor too large."""
-    some: list[pa.Array] = []
+    pending: list[pa.Array] = []
     for chunk in column.chunks:
-        if some and sum(part.nbytes for part in some) + chunk.nbytes > _CHUNK_BYTES:
-            yield pa.concat_arrays(some)
-            some = []
-        some.append(chunk)
-    if some:
-        yield pa.concat_arrays(some)
+        if pending and sum(part.nbytes for part in pending) + chunk.nbytes > _CHUNK_BYTES:
+            yield pa.concat_arrays(pending)
+            pending = []
+        pending.append(chunk)
+    if pending:
+        yield pa.concat_arrays(pending)
 
 
 def _of_arrivals(column: pa.Array, same: npt.NDArray[np.bool_], arrival_at: Ints) -> pa.Array:

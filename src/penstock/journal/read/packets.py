@@ -164,15 +164,15 @@ class _PropertyColumns:
         self.payload_sizes: Ints = np.array(
             [0 if isinstance(packet, str) else len(packet.payload) for packet in read], np.int64
         )
-        self._said = [{} if isinstance(packet, str) else _property_values(packet) for packet in read]
+        self._values = [{} if isinstance(packet, str) else _property_values(packet) for packet in read]
 
     def column(self, name: str, kind: pa.DataType, count: int) -> pa.Array:
         """Return one property of all packets as a column."""
-        if not self._said:
+        if not self._values:
             return pa.nulls(count, kind)
         which = np.full(count, -1, np.int64)
         which[self._places] = np.arange(len(self._places))
-        return pa.array([values.get(name) for values in self._said], kind).take(pa.array(which, mask=which < 0))
+        return pa.array([packet.get(name) for packet in self._values], kind).take(pa.array(which, mask=which < 0))
 
 
 def _decoded(packet: bytes) -> Publish | str:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from penstock.journal.listing import Part as Part
 from penstock.journal.listing import parts as parts
-from penstock.journal.read.events import EVENTS, QUARANTINE, SegmentContents, load_segment
+from penstock.journal.read.events import EVENTS, QUARANTINE, SegmentContents, read_segment
 
 
 def read(
@@ -36,7 +36,7 @@ def read(
 def read_part(part: Part) -> SegmentContents:
     """Read one file."""
     if part.last is None:
-        return load_segment(part.path)
+        return read_segment(part.path)
     stored = pq.ParquetFile(part.path).read(columns=EVENTS.names)
     for field in EVENTS:
         if field.name not in stored.schema.names:  # written by an earlier version
@@ -51,9 +51,9 @@ def read_all(
 ) -> tuple[pa.Table, pa.Table]:
     """Return all events and all unreadable rows."""
     events, lost = [EVENTS.empty_table()], [QUARANTINE.empty_table()]
-    for some, unread in read(folder, nodes, days):
-        events.append(some)
-        lost.append(unread)
+    for readable, unreadable in read(folder, nodes, days):
+        events.append(readable)
+        lost.append(unreadable)
     return pa.concat_tables(events), pa.concat_tables(lost)
 
 

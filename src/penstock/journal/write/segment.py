@@ -137,9 +137,9 @@ class Segment:
         return definitions
 
     def _new_plans(self, rows: Rows, numbers: npt.NDArray[np.int32]) -> list[Definition]:
-        most = int(numbers.max())
-        if most >= len(self._plans):
-            self._plans = np.concatenate((self._plans, np.zeros(most + 1, np.bool_)))
+        highest = int(numbers.max())
+        if highest >= len(self._plans):
+            self._plans = np.concatenate((self._plans, np.zeros(highest + 1, np.bool_)))
         (places,) = np.nonzero(~self._plans[numbers])
         definitions: list[Definition] = []
         for number, place in dict(zip(numbers[places].tolist(), places.tolist(), strict=True)).items():

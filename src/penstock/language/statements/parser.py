@@ -330,15 +330,15 @@ class _StatementParser:
     def _go_on(self, at: int) -> None:
         self._at = skip_space(self._text, at)
 
-    def _count(self, count: int, most: int, of: str, what: str) -> None:
-        if count > most:
-            raise self._problem(too_many(of, most, what))
+    def _count(self, count: int, maximum: int, of: str, what: str) -> None:
+        if count > maximum:
+            raise self._problem(too_many(of, maximum, what))
 
     def _unclosed(self, opening: int) -> StatementError:
         return self._problem(f"this `{self._text[opening]}` is not closed", opening)
 
-    def _too_long(self, what: str, most: int, length: int, at: int, how: str = "") -> StatementError:
-        return self._problem(f"{what} has at most {most} characters, this has {length}{how}", at)
+    def _too_long(self, what: str, maximum: int, length: int, at: int, how: str = "") -> StatementError:
+        return self._problem(f"{what} has at most {maximum} characters, this has {length}{how}", at)
 
     def _problem(self, what: str, at: int | None = None) -> StatementError:
         return StatementError.in_text(what, self._text, self._at if at is None else at, self._of)

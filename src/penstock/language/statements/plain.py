@@ -57,11 +57,7 @@ class _PlainReader:
         self._characters = 0
 
     def rules(self, value: object) -> tuple[ast.StatementRule, ...]:
-        rules = _list(value, "", "rules")
-        if not rules:
-            raise _at("")("expected a list of rules, it is empty")
-        if len(rules) > MAX_RULES:
-            raise _at("")(too_many("a policy statement", MAX_RULES, "rules"))
+        rules = _filled_list(value, "", "rules", MAX_RULES, "a policy statement")
         return tuple(self._rule(rule, f"[{index}]") for index, rule in enumerate(rules))
 
     def _rule(self, value: object, path: str) -> ast.StatementRule:
@@ -100,11 +96,7 @@ class _PlainReader:
         return self._chain(rule["rules"], f"{path}.rules")
 
     def _chain(self, value: object, path: str) -> tuple[ast.StatementClause, ...]:
-        clauses = _list(value, path, "clauses")
-        if not clauses:
-            raise _at(path)("expected a list of clauses, it is empty")
-        if len(clauses) > MAX_CLAUSES:
-            raise _at(path)(too_many("a chain", MAX_CLAUSES, "clauses"))
+        clauses = _filled_list(value, path, "clauses", MAX_CLAUSES, "a chain")
         return tuple(self._clause(clause, f"{path}[{index}]") for index, clause in enumerate(clauses))
 
     def _clause(self, value: object, path: str) -> ast.StatementClause:
@@ -150,6 +142,15 @@ def _list(value: object, path: str, of: str) -> Sequence[object]:
     if not isinstance(value, list | tuple):
         raise _at(path)(f"expected a list of {of}, found {_kind(value)}")
     return value
+
+
+def _filled_list(value: object, path: str, of: str, maximum: int, whole: str) -> Sequence[object]:
+    items = _list(value, path, of)
+    if not items:
+        raise _at(path)(f"expected a list of {of}, it is empty")
+    if len(items) > maximum:
+        raise _at(path)(too_many(whole, maximum, of))
+    return items
 
 
 def _map(value: object, path: str, known: Sequence[str]) -> dict[str, object]:

@@ -55,9 +55,9 @@ def not_one_of(word: str, known: Sequence[str]) -> str:
     return f"expected {', '.join(others)}{' or ' if others else ''}{last}, found {shown(word)}{near}"
 
 
-def too_many(of: str, most: int, what: str) -> str:
+def too_many(of: str, maximum: int, what: str) -> str:
     """Return the message that a bound is exceeded."""
-    return f"{of} has at most {most} {what}"
+    return f"{of} has at most {maximum} {what}"
 
 
 def shown(word: str) -> str:

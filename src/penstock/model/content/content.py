@@ -44,7 +44,7 @@ class Unreadable:
 
 Attributes = dict[str, Value]
 
-_Made = TypeVar("_Made")
+_T = TypeVar("_T")
 
 Widen = Callable[[Attributes], Attributes]
 """Converts integers to doubles where the content is declared so. It may change its argument."""
@@ -55,7 +55,7 @@ _MAX_FOUND = 64
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_STARTS = (b"\xff\xfe<\0", b"\xfe\xff\0<", b"<\0", b"\0<")
 _BLANK = b" \t\r\n"
-_JSON_STARTS = frozenset(bytes([each]) for each in b'{["-0123456789')
+_JSON_STARTS = frozenset(bytes([byte]) for byte in b'{["-0123456789')
 _JSON_WORDS = (b"true", b"false", b"null")
 
 
@@ -77,7 +77,7 @@ _READERS: dict[Format, Callable[[bytes], Attributes | Xml]] = {
 class Content:
     """The content of one payload. Nothing is decoded before it is asked for, and nothing twice."""
 
-    __slots__ = ("_attributes", "_document", "_format", "_found", "_made", "_spent", "_widen", "_xml", "payload")
+    __slots__ = ("_attributes", "_cache", "_document", "_format", "_found", "_spent", "_widen", "_xml", "payload")
 
     def __init__(self, payload: bytes, format: Format | None = None, widen: Widen | None = None) -> None:
         """Hold a payload and its format; None: the format is detected from the payload."""
@@ -89,7 +89,7 @@ class Content:
         self._xml: Xml | None = None
         self._document: Document | None = None
         self._found: dict[str, Value] = {}
-        self._made: dict[Hashable, object] | None = None
+        self._cache: dict[Hashable, object] | None = None
 
     @classmethod
     def known(cls, payload: bytes, format: Format, attributes: Attributes) -> "Content":
@@ -120,13 +120,13 @@ class Content:
         other._spent = self._spent
         return other
 
-    def cached(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+    def cached(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return the result of `make`, which is called once for each key."""
-        if self._made is None:
-            self._made = {}
-        if key not in self._made:
-            self._made[key] = make()
-        return cast(_Made, self._made[key])
+        if self._cache is None:
+            self._cache = {}
+        if key not in self._cache:
+            self._cache[key] = make()
+        return cast(_T, self._cache[key])
 
     @property
     def format(self) -> Format:

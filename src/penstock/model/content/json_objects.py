@@ -23,9 +23,9 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 def read_objects(payloads: list[bytes]) -> Iterator[Attributes | None]:
     """Yield the members of each; None: it is no object, not readable, or large, and `read_json` is to be asked."""
     for start in range(0, len(payloads), _TOGETHER):
-        some = payloads[start : start + _TOGETHER]
-        values = _decoded(some)
-        yield from values if _are_plain(some, values) else map(_checked, some, values)
+        group = payloads[start : start + _TOGETHER]
+        values = _decoded(group)
+        yield from values if _are_plain(group, values) else map(_checked, group, values)
 
 
 def _decoded(payloads: list[bytes]) -> list[Value]:

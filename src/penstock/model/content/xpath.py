@@ -43,26 +43,18 @@ def compile_xpath(expression: str) -> CompiledXPath:
         raise ContentError(f"`{expression}` is not an XPath expression: {error}") from None
 
 
-class Sought(NamedTuple):
-    """A compiled expression that is used only to test whether it finds something, or is true."""
-
-    evaluate: etree.XPath | None
-    """None: it is a number or a string, which is neither."""
-    cost: Cost
-
-
 @lru_cache(maxsize=4096)
-def compile_sought(expression: str) -> Sought:
-    """Compile an XPath 1.0 expression to test whether it finds something; raises `ContentError` if it is not valid."""
+def _compile_test(expression: str) -> CompiledXPath | None:
+    """Compile an expression to test whether it finds something or is true; None for a number or a string."""
     compiled = compile_xpath(expression)
     sample = compiled.evaluate(_SMALLEST)  # of what type it is does not depend on the document
     if isinstance(sample, bool):
-        return Sought(compiled.evaluate, compiled.cost)
+        return compiled
     if not isinstance(sample, list):
-        return Sought(None, compiled.cost)
+        return None
     # The document itself, which has nothing around it, is not among what `Document.find` finds.
     text = f"boolean(({expression})[parent::node()])"
-    return Sought(etree.XPath(text, regexp=False, smart_strings=False), compiled.cost)
+    return CompiledXPath(etree.XPath(text, regexp=False, smart_strings=False), compiled.cost)
 
 
 def text_steps(nodes: int) -> int:
@@ -108,17 +100,18 @@ class Document:
             pay(text_steps(len(result)))
         return _texts(result, expression)
 
-    def has(self, expression: str, sought: Sought, pay: Callable[[int], None]) -> bool:
+    def has(self, expression: str, pay: Callable[[int], None]) -> bool:
         """Return whether there is something that an expression finds, or it is true. Raises `ContentError`.
 
         `pay` is called before with the steps that it takes, if it is not refused for them.
         """
-        if sought.evaluate is None:
+        test = _compile_test(expression)
+        if test is None:
             return False
-        steps = sought.cost.over(self.size)
+        steps = test.cost.over(self.size)
         _check_steps(expression, steps)
         pay(steps)
-        return self._evaluated(expression, sought.evaluate) is True
+        return self._evaluated(expression, test.evaluate) is True
 
     def _evaluated(self, expression: str, evaluate: etree.XPath) -> Any:
         try:

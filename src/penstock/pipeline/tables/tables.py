@@ -46,7 +46,7 @@ def events(
         settled = with_values(settled, alike(files, EVENT_TYPES))
         if not segments:
             return settled
-    fresh = _segments(spark, segments, EVENT_TYPES, lambda path: read_segment(path)[0])
+    fresh = _segments(spark, segments, EVENT_TYPES, lambda path: read_segment(path).events)
     return settled.unionByName(fresh, allowMissingColumns=True) if compacted else fresh
 
 
@@ -59,7 +59,7 @@ def quarantine(
         spark,
         [part.path for part in journal_parts if part.last is None],
         QUARANTINE_TYPES,
-        lambda path: read_segment(path)[1],
+        lambda path: read_segment(path).lost,
     )
     settled = [str(part.quarantine) for part in journal_parts if part.last is not None and part.quarantine.exists()]
     return fresh.unionByName(spark.read.schema(QUARANTINE_TYPES).parquet(*settled)) if settled else fresh

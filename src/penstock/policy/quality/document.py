@@ -8,7 +8,7 @@ satisfied.
 from penstock.language.condition import XPATH_STEPS
 from penstock.language.limits import MAX_EVENT_WORK
 from penstock.model.content.content import Content, Format
-from penstock.model.content.xpath import Document, compile_sought
+from penstock.model.content.xpath import Document
 from penstock.model.errors import BoundError, ContentError
 from penstock.model.quality import Quality
 from penstock.policy.quality.xml import check_utf8, put_indicators
@@ -56,7 +56,7 @@ class QualityDocument:
             except ContentError as error:
                 self._wrong = str(error)
                 raise
-        is_there = self._document.has(expression, compile_sought(expression), self._charge)
+        is_there = self._document.has(expression, self._charge)
         return "" if is_there else f"`{expression}` finds nothing"
 
     def _make_document(self) -> Document:
