@@ -2,6 +2,7 @@
 
 import argparse
 from datetime import UTC, datetime
+from typing import Any
 
 from penstock.model.durations import DURATION_FORM, read_seconds
 
@@ -14,6 +15,18 @@ def command_parser(command: str, description: str, epilog: str | None = None) ->
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def add_command(commands: Any, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
+    """Add a subcommand; the text begins with a small letter, and has no full stop."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return command
 
 
 def time_argument(text: str) -> datetime:

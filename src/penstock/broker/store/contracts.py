@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.broker.store.rows import write_changes
 from penstock.engine.contracts import client_contracts, release_recheck
 from penstock.engine.contracts.delayed import read_window, write_window
 from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
@@ -23,32 +24,16 @@ class StoredContracts:
         self._db = db
 
     def write(self, changes: Changes) -> None:
-        run = self._db.executemany
-        if changes.brought:
-            removed = [key for key, contract in changes.brought.items() if contract is None]
-            run("DELETE FROM brought WHERE session = ? AND name = ?", removed)
-            contract_rows = [(*key, contract) for key, contract in changes.brought.items() if contract is not None]
-            run("INSERT OR REPLACE INTO brought VALUES (?,?,?)", contract_rows)
-        if changes.held:
-            run("DELETE FROM held WHERE id = ?", [(number,) for number in changes.held])
-            rows = [_held_row(number, held) for number, held in changes.held.items() if held is not None]
-            run("INSERT INTO held VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
-        if changes.windows:
-            run("DELETE FROM collected WHERE session = ? AND about = ?", list(changes.windows))
-            rows = [
-                _window_row(*key, collected) for key, collected in changes.windows.items() if collected.window.inputs
-            ]
-            run("INSERT INTO collected VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
-        for number in changes.dropped_sessions:
-            for table in ("brought", "held", "collected"):
-                self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
+        write_changes(self._db, "brought", "session name", changes.brought, lambda key, contract: (*key, contract))
+        write_changes(self._db, "held", "id", changes.held, _held_row)
+        full = {key: window if window.window.inputs else None for key, window in changes.windows.items()}
+        write_changes(self._db, "collected", "session about", full, _window_row)
 
     def load_brought(self, node: Node, sessions: Mapping[int, Session], now: float) -> None:
         for number, name, contract in self._db.execute("SELECT * FROM brought"):
             if number in sessions:
-                client_contracts.restore(
-                    node, sessions[number], name, msgspec.json.decode(contract, type=client_contracts.Stored), now
-                )
+                stored = msgspec.json.decode(contract, type=client_contracts.Stored)
+                client_contracts.restore(node, sessions[number], name, stored, now)
 
     def load_held(
         self, node: Node, sessions: Mapping[int, Session], revisions: Mapping[int, PolicyRevision], now: float
@@ -80,13 +65,7 @@ def source_columns(event: Event) -> tuple[object, ...]:
 
 
 def event_of(
-    topic: str,
-    payload: bytes,
-    qos: int,
-    retain: bool,
-    properties: bytes,
-    expires: float | None,
-    source: Sequence[Any],
+    topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expires: float | None, source: Sequence[Any]
 ) -> Event:
     """Return the event of a row; `source`: its last columns."""
     origin, user, link_type, token, path = source
@@ -100,17 +79,7 @@ def _held_row(number: int, held: HeldEvent) -> tuple[object, ...]:
     return (*head, event.expires, *source_columns(event), event.retain, held.revision.number)
 
 
-def _window_row(session: int, about: bytes, collected: Collected) -> tuple[object, ...]:
-    event = collected.event
-    return (
-        session,
-        about,
-        event.topic,
-        event.qos,
-        event.properties,
-        event.origin,
-        event.user,
-        write_window(collected.window),
-        event.link_type,
-        ",".join(event.path),
-    )
+def _window_row(key: tuple[int, bytes], collected: Collected) -> tuple[object, ...]:
+    event, window = collected.event, write_window(collected.window)
+    head = (*key, event.topic, event.qos, event.properties, event.origin, event.user)
+    return (*head, window, event.link_type, ",".join(event.path))

@@ -1,58 +1,19 @@
-"""The tables of a store, and the migrations from older formats."""
+"""The tables of a store, and the migrations from older formats. A new store has format 2 first, and goes all steps."""
 
-VERSION = 11
-_CONTRACTS = """
-CREATE TABLE brought (
-  session INTEGER NOT NULL, name TEXT NOT NULL, made BLOB NOT NULL, PRIMARY KEY (session, name)
-) WITHOUT ROWID;
-CREATE TABLE held (
-  id INTEGER PRIMARY KEY, session INTEGER NOT NULL, at REAL NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
-  qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL, origin TEXT NOT NULL, user TEXT,
-  link_type TEXT NOT NULL,
-  token TEXT NOT NULL
-);
-CREATE TABLE collected (
-  session INTEGER NOT NULL, about BLOB NOT NULL, topic TEXT NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
-  origin TEXT NOT NULL, user TEXT, window BLOB NOT NULL, PRIMARY KEY (session, about)
-) WITHOUT ROWID;
-"""
-_WHENCE = """
-ALTER TABLE retained ADD COLUMN path TEXT NOT NULL DEFAULT '';
-ALTER TABLE message ADD COLUMN path TEXT NOT NULL DEFAULT '';
-ALTER TABLE held ADD COLUMN path TEXT NOT NULL DEFAULT '';
-ALTER TABLE collected ADD COLUMN link_type TEXT NOT NULL DEFAULT '';
-ALTER TABLE collected ADD COLUMN path TEXT NOT NULL DEFAULT '';
-"""
-_RETAINED = "ALTER TABLE held ADD COLUMN retain INTEGER NOT NULL DEFAULT 0;"
-_REVISIONS = """
-CREATE TABLE revision (number INTEGER PRIMARY KEY, access TEXT NOT NULL, statements TEXT NOT NULL);
-ALTER TABLE delivery ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE held ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
-"""
-SCHEMA = (
-    """
+_BASE = """
 CREATE TABLE session (
   id INTEGER PRIMARY KEY, client_id TEXT NOT NULL, user TEXT, listener TEXT NOT NULL, certificate TEXT,
   version INTEGER NOT NULL, expiry REAL NOT NULL, ended REAL, will_topic TEXT,
   will_payload BLOB, will_qos INTEGER, will_retain INTEGER, will_properties BLOB,
   will_delay INTEGER, will_lifetime INTEGER
 );
-CREATE TABLE subscription (
-  session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
-  retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
-  policy TEXT NOT NULL DEFAULT '', PRIMARY KEY (session, filter, name)
-) WITHOUT ROWID;
-CREATE TABLE advertisement (
-  session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
-  policy TEXT NOT NULL DEFAULT '', PRIMARY KEY (session, name)
-) WITHOUT ROWID;
 CREATE TABLE retained (
   topic TEXT PRIMARY KEY, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL,
-  origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL, token TEXT NOT NULL DEFAULT ''
+  origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE message (
   id INTEGER PRIMARY KEY, topic TEXT NOT NULL, payload BLOB NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
-  expires REAL, origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL, token TEXT NOT NULL DEFAULT ''
+  expires REAL, origin TEXT NOT NULL, user TEXT, link_type TEXT NOT NULL
 );
 CREATE TABLE delivery (
   id INTEGER PRIMARY KEY, session INTEGER NOT NULL, message INTEGER NOT NULL, qos INTEGER NOT NULL,
@@ -62,42 +23,28 @@ CREATE TABLE monitor (
   source TEXT NOT NULL, target TEXT NOT NULL, name TEXT NOT NULL, state BLOB NOT NULL,
   PRIMARY KEY (source, target, name)
 ) WITHOUT ROWID;
-CREATE TABLE standing (
-  session INTEGER NOT NULL, source TEXT NOT NULL, withheld BLOB NOT NULL, PRIMARY KEY (session, source)
-) WITHOUT ROWID;
 CREATE TABLE received (
   session INTEGER NOT NULL, packet_id INTEGER NOT NULL, PRIMARY KEY (session, packet_id)
 ) WITHOUT ROWID;
-CREATE TABLE persisted (
-  id INTEGER PRIMARY KEY, time REAL NOT NULL, collection TEXT NOT NULL, policy TEXT NOT NULL, topic TEXT NOT NULL,
-  payload BLOB NOT NULL
-);
-CREATE TABLE bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL);
-CREATE TABLE shown (session INTEGER PRIMARY KEY, token BLOB NOT NULL);
-CREATE TABLE token (digest TEXT PRIMARY KEY, token BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE evidence (
-  neighbour TEXT PRIMARY KEY, good REAL NOT NULL, bad REAL NOT NULL, at REAL NOT NULL
-) WITHOUT ROWID;
 """
-    + _CONTRACTS
-    + _WHENCE
-    + _RETAINED
-    + _REVISIONS
-)
-
-_FROM_1 = """
-CREATE TABLE renewed (
+_SUBSCRIPTIONS = """
+CREATE TABLE subscription (
   session INTEGER NOT NULL, filter TEXT NOT NULL, name TEXT NOT NULL, qos INTEGER NOT NULL, no_local INTEGER NOT NULL,
   retain_as_published INTEGER NOT NULL, identifier INTEGER NOT NULL, asked TEXT NOT NULL, is_local INTEGER NOT NULL,
   PRIMARY KEY (session, filter, name)
 ) WITHOUT ROWID;
-INSERT INTO renewed SELECT session, filter, '', qos, no_local, retain_as_published, identifier, '', 0 FROM subscription;
-DROP TABLE subscription;
-ALTER TABLE renewed RENAME TO subscription;
 CREATE TABLE advertisement (
   session INTEGER NOT NULL, name TEXT NOT NULL, filter TEXT NOT NULL, asked TEXT NOT NULL, scope TEXT NOT NULL,
   PRIMARY KEY (session, name)
 ) WITHOUT ROWID;
+"""
+
+_FROM_1 = f"""
+ALTER TABLE subscription RENAME TO earlier;
+{_SUBSCRIPTIONS}
+INSERT INTO subscription
+  SELECT session, filter, '', qos, no_local, retain_as_published, identifier, '', 0 FROM earlier;
+DROP TABLE earlier;
 """
 """Format 2: subscriptions have names and conditions, and clients advertise."""
 
@@ -137,32 +84,51 @@ CREATE TABLE evidence (
 """
 """Format 7: tokens of clients and of events, and evidence about neighbours."""
 
-_FROM_7 = _CONTRACTS
+_FROM_7 = """
+CREATE TABLE brought (
+  session INTEGER NOT NULL, name TEXT NOT NULL, made BLOB NOT NULL, PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+CREATE TABLE held (
+  id INTEGER PRIMARY KEY, session INTEGER NOT NULL, at REAL NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
+  qos INTEGER NOT NULL, properties BLOB NOT NULL, expires REAL, origin TEXT NOT NULL, user TEXT,
+  link_type TEXT NOT NULL,
+  token TEXT NOT NULL
+);
+CREATE TABLE collected (
+  session INTEGER NOT NULL, about BLOB NOT NULL, topic TEXT NOT NULL, qos INTEGER NOT NULL, properties BLOB NOT NULL,
+  origin TEXT NOT NULL, user TEXT, window BLOB NOT NULL, PRIMARY KEY (session, about)
+) WITHOUT ROWID;
+"""
 """Format 8: contracts that clients have brought, and events that contracts hold back."""
 
-_FROM_8 = (
-    _WHENCE
-    + "".join(
-        f"UPDATE {table} SET path = substr(origin, 7) WHERE substr(origin, 1, 6) = '$node/'; "
-        for table in ("retained", "message", "held")
-    )
-    + "DELETE FROM collected;"
-)
+_FROM_8 = """
+ALTER TABLE retained ADD COLUMN path TEXT NOT NULL DEFAULT '';
+ALTER TABLE message ADD COLUMN path TEXT NOT NULL DEFAULT '';
+ALTER TABLE held ADD COLUMN path TEXT NOT NULL DEFAULT '';
+ALTER TABLE collected ADD COLUMN link_type TEXT NOT NULL DEFAULT '';
+ALTER TABLE collected ADD COLUMN path TEXT NOT NULL DEFAULT '';
+UPDATE retained SET path = substr(origin, 7) WHERE substr(origin, 1, 6) = '$node/';
+UPDATE message SET path = substr(origin, 7) WHERE substr(origin, 1, 6) = '$node/';
+UPDATE held SET path = substr(origin, 7) WHERE substr(origin, 1, 6) = '$node/';
+DELETE FROM collected;
+"""
 """Format 9: the nodes that an event has passed, and the link of collected events. Of older events only the last node
 is known, which is enough to know that they began elsewhere; collected ones may be incomplete."""
 
-_FROM_9 = _RETAINED
+_FROM_9 = "ALTER TABLE held ADD COLUMN retain INTEGER NOT NULL DEFAULT 0;"
 """Format 10: whether events that contracts hold back are sent as retained."""
 
-_FROM_10 = (
-    _REVISIONS
-    + """
+_FROM_10 = """
+CREATE TABLE revision (number INTEGER PRIMARY KEY, access TEXT NOT NULL, statements TEXT NOT NULL);
+ALTER TABLE delivery ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE held ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
 INSERT INTO revision SELECT 0, coalesce((SELECT digest FROM access), ''), coalesce((SELECT digest FROM statements), '');
 DROP TABLE access;
 DROP TABLE statements;
 """
-)
 """Format 11: the policies that each waiting message was judged by."""
 
 STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8, _FROM_9, _FROM_10)
 """Migrations, each from one format to the next."""
+VERSION = len(STEPS) + 1
+SCHEMA = _BASE + _SUBSCRIPTIONS + "".join(STEPS[1:]) + "DELETE FROM revision;"  # nothing waits yet

@@ -15,8 +15,8 @@ import msgspec
 
 from penstock.broker.store import persisted
 from penstock.broker.store.contracts import StoredContracts, event_of, source_columns
-from penstock.broker.store.groups import BoundGroups
 from penstock.broker.store.persisted import Selection
+from penstock.broker.store.rows import SessionTable, write_changes
 from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store.tokens import StoredTokens
 from penstock.engine import governing
@@ -25,10 +25,7 @@ from penstock.engine.events.passage import Delivery
 from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
 from penstock.engine.node import Node
-from penstock.engine.sessions import session_rights
-from penstock.engine.sessions.advertise import changed as advertised
-from penstock.engine.sessions.lifecycle import schedule
-from penstock.engine.sessions.placement import settle_in
+from penstock.engine.sessions import advertise, lifecycle, placement, session_rights, subscribe
 from penstock.engine.sessions.session import (
     NEVER,
     NO_REVISION,
@@ -39,9 +36,8 @@ from penstock.engine.sessions.session import (
     Subscribed,
     Will,
 )
-from penstock.engine.sessions.subscribe import add, condition_of
 from penstock.engine.sparkplug.births import restore
-from penstock.engine.statements.review import restore_advertised, restore_subscription, review
+from penstock.engine.statements import review
 from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
 from penstock.model.errors import PenstockError
@@ -51,6 +47,8 @@ from penstock.model.topic import parse_filter
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.statement import Policy
 
+_OF_SESSIONS = ("subscription", "advertisement", "standing", "received", "brought", "held", "collected")
+"""Tables whose rows end with their session."""
 IN_MEMORY = ":memory:"
 """The path of a store that ends with its process."""
 
@@ -89,7 +87,7 @@ class Store:
         elif version != VERSION:
             raise StoreError(f"store `{self.path}` has format {version}, this version reads {VERSION}")
         self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first message
-        self._bound = BoundGroups(self._db)
+        self._bound = SessionTable(self._db, "bound")  # names of groups, which have no blanks
         self._tokens = StoredTokens(self._db)
         self._contracts = StoredContracts(self._db)
         self._db.execute("COMMIT")
@@ -98,100 +96,47 @@ class Store:
 
     def write(self, changes: Changes) -> None:
         """Put one batch into an open transaction; `commit` ends it."""
-        run = self._db.executemany
-        self._db.execute("BEGIN IMMEDIATE")
-        if changes.sessions:
-            marks = ",".join("?" * 15)
-            run(f"INSERT OR REPLACE INTO session VALUES ({marks})", map(_session_row, changes.sessions.values()))
-            self._bound.write(changes.sessions.values())
+        db, run = self._db, self._db.executemany
+        db.execute("BEGIN IMMEDIATE")
+        write_changes(db, "session", "id", changes.sessions, lambda _, session: _session_row(session))
+        self._bound.write({session.id: " ".join(sorted(session.trust.bound)) for session in changes.sessions.values()})
         self._tokens.write(changes)
         self._contracts.write(changes)
-        if changes.subscriptions:
-            removed = [
-                (number, *key.partition("\0")[::2])
-                for (number, key), value in changes.subscriptions.items()
-                if value is None
-            ]
-            run("DELETE FROM subscription WHERE session = ? AND filter = ? AND name = ?", removed)
-            rows = [
-                _subscription_row(key[0], subscribed)
-                for key, subscribed in changes.subscriptions.items()
-                if subscribed is not None
-            ]
-            run("INSERT OR REPLACE INTO subscription VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
-        if changes.advertisements:
-            taken = [key for key, value in changes.advertisements.items() if value is None]
-            run("DELETE FROM advertisement WHERE session = ? AND name = ?", taken)
-            advertised = [
-                _advertisement_row(key[0], advertisement)
-                for key, advertisement in changes.advertisements.items()
-                if advertisement is not None
-            ]
-            run("INSERT OR REPLACE INTO advertisement VALUES (?,?,?,?,?,?)", advertised)
-        if changes.retained:
-            run(
-                "DELETE FROM retained WHERE topic = ?",
-                [(key,) for key, event in changes.retained.items() if event is None],
-            )
-            retained = [_retained_row(event) for event in changes.retained.values() if event is not None]
-            run("INSERT OR REPLACE INTO retained VALUES (?,?,?,?,?,?,?,?,?,?)", retained)
+        items = changes.subscriptions.items()
+        subscriptions = {(number, *key.partition("\0")[::2]): subscribed for (number, key), subscribed in items}
+        write_changes(db, "subscription", "session filter name", subscriptions, _subscription_row)
+        write_changes(db, "advertisement", "session name", changes.advertisements, _advertisement_row)
+        write_changes(db, "retained", "topic", changes.retained, lambda _, event: _retained_row(event))
         if changes.messages:
-            run(
-                "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                [_message_row(*item) for item in changes.messages.items()],
-            )
+            rows = [(number, *_retained_row(event)) for number, event in changes.messages.items()]
+            run("INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?)", rows)
         if changes.deliveries:
-            run(
-                "INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?,?)",
-                [_delivery_row(*item) for item in changes.deliveries.items()],
-            )
+            rows = [_delivery_row(*item) for item in changes.deliveries.items()]
+            run("INSERT INTO delivery VALUES (?,?,?,?,?,?,?,?,?)", rows)
         if changes.updated:
-            updated = [_updated_row(*item) for item in changes.updated.items()]
-            run("UPDATE delivery SET message = ?, state = ?, packet_id = ?, revision = ? WHERE id = ?", updated)
+            rows = [_updated_row(*item) for item in changes.updated.items()]
+            run("UPDATE delivery SET message = ?, state = ?, packet_id = ?, revision = ? WHERE id = ?", rows)
         if changes.dropped_deliveries:
             run("DELETE FROM delivery WHERE id = ?", [(row,) for row in changes.dropped_deliveries])
         if changes.dropped_messages:
             run("DELETE FROM message WHERE id = ?", [(row,) for row in changes.dropped_messages])
-        if changes.monitors:
-            closed = [key for key, state in changes.monitors.items() if state is None]
-            run("DELETE FROM monitor WHERE source = ? AND target = ? AND name = ?", closed)
-            watched = [
-                (*key, msgspec.json.encode(state)) for key, state in changes.monitors.items() if state is not None
-            ]
-            run("INSERT OR REPLACE INTO monitor VALUES (?,?,?,?)", watched)
-        if changes.standings:
-            run("DELETE FROM standing WHERE session = ? AND source = ?", list(changes.standings))
-            owed = [
-                (*key, msgspec.json.encode(withheld))
-                for key, withheld in changes.standings.items()
-                if withheld is not None
-            ]
-            run("INSERT INTO standing VALUES (?,?,?)", owed)
-        if changes.revision is not None:
-            revision = changes.revision
+        encode = msgspec.json.encode
+        write_changes(db, "monitor", "source target name", changes.monitors, lambda key, state: (*key, encode(state)))
+        write_changes(db, "standing", "session source", changes.standings, lambda key, owed: (*key, encode(owed)))
+        if (revision := changes.revision) is not None:
             row = (revision.number, revision.access, revision.statements)
-            self._db.execute("INSERT OR REPLACE INTO revision VALUES (?,?,?)", row)
-        if changes.persisted:
-            run(
-                "INSERT INTO persisted VALUES (?,?,?,?,?,?)",
-                [(row, *message) for row, message in changes.persisted.items()],
-            )
+            db.execute("INSERT OR REPLACE INTO revision VALUES (?,?,?)", row)
+        write_changes(db, "persisted", "id", changes.persisted, lambda row, message: (row, *message))
         if changes.dropped_persisted:
             oldest = "SELECT id FROM persisted ORDER BY id LIMIT ?"
-            self._db.execute(f"DELETE FROM persisted WHERE id IN ({oldest})", (changes.dropped_persisted,))
-        if changes.received:
-            run(
-                "DELETE FROM received WHERE session = ? AND packet_id = ?",
-                [k for k, v in changes.received.items() if not v],
-            )
-            run("INSERT OR IGNORE INTO received VALUES (?,?)", [k for k, v in changes.received.items() if v])
+            db.execute(f"DELETE FROM persisted WHERE id IN ({oldest})", (changes.dropped_persisted,))
+        received = {key: is_open or None for key, is_open in changes.received.items()}
+        write_changes(db, "received", "session packet_id", received, lambda key, _: key)
         self._bound.drop(changes.dropped_sessions)
         for number in changes.dropped_sessions:
-            self._db.execute("DELETE FROM session WHERE id = ?", (number,))
-            self._db.execute("DELETE FROM subscription WHERE session = ?", (number,))
-            self._db.execute("DELETE FROM advertisement WHERE session = ?", (number,))
-            self._db.execute("DELETE FROM standing WHERE session = ?", (number,))
-            self._db.execute("DELETE FROM received WHERE session = ?", (number,))
+            db.execute("DELETE FROM session WHERE id = ?", (number,))
+            for table in _OF_SESSIONS:
+                db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
 
     def commit(self) -> None:
         """End the transaction; return when the disk has it."""
@@ -221,16 +166,17 @@ class Store:
         """Fill a new node with what was stored, and continue the numbering."""
         try:
             for *key, state in self._db.execute("SELECT * FROM monitor"):
-                node.monitors.stored[tuple(key)] = msgspec.json.decode(
-                    state
-                )  # before the sessions that continue with them
+                # Before the sessions that continue with them.
+                node.monitors.stored[tuple(key)] = msgspec.json.decode(state)
             self._tokens.load(node)
             revisions, last_revision = self._load_revisions(node)
             sessions = self._load_sessions(node, now)
             self._tokens.load_shown(sessions)
             for session_ in sessions.values():
                 session_.rights = session_rights.rights_for(node, session_)
-            self._bound.load(sessions)
+            for number, groups in self._bound:
+                if number in sessions:
+                    sessions[number].trust.bound = frozenset(groups.split())
             self._load_subscriptions(node, sessions)
             self._load_advertisements(node, sessions)
             self._load_retained(node, now)
@@ -241,7 +187,7 @@ class Store:
             last, count = self._db.execute("SELECT max(id), count(*) FROM persisted").fetchone()
             node.ledger.persisted_before(last or 0, count)
             self._contracts.load_held(node, sessions, revisions, now)
-            review(node, last_revision, now)
+            review.review(node, last_revision, now)
             for number, packet_id in self._db.execute("SELECT session, packet_id FROM received"):
                 session = sessions.get(number)
                 if session is not None:
@@ -277,9 +223,9 @@ class Store:
             session.since = now
             session.connection.ended = now if ended is None else ended  # None: connected when the process ended
             session.connection.will = _read_will(client_id, user, row[8:])
-            settle_in(node, session)
+            placement.settle_in(node, session)
             node.sessions[client_id] = sessions[number] = session
-            schedule(node, session)
+            lifecycle.schedule(node, session)
         return sessions
 
     def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
@@ -290,20 +236,18 @@ class Store:
                 flags = (bool(no_local), bool(retain_as_published), identifier)
                 subscribed = Subscribed(session, text, qos, *flags, name, condition, bool(is_local))
                 filter = parse_filter(text)
-                subscribed.condition = condition_of(node, session, filter, condition)
-                if restore_subscription(node, subscribed, policy):
-                    add(node, subscribed, filter)
+                subscribed.condition = subscribe.condition_of(node, session, filter, condition)
+                if review.restore_subscription(node, subscribed, policy):
+                    subscribe.add(node, subscribed, filter)
 
     def _load_advertisements(self, node: Node, sessions: dict[int, Session]) -> None:
         for number, name, filter, condition_text, scope, policy in self._db.execute("SELECT * FROM advertisement"):
             session = sessions.get(number)
             if session is not None:
                 condition = make_condition(condition_text) if condition_text else None
-                advertisement = restore_advertised(node, session, filter, policy)
-                session.declared.advertisements[name] = ProducerAdvertisement(
-                    name, filter, condition, scope, advertisement
-                )
-                advertised(node, session, name)
+                own = review.restore_advertised(node, session, filter, policy)
+                session.declared.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, own)
+                advertise.changed(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
         for topic, payload, qos, properties, expires, *source in self._db.execute("SELECT * FROM retained"):
@@ -353,29 +297,14 @@ def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Wil
     return Will(event, delay, lifetime)  # type: ignore[arg-type]
 
 
-def _subscription_row(session: int, subscribed: Subscribed) -> tuple[object, ...]:
+def _subscription_row(key: tuple[int, str, str], subscribed: Subscribed) -> tuple[object, ...]:
     options = (subscribed.qos, subscribed.no_local, subscribed.retain_as_published, subscribed.identifier)
-    return (
-        session,
-        subscribed.filter,
-        subscribed.name,
-        *options,
-        subscribed.asked,
-        subscribed.is_local,
-        _text(subscribed.policy),
-    )
+    return (*key, *options, subscribed.asked, subscribed.is_local, _text(subscribed.policy))
 
 
-def _advertisement_row(session: int, advertisement: ProducerAdvertisement) -> tuple[object, ...]:
+def _advertisement_row(key: tuple[int, str], advertisement: ProducerAdvertisement) -> tuple[object, ...]:
     condition = advertisement.condition.text if advertisement.condition is not None else ""
-    return (
-        session,
-        advertisement.name,
-        advertisement.filter,
-        condition,
-        advertisement.scope,
-        _text(advertisement.policy),
-    )
+    return (*key, advertisement.filter, condition, advertisement.scope, _text(advertisement.policy))
 
 
 def _text(policy: Policy | None) -> str:
@@ -386,16 +315,12 @@ def _retained_row(event: Event) -> tuple[object, ...]:
     return (event.topic, event.payload, event.qos, event.properties, event.expires, *source_columns(event))
 
 
-def _message_row(number: int, event: Event) -> tuple[object, ...]:
-    return (number, *_retained_row(event))
-
-
-def _delivery_row(row: int, one: Outgoing) -> tuple[object, ...]:
-    """`one.row` is no longer `row` if the delivery was settled while an earlier commit was tried again."""
-    assert one.kept is not None
-    identifiers = ",".join(map(str, one.ids)) if one.ids else ""
-    about = (row, one.session.id, one.kept.id, one.qos, one.retain, identifiers)
-    return (*about, one.state, one.packet_id, one.revision.number)
+def _delivery_row(row: int, delivery: Outgoing) -> tuple[object, ...]:
+    """`delivery.row` is no longer `row` if it was settled while an earlier commit was tried again."""
+    assert delivery.kept is not None
+    identifiers = ",".join(map(str, delivery.ids)) if delivery.ids else ""
+    head = (row, delivery.session.id, delivery.kept.id, delivery.qos, delivery.retain, identifiers)
+    return (*head, delivery.state, delivery.packet_id, delivery.revision.number)
 
 
 def _updated_row(row: int, delivery: Outgoing) -> tuple[object, ...]:

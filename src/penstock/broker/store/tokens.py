@@ -5,8 +5,9 @@ done.
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from penstock.broker.store.rows import SessionTable, write_changes
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import NEVER, Session
@@ -21,40 +22,21 @@ class StoredTokens:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._known = {number for (number,) in db.execute("SELECT session FROM shown")}
+        self._shown = SessionTable(db, "shown")
 
     def write(self, changes: Changes) -> None:
-        self._write_shown(changes.sessions.values())
-        self.drop(changes.dropped_sessions)
-        if changes.tokens:
-            removed = [(digest,) for digest, token in changes.tokens.items() if token is None]
-            self._db.executemany("DELETE FROM token WHERE digest = ?", removed)
-            rows = [(digest, token.text) for digest, token in changes.tokens.items() if token is not None]
-            self._db.executemany("INSERT OR REPLACE INTO token VALUES (?,?)", rows)
-        if changes.evidence:
-            evidence_rows = [
-                (name, evidence.good, evidence.bad, evidence.at) for name, evidence in changes.evidence.items()
-            ]
-            self._db.executemany("INSERT OR REPLACE INTO evidence VALUES (?,?,?,?)", evidence_rows)
-
-    def _write_shown(self, sessions: Iterable[Session]) -> None:
-        shown = {session.id: session.trust.token for session in sessions}
-        self.drop(number for number, token in shown.items() if token is None)
-        rows = [(number, token.token.text) for number, token in shown.items() if token is not None]
-        if rows:
-            self._db.executemany("INSERT OR REPLACE INTO shown VALUES (?,?)", rows)
-            self._known.update(number for number, _ in rows)
-
-    def drop(self, numbers: Iterable[int]) -> None:
-        removed = self._known.intersection(numbers)
-        if removed:  # most sessions have none, and cost nothing
-            self._db.executemany("DELETE FROM shown WHERE session = ?", [(number,) for number in removed])
-            self._known -= removed
+        tokens = ((session.id, session.trust.token) for session in changes.sessions.values())
+        self._shown.write({number: None if token is None else token.token.text for number, token in tokens})
+        self._shown.drop(changes.dropped_sessions)
+        write_changes(self._db, "token", "digest", changes.tokens, lambda digest, token: (digest, token.text))
+        write_changes(
+            self._db, "evidence", "neighbour", changes.evidence, lambda name, seen: (name, seen.good, seen.bad, seen.at)
+        )
 
     def load_shown(self, sessions: Mapping[int, Session]) -> None:
         """Load the tokens that sessions had shown when their clients left: waiting messages are judged by them until
         they return."""
-        for number, text in self._db.execute("SELECT * FROM shown"):
+        for number, text in self._shown:
             token = _read(text)
             if number in sessions and token is not None:
                 sessions[number].trust.token = Verified(token, (), 0.0, NEVER)

@@ -204,10 +204,8 @@ class ClientOptions:
     @property
     def is_secure(self) -> bool:
         """Return whether to use TLS."""
-        has_tls_option = self.ca_file or self.ca_path or self.certificate or self.uses_system_trust
-        return bool(
-            has_tls_option or self.given_url.is_secure or self.given_port == 8883 or self.given_url.port == 8883
-        )
+        has_option = self.ca_file or self.ca_path or self.certificate or self.uses_system_trust
+        return bool(has_option or self.given_url.is_secure or 8883 in (self.given_port, self.given_url.port))
 
     @property
     def url_topic(self) -> str | None:
@@ -277,14 +275,8 @@ def connect(client: paho.Client, options: ClientOptions, timeout: float = _CONNE
     is_5 = options.version == 5
     extra: dict[str, Any] = {"clean_start": not options.is_persistent} if is_5 else {}
     try:
-        client.connect(
-            host,
-            options.port,
-            options.keep_alive,
-            options.bind_address,
-            properties=_connect_properties(options),
-            **extra,
-        )
+        timing = (options.keep_alive, options.bind_address)
+        client.connect(host, options.port, *timing, properties=_connect_properties(options), **extra)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise CommandFailure(f"cannot connect to `{options.where}`: {reason}") from error

@@ -97,12 +97,8 @@ def _piece(match: re.Match[str], indent: str | None, warn: Callable[[str], None]
         return lambda message, now: _ESCAPES[letter]
     if (letter := match["time"]) is not None:
         return _time(letter)
-    layout = FieldLayout(
-        bool(match["left"]),
-        bool(match["zero"]),
-        int(match["width"] or 0),
-        None if match["most"] is None else int(match["most"] or 0),
-    )
+    most = None if match["most"] is None else int(match["most"] or 0)
+    layout = FieldLayout(bool(match["left"]), bool(match["zero"]), int(match["width"] or 0), most)
     return _field(match["field"], layout, indent, warn)
 
 
@@ -208,11 +204,8 @@ def _readable(data: bytes) -> object:
 
 def _json_payload(message: MQTTMessage, now: int, indent: str | None, warn: Callable[[str], None]) -> bytes:
     try:
-        payload = (
-            json.loads(message.payload.decode(), object_pairs_hook=_Object, parse_constant=_no_constant)
-            if message.payload
-            else None
-        )
+        text = message.payload.decode() or "null"
+        payload = json.loads(text, object_pairs_hook=_Object, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         warn(f"the payload is not JSON, on topic `{message.topic}`")
         return b""

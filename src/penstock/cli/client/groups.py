@@ -23,9 +23,8 @@ class GroupOption:
         # Imported here: the other uses of the command do not wait for it.
         from penstock.domain.schema.trust import GroupSecret, SecretError
 
-        secret = GroupSecret.model_construct(
-            file=Path(where) if kind == "file" else None, env=where if kind == "env" else None
-        )
+        file, env = (Path(where), None) if kind == "file" else (None, where)
+        secret = GroupSecret.model_construct(file=file, env=env)
         try:
             return cls(name, secret.read())
         except SecretError as error:

@@ -82,9 +82,7 @@ class PublishConnection:
         if not done:
             raise broker.CommandFailure(f"`{self._options.where}` does not answer")
 
-    def _on_connect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
+    def _on_connect(self, client: object, data: object, flags: object, reason: ReasonCode, properties: object) -> None:
         with self._changed:
             if reason.is_failure:
                 self._failure = broker.refusal(self._options, reason, properties)
@@ -92,9 +90,7 @@ class PublishConnection:
                 self._is_connected = self._was_connected = True
             self._changed.notify_all()
 
-    def _on_disconnect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
+    def _on_disconnect(self, client: Any, data: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
         with self._changed:
             self._is_connected = False
             if not (self._reconnects and self._was_connected):
@@ -103,9 +99,7 @@ class PublishConnection:
                 self._answered = self._sent  # what was not sent will not be
             self._changed.notify_all()
 
-    def _on_publish(
-        self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: object
-    ) -> None:
+    def _on_publish(self, client: object, data: object, number: int, reason: ReasonCode, properties: object) -> None:
         words = [str(reason), getattr(properties, "ReasonString", "")]
         with self._changed:
             self._on_answer(number, reason, ": ".join(filter(None, words)))

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho
 from paho.mqtt.properties import Properties
@@ -259,9 +259,7 @@ class _Subscriber:
             if self._client.loop(0.1) != paho.MQTT_ERR_SUCCESS:
                 break
 
-    def _on_connect(
-        self, client: paho.Client, data: object, flags: object, reason: ReasonCode, properties: object
-    ) -> None:
+    def _on_connect(self, client: paho.Client, data: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
         if reason.is_failure:
             self._failure = broker.refusal(self._options, reason, properties)
             return
@@ -283,9 +281,7 @@ class _Subscriber:
             return options.qos
         return SubscribeOptions(options.qos, retainAsPublished=options.is_retain_as_published)
 
-    def _on_subscribe(
-        self, client: paho.Client, data: object, number: int, reasons: list[ReasonCode], properties: object
-    ) -> None:
+    def _on_subscribe(self, client: Any, data: Any, number: int, reasons: list[ReasonCode], properties: Any) -> None:
         for filter, reason in zip(self._options.filters, reasons, strict=False):
             if reason.is_failure:
                 self._options.warn(f"subscription to `{filter}` was refused: {reason}")
@@ -316,9 +312,7 @@ class _Subscriber:
         self._printed += 1
         self._is_done = self._is_done or self._printed == options.count
 
-    def _on_publish(
-        self, client: paho.Client, data: object, number: int, reason: ReasonCode, properties: Properties | None
-    ) -> None:
+    def _on_publish(self, client: Any, data: Any, number: int, reason: ReasonCode, properties: Any) -> None:
         self._clearing.discard(number)
         if self._rater is not None:
             self._rater.answered(number, reason, properties)

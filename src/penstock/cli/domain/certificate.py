@@ -30,17 +30,8 @@ class Authority:
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named(f"{name[: _MAX_NAME - len(_ROLE)]}{_ROLE}")
-        usage = x509.KeyUsage(
-            False,
-            False,
-            False,
-            False,
-            False,
-            key_cert_sign=True,
-            crl_sign=True,
-            encipher_only=False,
-            decipher_only=False,
-        )
+        # To sign certificates and revocation lists, and nothing else.
+        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
         draft = _draft(self._name, self._name, self._key.public_key())
         draft = draft.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         self.pair = _pair(draft.add_extension(usage, critical=True).sign(self._key, hashes.SHA256()), self._key)

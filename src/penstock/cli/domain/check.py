@@ -135,17 +135,14 @@ def check_domain(source: DomainSource, nodes: list[str] | None = None) -> CheckR
         CheckedAssertion(str(assertion), at not in wrong, wrong.get(at, ""))
         for at, assertion in enumerate(entities.assertions)
     )
-    problems = (
-        source.problem(Remark(("assertions", failure.index), str(failure)), Expansion(checked.domain))
-        for failure in failures
-    )
-    odd = (
-        source.problem(Remark(("statements", "apply", conflict.place), conflict.what), Expansion(checked.domain))
-        for conflict in conflicts(entities.statements)
-    )
-    return CheckReport(
-        checked.domain, tuple(problems), tuple(sorted_problems([*checked.warnings, *odd])), tuple(asserted)
-    )
+    remarks = [Remark(("assertions", failure.index), str(failure)) for failure in failures]
+    odd = [
+        Remark(("statements", "apply", conflict.place), conflict.what) for conflict in conflicts(entities.statements)
+    ]
+    expansion = Expansion(checked.domain)
+    problems = (source.problem(remark, expansion) for remark in remarks)
+    warnings = sorted_problems([*checked.warnings, *(source.problem(remark, expansion) for remark in odd)])
+    return CheckReport(checked.domain, tuple(problems), tuple(warnings), tuple(asserted))
 
 
 def _show(report: CheckReport, options: argparse.Namespace, changes: tuple[str, ...] | None) -> None:
@@ -176,14 +173,9 @@ def _show(report: CheckReport, options: argparse.Namespace, changes: tuple[str, 
 
 
 def _summary(domain: Domain) -> str:
-    parts = [
-        _count(domain.nodes, "node"),
-        _count(domain.links, "link"),
-        _count(domain.clients, "client"),
-        _count(domain.monitors, "monitor"),
-        f"{_count(domain.assertions, 'assertion')} proved" if domain.assertions else "",
-    ]
-    return ", ".join(part for part in parts if part)
+    parts = [_count(getattr(domain, f"{name}s"), name) for name in ("node", "link", "client", "monitor")]
+    parts += [f"{_count(domain.assertions, 'assertion')} proved"] if domain.assertions else []
+    return ", ".join(filter(None, parts))
 
 
 def _count(things: object, name: str) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -220,12 +220,12 @@ def _in_words(answer: FlowAnswer) -> Iterator[str]:
 
 
 def _draw(
-    question: FlowQuery, options: argparse.Namespace, entities: Ensemble, name: str, answers: Sequence[FlowAnswer]
+    query: FlowQuery, options: argparse.Namespace, entities: Ensemble, name: str, answers: list[FlowAnswer]
 ) -> None:
     parents = {node: entities.parents(node) for node in entities.nodes}
     has_both = options.source is not None and options.target is not None
     shown = answers[0].witness.links if has_both and answers[0].can and answers[0].witness is not None else ()
-    text = picture(question.graph, parents, name, shown)
+    text = picture(query.graph, parents, name, shown)
     if options.svg == _STDOUT:
         print(text, end="")
     else:

@@ -53,20 +53,9 @@ class Starter:
 
 def domain_file(starter: Starter) -> str:
     """Return the domain file, with comments."""
-    return "\n".join(
-        part
-        for part in (
-            _HEAD.format(domain=_word(starter.domain)),
-            _nodes(starter),
-            _links(starter),
-            _admin(starter),
-            _clients(starter),
-            _brokering(starter),
-            _JOURNAL if starter.journal else _NO_JOURNAL,
-            _proofs(starter),
-        )
-        if part
-    )
+    head = (_HEAD.format(domain=_word(starter.domain)), _nodes(starter), _links(starter), _admin(starter))
+    journal = _JOURNAL if starter.journal else _NO_JOURNAL
+    return "\n".join(filter(None, (*head, _clients(starter), _brokering(starter), journal, _proofs(starter))))
 
 
 def acl_file(starter: Starter) -> str:
@@ -278,9 +267,8 @@ def next_steps(starter: Starter, folder: str, passwords: dict[str, str]) -> str:
         page = f"http://127.0.0.1:{starter.console_port}"
         lines.append(f"The console is at {page}" + (f"; log in as {starter.admin}.\n" if starter.admin else ".\n"))
     if starter.hosts:
-        lines.append(
-            f"Clients in the network trust {prefix}tls/{AUTHORITY}.pem; keep {prefix}tls/{AUTHORITY}.key to yourself.\n"
-        )
+        file = f"{prefix}tls/{AUTHORITY}"
+        lines.append(f"Clients in the network trust {file}.pem; keep {file}.key to yourself.\n")
     return "\n".join(lines)
 
 

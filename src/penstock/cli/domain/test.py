@@ -65,23 +65,19 @@ def _where(source: DomainSource, title: str, failure: Mismatch) -> str:
 
 
 def _plain(file: Path, source: DomainSource, results: list[Result]) -> dict[str, object]:
-    plain_results = [
-        {
-            "title": result.title,
-            "passed": result.passed,
-            "failures": [
-                {
-                    "where": _where(source, result.title, failure),
-                    **msgspec.to_builtins(failure),
-                    "step": failure.step + 1,
-                }
-                for failure in result.failures
-            ],
-        }
-        for result in results
-    ]
+    tests = []
+    for result in results:
+        failures = [
+            {
+                "where": _where(source, result.title, mismatch),
+                **msgspec.to_builtins(mismatch),
+                "step": mismatch.step + 1,
+            }
+            for mismatch in result.failures
+        ]
+        tests.append({"title": result.title, "passed": result.passed, "failures": failures})
     failed = sum(not result.passed for result in results)
-    return {"file": str(file), "passed": len(results) - failed, "failed": failed, "tests": plain_results}
+    return {"file": str(file), "passed": len(results) - failed, "failed": failed, "tests": tests}
 
 
 def _in_words(source: DomainSource, results: list[Result], tests: dict[str, PolicyTest]) -> Iterator[str]:

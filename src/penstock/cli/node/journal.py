@@ -42,12 +42,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--topic", metavar="FILTER", help="only events on these topics")
         command.add_argument("--client", metavar="NAME", help="only what this client sent or got, by client id or name")
         command.add_argument("--effect", choices=["pass", "suppress"], help="only events that passed, or did not")
-    show.add_argument(
-        "--from", dest="since", type=time_argument, metavar="TIME", help="only events from this time on (UTC)"
-    )
-    show.add_argument(
-        "--to", dest="until", type=time_argument, metavar="TIME", help="only events before this time (UTC)"
-    )
+    add = show.add_argument
+    add("--from", dest="since", type=time_argument, metavar="TIME", help="only events from this time on (UTC)")
+    add("--to", dest="until", type=time_argument, metavar="TIME", help="only events before this time (UTC)")
     show.add_argument("--limit", type=_count, metavar="N", help="no more than N events")
     _command(commands, "stats", "figures of each node: rows, bytes, files, events per second, topics, denials, gaps")
     compact = _command(commands, "compact", "make Parquet files of sealed segments")
@@ -60,9 +57,8 @@ def _parser() -> argparse.ArgumentParser:
 def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     command.add_argument("journal", type=Path, metavar="JOURNAL", help="the journal's folder, or a domain file")
-    command.add_argument(
-        "--node", action="append", metavar="NAME", help="only of this node; may be given several times"
-    )
+    add = command.add_argument
+    add("--node", action="append", metavar="NAME", help="only of this node; may be given several times")
     command.add_argument("--json", action="store_true", help="print JSON, one object on a line")
     return command
 
@@ -184,17 +180,17 @@ def _print(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """Return an event as JSON values: a payload that is not text is in base64."""
     payload = row.pop("payload")
-    text = _text(payload)
-    encoded = {"payload": text} if text is not None else {"payload_base64": base64.b64encode(payload).decode()}
+    try:
+        encoded = {"payload": payload.decode()}
+    except UnicodeDecodeError:
+        encoded = {"payload_base64": base64.b64encode(payload).decode()}
     return row | encoded | {"time": _stamp(row["time"]), "properties": row["properties"].hex()}
 
 
 def _in_words(row: dict[str, Any]) -> Iterator[str]:
     publisher = f"`{row['entity']}`" if row["entity"] == row["client_id"] else f"`{row['entity']}` ({row['client_id']})"
-    whence = {"output": f"made from #{row['arrival']} of {publisher}", "retained": f"kept from {publisher}"}.get(
-        row["kind"]
-    )
-    whence = whence or f"from {publisher}"
+    origins = {"output": f"made from #{row['arrival']} of {publisher}", "retained": f"kept from {publisher}"}
+    whence = origins.get(row["kind"], f"from {publisher}")
     flags = f"QoS {row['qos']}" + (", retained" if row["retain"] else "")
     yield f"{_stamp(row['time'])} {row['node']} #{row['seq']} {row['topic']} {whence} by {row['link_type']}, {flags}"
     yield f"    {payload_text(row['payload'])}"
@@ -202,17 +198,8 @@ def _in_words(row: dict[str, Any]) -> Iterator[str]:
     reason = f": {row['reason']}" if row["reason"] else ""
     yield f"    {row['stage']}: {row['effect']}{rule}{reason}"
     if row["effect"] == "pass" and (row["reached"] or not row["open"]):
-        names = ", ".join(
-            f"{receiver['entity']} (QoS {min(receiver['qos'], row['qos'])})" for receiver in row["reached"]
-        )
-        yield f"    reached {names or 'nobody'}"
-
-
-def _text(payload: bytes) -> str | None:
-    try:
-        return payload.decode()
-    except UnicodeDecodeError:
-        return None
+        names = [f"{receiver['entity']} (QoS {min(receiver['qos'], row['qos'])})" for receiver in row["reached"]]
+        yield f"    reached {', '.join(names) or 'nobody'}"
 
 
 def _stamp(moment: datetime) -> str:
@@ -234,24 +221,16 @@ def _stats(folder: Path, nodes: frozenset[str] | None, as_json: bool) -> None:
     print_table(titles, [_row(node_stats) for node_stats in by_node])
     for node_stats in by_node:
         _print_counts(f"{node_stats.node}: arrivals by topic", dict(node_stats.topics.most_common(_MAX_TOPICS)))
-        _print_counts(
-            f"{node_stats.node}: denied",
-            {f"{stage} {rule}".strip(): n for (stage, rule), n in node_stats.denials.items()},
-        )
+        denied = {f"{stage} {rule}".strip(): count for (stage, rule), count in node_stats.denials.items()}
+        _print_counts(f"{node_stats.node}: denied", denied)
         _print_counts(f"{node_stats.node}: missing or unreadable", dict(node_stats.problems))
 
 
 def _row(node_stats: "JournalStats") -> tuple[str, ...]:
     files = f"{node_stats.files} ({node_stats.compacted_files} compacted, {node_stats.open_files} open)"
     times = [_stamp(moment) if moment else "" for moment in (node_stats.first, node_stats.last)]
-    return (
-        node_stats.node,
-        *map(str, (node_stats.events, node_stats.arrivals)),
-        f"{node_stats.rate:.1f}",
-        files,
-        *map(str, (node_stats.bytes, len(node_stats.topics))),
-        *times,
-    )
+    counts = (node_stats.node, str(node_stats.events), str(node_stats.arrivals), f"{node_stats.rate:.1f}")
+    return (*counts, files, str(node_stats.bytes), str(len(node_stats.topics)), *times)
 
 
 def _print_counts(title: str, counts: dict[str, int]) -> None:
@@ -288,18 +267,10 @@ def _compact(folder: Path, nodes: frozenset[str] | None, target: int, as_json: b
     done = 0
     for compacted in compact(folder, nodes, target):
         done += 1
-        result = {
-            "file": str(compacted.path),
-            "files": compacted.files,
-            "rows": compacted.rows,
-            "before": compacted.bytes_before,
-        }
+        path, files, rows, before, after = compacted
         if as_json:
-            print(json.dumps(result | {"after": compacted.bytes_after}))
+            print(json.dumps({"file": str(path), "files": files, "rows": rows, "before": before, "after": after}))
         else:
-            print(
-                f"{compacted.path}: {compacted.rows} rows of {compacted.files} files,"
-                f" {compacted.bytes_before} bytes, now {compacted.bytes_after}"
-            )
+            print(f"{path}: {rows} rows of {files} files, {before} bytes, now {after}")
     if not done and not as_json:
         print("nothing to compact")

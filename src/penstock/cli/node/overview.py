@@ -75,20 +75,11 @@ def _node(name: str, now: Snapshot, before: Snapshot) -> NodeLine:
     seconds = now.times[name] - before.times.get(name, now.times[name])
     counters, clients = state.counters, state.portrait.clients
     was = old.counters if old is not None else counters
-    return NodeLine(
-        name,
-        True,
-        "trouble" if state.trouble else "up",
-        max(0.0, now.times[name] - state.started),
-        len(clients),
-        sum(client.up for client in clients),
-        _rate(counters.received, was.received, seconds),
-        _rate(counters.sent, was.sent, seconds),
-        counters.denied,
-        counters.dropped,
-        sum(client.waiting for client in clients),
-        _journal(state),
-    )
+    head = (name, True, "trouble" if state.trouble else "up", max(0.0, now.times[name] - state.started))
+    rates = (_rate(counters.received, was.received, seconds), _rate(counters.sent, was.sent, seconds))
+    waiting = sum(client.waiting for client in clients)
+    sessions = (len(clients), sum(client.up for client in clients))
+    return NodeLine(*head, *sessions, *rates, counters.denied, counters.dropped, waiting, _journal(state))
 
 
 def _journal(state: NodeState) -> str:
@@ -109,23 +100,12 @@ def _links(now: Snapshot, before: Snapshot) -> list[LinkLine]:
         for link in state.portrait.links:
             pair, was = frozenset((name, link.neighbour)), were.get(link.neighbour, link)
             if (other := by_ends.get(pair)) is not None:
-                by_ends[pair] = msgspec.structs.replace(
-                    other,
-                    is_up=other.is_up and link.up,
-                    denied=other.denied + link.denied,
-                    waiting=other.waiting + link.waiting,
-                )
+                counts = {"denied": other.denied + link.denied, "waiting": other.waiting + link.waiting}
+                by_ends[pair] = msgspec.structs.replace(other, is_up=other.is_up and link.up, **counts)
                 continue
-            by_ends[pair] = LinkLine(
-                name,
-                link.neighbour,
-                link.up,
-                link.type if link.type == link.back else f"{link.type} / {link.back}",
-                _rate(link.took, was.took, seconds),
-                _rate(link.gave, was.gave, seconds),
-                link.denied,
-                link.waiting,
-            )
+            kind = link.type if link.type == link.back else f"{link.type} / {link.back}"
+            rates = (_rate(link.took, was.took, seconds), _rate(link.gave, was.gave, seconds))
+            by_ends[pair] = LinkLine(name, link.neighbour, link.up, kind, *rates, link.denied, link.waiting)
     return list(by_ends.values())
 
 

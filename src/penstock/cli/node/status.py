@@ -169,30 +169,15 @@ _LINK_TITLES = ("link", "state", "type", "in/s", "out/s", "denied", "waiting")
 def _node_row(node: NodeLine) -> tuple[str, ...]:
     if not node.is_up:
         return (node.node, node.state, *("-" * (len(_NODE_TITLES) - 2)))
-    return (
-        node.node,
-        node.state,
-        _age(node.seconds),
-        f"{node.connected} of {node.clients}",
-        f"{node.received:.1f}",
-        f"{node.sent:.1f}",
-        str(node.denied),
-        str(node.dropped),
-        str(node.waiting),
-        node.journal or "-",
-    )
+    rates = (f"{node.received:.1f}", f"{node.sent:.1f}")
+    counts = (str(node.denied), str(node.dropped), str(node.waiting))
+    clients = f"{node.connected} of {node.clients}"
+    return (node.node, node.state, _age(node.seconds), clients, *rates, *counts, node.journal or "-")
 
 
 def _link_row(link: LinkLine) -> tuple[str, ...]:
-    return (
-        f"{link.node} - {link.neighbour}",
-        "up" if link.is_up else "down",
-        link.type or "-",
-        f"{link.received:.1f}",
-        f"{link.sent:.1f}",
-        str(link.denied),
-        str(link.waiting),
-    )
+    head = (f"{link.node} - {link.neighbour}", "up" if link.is_up else "down", link.type or "-")
+    return (*head, f"{link.received:.1f}", f"{link.sent:.1f}", str(link.denied), str(link.waiting))
 
 
 def _age(seconds: float) -> str:

@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from penstock.cli.exit_codes import EXIT_ERROR
-from penstock.cli.parsers import command_parser
+from penstock.cli.parsers import add_command, command_parser
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
 from penstock.engine.trust.trust_status import Standing, TrustStanding
@@ -20,8 +20,10 @@ Exit code: 0, 1 if a node cannot be reached or has no trust, 2 for bad arguments
 
 
 def main(argv: list[str]) -> int:
-    if argv and argv[0] == "apply":
-        return _apply(argv[1:])
+    if argv and argv[0] == "apply":  # it has the options of MQTT clients
+        from penstock.cli.node import trust_apply
+
+        return trust_apply.main(argv[1:])
     options = _parser().parse_args(argv)
     return int(options.run(options))
 
@@ -29,27 +31,14 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("trust", "Show how far nodes trust each other, and set it.", _EPILOG)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    show = commands.add_parser(
-        "show",
-        help="print nodes' ratings of their neighbours, and the least trustworthy paths to them",
-        description="Print nodes' ratings of their neighbours, and the least trustworthy paths to them.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    text = "print nodes' ratings of their neighbours, and the least trustworthy paths to them"
+    show = add_command(commands, "show", text, _EPILOG)
     show.add_argument("--admin", metavar="URL", nargs="+", action="extend", required=True, help="of which nodes")
     show.add_argument("--json", action="store_true", help="print what each node says as a line of JSON")
     show.set_defaults(run=_show)
-    commands.add_parser(
-        "apply", help="set a node's evidence about its neighbours to the result of `penstock pipeline trust`"
-    )
+    text = "set a node's evidence about its neighbours to the result of `penstock pipeline trust`"
+    commands.add_parser("apply", help=text)
     return parser
-
-
-def _apply(argv: list[str]) -> int:
-    """Run the subcommand that has the options of MQTT clients."""
-    from penstock.cli.node import trust_apply
-
-    return trust_apply.main(argv)
 
 
 def ask(address: str) -> Standing:
@@ -82,21 +71,12 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _neighbours(node: str, trust: TrustStanding) -> list[tuple[str, ...]]:
-    return [
-        (
-            node,
-            name,
-            "up" if rating.connected else "down",
-            f"{rating.good:.6g}",
-            f"{rating.bad:.6g}",
-            f"{rating.belief:.3f}",
-            f"{rating.disbelief:.3f}",
-            f"{rating.uncertainty:.3f}",
-            f"{rating.rating:.3f}",
-            _reached(rating.signs, trust.sign),
-        )
-        for name, rating in trust.neighbours.items()
-    ]
+    rows = []
+    for name, rating in trust.neighbours.items():
+        head = (node, name, "up" if rating.connected else "down", f"{rating.good:.6g}", f"{rating.bad:.6g}")
+        shares = (rating.belief, rating.disbelief, rating.uncertainty, rating.rating)
+        rows.append((*head, *(f"{share:.3f}" for share in shares), _reached(rating.signs, trust.sign)))
+    return rows
 
 
 def _paths(node: str, trust: TrustStanding) -> list[tuple[str, ...]]:

@@ -2,10 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from paho.mqtt.reasoncodes import ReasonCode
 
 from penstock.cli.client import broker_options as broker
 from penstock.cli.client.publisher import PublishConnection
@@ -66,11 +68,13 @@ def main(argv: Sequence[str]) -> int:
 
 def apply(source: Path, options: ApplyOptions) -> int:
     """Set the recorded evidence at the node; raise `CommandFailure`."""
-    evidence = list(_for(options.node, _rows(source), source))
+    evidence = _recorded_by(options.node, source)
     answers: list[tuple[bool, str]] = []
-    with PublishConnection(
-        options, lambda _, reason, words: answers.append((not reason.is_failure, words)), patience=_PATIENCE
-    ) as publisher:
+
+    def note(_: int, reason: ReasonCode, words: str) -> None:
+        answers.append((not reason.is_failure, words))
+
+    with PublishConnection(options, note, patience=_PATIENCE) as publisher:
         for item in evidence:
             publisher.send(EVIDENCE, item.payload, 1)
             publisher.wait_for_all()
@@ -82,20 +86,25 @@ def apply(source: Path, options: ApplyOptions) -> int:
     return 0 if all(is_taken for is_taken, _ in answers) else broker.EXIT_FAILURE
 
 
-def _rows(source: Path) -> list[dict[str, Any]]:
-    """Read the table `ratings` of the job."""
+def _recorded_by(node: str, source: Path) -> list[NeighbourEvidence]:
+    """Return the evidence that a node recorded, without what the domain gave it to begin with."""
     try:
-        if source.is_dir():
-            return _table(source)
-        return list(json.loads(source.read_text(encoding="utf-8"))["ratings"])
+        rows = _table(source) if source.is_dir() else json.loads(source.read_text(encoding="utf-8"))["ratings"]
+        evidence = [
+            NeighbourEvidence(str(row["neighbour"]), Evidence(float(row["good"]), float(row["bad"]), float(row["at"])))
+            for row in rows
+            if row["node"] == node and row["at"] is not None
+        ]
     except ImportError:
         raise broker.CommandFailure("tables need pyarrow: `pip install 'penstock[journal]'`, or give JSON") from None
     except OSError as error:
         raise broker.CommandFailure(f"cannot read `{source}`: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise broker.CommandFailure(
-            f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}"
-        ) from None
+    except (ValueError, KeyError, TypeError, PolicyError) as error:
+        why = f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}"
+        raise broker.CommandFailure(why) from None
+    if not evidence:
+        raise broker.CommandFailure(f"`{source}` has nothing that node `{node}` recorded of a neighbour")
+    return evidence
 
 
 def _table(source: Path) -> list[dict[str, Any]]:
@@ -110,20 +119,3 @@ def _table(source: Path) -> list[dict[str, Any]]:
         return list(pq.read_table(folder).to_pylist())
     except pa.ArrowException:
         raise broker.CommandFailure(f"`{folder}` is no table: a file in it is damaged, or not Parquet") from None
-
-
-def _for(node: str, rows: list[dict[str, Any]], source: Path) -> Iterator[NeighbourEvidence]:
-    """Return the evidence that a node recorded, without what the domain gave it to begin with."""
-    try:
-        evidence = [
-            NeighbourEvidence(str(row["neighbour"]), Evidence(float(row["good"]), float(row["bad"]), float(row["at"])))
-            for row in rows
-            if row["node"] == node and row["at"] is not None
-        ]
-    except (ValueError, KeyError, TypeError, PolicyError) as error:
-        raise broker.CommandFailure(
-            f"`{source}` has no ratings as `penstock pipeline trust` tells them: {error}"
-        ) from None
-    if not evidence:
-        raise broker.CommandFailure(f"`{source}` has nothing that node `{node}` recorded of a neighbour")
-    yield from evidence

@@ -4,6 +4,7 @@ import argparse
 import json
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -51,9 +52,8 @@ def main(argv: list[str]) -> int:
 def run(spark: SparkSession, options: argparse.Namespace) -> None:
     """Run the job and print its results."""
     began = time.monotonic()
-    audited = audit(
-        spark, options.journal, options.to, options.domain, shared.nodes_of(options), shared.days_of(options)
-    )
+    part = (shared.nodes_of(options), shared.days_of(options))
+    audited = audit(spark, options.journal, options.to, options.domain, *part)
     seconds = time.monotonic() - began
     page = _page(audited, options.journal) if options.html is not None or shared.is_recorded(options) else ""
     if options.html is not None:
@@ -74,16 +74,13 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
 def _show(audited: AuditReport, seconds: float) -> None:
     _print_section("who saw what", _SEEN, audited.seen)
     _print_section("denials", _DENIALS[:-1], [denial[:-1] for denial in audited.denials])
-    _print_section(
-        f"rules that decided nothing, of {sum(kind.rules for kind in audited.kinds)}", _UNUSED, audited.unused
-    )
+    rules = sum(kind.rules for kind in audited.kinds)
+    _print_section(f"rules that decided nothing, of {rules}", _UNUSED, audited.unused)
     _print_section("rights that nobody used, or not all of them", _RIGHTS, audited.rights)
     print(f"{audited.events} events of clients in {seconds:.1f} s; rules of revision {audited.revision}")
 
 
-def _print_section(
-    title: str, titles: tuple[str, ...], rows: "list[tuple[object, ...]] | tuple[tuple[object, ...], ...]"
-) -> None:
+def _print_section(title: str, titles: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
     print(f"{title}: {len(rows) or 'none'}")
     if rows:
         print_table(titles, [tuple(shorten(report.as_text(cell)) for cell in row) for row in rows[:_MAX_ROWS]])
@@ -101,15 +98,13 @@ def _page(audited: AuditReport, journal: Path) -> str:
         (wider if right.reads or right.writes else never)[right.subject] += 1
     for denial in audited.denials:
         denied[f"{denial.stage} {denial.rule}"] += denial.events
+    steps = [(step.time, (step.events - step.denied, step.denied)) for step in audited.steps]
+    kinds = [(kind.kind, (kind.rules - kind.unused, kind.unused)) for kind in audited.kinds]
+    unused = [(name, (wider[name], never[name])) for name in dict.fromkeys((*wider, *never))]
     return report.page(
         f"Audit of {journal.name}",
         f"{audited.events:,} events of clients. Rules and rights are those of revision {audited.revision}.",
-        report.section(
-            "Over time",
-            report.timeline(
-                ("passed", "denied"), [(step.time, (step.events - step.denied, step.denied)) for step in audited.steps]
-            ),
-        ),
+        report.section("Over time", report.timeline(("passed", "denied"), steps)),
         report.section("Who saw what, and when", report.strips(saw), report.table(_SEEN, audited.seen)),
         report.section(
             "Denials",
@@ -119,17 +114,12 @@ def _page(audited: AuditReport, journal: Path) -> str:
         report.section(
             "Rules that decided nothing",
             report.text("Candidates for removal; but a rule for the worst day is not used on others."),
-            report.bars(
-                ("used", "unused"), [(kind.kind, (kind.rules - kind.unused, kind.unused)) for kind in audited.kinds]
-            ),
+            report.bars(("used", "unused"), kinds),
             report.table(_UNUSED, audited.unused),
         ),
         report.section(
             "Rights that nobody used, or not all of them",
-            report.bars(
-                ("wider than used", "never used"),
-                [(name, (wider[name], never[name])) for name in dict.fromkeys((*wider, *never))],
-            ),
+            report.bars(("wider than used", "never used"), unused),
             report.table(_RIGHTS, audited.rights),
         ),
     )

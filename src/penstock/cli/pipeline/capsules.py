@@ -83,9 +83,8 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         partitions = spark.sparkContext.defaultParallelism
         reference = CapsuleReference(policies, name)
         runnings.append(Running(reference, origin, options.to / name, options.max_bytes, partitions))
-    add_to_record(
-        options, tables=[JobTable(str((options.to / running.reference.name).resolve())) for running in runnings]
-    )
+    folders = [options.to / running.reference.name for running in runnings]
+    add_to_record(options, tables=[JobTable(str(folder.resolve())) for folder in folders])
     show = print_batch_json if options.json else print_batch
     queries = []
     try:

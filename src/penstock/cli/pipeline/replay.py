@@ -70,9 +70,12 @@ def main(argv: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="penstock-sample-") as folder:
         if options.master is None and options.to is None and _is_few(options):
             return shared.run_here(options, lambda: _here(options, Path(folder)))
-        if options.master is None:
-            options.master = _ONE_CORE
-        return shared.run_job("replay", options, lambda spark: _on_sample(spark, options, Path(folder)), _settings)
+        options.master = options.master or _ONE_CORE
+
+        def job(spark: SparkSession) -> int:
+            return run(spark, options, _sample(options, Path(folder)))
+
+        return shared.run_job("replay", options, job, _settings)
 
 
 def _is_few(options: argparse.Namespace) -> bool:
@@ -87,10 +90,6 @@ def _is_few(options: argparse.Namespace) -> bool:
 def _settings(options: argparse.Namespace) -> Mapping[str, str]:
     shared.settings_for(options)  # which says whether the journal has what is asked for
     return SMALL if options.last <= _FEW else {}
-
-
-def _on_sample(spark: SparkSession, options: argparse.Namespace, folder: Path) -> int:
-    return run(spark, options, _sample(options, folder))
 
 
 def _here(options: argparse.Namespace, folder: Path) -> int:
@@ -122,7 +121,7 @@ def run(spark: SparkSession, options: argparse.Namespace, since: datetime | None
 
 
 def show(replayed: ReplayReport, options: argparse.Namespace, seconds: float) -> int:
-    """Print what came of it, and write what is asked for; returns the exit code."""
+    """Print the results, and write what is asked for; return the exit code."""
     page = _page(replayed, options.domain) if options.html is not None or shared.is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
@@ -133,16 +132,10 @@ def show(replayed: ReplayReport, options: argparse.Namespace, seconds: float) ->
     if options.json:
         described = shared.plain(replayed)
         assert isinstance(described, dict)
-        claims = [
-            {**fields, "holds": claim.holds} for fields, claim in zip(described["claims"], replayed.claims, strict=True)
-        ]
-        more = {
-            "claims": claims,
-            "rules": shared.plain(replayed.rules),
-            "holds": replayed.holds,
-            "seconds": round(seconds, 3),
-        }
-        print(json.dumps({**described, **more}, indent=2))
+        both = zip(described["claims"], replayed.claims, strict=True)
+        claims = [{**fields, "holds": claim.holds} for fields, claim in both]
+        more = {"holds": replayed.holds, "seconds": round(seconds, 3)}
+        print(json.dumps({**described, "claims": claims, "rules": shared.plain(replayed.rules), **more}, indent=2))
     else:
         _show(replayed, seconds)
     return 0 if replayed.holds else EXIT_ERROR
@@ -184,18 +177,12 @@ def _breaches(claim: AssertionResult) -> list[str]:
 
 
 def _page(replayed: ReplayReport, draft: Path) -> str:
-    period = (
-        f", {report.moment(replayed.first)} to {report.moment(replayed.last)} UTC"
-        if replayed.first and replayed.last
-        else ""
-    )
+    first, last = replayed.first, replayed.last
+    period = f", {report.moment(first)} to {report.moment(last)} UTC" if first and last else ""
     failing = [claim for claim in replayed.claims if not claim.holds]
     claims = [report.text(f"{claim.text}: {claim.events:,} events speak against it", is_bad=True) for claim in failing]
-    shown = [
-        (breach.time, breach.node, breach.seq, breach.publisher, breach.said, breach.subject)
-        for c in failing
-        for breach in c.first
-    ]
+    breaches = [breach for claim in failing for breach in claim.first]
+    shown = [(b.time, b.node, b.seq, b.publisher, b.said, b.subject) for b in breaches]
     assertions = [(claim.text, claim.outcome, claim.events) for claim in replayed.claims]
     return report.page(
         f"Replay of {draft.name}",

@@ -24,6 +24,8 @@ the part of false messages that honest nodes accepted, and of good ones that the
 simulated, and what came of it.
 Exit code: 0, 1 if the job fails, 2 for bad arguments.
 """
+_SETTING = ("rule", "sign", "accept", "penalty", "signers", "base_rate", "half_life", "attack", "bad")
+"""The options that are crossed, in the order of `Setting`."""
 _SWEPT = ("topology", "size", "attack", "bad", "rule", "sign", "accept", "penalty", "signers", "base_rate", "half_life")
 
 
@@ -70,20 +72,8 @@ def main(argv: list[str]) -> int:
 
 def trials_of(options: argparse.Namespace) -> list[SimulationTrial]:
     """Return every combination that is asked for; raise `ArgumentError` or `PolicyError`."""
-    settings = []
-    for rule, sign, accept, penalty, signers, base_rate, half_life, attack, bad in product(
-        options.rule,
-        options.sign,
-        options.accept,
-        options.penalty,
-        options.signers,
-        options.base_rate,
-        options.half_life,
-        options.attack,
-        options.bad,
-    ):
-        if accept <= sign:
-            settings.append(Setting(rule, sign, accept, penalty, signers, base_rate, half_life, attack, bad))
+    swept = product(*(getattr(options, name) for name in _SETTING))
+    settings = [Setting(*values) for values in swept if values[2] <= values[1]]  # accept is at most sign
     grounds = [
         Ground(topology, size, 0, options.publishers, options.reach, options.rounds)
         for topology, size in product(options.topology, options.nodes)

@@ -71,16 +71,9 @@ def _check_publish(options: argparse.Namespace) -> None:
 
 def _stream(spark: SparkSession, options: argparse.Namespace) -> None:
     askers = _askers(options)
-    stream = Stream(
-        options.journal,
-        options.domain,
-        options.to,
-        options.checkpoint,
-        askers,
-        nodes_of(options),
-        options.max_bytes,
-        spark.sparkContext.defaultParallelism,
-    )
+    places = (options.journal, options.domain, options.to, options.checkpoint)
+    partitions = spark.sparkContext.defaultParallelism
+    stream = Stream(*places, askers, nodes_of(options), options.max_bytes, partitions)
     add_to_record(options, tables=[JobTable(str((options.to / VIEW).resolve()))])
     publisher = None
     if options.publish is not None:

@@ -16,7 +16,7 @@ from penstock.model.errors import PolicyError
 from penstock.pipeline.jobs.trust import Fleet, TrustOptions, moment, rate
 from penstock.pipeline.spark.policies import as_it_stands
 from penstock.pipeline.trust.live_ratings import RatingDifference, ask, compare
-from penstock.policy.trust.rating import Weights
+from penstock.policy.trust.rating import Evidence, Weights
 
 _EPILOG = """\
 What nodes hold of their neighbours is worked out from the evidence that their journals keep: by the domain, or with
@@ -75,15 +75,12 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     """Run the job and print its results."""
     began = time.monotonic()
     policies = as_it_stands(options.domain, options.journal)
-    parameters = TrustOptions(
-        options.penalty, options.half_life, options.evaluate, options.at and options.at.timestamp(), options.longest
-    )
-    held = [
-        ask(url) for url in options.compare
-    ]  # what a node holds goes on to change: ask before the job takes its time
-    fleet = rate(
-        spark, options.journal, policies, parameters, nodes_of(options), days_of(options), options.to, options.paths
-    )
+    at = options.at and options.at.timestamp()
+    parameters = TrustOptions(options.penalty, options.half_life, options.evaluate, at, options.longest)
+    # What a node holds goes on to change: ask before the job takes its time.
+    held = [ask(url) for url in options.compare]
+    part = (nodes_of(options), days_of(options))
+    fleet = rate(spark, options.journal, policies, parameters, *part, options.to, options.paths)
     differences = [difference for node, holds in held for difference in compare(fleet, node, holds)]
     differ = [difference for difference in differences if difference.exceeds(options.tolerance)]
     written = () if options.to is None else (JobTable(str(options.to.resolve()), len(fleet.ratings)),)
@@ -114,10 +111,8 @@ def _described(
             {
                 "node": difference.node,
                 "neighbour": difference.neighbour,
-                "held": None if difference.held is None else {"good": difference.held.good, "bad": difference.held.bad},
-                "recorded": None
-                if difference.recorded is None
-                else {"good": difference.recorded.good, "bad": difference.recorded.bad},
+                "held": _counts(difference.held),
+                "recorded": _counts(difference.recorded),
                 "held_rating": difference.held_rating,
                 "recorded_rating": difference.recorded_rating,
                 "differs": difference.exceeds(tolerance),
@@ -128,36 +123,29 @@ def _described(
     }
 
 
+def _counts(evidence: Evidence | None) -> dict[str, float] | None:
+    return None if evidence is None else {"good": evidence.good, "bad": evidence.bad}
+
+
 def _show(fleet: Fleet, differences: list[RatingDifference], tolerance: float) -> None:
     print(f"ratings as of {moment(fleet.at)}")
-    rows = [
-        (
-            shorten(rating.node),
-            shorten(rating.neighbour),
-            f"{rating.good:.3f}",
-            f"{rating.bad:.3f}",
-            moment(rating.at) or "never",
-            f"{rating.rating:.4f}",
-            ", ".join(f"{source} {good}/{bad}" for source, good, bad in rating.sources),
-        )
-        for rating in fleet.ratings[:_MAX_ROWS]
-    ]
+    rows = []
+    for rating in fleet.ratings[:_MAX_ROWS]:
+        head = (shorten(rating.node), shorten(rating.neighbour), f"{rating.good:.3f}", f"{rating.bad:.3f}")
+        sources = ", ".join(f"{source} {good}/{bad}" for source, good, bad in rating.sources)
+        rows.append((*head, moment(rating.at) or "never", f"{rating.rating:.4f}", sources))
     print_table(("node", "neighbour", "good", "bad", "at", "rating", "good/bad by source"), rows)
     _more(len(fleet.ratings))
     if fleet.paths is not None:
         print("\nleast-trustworthy paths")
-        ways = [
-            (rating.origin, rating.node, str(rating.edges), f"{rating.rating:.4f}")
-            for rating in fleet.paths[:_MAX_ROWS]
-        ]
+        paths = fleet.paths[:_MAX_ROWS]
+        ways = [(path.origin, path.node, str(path.edges), f"{path.rating:.4f}") for path in paths]
         print_table(("from", "to", "edges", "rating"), ways)
         _more(len(fleet.paths))
     if differences:
         print("\nwhat nodes hold, beside what was recorded")
-        print_table(
-            ("node", "neighbour", "held good/bad", "recorded good/bad", "held rating", "recorded rating", ""),
-            [_line(rating, tolerance) for rating in differences],
-        )
+        heads = ("node", "neighbour", "held good/bad", "recorded good/bad", "held rating", "recorded rating", "")
+        print_table(heads, [_line(rating, tolerance) for rating in differences])
 
 
 def _more(count: int) -> None:
@@ -170,7 +158,6 @@ def _line(difference: RatingDifference, tolerance: float) -> tuple[str, ...]:
         "-" if evidence is None else f"{evidence.good:.3f}/{evidence.bad:.3f}"
         for evidence in (difference.held, difference.recorded)
     ]
-    ratings = [
-        "-" if rating is None else f"{rating:.4f}" for rating in (difference.held_rating, difference.recorded_rating)
-    ]
+    both = (difference.held_rating, difference.recorded_rating)
+    ratings = ["-" if rating is None else f"{rating:.4f}" for rating in both]
     return (difference.node, difference.neighbour, *pairs, *ratings, "differs" if difference.exceeds(tolerance) else "")

@@ -5,14 +5,14 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from penstock.analysis.access import PRIVILEGES, PlantSample, TopicRight, find_actor, metric_right, possible, rights
-from penstock.analysis.access_conflicts import KINDS, AccessFinding, conflicts
+from penstock.analysis.access_conflicts import KINDS, conflicts
 from penstock.cli.domain.explain import metrics_in
 from penstock.cli.options import UsageError
 from penstock.cli.parsers import command_parser
@@ -166,12 +166,10 @@ def _why(entities: Ensemble, access: Access, sample: PlantSample | None, options
     for answer in answers:
         verb = {"yes": "may", "no": "may not", "sometimes": "may sometimes"}[answer.answer]
         print(f"{options.subject} {verb} {answer.may} `{options.metric}` of `{options.topic}`: {answer.reason}")
-        rows = [
-            (policy["id"], policy["subject"], policy["topics"], policy["says"], policy["because"])
-            for policy in answer.policies
-        ]
+        columns = ("id", "subject", "topics", "says", "because")
+        rows = [tuple(policy[column] for column in columns) for policy in answer.policies]
         if rows:
-            print_table(("policy", "subject", "topics", "says", "because"), rows)
+            print_table(("policy", *columns[1:]), rows)
         print()
 
 
@@ -210,9 +208,8 @@ def _answer(
     foreign = usurped(entities.edges, actor.edge, place) if may == "write" else ""
     if foreign or not policies:
         return _AccessAnswer(may, "no", foreign or "no policy is about it", effects)
-    answer, reason = (
-        _by_words(evaluated, options.metric) if request is not None else _in_general(policies, options.metric)
-    )
+    metric = options.metric
+    answer, reason = _in_general(policies, metric) if request is None else _by_words(evaluated, metric)
     return _AccessAnswer(may, answer, reason, effects)
 
 
@@ -254,7 +251,8 @@ def _conflicts(domain: Domain, access: Access, sample: PlantSample | None, optio
     with uncollected():
         findings = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
     counts = Counter(finding.kind for finding in findings)
-    shown = list(_first(findings, options.limit or sys.maxsize))
+    of_kind = ([finding for finding in findings if finding.kind == kind] for kind in KINDS)
+    shown = [finding for some in of_kind for finding in some[: options.limit or sys.maxsize]]
     if options.json:
         _print({"policies": len(access.policies), "counts": counts, "findings": shown})
         return
@@ -263,13 +261,3 @@ def _conflicts(domain: Domain, access: Access, sample: PlantSample | None, optio
         print()
     summary = ", ".join(f"{counts[kind]} {kind} ({meaning})" for kind, meaning in KINDS.items() if counts[kind])
     print(f"{len(access.policies)} policies: {summary or 'nothing found'}")
-
-
-def _first(findings: Sequence[AccessFinding], limit: int) -> Iterator[AccessFinding]:
-    """Return the first findings of each kind."""
-    remaining = dict.fromkeys(KINDS, limit)
-    for kind in KINDS:
-        for finding in (finding for finding in findings if finding.kind == kind):
-            if remaining[kind] > 0:
-                remaining[kind] -= 1
-                yield finding

@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from penstock.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 from penstock.model.errors import PolicyError
 from penstock.policy.access import passwords
-
-EXIT_FAILURE = 1
-EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str]) -> int:
@@ -23,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
         return _change(options)
     except PolicyError as error:
         print(f"Error: {error}", file=sys.stderr)
-        return EXIT_FAILURE
+        return EXIT_ERROR
     except (KeyboardInterrupt, EOFError):
         print(file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -76,17 +74,15 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
 
 
 def _change(options: argparse.Namespace) -> int:
-    hasher: Callable[[bytes], str] = (
-        passwords.hash_password_sha512
-        if options.hash == "sha512"
-        else partial(passwords.hash_password, iterations=options.iterations)
-    )
+    hasher: Callable[[bytes], str] = partial(passwords.hash_password, iterations=options.iterations)
+    if options.hash == "sha512":
+        hasher = passwords.hash_password_sha512
     if options.upgrades:
         passwords.upgrade_file(options.file, hasher)
     elif options.deletes:
         if not passwords.delete_user(options.file, options.user):
             print(f"Warning: user `{options.user}` is not in `{options.file}`", file=sys.stderr)
-            return EXIT_FAILURE
+            return EXIT_ERROR
     else:
         hashed = hasher(os.fsencode(options.password) if options.is_batch else _ask())
         change = passwords.create_file if options.creates else passwords.set_user

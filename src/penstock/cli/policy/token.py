@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR
-from penstock.cli.parsers import command_parser, duration_argument, time_argument
+from penstock.cli.parsers import add_command, command_parser, duration_argument, time_argument
 from penstock.cli.table import print_table, printable
 from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import replace_file
@@ -170,10 +170,8 @@ def _verify(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int
     if options.json:
         print(json.dumps(_findings(signatures, refusal), indent=2))
     else:
-        print_table(
-            ("node", "key", "signature"),
-            [(signature.node, signature.key_id, signature.reason or "good") for signature in signatures],
-        )
+        rows = [(signature.node, signature.key_id, signature.reason or "good") for signature in signatures]
+        print_table(("node", "key", "signature"), rows)
     if refusal is not None:
         raise refusal
     return 0
@@ -219,13 +217,13 @@ def _plain(token: tokens.Token) -> dict[str, Any]:
 
 
 def _read(file: str) -> tokens.Token:
-    most = tokens.MAX_BYTES + 2  # a line end may follow; anything longer is too long
+    limit = tokens.MAX_BYTES + 2  # a line end may follow; anything longer is too long
     try:
         if file == "-":
-            data = sys.stdin.buffer.read(most)
+            data = sys.stdin.buffer.read(limit)
         else:
             with Path(file).open("rb") as stream:
-                data = stream.read(most)
+                data = stream.read(limit)
     except OSError as error:
         raise PolicyError(f"cannot read `{file}`: {error.strerror}") from None
     return tokens.parse_token(data.rstrip(b"\r\n"))
@@ -278,9 +276,8 @@ def _checked(check: Callable[[str], T]) -> Callable[[str], T]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("token", "Make, sign, look at and verify authorisation tokens.", _EPILOG)
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="key|issue|request|sign|inspect|verify|revoke"
-    )
+    names = "key|issue|request|sign|inspect|verify|revoke"
+    commands = parser.add_subparsers(dest="command", required=True, metavar=names)
     party, node = _checked(tokens.Party.parse), _checked(check_node)
 
     key = _command(commands, "key", _key, "make a key for a node, list its public half, or retire one")
@@ -343,12 +340,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(commands: Any, name: str, run: Callable[..., int], text: str) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command = add_command(commands, name, text, _EPILOG)
     command.set_defaults(run=run, parser=command)
     return command

@@ -32,9 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     decide.add_argument("--policy", nargs="+", type=Path, required=True, metavar="FILE", help="policies that decide")
     decide.add_argument("--reference", nargs="*", type=Path, default=[], metavar="FILE", help="more, to refer to")
     decide.add_argument("--request", type=Path, required=True, metavar="FILE", help="a request in XML or JSON")
-    decide.add_argument(
-        "--combine", default="deny-overrides", metavar="ALGORITHM", help="if there are several policies"
-    )
+    several = "if there are several policies"
+    decide.add_argument("--combine", default="deny-overrides", metavar="ALGORITHM", help=several)
     decide.add_argument("--at", metavar="TIME", help="when, such as 2026-11-16T09:00:00Z; now if not given")
     decide.add_argument("--json", action="store_true", help="print the response as JSON")
     show = commands.add_parser("print", help="a policy as XML")
@@ -101,9 +100,8 @@ def _decide(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Non
             now = timestamp_from_string(options.at).nanos
         except EvaluationError as error:
             parser.error(f"--at: {error}")
-    pdp = xacml.Pdp(
-        [read_file(file) for file in options.policy], [read_file(file) for file in options.reference], options.combine
-    )
+    policies, references = ([read_file(file) for file in files] for files in (options.policy, options.reference))
+    pdp = xacml.Pdp(policies, references, options.combine)
     try:
         response = pdp.decide(_request(options.request), now)
     except xacml.XacmlError as error:

@@ -69,9 +69,7 @@ def cases(folder: Path) -> list[Case]:
                     case.response = file
         elif inside is not None:
             _case(by_place, folder, place, name).referred.append(file)
-    complete = (
-        case for case in by_place.values() if case.policies and case.request is not None and case.response is not None
-    )
+    complete = [case for case in by_place.values() if case.policies and case.request and case.response]
     return sorted(complete, key=lambda case: case.name)
 
 
@@ -194,16 +192,11 @@ def _bare(value: object) -> object:
 
 
 def _other_status(actual: XacmlResponse, expected: XacmlResponse) -> str:
-    pairs = (
-        (actual_result.status.code, expected_result.status.code)
-        for actual_result, expected_result in zip(actual, expected, strict=True)
-    )
-    different = [
-        f"status {_short(actual_code)}, not {_short(expected_code)}"
-        for actual_code, expected_code in pairs
-        if actual_code != expected_code
-    ]
-    return different[0] if different else ""
+    for result, expected_result in zip(actual, expected, strict=True):
+        code, expected_code = result.status.code, expected_result.status.code
+        if code != expected_code:
+            return f"status {_short(code)}, not {_short(expected_code)}"
+    return ""
 
 
 def _short(code: str) -> str:
