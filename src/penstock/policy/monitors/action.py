@@ -37,11 +37,6 @@ class MonitorOutput:
         if self.qos is not None and (isinstance(self.qos, bool) or self.qos not in (0, 1, 2)):
             raise PolicyError(f"expected a QoS of 0, 1 or 2, found `{self.qos}`")
 
-    @property
-    def is_same(self) -> bool:
-        """True if it is the input event, unchanged."""
-        return self == SAME
-
 
 SAME = MonitorOutput()
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from penstock.language.words import question
 from penstock.model.errors import PolicyError
-from penstock.policy.monitors.action import parse_action
-from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.protocol_machine import TopicKind, edges_of, kinds_of, order_states
 from penstock.policy.monitors.protocol_text import Tree, events_of, parse_protocol
 
@@ -81,14 +79,6 @@ class MonitorDefinition:
         links = [f"{source} -> {target}" for source, target in self.links]
         states = {state: dict(edges) for state, edges in self.states.items()}
         return {"link": links[0] if len(links) == 1 else links, "states": states}
-
-    def automaton(self) -> Automaton:
-        """Return the monitor itself."""
-        states = self.states.items()
-        return Automaton.of_states(
-            self.name,
-            {state: {edge: parse_action(edge, does) for edge, does in edges.items()} for state, edges in states},
-        )
 
 
 def compile_protocol(protocol: Protocol, around: Surroundings) -> tuple[MonitorDefinition, ...]:

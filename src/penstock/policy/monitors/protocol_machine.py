@@ -48,16 +48,14 @@ def kinds_of(events: Iterable[str]) -> tuple[TopicKind, ...]:
     return tuple(TopicKind(kind, frozenset(event for event in events if covers(event, kind))) for kind in ordered)
 
 
-def edges_of(
-    kinds: Collection[TopicKind], action: Callable[[TopicKind], object], otherwise: object = "pass"
-) -> dict[str, object]:
-    """Return the edges of a state that does this on each kind of topic, without those that `*` does as well."""
+def edges_of(kinds: Collection[TopicKind], action: Callable[[TopicKind], object]) -> dict[str, object]:
+    """Return the edges of a state that does this on each kind of topic, without those that `*: pass` does as well."""
     actions = [(kind.filter, action(kind)) for kind in kinds]
     kept: list[tuple[str, object]] = []
     for filter, does in reversed(actions):
-        if does != otherwise or any(overlaps(filter, other) for other, _ in kept):
+        if does != "pass" or any(overlaps(filter, other) for other, _ in kept):
             kept.append((filter, does))
-    return {**dict(reversed(kept)), "*": otherwise}
+    return {**dict(reversed(kept)), "*": "pass"}
 
 
 def order_states(tree: protocol_text.Tree, guard: Collection[str]) -> dict[str, dict[str, object]]:

@@ -21,13 +21,10 @@ from functools import reduce
 from typing import NamedTuple
 
 from penstock.language.limits import MAX_XPATH
-from penstock.language.printer import show
-from penstock.language.tree import XPath
-from penstock.model.content.content import Content, Format
+from penstock.model.content.content import Content
 from penstock.model.content.xpath import compile_xpath
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import Catalogue, Direction, MetricKey, Quality, check_id
-from penstock.policy.quality.carriage import MEMBER
 from penstock.policy.quality.document import QualityDocument, document_of
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
@@ -80,25 +77,6 @@ class Need:
             return ""
         return f"its quality `{self.key}` is {_shown(metric.value)}, not {self.relation} {_shown(self.bound)}"
 
-    def xpath(self) -> str:
-        """Return the same need in XPath over XML, as in Listing 3."""
-        value = f" and qocmetricvalue[@value{self.relation}'{_shown(self.bound)}']" if self.relation else ""
-        indicator, criterion, definition = self.key
-        return (
-            f"//qocindicator[@id='{indicator}' and qocriterion[@id='{criterion}']"
-            f"/qocmetricdefinition[@id='{definition}']{value}]"
-        )
-
-    def condition(self, format: Format) -> str:
-        """Return the same need as a condition on content that carries its quality; raises `PolicyError`."""
-        if format is Format.XML:
-            return _finds_something(self.xpath())
-        if format is not Format.JSON:
-            raise PolicyError(f"content that is {format} does not carry quality")
-        ids = " && ".join(f"q.{name} == '{id}'" for name, id in self.key._asdict().items())
-        value = f" && q.value {self.relation} {_double(self.bound)}" if self.relation else ""
-        return f"{MEMBER}.exists(q, {ids}{value})"
-
 
 @dataclass(frozen=True, slots=True)
 class XPathNeed:
@@ -116,20 +94,6 @@ class XPathNeed:
 
     def __str__(self) -> str:
         return self.expression
-
-    def why_not(self, quality: Quality, content: Content | None = None) -> str:
-        """Return why an event does not satisfy it; empty if it does. Content that is not XML counts as empty."""
-        return document_of(content, quality).why_not(self.expression)
-
-    def condition(self, format: Format) -> str:
-        """Return the same need as a condition on content that carries its quality; raises `PolicyError`."""
-        if format is not Format.XML:
-            raise PolicyError(f"`{self.expression}` is for XML, not for content that is {format}")
-        return _finds_something(self.expression)
-
-
-def _finds_something(expression: str) -> str:
-    return f"size({show(XPath(expression))}) > 0"
 
 
 Constraint = Need | XPathNeed
@@ -289,8 +253,3 @@ def _range(need: Need) -> Range:
 def _shown(number: float) -> str:
     """Return a number as texts and XPath have it: without an exponent."""
     return f"{Decimal(repr(number)):f}".removesuffix(".0")
-
-
-def _double(number: float) -> str:
-    text = _shown(number)
-    return text if "." in text else f"{text}.0"

@@ -8,7 +8,7 @@ exceptions are taken out all the same.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from penstock.language.condition import Condition
@@ -177,8 +177,3 @@ class Access:
         if key not in self._trees:
             self._trees[key] = place_index(policy.filter for policy in self._of[key])
         return self._trees[key]
-
-    @cached_property
-    def subjects(self) -> frozenset[str]:
-        """All subjects of policies."""
-        return frozenset(policy.subject for policy in self.policies)

@@ -165,9 +165,6 @@ class KeySet:
         key = self.keys.get(key_id)
         return key if key is not None and key.node == node else None
 
-    def of_node(self, node: str) -> tuple[PublicKey, ...]:
-        return tuple(key for key in self.keys.values() if key.node == node)
-
     def with_key(self, key: PublicKey) -> "KeySet":
         return KeySet.of([*self.keys.values(), key])
 
