@@ -4,6 +4,7 @@ from collections import Counter
 
 from penstock.engine.events import link_plans
 from penstock.engine.events.plan import Plan
+from penstock.engine.federation.wants import NOTHING_TOLD
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import NEVER, Session, Subscribed
 from penstock.model.topic import matches, parse_filter
@@ -19,6 +20,8 @@ def check_node(node: Node, are_plans_plain: bool = True) -> None:
         _check_sending(session)
         _check_queue(session)
         _check_presence(node, session)
+        assert (session.neighbour is None) is (session.federation is NOTHING_TOLD)
+    assert NOTHING_TOLD.offers == NOTHING_TOLD.doubted == NOTHING_TOLD.doubted_offers == {}
     _check_subscriptions(node, sessions)
     _check_timers(node, sessions)
     _check_kept(sessions)

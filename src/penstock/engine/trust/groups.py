@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.trust.state import GroupSecrets
+from penstock.engine.trust.state import NO_GROUPS, GroupSecrets
 
 
 def is_member(node: Node, session: Session, group: str, now: float) -> bool:
@@ -59,7 +59,7 @@ def may_resume(session: Session, proven: Collection[str]) -> bool:
         return True
     if session.outbox.inflight or session.outbox.queue or session.replays:
         return False
-    session.trust.bound = frozenset()
+    session.trust.bound = NO_GROUPS
     return True
 
 

@@ -264,6 +264,10 @@ class TokenLink:
         """The end of the first finding."""
 
 
+NO_GROUPS: frozenset[str] = frozenset()
+"""One for all sessions: an empty set is as large as all the rest of a `SessionTrust`."""
+
+
 class SessionTrust:
     """The evidence about the client behind a session: its token, and its trust groups."""
 
@@ -276,7 +280,7 @@ class SessionTrust:
         """Of a neighbour, what was told of tokens; None if it is no node, or there are none."""
         self.proven: dict[str, float] = {}
         """Trust groups that it has proven to be in, and until when that counts; ask `groups.is_member`."""
-        self.bound: frozenset[str] = frozenset()
+        self.bound = NO_GROUPS
         """Those that it had proven when messages came that may still wait: they are for nobody who proves less."""
         self.proving: Accepting | Claiming | Showing | None = None
         """The state of proofs on its connection; None if that has no authentication method."""
