@@ -40,7 +40,7 @@ class Offered(NamedTuple):
     policy: Policy | None = None
 
 
-class NeighbourTold:
+class NeighbourOffers:
     """The offers that a neighbour has sent, and those that it has not sent again since it is back."""
 
     __slots__ = ("doubted", "doubted_offers", "offers")
