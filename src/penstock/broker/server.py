@@ -32,7 +32,7 @@ from penstock.engine.connections.inbound import Inbound
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder
-from penstock.engine.sessions import lifecycle, outbox, placement, session_flow
+from penstock.engine.sessions import lifecycle, outbox, placement
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.admit import is_known
 from penstock.engine.trust import keys
@@ -285,19 +285,14 @@ class Server(Host):
         """Schedule a turn at the end of the present round of input."""
         if not self.awake:
             self.awake = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self.turn)
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
+        """Take the turn of a node; then journal, report, and schedule what is left for another turn."""
         self.awake = False
         self._packets = 0
+        super().turn()
         node = self.node
-        session_flow.take_turn(node, self.now())
-        if self.store is not None and self.commits.is_idle:
-            if node.ledger.changes:
-                self.commits.write(self.store, *node.ledger.take())
-            elif node.ledger.deferred:
-                outbox.release_deferred(node, node.ledger.take()[1])
-        outbox.flush(node)
         if self.journal is not None:
             self._hand_to_journal(self.journal)
         if node.notices:
@@ -308,13 +303,22 @@ class Server(Host):
         if node.federation.news and node.federation.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
 
+    def commit(self) -> None:
+        """Begin to store what has changed, unless the store is still busy; `_finish_commit` follows."""
+        ledger = self.node.ledger
+        if self.store is not None and self.commits.is_idle:
+            if ledger.changes:
+                self.commits.write(self.store, *ledger.take())
+            elif ledger.deferred:
+                outbox.release_deferred(self.node, ledger.take()[1])
+
     def _finish_commit(self, deferred: Deferred) -> None:
         """Send the packets that waited for the store, and read again from connections that were stopped."""
         outbox.release_deferred(self.node, deferred)
         for connection in self._paused:
             connection.transport.resume_reading()
         self._paused.clear()
-        self._turn()
+        self.turn()
 
     def _hand_to_journal(self, journal: "Journal") -> None:
         seconds = journal.turn(self.now(), self.node.stats.bytes_received)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.engine.contracts.held import Collected, HeldEvent
+from penstock.engine.contracts.held import CollectedWindow, HeldEvent
 from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, StoredEvent, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -72,7 +72,7 @@ class Changes:
         """Contracts of sessions, as JSON."""
         self.held: dict[int, HeldEvent | None] = {}
         """Events that contracts hold back; `windows` has those that are collected."""
-        self.windows: dict[tuple[int, bytes], Collected] = {}
+        self.windows: dict[tuple[int, bytes], CollectedWindow] = {}
         self.retained: dict[str, Event | None] = {}
         self.messages: dict[int, Event] = {}
         self.dropped_messages: list[int] = []
@@ -215,7 +215,7 @@ class Ledger:
         if session.durable:
             self.changes.held[number] = held
 
-    def collected(self, session: Session, window: Collected) -> None:
+    def collected(self, session: Session, window: CollectedWindow) -> None:
         """Store a session's window; an empty one is deleted."""
         if session.durable:
             self.changes.windows[session.id, msgspec.json.encode(window.about)] = window

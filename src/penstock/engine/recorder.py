@@ -14,7 +14,7 @@ from penstock.engine.events.user_properties import as_recorded
 from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source
 from penstock.engine.sessions.render import packet_parts
 from penstock.engine.sessions.session import Session
-from penstock.engine.statements.facts import AnnouncedPolicy, Facts, Seen
+from penstock.engine.statements.facts import AnnouncedPolicy, EvidenceNote, Facts
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.codec import encode_varint
@@ -43,7 +43,7 @@ class Recorder:
         self._last: Event | None = None
         """The last arrival, and in `_arrived` its row."""
         self._arrived = 0
-        self._seen: list[Seen] = []
+        self._seen: list[EvidenceNote] = []
         """The evidence of the next arrival."""
         self.came: tuple[Event | None, bytes] = (None, b"")
         """An event that says just what its packet says, and the packet: then none has to be made."""
@@ -114,7 +114,7 @@ class Recorder:
         self.notes.append(plan.note or self.note(plan))
         rows.run(source, now, packet)
 
-    def saw(self, seen: Seen, is_before: bool = False) -> None:
+    def saw(self, seen: EvidenceNote, is_before: bool = False) -> None:
         """Record that the last arrival, or the next one, was evidence about a neighbour."""
         if is_before:
             self._seen.append(seen)

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.cli.node.trust import ask
 from penstock.engine.trust import announcements
-from penstock.engine.trust.registration import REGISTER_SECONDS
+from penstock.engine.trust.token_exchange import REGISTER_SECONDS
 from penstock.policy.tokens.keys import PublicKey, SigningKey
 from penstock.policy.tokens.revocation import carried_id, revoke
 from penstock.policy.tokens.token import parse_token, sign

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine.events.user_properties import digest_of
 from penstock.engine.trust import announcements, token_exchange
-from penstock.engine.trust.registration import REGISTER_SECONDS
+from penstock.engine.trust.token_exchange import REGISTER_SECONDS
 from penstock.policy.tokens.keys import PublicKey, SigningKey
 from penstock.policy.tokens.revocation import revoke
 from penstock.policy.tokens.token import MAX_BYTES, Party, Token, issue, sign

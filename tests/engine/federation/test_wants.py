@@ -110,7 +110,7 @@ def test_told_is_what_no_other_want_covers_whatever_came_and_went(rounds: Rounds
 @given(rounds())
 @settings(max_examples=some(100))
 def test_where_conditions_crowd_all_is_told_that_is_wanted(rounds: Rounds) -> None:
-    wanted = NeighbourWants(most=2)
+    wanted = NeighbourWants(max_conditions=2)
     sources: dict[int, list[Want]] = {}
     for one in rounds:
         for source, wants in one:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.statements.facts import Seen
+from penstock.engine.statements.facts import EvidenceNote
 from penstock.journal.read.tables import read_all
 from penstock.model.content.content import Content
 from penstock.pipeline.errors import PipelineError
@@ -167,7 +167,7 @@ def folded(journal: Path, weights: Weights, judge: Evaluate) -> dict[tuple[str, 
         if row["neighbour"] is not None and row["rule"] not in ("token", "trust"):
             interaction = Interaction(row["neighbour"], row["topic"], row["payload"], Content(row["payload"]))
             said = evaluated(judge, interaction)
-            seen += [Seen(row["neighbour"], said, "evaluate")] if isinstance(said, bool) else []
+            seen += [EvidenceNote(row["neighbour"], said, "evaluate")] if isinstance(said, bool) else []
         for one in seen:
             ends = row["node"], one.neighbour
             held[ends] = (

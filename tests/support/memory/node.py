@@ -20,7 +20,6 @@ from penstock.engine.connections.host import Host, Transport
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
-from penstock.engine.rehearsal.turns import commit
 from penstock.engine.sessions import lifecycle, outbox, session_flow
 from penstock.engine.sessions.lifecycle import Refusal
 from penstock.engine.sessions.session import Session
@@ -224,7 +223,9 @@ class MemoryNode:
 
     def commit(self) -> Changes:
         """Write what has changed, then let go the packets that waited for it."""
-        return commit(self.node)
+        changes, deferred = self.node.ledger.take()
+        outbox.release_deferred(self.node, deferred)
+        return changes
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

@@ -21,7 +21,7 @@ def check_node(node: Node, are_plans_plain: bool = True) -> None:
         _check_queue(session)
         _check_presence(node, session)
         assert (session.neighbour is None) is (session.federation is NOTHING_TOLD)
-    assert NOTHING_TOLD.offers == NOTHING_TOLD.doubted == NOTHING_TOLD.doubted_offers == {}
+    assert not any((NOTHING_TOLD.offers, NOTHING_TOLD.doubted, NOTHING_TOLD.doubted_offers))
     _check_subscriptions(node, sessions)
     _check_timers(node, sessions)
     _check_kept(sessions)

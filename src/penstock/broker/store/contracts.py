@@ -9,7 +9,7 @@ import msgspec
 from penstock.broker.store.rows import write_changes
 from penstock.engine.contracts import client_contracts, release_recheck
 from penstock.engine.contracts.delayed import read_window, write_window
-from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
+from penstock.engine.contracts.held import CollectedWindow, HeldEvent, WindowKey
 from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import NO_REVISION, PolicyRevision, Session
@@ -50,9 +50,9 @@ class StoredContracts:
             if number not in sessions:
                 continue
             event = event_of(topic, b"", qos, False, properties, None, (origin, user, link_type, "", path))
-            key = msgspec.json.decode(about, type=Collecting)
+            key = msgspec.json.decode(about, type=WindowKey)
             try:
-                collected = Collected(sessions[number], key, event, read_window(window, now))
+                collected = CollectedWindow(sessions[number], key, event, read_window(window, now))
             except ContentError as error:
                 node.notice("contract dropped", sessions[number], topic, f"the collected events are lost: {error}")
                 continue
@@ -79,7 +79,7 @@ def _held_row(number: int, held: HeldEvent) -> tuple[object, ...]:
     return (*head, event.expires, *source_columns(event), event.retain, held.revision.number)
 
 
-def _window_row(key: tuple[int, bytes], collected: Collected) -> tuple[object, ...]:
+def _window_row(key: tuple[int, bytes], collected: CollectedWindow) -> tuple[object, ...]:
     event, window = collected.event, write_window(collected.window)
     head = (*key, event.topic, event.qos, event.properties, event.origin, event.user)
     return (*head, window, event.link_type, ",".join(event.path))

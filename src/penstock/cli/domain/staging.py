@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.domain import Domain, DomainSource, Ensemble, ensemble
+from penstock.engine.connections.host import Storage
 from penstock.engine.rehearsal.rehearsal import Rehearsal
-from penstock.engine.rehearsal.turns import Storage
 from penstock.policy.access.acl import Acl
 
 

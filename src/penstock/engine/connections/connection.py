@@ -287,8 +287,8 @@ class NodeConnection:
         """Write the packets and empty the list; see `Outlet`."""
         if self.session is None or self.session.connection.blocked or self.phase == CLOSED:
             return
-        most = self.session.connection.maximum_packet_size
-        if most and max(map(len, packets)) > most:  # [MQTT-3.1.2-24] an answer that it cannot take
+        max_size = self.session.connection.maximum_packet_size
+        if max_size and max(map(len, packets)) > max_size:  # [MQTT-3.1.2-24] an answer that it cannot take
             packets.clear()
             self.close()
             return
@@ -317,12 +317,10 @@ class NodeConnection:
         session = self.session
         words = b""
         if self.version == 5:
-            asked, most = (
-                (session.connection.problem_info, session.connection.maximum_packet_size)
-                if session is not None
-                else (False, 0)
-            )
-            words = encode_told(Disconnect(reason), text, 5, asked, most)  # [MQTT-3.14.2-2]
+            asked, max_size = False, 0
+            if session is not None:
+                asked, max_size = session.connection.problem_info, session.connection.maximum_packet_size
+            words = encode_told(Disconnect(reason), text, 5, asked, max_size)  # [MQTT-3.14.2-2]
         attached = session is not None and session.outlet is self and reason is not Reason.SESSION_TAKEN_OVER
         if session is not None and attached and session.connection.held:
             # Acknowledgements that wait for the store go first, so that a client which breaks a rule each time it

@@ -6,9 +6,11 @@ its server is the host.
 
 from collections.abc import Callable
 from logging import INFO
-from typing import Any
+from typing import Any, Protocol
 
+from penstock.engine.ledger import Changes
 from penstock.engine.node import Node
+from penstock.engine.sessions import outbox, session_flow
 from penstock.engine.sessions.session import Session
 from penstock.wire.framing import Frame
 
@@ -47,18 +49,46 @@ class Transport:
 DISCARD = Transport()
 
 
+class Storage(Protocol):
+    """The storage of a node that survives a restart."""
+
+    def write(self, changes: Changes) -> None:
+        """Put one batch into an open transaction."""
+
+    def commit(self) -> None:
+        """End the transaction."""
+
+    def load(self, node: Node, now: float) -> None:
+        """Fill a new node with what was stored."""
+
+
 class Host:
     """Runs a node, without sockets, log or journal: whoever gives bytes to connections takes the node's turns too.
 
     Connections (`NodeConnection`) tell their host what has happened. The live server overrides what it must act on.
     """
 
-    def __init__(self, node: Node, now: Callable[[], float]) -> None:
+    def __init__(self, node: Node, now: Callable[[], float], storage: Storage | None = None) -> None:
         self.node = node
         self.now = now
+        self._storage = storage
         self.is_full = False
         """Nothing may be published now: connections hold publications back until `release_held`."""
         self.sampler: Sampler | None = None
+
+    def turn(self) -> None:
+        """Between two rounds of input: go on with what waits, store what has changed, and send what there is."""
+        session_flow.take_turn(self.node, self.now())
+        self.commit()
+        outbox.flush(self.node)
+
+    def commit(self) -> None:
+        """Store what has changed, then let go the packets that waited for it."""
+        changes, deferred = self.node.ledger.take()
+        if self._storage is not None and changes:
+            self._storage.write(changes)
+            self._storage.commit()
+        outbox.release_deferred(self.node, deferred)
 
     def wake(self) -> None:
         """Take a turn once the present round of input is through."""

@@ -23,16 +23,10 @@ from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import filter_policies
 from penstock.model.errors import PolicyError
 from penstock.model.topic import Filter
+from penstock.policy.contracts import text_form
 from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, advertisement
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.plain_form import plain_consumer, plain_producer
-from penstock.policy.contracts.text_form import (
-    bring_consumer,
-    bring_producer,
-    bring_wanting,
-    read_consumer,
-    read_producer,
-)
 from penstock.policy.quality.criteria import make_catalogue
 from penstock.policy.statements.advertisement import Scope
 from penstock.wire.reason import Reason
@@ -49,6 +43,9 @@ _OF_SUBSCRIPTION = "\0"
 """Before the key of a subscription: what a session knows the contract by that came with it."""
 
 
+Contract = ConsumerContract | ProducerContract
+
+
 class Stored(msgspec.Struct, frozen=True):
     """A contract as the store has it."""
 
@@ -57,7 +54,7 @@ class Stored(msgspec.Struct, frozen=True):
     name: str
 
 
-class _Told(msgspec.Struct, forbid_unknown_fields=True):
+class _ContractMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The payload on `$penstock/contract`. With neither of the two, the contract of that name is taken back."""
 
     name: str
@@ -65,10 +62,10 @@ class _Told(msgspec.Struct, forbid_unknown_fields=True):
     consumes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class Made(NamedTuple):
+class BroughtContract(NamedTuple):
     """A contract that is brought, and how long it is."""
 
-    contract: ConsumerContract | ProducerContract
+    contract: Contract
     size: int
 
 
@@ -92,7 +89,7 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome
 
 def _receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
-        message = msgspec.json.decode(payload, type=_Told)
+        message = msgspec.json.decode(payload, type=_ContractMessage)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a contract: {error}")
     if message.produces is msgspec.UNSET and message.consumes is msgspec.UNSET:
@@ -106,7 +103,7 @@ def _receive(node: Node, session: Session, payload: bytes, now: float) -> Outcom
         if isinstance(message.produces, msgspec.Raw):
             return _produces(node, session, message.name, bytes(message.produces), now)
         assert isinstance(message.consumes, msgspec.Raw)
-        brought = _made(node, session, message.name, bytes(message.consumes).decode(), is_consumer=True)
+        brought = _read_contract(node, session, message.name, bytes(message.consumes).decode(), is_consumer=True)
         _check_room(session, message.name, brought)
     except (PolicyError, UnicodeDecodeError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"contract `{message.name:.80}`: {error}")
@@ -117,7 +114,7 @@ def _receive(node: Node, session: Session, payload: bytes, now: float) -> Outcom
 
 def _produces(node: Node, session: Session, name: str, text: bytes, now: float) -> Outcome:
     """Take a producer's contract, which is an advertisement too, as one of the domain is."""
-    brought = _made(node, session, name, text.decode(), is_consumer=False)
+    brought = _read_contract(node, session, name, text.decode(), is_consumer=False)
     _check_room(session, name, brought)
     contract = brought.contract
     assert isinstance(contract, ProducerContract)
@@ -125,15 +122,13 @@ def _produces(node: Node, session: Session, name: str, text: bytes, now: float) 
         raise PolicyError(f"filter has more than {node.limits.topic_levels} levels")
     offered = advertisement(contract)
     key = _advertised(name)
-    if (
-        len(session.declared.advertisements) >= advertise.MAX_ADVERTISEMENTS
-        and key not in session.declared.advertisements
-    ):
+    advertisements = session.declared.advertisements
+    if len(advertisements) >= advertise.MAX_ADVERTISEMENTS and key not in advertisements:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {advertise.MAX_ADVERTISEMENTS} advertisements already")
     problem = filter_policies.insert_advertisement(node, session, offered.filter, offered.condition, None, now)
     if problem:
         return Outcome(Reason.NOT_AUTHORIZED, f"contract `{name}`: {problem}")
-    session.declared.advertisements[key] = offered = replace(offered, name=key)
+    advertisements[key] = offered = replace(offered, name=key)
     node.ledger.advertisement(session, key, offered)
     put_producer(node, session, name, contract)
     advertise.changed(node, session, key)
@@ -155,20 +150,23 @@ def _take_back(node: Node, session: Session, name: str, now: float) -> Outcome:
 # --- with a subscription
 
 
-def with_subscription(node: Node, session: Session, filter: Filter, key: str, document: str, is_local: bool) -> Made:
+def with_subscription(
+    node: Node, session: Session, filter: Filter, key: str, document: str, is_local: bool
+) -> BroughtContract:
     """Return the guarantees of a client for a subscription; raise `PolicyError`."""
     state = node.contracts
     assert state is not None  # who may bring was asked before
     scope: Scope = "local" if is_local else "global"
-    contract = bring_wanting("new", session.place.entity, filter.filter, scope, document, state.contracts.catalogue)
+    client, catalogue = session.place.entity, state.contracts.catalogue
+    contract = text_form.bring_wanting("new", client, filter.filter, scope, document, catalogue)
     _check_situations(state, contract)
     plain = msgspec.json.encode(plain_consumer(contract))
-    brought = Made(replace(contract, name=_name("", session.place.entity, key.encode() + plain)), len(plain))
+    brought = BroughtContract(replace(contract, name=_name("", client, key.encode() + plain)), len(plain))
     _check_room(session, _OF_SUBSCRIPTION + key, brought)
     return brought
 
 
-def subscribed(node: Node, subscription: Subscribed, brought: Made | None, now: float) -> None:
+def subscribed(node: Node, subscription: Subscribed, brought: BroughtContract | None, now: float) -> None:
     """Note a new subscription, with a contract or without."""
     contract = None if brought is None else brought.contract
     assert not isinstance(contract, ProducerContract)
@@ -232,9 +230,8 @@ def _tell(node: Node, session: Session, contract: ConsumerContract, is_there: bo
     payload = b""
     if is_there:
         known = node.contracts.contracts.of(session.place.entity, contract, shown_by(session, now))
-        payload = msgspec.json.encode(
-            ContractAnnouncement(session.place.entity, contract.name, plain_consumer(replace(known, wants=wants)))
-        )
+        plain = plain_consumer(replace(known, wants=wants))
+        payload = msgspec.json.encode(ContractAnnouncement(session.place.entity, contract.name, plain))
     own_events.say(node, CONSUMER + contract.name.rpartition(":")[2], payload, now)
 
 
@@ -247,9 +244,8 @@ def forget(node: Node, session: Session, now: float) -> None:
 
 
 def review(node: Node, now: float) -> None:
-    """Review clients' contracts after a domain change. A guarantee ends if its client may no longer give it; a
-    producer's demand stays until withdrawn, as more would be released without it.
-    """
+    """Review clients' contracts after a domain change: a guarantee ends if its client may no longer give it."""
+    # A producer's demand stays until it is withdrawn: more would be released without it.
     for session in list(node.sessions.values()):
         for producer in session.declared.produces.values():
             _need_state(node).brought(producer.filter, 1)
@@ -267,10 +263,10 @@ def restore(node: Node, session: Session, name: str, stored: Stored, now: float)
     catalogue = state.contracts.catalogue
     try:
         if stored.is_consumer:
-            session.declared.consumes[name] = mine = read_consumer(stored.name, stored.contract, catalogue)
+            session.declared.consumes[name] = mine = text_form.read_consumer(stored.name, stored.contract, catalogue)
             _needing(state, mine, 1)
             return
-        contract = read_producer(stored.name, stored.contract, catalogue)
+        contract = text_form.read_producer(stored.name, stored.contract, catalogue)
     except PolicyError as error:
         node.notice("contract dropped", session, "", f"contract `{name.strip(_OF_SUBSCRIPTION)}`: {error}")
         if stored.is_consumer:
@@ -293,32 +289,26 @@ def _need_state(node: Node) -> ContractState:
 # --- values
 
 
-def _made(node: Node, session: Session, name: str, text: str, is_consumer: bool) -> Made:
+def _read_contract(node: Node, session: Session, name: str, text: str, is_consumer: bool) -> BroughtContract:
     assert node.contracts is not None
     if not 0 < len(name) <= _MAX_NAME_LENGTH:
         raise PolicyError(f"a contract's name has 1 to {_MAX_NAME_LENGTH} characters")
-    catalogue = node.contracts.contracts.catalogue
-    contract: ConsumerContract | ProducerContract
-    if is_consumer:
-        contract = bring_consumer(name, session.place.entity, text, catalogue)
-        plain = msgspec.json.encode(plain_consumer(contract))
-    else:
-        contract = bring_producer(name, session.place.entity, text, catalogue)
-        plain = msgspec.json.encode(plain_producer(contract))
+    bring = text_form.bring_consumer if is_consumer else text_form.bring_producer
+    contract = bring(name, session.place.entity, text, node.contracts.contracts.catalogue)
+    plain = msgspec.json.encode(_plain(contract))
     _check_situations(node.contracts, contract)
-    return Made(replace(contract, name=_name(name, session.place.entity, plain)), len(plain))
+    return BroughtContract(replace(contract, name=_name(name, session.place.entity, plain)), len(plain))
 
 
-def _check_situations(state: ContractState, contract: ConsumerContract | ProducerContract) -> None:
+def _check_situations(state: ContractState, contract: Contract) -> None:
     """Raise `PolicyError` for a situation that the domain does not have: a misspelt one would never be open."""
     if isinstance(contract, ConsumerContract):
         named = contract.situations
     else:
         named = frozenset(name for rule in contract.rules for name in rule.during | rule.outside)
     for name in sorted(named - state.situations):
-        raise PolicyError(
-            f"situation: there is no situation `{name:.80}`; {suggestion(name, state.situations)}".rstrip("; ")
-        )
+        near = suggestion(name, state.situations)
+        raise PolicyError(f"situation: there is no situation `{name:.80}`; {near}".rstrip("; "))
 
 
 def _name(name: str, client: str, plain: bytes) -> str:
@@ -331,31 +321,24 @@ def _advertised(name: str) -> str:
     return f"contract {name}"
 
 
-def _check_room(session: Session, name: str, brought: Made) -> None:
-    others: dict[tuple[bool, str], ConsumerContract | ProducerContract] = {
+def _check_room(session: Session, name: str, brought: BroughtContract) -> None:
+    others: dict[tuple[bool, str], Contract] = {
         **{(True, key): contract for key, contract in session.declared.consumes.items()},
         **{(False, key): contract for key, contract in session.declared.produces.items()},
     }
     others.pop((isinstance(brought.contract, ConsumerContract), name), None)
     if len(others) >= MAX_CONTRACTS:
         raise PolicyError(f"session has {MAX_CONTRACTS} contracts already")
-    together = brought.size + sum(map(_size, others.values()))
+    together = brought.size + sum(len(msgspec.json.encode(_plain(contract))) for contract in others.values())
     if brought.size > _MAX_CONTRACT_BYTES or together > MAX_BYTES:
         limits = f"{_MAX_CONTRACT_BYTES} bytes, all of a session {MAX_BYTES}"
         raise PolicyError(f"a contract has at most {limits}, not {brought.size} and {together}")
 
 
-def _size(contract: ConsumerContract | ProducerContract) -> int:
+def _plain(contract: Contract) -> dict[str, object]:
+    return plain_consumer(contract) if isinstance(contract, ConsumerContract) else plain_producer(contract)
+
+
+def _stored(contract: Contract | None) -> Stored | None:
     is_consumer = isinstance(contract, ConsumerContract)
-    return len(msgspec.json.encode(plain_consumer(contract) if is_consumer else plain_producer(contract)))  # type: ignore[arg-type]
-
-
-def _stored(contract: ConsumerContract | ProducerContract | None) -> Stored | None:
-    if contract is None:
-        return None
-    if isinstance(contract, ConsumerContract):
-        return Stored(True, plain_consumer(contract), contract.name)
-    return Stored(False, plain_producer(contract), contract.name)
-
-
-# --- contracts of clients at other nodes
+    return None if contract is None else Stored(is_consumer, _plain(contract), contract.name)

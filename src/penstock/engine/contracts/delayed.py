@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from penstock.domain import LimitSettings
-from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
+from penstock.engine.contracts.held import CollectedWindow, HeldEvent, WindowKey
 from penstock.engine.ledger import Ledger
 from penstock.engine.sessions.session import Session
 from penstock.model.errors import ContentError
@@ -43,7 +43,7 @@ class Later:
         self._of: dict[int, set[int]] = {}
         self._sizes: dict[int, int] = {}
         self.held: dict[int, HeldEvent] = {}
-        self.windows: dict[tuple[int, Collecting], Collected] = {}
+        self.windows: dict[tuple[int, WindowKey], CollectedWindow] = {}
 
     def __len__(self) -> int:
         return len(self.held)
@@ -88,25 +88,27 @@ class Later:
             self._drop(number, self.held[number])
         self._of.pop(session.id, None)
         self._sizes.pop(session.id, None)
-        for key in [key for key in self.windows if key[0] == session.id]:
-            self.close(key)
+        self._close_all(session)
 
     def begin_anew(self, session: Session, now: float) -> None:
         """Discard the session's windows: the rules for it have changed, so none of them would be complete."""
         session.since = max(session.since, now)
+        self._close_all(session)
+
+    def _close_all(self, session: Session) -> None:
         for key in [key for key in self.windows if key[0] == session.id]:
             self.close(key)
 
-    def has_room(self, session: Session, about: Collecting) -> bool:
+    def has_room(self, session: Session, about: WindowKey) -> bool:
         """Return True if one more window can be collected for a session."""
         key = (session.id, about)
         return key in self.windows or sum(session_id == session.id for session_id, _ in self.windows) < MAX_WINDOWS
 
-    def collect(self, window: Collected) -> None:
+    def collect(self, window: CollectedWindow) -> None:
         self.windows[window.session.id, window.about] = window
         self._ledger.collected(window.session, window)
 
-    def close(self, key: tuple[int, Collecting]) -> None:
+    def close(self, key: tuple[int, WindowKey]) -> None:
         gone = self.windows.pop(key, None)
         if gone is not None:
             self._ledger.collected(gone.session, gone._replace(window=MeanWindow(gone.window.number)))
@@ -114,15 +116,9 @@ class Later:
 
 def write_window(window: MeanWindow) -> bytes:
     """Encode a window for the store."""
-    return msgspec.json.encode(
-        StoredWindow(
-            window.number,
-            [numbers for numbers, _ in window.inputs],
-            [[text for _, text in write_properties(quality)] for _, quality in window.inputs],
-            window.left_out,
-            window.expires,
-        )
-    )
+    numbers = [numbers for numbers, _ in window.inputs]
+    qualities = [[text for _, text in write_properties(quality)] for _, quality in window.inputs]
+    return msgspec.json.encode(StoredWindow(window.number, numbers, qualities, window.left_out, window.expires))
 
 
 def read_window(data: bytes, now: float) -> MeanWindow:

@@ -20,7 +20,7 @@ class HeldEvent(NamedTuple):
     """The policies by which it was judged."""
 
 
-class Collecting(msgspec.Struct, frozen=True):
+class WindowKey(msgspec.Struct, frozen=True):
     """The publisher, receiver and rule for which a window collects events."""
 
     topic: str
@@ -36,11 +36,11 @@ class Collecting(msgspec.Struct, frozen=True):
     retention: float | None = None
 
 
-class Collected(NamedTuple):
+class CollectedWindow(NamedTuple):
     """The events collected in one window."""
 
     session: Session
-    about: Collecting
+    about: WindowKey
     event: Event
     """The last of them: what means are made of it."""
     window: MeanWindow

@@ -43,9 +43,7 @@ def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
 
 
 def inheriting(node: Node, cause: Event, output: Event) -> Event:
-    """Return an event made from a private one with the contracts, policies and ACE set of its cause; its quality is
-    unknown.
-    """
+    """Return an event made from a private one, with the contracts, policies and ACE set of its cause."""
     state = node.contracts
     if state is None or output is cause:
         return output

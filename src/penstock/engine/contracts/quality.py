@@ -16,9 +16,7 @@ from penstock.policy.quality.needs import why_not
 
 
 def attach(node: Node, session: Session, event: Event, now: float) -> Event | Verdict:
-    """Stage conform, for an event of a client: measure its quality, hold its producer to its guarantees, and put both
-    to the event.
-    """
+    """Measure the quality of a client's event, hold its producer to its guarantees, and put both to the event."""
     state = node.contracts
     assert state is not None
     bound = producing(node, session, event.topic)
@@ -43,11 +41,8 @@ def attach(node: Node, session: Session, event: Event, now: float) -> Event | Ve
         if missed:
             reason = f"not as its producer guarantees: {'; '.join(missed)}"
             return Verdict("conform", Effect.SUPPRESS, f"contract {contract.name}", reason)
-    contracts = [
-        (CONTRACT, name)
-        for name in (named(state, contract) for contract in bound if contract.is_private)
-        if name not in known
-    ]
+    names = (named(state, contract) for contract in bound if contract.is_private)
+    contracts = [(CONTRACT, name) for name in names if name not in known]
     attached = () if measured else write_properties(quality, ATTACHED)
     state.last = measured or attached, quality
     described = user_properties.having(event, None, (*attached, *contracts, *at), without=CLAIMED)

@@ -44,9 +44,7 @@ def producing(node: Node, session: Session, topic: str) -> tuple[ProducerContrac
 
 
 def is_bound(node: Node, sender: Session | None, event: Event, is_admitted: bool) -> bool:
-    """Return True if the publisher's contracts still have to be applied: the event, or its cause, comes from
-    outside.
-    """
+    """Return True if the publisher's contracts still have to be applied: the event or its cause is from outside."""
     if node.contracts is None or sender is None or sender.neighbour in node.ensemble.nodes:
         return False
     if not is_admitted or (CONTRACT_BYTES not in event.properties and ATTACHED.encode() not in event.properties):
@@ -76,14 +74,13 @@ def of_origin(node: Node, event: Event) -> tuple[ProducerContract, ...]:
 
 
 def governed(node: Node, event: Event, now: float) -> Governed | None:
-    """Return the contracts' findings about an event; None if no contract applies. An event that was retained before
-    its producer had a contract is bound by it too.
-    """
+    """Return the contracts' findings about an event; None if no contract applies."""
     state = node.contracts
     if state is None:
         return None
-    late = of_origin(node, event) if event.retain and state.concerns(event.topic) else ()
-    late = tuple(contract for contract in late if contract.is_private)
+    # What was retained before its producer had a contract is bound by it too.
+    bound = of_origin(node, event) if event.retain and state.concerns(event.topic) else ()
+    late = tuple(contract for contract in bound if contract.is_private)
     policies = privacy.of_topic(state.contracts, event.topic)
     if user_properties.RESERVED_BYTES not in event.properties and not late and not policies:
         return None

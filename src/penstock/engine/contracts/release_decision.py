@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from penstock.engine.contracts import registry
-from penstock.engine.contracts.held import Collecting
+from penstock.engine.contracts.held import WindowKey
 from penstock.engine.contracts.quality import claimed
 from penstock.engine.contracts.state import ClientWants, ContractState, Governed, shown_by
 from penstock.engine.events import user_properties
@@ -17,33 +17,27 @@ from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.quality import Quality
 from penstock.model.verdict import Effect, Verdict
+from penstock.policy.contracts import release as rules
 from penstock.policy.contracts.aggregate import end_of
-from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract
+from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
 from penstock.policy.contracts.contract_set import subscription_id
 from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
 from penstock.policy.contracts.privacy import ReleaseRequest
-from penstock.policy.contracts.release import (
-    NO_MARKS,
-    OVER,
-    PRIVACY,
-    RELEASED,
-    Release,
-    ReleaseMark,
-    keep_until,
-    mark_of,
-    mark_of_policy,
-    retain_property,
-    write_marks,
-)
+from penstock.policy.contracts.release import PRIVACY, RELEASED, Release, ReleaseMark
 from penstock.policy.contracts.release_place import Circumstance, FilterPlace, ace_digest, place
 from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
 
+Asking = ClientWants | None
+Consumers = tuple[ConsumerContract, ...]
+Marks = Iterable[ReleaseMark]
 _PUBLIC = ProducerContract("public", frozenset({"*"}), "#")
 _TWICE = "it is aggregated already by another"
 _NO_CONTRACT = (
     "it is private, and who would get it has no consumer's contract for this topic: also rules that ask nothing are for"
     " those who have one"
 )
+_BOTH_LOCAL = "no node knows both the advertisement and the subscription: both are local"
+_NOT_ENABLED = "the producer's node has not enabled access for this subscription"
 _EXPIRES = "it expires before it may go out"
 
 
@@ -63,7 +57,7 @@ class ReleaseDecision(NamedTuple):
     rule: str = ""
     reasons: tuple[str, ...] = ()
     not_before: float = 0.0
-    aggregate: tuple[Collecting, Content, Quality] | None = None
+    aggregate: tuple[WindowKey, Content, Quality] | None = None
     """The window that it goes into, and the content and quality to add."""
     steps: tuple[ContractResult, ...] = ()
     is_expired: bool = False
@@ -99,9 +93,7 @@ def decide(node: Node, session: Session, event: Event, governed: Governed, now: 
 
 
 def needed(node: Node, session: Session, event: Event, now: float) -> Governed | None:
-    """Return the known quality of an event without a producer's contract, if its consumer asks for more than
-    a topic.
-    """
+    """Return the quality of an event without a producer's contract, if its consumer asks for more than a topic."""
     state = node.contracts
     if state is None or not state.concerns(event.topic) or user_properties.told(event, RELEASED):
         return None
@@ -119,7 +111,7 @@ class _Left(NamedTuple):
     not_before: float
     marks: tuple[ReleaseMark, ...] = ()
     untils: tuple[float, ...] = ()
-    collected: Collecting | None = None
+    collected: WindowKey | None = None
     """If it goes into a window, which; what is known of it so far."""
     steps: tuple[ContractResult, ...] = ()
     is_bare: bool = False
@@ -132,24 +124,23 @@ def _by_want(
     _, consumer, want = asking
     left = _Left(governed.content, governed.quality, now, governed.marks)
     for producer in governed.contracts or (_PUBLIC,):
-        where, release = _released(state, producer, asking, governed, left.content, left.quality, now)
+        where, release = _released(state, producer, asking, governed, left, now)
         if release.aggregate is not None and left.collected is not None:
             release = Release(False, reasons=(_TWICE,))
         left = left._replace(steps=(*left.steps, ContractResult(producer.name, where, release)))
         if not release.is_released:
             which = f"contract `{producer.name}`: " if producer is not _PUBLIC else ""
-            return ReleaseDecision(
-                None, reasons=tuple(f"{which}{reason}" for reason in release.reasons), steps=left.steps
-            )
+            reasons = tuple(f"{which}{reason}" for reason in release.reasons)
+            return ReleaseDecision(None, reasons=reasons, steps=left.steps)
         collected = left.collected
         if release.aggregate is not None:
             named = registry.named(state, producer)
-            collected = Collecting(event.topic, named, consumer.name, want.name, release.rule, release.aggregate)
+            collected = WindowKey(event.topic, named, consumer.name, want.name, release.rule, release.aggregate)
         left = left._replace(
             content=left.content.changed(release.payload),
             quality=release.quality,
             not_before=max(left.not_before, release.not_before),
-            marks=(*left.marks, mark_of(producer, release.rule)) if release.rule else left.marks,
+            marks=(*left.marks, rules.mark_of(producer, release.rule)) if release.rule else left.marks,
             untils=left.untils if release.retain_until is None else (*left.untils, release.retain_until),
             collected=collected,
             is_bare=left.is_bare or release.is_bare,
@@ -158,29 +149,17 @@ def _by_want(
 
 
 def asked_of(
-    state: ContractState,
-    session: Session,
-    consumers: tuple[ConsumerContract, ...],
-    topic: str,
-    producer: str,
-    now: float,
+    state: ContractState, session: Session, consumers: Consumers, topic: str, producer: str, now: float
 ) -> ReleaseRequest:
     """Return the request for the XACML policies."""
-    given = dict((*shown_by(session, now), *state.contracts.known.get(session.place.entity, ())))
-    values = state.contracts.values.get(session.place.entity, ())
-    return ReleaseRequest(
-        session.place.entity, tuple(given.items()), consumers, topic, producer, state.open_at(now), values
-    )
+    client = session.place.entity
+    given = dict((*shown_by(session, now), *state.contracts.known.get(client, ())))
+    values = state.contracts.values.get(client, ())
+    return ReleaseRequest(client, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
 
 
 def _by_policies(
-    state: ContractState,
-    session: Session,
-    event: Event,
-    governed: Governed,
-    asking: ClientWants | None,
-    left: _Left,
-    now: float,
+    state: ContractState, session: Session, event: Event, governed: Governed, asking: Asking, left: _Left, now: float
 ) -> ReleaseDecision:
     """Apply the XACML policies to what the contracts have left, if the client wants that."""
     consumers = () if asking is None else (asking.contract,)
@@ -198,19 +177,19 @@ def _by_policies(
         except ContentError as error:
             reason = f"privacy policy `{policy.name}`: it cannot be degraded: {error}"
             return ReleaseDecision(None, reasons=(reason,), steps=left.steps)
-        until = None if permitted.retain is None else keep_until(permitted.retain, later, now, governed.since)
+        until = None if permitted.retain is None else rules.keep_until(permitted.retain, later, now, governed.since)
         if until is not None and until <= now:
-            return ReleaseDecision(None, reasons=(f"privacy policy `{policy.name}`: {OVER}",), steps=left.steps)
+            return ReleaseDecision(None, reasons=(f"privacy policy `{policy.name}`: {rules.OVER}",), steps=left.steps)
         collected = left.collected
         if aggregate is not None:
             names = ("", "") if asking is None else (asking.contract.name, asking.want.name)
-            collected = Collecting(event.topic, "", *names, policy.name, aggregate)
+            collected = WindowKey(event.topic, "", *names, policy.name, aggregate)
         release = Release(True, policy.name, payload, quality, later, aggregate=aggregate)
         left = left._replace(
             content=left.content.changed(payload),
             quality=quality,
             not_before=max(left.not_before, later),
-            marks=(*left.marks, mark_of_policy(policy.name, topic, permitted)),
+            marks=(*left.marks, rules.mark_of_policy(policy.name, topic, permitted)),
             untils=left.untils if until is None else (*left.untils, until),
             collected=collected,
             is_bare=left.is_bare or leaves_only(permitted.degrade),
@@ -223,89 +202,65 @@ def _by_policies(
 
 
 def _decided(session: Session, event: Event, left: _Left, now: float) -> ReleaseDecision:
-    rules = ", ".join(mark.named for mark in left.marks)
+    names = ", ".join(mark.named for mark in left.marks)
     delay = left.not_before - now
     goes = left.not_before if left.collected is None else end_of(left.collected.aggregate, now) + delay
     if event.expires is not None and now < goes and event.expires <= goes:  # [MQTT-3.3.2-5]
-        return ReleaseDecision(None, rules, (_EXPIRES,), steps=left.steps, is_expired=True)
+        return ReleaseDecision(None, names, (_EXPIRES,), steps=left.steps, is_expired=True)
     until = min(left.untils) if left.untils else None
     if left.collected is not None:
         retention = None if until is None else round(until - left.not_before, 3)
-        about = structs.replace(
-            left.collected, marks=write_marks(left.marks), delay=round(delay, 3), retention=retention
-        )
-        return ReleaseDecision(None, rules, (), left.not_before, (about, left.content, left.quality), left.steps)
-    shown_event = shown(
-        session, user_properties.bare(event) if left.is_bare else event, left.content, left.quality, until, left.marks
-    )
-    return ReleaseDecision(shown_event, rules, (), left.not_before, steps=left.steps)
+        marks, delay = rules.write_marks(left.marks), round(delay, 3)
+        about = structs.replace(left.collected, marks=marks, delay=delay, retention=retention)
+        return ReleaseDecision(None, names, (), left.not_before, (about, left.content, left.quality), left.steps)
+    event = user_properties.bare(event) if left.is_bare else event
+    shown_event = shown(session, event, left.content, left.quality, until, left.marks)
+    return ReleaseDecision(shown_event, names, (), left.not_before, steps=left.steps)
 
 
 def _released(
-    state: ContractState,
-    producer: ProducerContract,
-    asking: ClientWants,
-    governed: Governed,
-    content: Content,
-    quality: Quality,
-    now: float,
+    state: ContractState, producer: ProducerContract, asking: ClientWants, governed: Governed, left: _Left, now: float
 ) -> tuple[FilterPlace, Release]:
     """Return what one contract releases to one want, and where that is decided (Algorithm 1)."""
     client, consumer, want = asking
-    where = place(_circumstance(producer, want, governed.is_first))
+    local = (producer.scope == "local", want.scope == "local")
+    where = place(Circumstance(producer.is_private, *local, governed.is_first))
     if where is FilterPlace.ENABLED and governed.is_late and producer.scope == "global":
-        where = (
-            FilterPlace.EVALUATE
-        )  # the producer's node could not know of the subscription, nor of the situations of now
+        # The producer's node could not know of the subscription, nor of the situations of now.
+        where = FilterPlace.EVALUATE
     if where is FilterPlace.REFUSE:
-        reason = "no node knows both the advertisement and the subscription: both are local"
-        return where, Release(False, reasons=(reason,))
+        return where, Release(False, reasons=(_BOTH_LOCAL,))
     releaser, situations = state.releaser(client, producer, consumer, want), state.open_at(now)
     if where is not FilterPlace.ENABLED:
-        return where, releaser.decide(content, quality, situations, now, governed.since)
+        return where, releaser.decide(left.content, left.quality, situations, now, governed.since)
     ace = governed.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
     if ace is None:
-        reason = "the producer's node has not enabled access for this subscription"
-        return where, Release(False, reasons=(reason,))
-    return where, releaser.apply(ace, content, quality, situations, now, governed.since)
-
-
-def _circumstance(producer: ProducerContract, want: ContextWant, is_first: bool) -> Circumstance:
-    return Circumstance(producer.is_private, producer.scope == "local", want.scope == "local", is_first)
+        return where, Release(False, reasons=(_NOT_ENABLED,))
+    return where, releaser.apply(ace, left.content, left.quality, situations, now, governed.since)
 
 
 def shown(
-    session: Session,
-    event: Event,
-    content: Content,
-    quality: Quality,
-    until: float | None = None,
-    marks: Iterable[ReleaseMark] = (),
+    session: Session, event: Event, content: Content, quality: Quality, until: float | None, marks: Marks
 ) -> Event:
-    """Return the event as a consumer sees it: with its quality, its time of deletion, and while it waits its releasing
-    rules. MQTT 3.1.1 has no properties: there the content carries the quality, if it can.
-    """
+    """Return the event as a consumer sees it: with its quality, time of deletion, and the rules that released it."""
     payload = content.payload
-    if session.version == 4 and quality:
+    if session.version == 4 and quality:  # MQTT 3.1.1 has no properties: the content carries the quality, if it can
         try:
             payload = write_quality(content, quality)
         except ContentError:
             payload = content.payload
     properties = [*write_properties(quality, CLAIMED)]
-    properties += [retain_property(until)] if until is not None else []
-    properties += [(RELEASED, text) for text in [write_marks(marks)] if text != NO_MARKS]
-    return user_properties.having(
-        user_properties.for_clients(event._replace(payload=payload)), None, properties, without=CLAIMED
-    )
+    properties += [rules.retain_property(until)] if until is not None else []
+    properties += [(RELEASED, text) for text in [rules.write_marks(marks)] if text != rules.NO_MARKS]
+    plain = user_properties.for_clients(event._replace(payload=payload))
+    return user_properties.having(plain, None, properties, without=CLAIMED)
 
 
 _CANNOT_ASK = "it is released later, or in a mean: what policies of its subscription would ask is not known yet"
 
 
 def at_once(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, Verdict]:
-    """Return the event as a client is shown it now, marked as released so that the stage passes it on, or None; and
-    why.
-    """
+    """Return the event as a client is shown it now, marked as released so that the stage passes it on; and why."""
     at = registry.recorded(now)
     governed = registry.governed(node, event, at) or needed(node, session, event, at)
     if governed is None:

@@ -1,9 +1,9 @@
 """Re-check of released events that waited, and of windows, at the moment of delivery."""
 
 from penstock.engine.contracts import privacy, registry
-from penstock.engine.contracts.held import Collected, Collecting, HeldEvent
+from penstock.engine.contracts.held import CollectedWindow, HeldEvent, WindowKey
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.release_decision import ReleaseDecision, asked_of, decide, shown
+from penstock.engine.contracts.release_decision import Consumers, ReleaseDecision, asked_of, decide, shown
 from penstock.engine.contracts.state import ContractState, Governed
 from penstock.engine.events import user_properties
 from penstock.engine.node import Node
@@ -12,44 +12,28 @@ from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError, PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
+from penstock.policy.contracts import release as rules
 from penstock.policy.contracts.aggregate import Mean, absorb, begin_of, due
-from penstock.policy.contracts.contract import ConsumerContract
-from penstock.policy.contracts.privacy import PrivacyPolicy
-from penstock.policy.contracts.release import (
-    PRIVACY,
-    RELEASED,
-    RETAIN_UNTIL,
-    ReleaseMark,
-    mark_of,
-    mark_of_policy,
-    read_marks,
-    read_retain,
-)
+from penstock.policy.contracts.release import PRIVACY, RELEASED, ReleaseMark
 
 MARKED = RELEASED.encode()
 """In the properties of what waits that a rule has released."""
 
 
 def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
-    """Return True if a released event that waited may still go out: its rules are unchanged, still name this consumer,
-    and the situation they need is open.
-    """
-    if user_properties.RESERVED_BYTES not in event.properties:
-        return True
+    """Return True if a released event that waited may still go out: its rules still apply to this consumer."""
+    state = node.contracts
+    if state is None or user_properties.RESERVED_BYTES not in event.properties:
+        return True  # without a state: the domain has no contracts any more, and nobody has brought one
     texts = user_properties.told(event, RELEASED)
     if not texts:
         return True
-    state = node.contracts
-    if state is None:
-        return True  # the domain has no contracts any more, and nobody has brought one
     try:
-        marks = [mark for text in texts for mark in read_marks(text)]
+        marks = [mark for text in texts for mark in rules.read_marks(text)]
     except ContentError:
         return False
-    if _is_over(event, now):
-        return False
-    if not all(state.situations.issuperset(mark.outside) for mark in marks):
-        return False  # whether it is such a situation is not known any more
+    if _is_over(event, now) or not all(state.situations.issuperset(mark.outside) for mark in marks):
+        return False  # it must be deleted, or whether it is such a situation is not known any more
     situations, content = state.open_at(now), node.ensemble.reader.read(event)
     if not {policy.name for policy in state.contracts.private(event.topic)} <= {mark.rule for mark in marks}:
         return False  # there is a policy that has not been asked
@@ -59,7 +43,7 @@ def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
 def _is_over(event: Event, now: float) -> bool:
     """Return True if the consumer would have to delete it at once."""
     try:
-        return any(read_retain(text) <= now for text in user_properties.told(event, RETAIN_UNTIL))
+        return any(rules.read_retain(text) <= now for text in user_properties.told(event, rules.RETAIN_UNTIL))
     except ContentError:
         return True
 
@@ -72,39 +56,23 @@ def _still(
         policy = next((candidate for candidate in state.contracts.privacy if candidate.name == mark.rule), None)
         if policy is None:
             return True
-        alternatives: list[tuple[ConsumerContract, ...]] = [(wants.contract,) for wants in asking] or [()]
-        return any(_permits(state, session, event, content, policy, mark, consumers, now) for consumers in alternatives)
+        alternatives: list[Consumers] = [(wants.contract,) for wants in asking] or [()]
+        # It must decide the same for what is left of the event as for the event.
+        origin, topic = "" if event.path else event.origin, mark.topic or event.topic
+        requests = (asked_of(state, session, consumers, topic, origin, now) for consumers in alternatives)
+        permitted = (policy.decide(request, content, now) for request in requests)
+        return mark in (rules.mark_of_policy(mark.rule, topic, by) for by in permitted if not isinstance(by, str))
     producer = state.contracts.named(mark.contract)
     if producer is None:
         return mark.contract.startswith(registry.BROUGHT)  # it was with the event, which cannot change
-    if mark not in [mark_of(producer, rule.id) for rule in producer.rules]:
+    if mark not in [rules.mark_of(producer, rule.id) for rule in producer.rules]:
         return False
-    return any(
-        state.releaser(wants.client, producer, wants.contract, wants.want).permits(mark.rule) for wants in asking
-    )
-
-
-def _permits(
-    state: ContractState,
-    session: Session,
-    event: Event,
-    content: Content,
-    policy: PrivacyPolicy,
-    mark: ReleaseMark,
-    consumers: tuple[ConsumerContract, ...],
-    now: float,
-) -> bool:
-    """Return True if an XACML policy decides the same for what is left of the event as for the event."""
-    origin = "" if event.path else event.origin
-    topic = mark.topic or event.topic
-    permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), content, now)
-    return not isinstance(permitted, str) and mark_of_policy(policy.name, topic, permitted) == mark
+    releasers = (state.releaser(wants.client, producer, wants.contract, wants.want) for wants in asking)
+    return any(releaser.permits(mark.rule) for releaser in releasers)
 
 
 def still(node: Node, session: Session, event: Event, now: float) -> Event | None:
-    """Return a waiting event as the changed contracts let the client have it; an event released before anything was
-    private here is decided now.
-    """
+    """Return a waiting event as the changed contracts let the client have it; if it was not private, decide now."""
     state = node.contracts
     if state is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
         return event
@@ -116,9 +84,8 @@ def still(node: Node, session: Session, event: Event, now: float) -> Event | Non
     if not policies and not any(contract.is_private for contract in bound):
         return event
     content = node.ensemble.reader.read(event)
-    quality = claimed(node, event, content, now)
-    decided = decide(node, session, event, Governed(bound, quality, content, True, {}, policies), now)
-    return decided.event
+    governed = Governed(bound, claimed(node, event, content, now), content, True, {}, policies)
+    return decide(node, session, event, governed, now).event
 
 
 def absorb_into(node: Node, session: Session, event: Event, decided: ReleaseDecision, now: float) -> None:
@@ -145,7 +112,7 @@ def absorb_into(node: Node, session: Session, event: Event, decided: ReleaseDeci
         window, _ = absorb(about.aggregate, known and known.window, content, quality, catalogue, now, event.expires)
     except ContentError:
         return  # nothing of it can be released
-    node.later.collect(Collected(session, about, event, window))
+    node.later.collect(CollectedWindow(session, about, event, window))
 
 
 def is_whole(session: Session, topic: str, begin: float, is_known: bool) -> bool:
@@ -156,11 +123,8 @@ def is_whole(session: Session, topic: str, begin: float, is_known: bool) -> bool
     """
     if session.since >= begin and not is_known:
         return False
-    filters = (
-        parse_filter(subscription.filter)
-        for subscription in session.subscriptions.values()
-        if subscription.since < begin
-    )
+    earlier = (subscribed for subscribed in session.subscriptions.values() if subscribed.since < begin)
+    filters = (parse_filter(subscribed.filter) for subscribed in earlier)
     return any(parsed.group is None and matches(parsed.filter, topic) for parsed in filters)
 
 
@@ -178,36 +142,26 @@ def tick(node: Node, now: float) -> None:
         _close_over(node, key, now)
 
 
-def _close_over(node: Node, key: tuple[int, Collecting], now: float) -> None:
+def _close_over(node: Node, key: tuple[int, WindowKey], now: float) -> None:
     state, window = node.contracts, node.later.windows[key]
     assert state is not None
     left, mean = due(window.about.aggregate, window.window, state.contracts.catalogue, now)
     if left is None:
         node.later.close(key)
-    if mean is not None:
-        _release(node, window, mean, now)
-
-
-def _release(node: Node, window: Collected, mean: Mean, now: float) -> None:
-    released = of_mean(node, window, mean, now)
+    released = of_mean(node, window, mean, now) if mean is not None else None
     if released is not None:
         at, event = released
         hold_back(node, HeldEvent(at, window.session, event, window.session.outbox.revision))
 
 
-def of_mean(node: Node, window: Collected, mean: Mean, now: float) -> tuple[float, Event] | None:
-    """Return the time and the form in which a mean goes out, if its rules are unchanged and it has the quality that
-    its consumer needs; the rest is checked when it goes.
-    """
+def of_mean(node: Node, window: CollectedWindow, mean: Mean, now: float) -> tuple[float, Event] | None:
+    """Return when and how a mean goes out, if its rules are unchanged and its quality is what its consumer needs."""
     state = node.contracts
     assert state is not None
-    session, about = window.session, window.about
-    asking = [
-        each
-        for each in state.asking(session, about.topic, now)
-        if (each.contract.name, each.want.name) == (about.consumer, about.want)
-    ]
-    if asking and asking[0].want.unmet(Content(mean.payload, Format.JSON)):
+    session, about, content = window.session, window.about, Content(mean.payload, Format.JSON)
+    wants = state.asking(session, about.topic, now)
+    asking = [asked for asked in wants if (asked.contract.name, asked.want.name) == (about.consumer, about.want)]
+    if asking and asking[0].want.unmet(content):
         return None
     if about.producer:
         try:
@@ -221,14 +175,8 @@ def of_mean(node: Node, window: Collected, mean: Mean, now: float) -> tuple[floa
             return None
     at = mean.at + about.delay
     until = None if about.retention is None else at + about.retention
-    shown_event = shown(
-        session,
-        user_properties.bare(window.event),
-        Content(mean.payload, Format.JSON),
-        mean.quality,
-        until,
-        read_marks(about.marks),
-    )
+    event, marks = user_properties.bare(window.event), rules.read_marks(about.marks)
+    shown_event = shown(session, event, content, mean.quality, until, marks)
     return at, shown_event._replace(retain=False, expires=mean.expires)
 
 

@@ -60,17 +60,9 @@ def heard(node: Node, sender: Session, name: str, before: OpenSituations, now: f
     after = node.contracts.open
     if (name in before) == (name in after):
         return
-    change, by = (
-        (SituationChange.OPENED, after[name].by) if name in after else (SituationChange.CLOSED, before[name].by)
-    )
-    reason = f"as node `{sender.neighbour}` tells"
-    tell(
-        node,
-        sender,
-        "",
-        [SituationNotice(name, change, by if change is SituationChange.OPENED else "", now, reason)],
-        now,
-    )
+    change, by = (SituationChange.OPENED, after[name].by) if name in after else (SituationChange.CLOSED, "")
+    notice = SituationNotice(name, change, by, now, f"as node `{sender.neighbour}` tells")
+    tell(node, sender, "", [notice], now)
 
 
 def refused(node: Node, sender: Session | None, name: str, why: str) -> None:

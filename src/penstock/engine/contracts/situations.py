@@ -14,7 +14,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.event import Event
 from penstock.policy.contracts import situation
-from penstock.policy.contracts.situation import OpenSituation
+from penstock.policy.contracts.situation import OpenSituation, SituationChange
 
 
 class SituationAnnouncement(msgspec.Struct, frozen=True):
@@ -51,24 +51,19 @@ def look(node: Node, event: Event, sender: Session | None, now: float) -> tuple[
         if sender is not None and sender.neighbour in node.ensemble.nodes:
             if event.topic.startswith(SITUATION):
                 name, before = event.topic.removeprefix(SITUATION), state.open
-                refused = _hear(state, name, event.payload, now)
-                situation_audit.refused(node, sender, name, refused)
+                situation_audit.refused(node, sender, name, _hear(state, name, event.payload, now))
                 situation_audit.heard(node, sender, name, before, now)
             else:
                 hear(state, event.topic, event.payload)
         return ()
-    if not state.contracts.situations:
-        return ()
-    if sender is None or sender.neighbour is not None:
+    if not state.contracts.situations or sender is None or sender.neighbour is not None:
         return ()
     content, now = node.ensemble.reader.read(event), recorded(now)
     stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.place.entity, content, now)
     state.open = stepped.open
     situation_audit.tell(node, sender, event.topic, stepped.notices, now)
-    changed = dict.fromkeys(
-        notice.situation for notice in stepped.notices if notice.change is not situation.SituationChange.REFUSED
-    )
-    return tuple(tell(state, name) for name in changed)
+    changed = (notice.situation for notice in stepped.notices if notice.change is not SituationChange.REFUSED)
+    return tuple(tell(state, name) for name in dict.fromkeys(changed))
 
 
 def tell(state: ContractState, name: str) -> Event:
@@ -87,9 +82,7 @@ def _hear(state: ContractState, name: str, payload: bytes, now: float) -> str:
         announcement = msgspec.json.decode(payload, type=SituationAnnouncement | None)
     except msgspec.MsgspecError as error:
         return f"what is told cannot be read: {error}"
-    known = next(
-        (known_situation for known_situation in state.contracts.situations if known_situation.name == name), None
-    )
+    known = next((candidate for candidate in state.contracts.situations if candidate.name == name), None)
     if known is None:
         return "" if announcement is None else "there is no such situation here"
     left = {other: opened for other, opened in state.open.items() if other != name}

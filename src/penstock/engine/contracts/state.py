@@ -86,16 +86,13 @@ class ContractState:
         if is_concerned is None:
             if len(self._concerned) >= MAX_RELEASERS:
                 self._concerned.clear()
+            situations = self.contracts.situations
+            ends = (end for situation in situations for end in (situation.opens, situation.closes) if end is not None)
             is_concerned = self._concerned[topic] = (
                 topic.startswith((SITUATION, CONSUMER))
                 or self.contracts.concerns(topic)
                 or any(matches(filter, topic) for filter in self._filters)
-                or any(
-                    matches(filter.filter, topic)
-                    for each in self.contracts.situations
-                    for filter in (each.opens, each.closes)
-                    if filter is not None
-                )
+                or any(matches(end.filter, topic) for end in ends)
             )
         return is_concerned
 
@@ -110,11 +107,8 @@ class ContractState:
         given = contracts.consuming(client, known)
         asked = [ClientWants(client, consumer, want) for consumer in given for want in wants_of(consumer, topic)]
         for contract in session.declared.consumes.values():
-            asked += [
-                ClientWants(client, contracts.of(client, contract, known), want)
-                for want in contract.wants
-                if matches(want.filter, topic)
-            ]
+            wanted = [want for want in contract.wants if matches(want.filter, topic)]
+            asked += [ClientWants(client, contracts.of(client, contract, known), want) for want in wanted]
         if len(self._asking) >= MAX_RELEASERS:
             self._asking.clear()
         self._asking[key] = known, tuple(asked)

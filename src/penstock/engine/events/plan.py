@@ -105,7 +105,7 @@ class Group:
 
 
 class Unresolved(NamedTuple):
-    """What a plan has where content decides too: for each event, a plan is made of this and of the predicates that the
+    """The part of a plan where content decides too: for each event, a plan is made of this and of the predicates that the
     event satisfies.
     """
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from penstock.engine.events import user_properties
 from penstock.engine.explain.judging import with_policy
-from penstock.engine.explain.token_rights import rights_of
 from penstock.engine.node import Node
+from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.messages import actor_of, make_actor
 from penstock.engine.sparkplug.state import Actor
@@ -76,7 +76,7 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
     stand_in.place.entity, stand_in.place.entry = entry.name, entry
     rights, bound = rights_of(node, stand_in), claims((), entry.advertises)
     stand_in.rights = rights
-    return Arrival(node, link, _told(node, subject, link, event, ()), None, rights, bound, actor, stand_in)
+    return Arrival(node, link, _arriving(node, subject, link, event, ()), None, rights, bound, actor, stand_in)
 
 
 def arrived(node: Node, session: Session, event: Event) -> Arrival:
@@ -85,15 +85,33 @@ def arrived(node: Node, session: Session, event: Event) -> Arrival:
     if session.neighbour in node.ensemble.foreign:
         event = user_properties.for_clients(event)  # a foreign broker attaches no policies
     path = (session.neighbour,) if session.neighbour is not None else ()
-    arriving = _told(node, session.subject, link, event, path)
-    return Arrival(
-        node, link, arriving, session, rights_of(node, session), session.declared.claims, actor_of(node, session)
-    )
+    arriving, rights = _arriving(node, session.subject, link, event, path), rights_of(node, session)
+    return Arrival(node, link, arriving, session, rights, session.declared.claims, actor_of(node, session))
 
 
-def _told(node: Node, subject: Subject, link: Link, event: Event, path: tuple[str, ...]) -> Event:
+def _arriving(node: Node, subject: Subject, link: Link, event: Event, path: tuple[str, ...]) -> Event:
     arriving = event._replace(origin=subject.client_id, user=subject.user, link_type=link.type, path=path)
     return arriving._replace(id="explained") if node.ensemble.is_cyclic else arriving
+
+
+def rights_of(node: Node, session: Session) -> Rights | TokenRights | None:
+    """Return the rights of a client: by the token it has shown or, if it is not here, by those it would be granted."""
+    granted = granted_rights(node, session)
+    if granted is None:
+        return session.rights if session.rights is not None else session_rights.rights_for(node, session)
+    return TokenRights(*granted, session_rights.rights_of(node, session.client_id, session.subject.user))
+
+
+def granted_rights(node: Node, session: Session) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the rights that an absent client without a token would be granted; None if tokens do not decide."""
+    is_here = session.outlet is not None or session.trust.token is not None or session.neighbour is not None
+    return None if node.trust.tokens is None or is_here else node.trust.tokens.settings.granted(holder_of(session))
+
+
+def holder_of(session: Session) -> str:
+    """Return the holder of the token that a client would be granted."""
+    entry = session.place.entry
+    return entry.name if entry is not None and entry.listed else session.subject.user or session.client_id
 
 
 def _session(node: Node, entity: str) -> Session | None:

@@ -21,15 +21,15 @@ from penstock.policy.statements.judging import Bound, Judgement
 from penstock.wire.properties import Properties, encode_properties
 
 
-def refused_policy(node: Node, sender: Session | None, event: Event) -> Verdict | None:
-    """Return the verdict that a client may not attach its policy; None if it may, or attaches none."""
+def refused_policy(node: Node, sender: Session | None, event: Event) -> Iterator[Verdict]:
+    """Yield the verdict that a client may not attach its policy; none if it may, or attaches none."""
     if sender is None or sender.neighbour is not None:
-        return None
+        return
     for text in user_properties.told(event, user_properties.POLICY):
         policy = bindings.settable(node, sender, text, Message.PUBLICATION)
         if isinstance(policy, str):
-            return Verdict("admit", Effect.SUPPRESS, "policy", policy)
-    return None
+            yield Verdict("admit", Effect.SUPPRESS, "policy", policy)
+            return
 
 
 def with_policy(text: str) -> bytes:
@@ -49,32 +49,19 @@ class ExplainedJudging(Judging):
         return
 
     @property
-    def said_before(self) -> tuple[Verdict, ...]:
+    def verdicts_before(self) -> tuple[Verdict, ...]:
         """The verdicts of the rules before matching, and of anything else that stops the event there."""
         stopped = () if self.verdict is None or self.verdict in self.before else (self.verdict,)
         return _with_conditions((*self.before, *stopped), self.bounds)
 
-    def towards(self, targets: Sequence[Target], verdicts: list[Verdict]) -> list[tuple[Target, Event]]:
-        """Return the event as each of these gets it, if at all; what rules say is added to the verdicts."""
-        copies = []
-        for target in targets:
-            event, rule_verdicts = self.explained(target.session, target.subscriptions)
-            explained_verdicts = _with_conditions(
-                rule_verdicts, self.bounds_of_all(target.session, target.subscriptions)
-            )
-            verdicts += [verdict for verdict in explained_verdicts if verdict not in verdicts]
-            if event is not None:
-                copies.append((target, event))
-        return copies
+    def towards(self, target: Target) -> tuple[Event | None, tuple[Verdict, ...]]:
+        """Return the event as a target gets it, if at all, and what rules say."""
+        event, verdicts = self.explained(target.session, target.subscriptions)
+        return event, _with_conditions(verdicts, self.bounds_of_all(target.session, target.subscriptions))
 
     def lets(self, member: Subscribed) -> bool:
         """Return True if a member of a group may have it."""
         return self.explained(member.session, (member,))[0] is not None
-
-    def asked_for(self) -> Iterator[Subscribed]:
-        """Yield the subscriptions that stand for neighbours to which a policy floods the event."""
-        for session in self.flooded():
-            yield Subscribed(session, self.event.topic, 2, retain_as_published=True)
 
 
 T = TypeVar("T")
@@ -90,12 +77,8 @@ def _with_condition(verdict: Verdict, bounds: Sequence[Bound]) -> Verdict:
     parts = _RULE.fullmatch(verdict.rule)
     if parts is None:
         return verdict
-    rules = {
-        rule
-        for bound in bounds
-        if bound.name == parts["policy"]
-        for rule in _nth(bound.policy.statement.rules, parts["rule"])
-    }
+    policies = [bound.policy for bound in bounds if bound.name == parts["policy"]]
+    rules = {rule for policy in policies for rule in _nth(policy.statement.rules, parts["rule"])}
     chains = (rule.on_exception if parts["failed"] else rule.clauses for rule in rules)
     clauses = {clause for chain in chains for clause in _nth(chain, parts["clause"])}
     held = {clause.condition for clause in clauses if ", ".join(map(show_use, clause.actions)) == verdict.reason}

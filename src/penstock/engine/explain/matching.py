@@ -47,24 +47,15 @@ def asks_by_content(subscribed: Subscribed, topic: str) -> bool:
     return next(match.conditions(subscribed, topic), None) is not None
 
 
-def match_verdict(
-    node: Node,
-    sender: Session | None,
-    candidate: Candidate,
-    readable: list[Subscribed],
-    targets: tuple[Target, ...],
-    event: Event,
-    now: float,
-) -> Verdict:
+def match_verdict(node: Node, sender: Session | None, candidate: Candidate, event: Event, now: float) -> Verdict:
     """Return the verdict of the stage match for one link."""
     name, topic = candidate.link.target, event.topic
-    if any(local_part(target, sender) is not None for target in targets):
+    if any(local_part(target, sender) is not None for target in candidate.targets):
+        readable = candidate.readable
         asked = (text for subscribed in readable for text in _satisfied(node, event, subscribed, now))
-        reason = " and ".join(dict.fromkeys(asked))
-        return Verdict(
-            "match", Effect.PASS, ", ".join(dict.fromkeys(subscribed.filter for subscribed in readable)), reason
-        )
-    if targets:
+        filters = dict.fromkeys(subscribed.filter for subscribed in readable)
+        return Verdict("match", Effect.PASS, ", ".join(filters), " and ".join(dict.fromkeys(asked)))
+    if candidate.targets:
         return Verdict("match", Effect.SUPPRESS, "no local", f"`{name}` published it and does not want its own events")
     if candidate.onlooker:
         return Verdict("match", Effect.PASS, "", "the monitors on the link must see it, subscribed to or not")

@@ -18,7 +18,6 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts import situation
 from penstock.policy.contracts.release import RELEASED
 from penstock.policy.contracts.release_place import FilterPlace
-from penstock.policy.contracts.situation import OpenSituations
 
 _PLACES = {
     FilterPlace.SKIP: "not private",
@@ -32,18 +31,16 @@ class SupposedSituations:
     """The situations that would be open after the event, at all nodes; undone when the walk ends."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
-        self._before: list[tuple[Node, OpenSituations]] = [
-            (node, node.contracts.open) for node in nodes if node.contracts is not None
-        ]
+        self._states = [node.contracts for node in nodes if node.contracts is not None]
 
     @contextmanager
     def for_a_while(self) -> Iterator[None]:
+        before = [state.open for state in self._states]
         try:
             yield
         finally:
-            for node, before in self._before:
-                assert node.contracts is not None
-                node.contracts.open = before
+            for state, opened in zip(self._states, before, strict=True):
+                state.open = opened
 
     def look(self, came: Arrival, event: Event, now: float) -> None:
         """Look for situations as the node does to which the event comes."""
@@ -55,9 +52,8 @@ class SupposedSituations:
         content = came.node.ensemble.reader.read(event)
         stepped = situation.step(state.contracts.situations, state.open, event.topic, sender.place.entity, content, now)
         if stepped.notices:
-            for node, _ in self._before:
-                assert node.contracts is not None
-                node.contracts.open = stepped.open
+            for known in self._states:
+                known.open = stepped.open
 
 
 def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tuple[Event, tuple[Verdict, ...]]:
@@ -74,10 +70,10 @@ def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tup
     governed = registry.governed(came.node, measured, now)
     bound = registry.producing(came.node, sender, event.topic)
     names = ", ".join(f"contract {contract.name}" for contract in bound) or "quality"
-    values = _values(governed.quality if governed is not None else Quality(()))
-    return measured, (
-        Verdict("conform", Effect.PASS, names, f"its quality is {values}" if values else "it has no quality"),
-    )
+    quality = governed.quality if governed is not None else Quality(())
+    values = ", ".join(f"`{value.key}` {value.value:g}" for value in quality)
+    reason = f"its quality is {values}" if values else "it has no quality"
+    return measured, (Verdict("conform", Effect.PASS, names, reason),)
 
 
 def released(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, tuple[Verdict, ...]]:
@@ -87,12 +83,10 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
         return event, ()
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
     if event.topic.startswith((SITUATION, CONSUMER)) and not is_node:
-        return None, (Verdict("release", Effect.SUPPRESS, "", "it is for nodes only"),)
+        return None, (release.FOR_NODES_ONLY,)
     governed = registry.governed(node, event, now)
     if is_node:
-        if governed is None or not governed.is_first or not governed.is_private or governed.wrong:
-            return event, ()
-        return release.enabling(node, event, governed, now), ()
+        return event if governed is None else release.for_nodes(node, event, governed, now), ()
     governed = governed or needed(node, session, event, now)
     if governed is None:
         is_released = bool(user_properties.told(event, RELEASED))  # and that has been told
@@ -101,9 +95,8 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     situations = ", ".join(f"`{name}`" for name in sorted(state.open_at(now)))
     verdict = _verdict(decided, governed, event, now)
     if not decided.is_released and any(step.place is FilterPlace.ENABLED for step in decided.steps):
-        verdict = verdict._replace(
-            reason="; ".join((verdict.reason, *_not_enabled(state, session, event, governed, now)))
-        )
+        reasons = (verdict.reason, *_not_enabled(state, session, event, governed, now))
+        verdict = verdict._replace(reason="; ".join(reasons))
     if situations:
         verdict = verdict._replace(reason=f"{verdict.reason}; open: {situations}")
     if verdict.effect is Effect.SUPPRESS or decided.event is None:
@@ -152,9 +145,8 @@ def _said(decided: ReleaseDecision, governed: Governed) -> str:
 
 
 def _step(step: ContractResult) -> str:
-    rule = (
-        f", rule `{step.release.rule}`" if step.release.rule and not step.contract.endswith(step.release.rule) else ""
-    )
+    name = step.release.rule
+    rule = f", rule `{name}`" if name and not step.contract.endswith(name) else ""
     return f"contract `{step.contract}`{rule}: {_PLACES[step.place]}"
 
 
@@ -165,7 +157,3 @@ def _changes(before: Quality, after: Quality) -> Iterator[str]:
             yield f"`{value.key}` {value.value:g} taken away"
         elif left[value.key] != value.value:
             yield f"`{value.key}` {value.value:g} -> {left[value.key]:g}"
-
-
-def _values(quality: Quality) -> str:
-    return ", ".join(f"`{value.key}` {value.value:g}" for value in quality)

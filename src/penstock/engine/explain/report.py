@@ -12,7 +12,6 @@ from penstock.engine.sparkplug.state import governed
 from penstock.model.decision import Decision
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.link import Link
 from penstock.model.sparkplug.payload import is_sparkplug
 from penstock.model.sparkplug.plain import read_plain
 from penstock.model.verdict import Effect
@@ -39,8 +38,7 @@ class EventAccount(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         content = self.payload if self.metrics is None else json.dumps(self.metrics, ensure_ascii=False)
-        most = 40 if self.metrics is None else 400
-        return f"{self.topic} {content:.{most}}".rstrip()
+        return f"{self.topic} {content:.{40 if self.metrics is None else 400}}".rstrip()
 
 
 def values_of(topic: str, payload: bytes) -> dict[str, Any] | None:
@@ -57,10 +55,6 @@ class LinkAccount(msgspec.Struct, frozen=True):
     source: str
     target: str
     type: str
-
-    @classmethod
-    def of(cls, link: Link) -> "LinkAccount":
-        return cls(*link)
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.target} ({self.type})"
@@ -88,9 +82,9 @@ class DecisionAccount(msgspec.Struct, frozen=True):
     def of(cls, decision: Decision) -> "DecisionAccount":
         return cls(
             decision.node,
-            LinkAccount.of(decision.came_by),
+            LinkAccount(*decision.came_by),
             EventAccount.of(decision.event),
-            LinkAccount.of(decision.goes_by) if decision.goes_by is not None else None,
+            LinkAccount(*decision.goes_by) if decision.goes_by is not None else None,
             decision.effect,
             tuple(VerdictAccount(*verdict) for verdict in decision.verdicts),
             tuple(map(EventAccount.of, decision.outputs)),
@@ -127,36 +121,20 @@ def account(
     reached = [decision.goes_by.target for decision in decisions if decision.goes_by is not None]
     entities = to or [name for name in dict.fromkeys([*about, *reached]) if name not in whole.nodes]
     source = first.came_by.source
-    shown = [decision for decision in decisions if _is_telling(decision, source, whole, to)]
-    return Account(
-        source,
-        first.node,
-        EventAccount.of(first.event),
-        tuple(map(DecisionAccount.of, shown)),
-        {name: receiver(decisions, name, whole) for name in entities if name != source or name in to},
-    )
+    shown = tuple(DecisionAccount.of(decision) for decision in decisions if _is_telling(decision, source, whole, to))
+    receivers = {name: receiver(decisions, name, whole) for name in entities if name != source or name in to}
+    return Account(source, first.node, EventAccount.of(first.event), shown, receivers)
 
 
 def receiver(decisions: Iterable[Decision], entity: str, whole: Ensemble) -> ReceiverAccount:
     """Return the account of one entity: what it gets, or why it gets nothing."""
-    all_decisions = list(decisions)
-    gets = tuple(
-        EventAccount.of(output)
-        for decision in all_decisions
-        if _goes_to(decision, entity)
-        for output in decision.outputs
-    )
-    if gets:
-        return ReceiverAccount(gets)
-    barred = [
-        decision
-        for decision in all_decisions
-        if decision.effect is Effect.SUPPRESS and leads_to(decision, entity, whole)
-    ]
-    why = dict.fromkeys(
-        f"{decision.node}{f' -> {decision.goes_by.target}' if decision.goes_by else ''}: {decision.reason}"
-        for decision in barred
-    )
+    towards = [decision for decision in decisions if leads_to(decision, entity, whole)]
+    outputs = [output for decision in towards if _goes_to(decision, entity) for output in decision.outputs]
+    if outputs:
+        return ReceiverAccount(tuple(map(EventAccount.of, outputs)))
+    barred = [decision for decision in towards if decision.effect is Effect.SUPPRESS]
+    ways = (f" -> {decision.goes_by.target}" if decision.goes_by else "" for decision in barred)
+    why = dict.fromkeys(f"{decision.node}{way}: {decision.reason}" for decision, way in zip(barred, ways, strict=True))
     return ReceiverAccount(why_not=tuple(why) or ("no way leads there",))
 
 

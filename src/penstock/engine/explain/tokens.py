@@ -6,8 +6,7 @@ Neighbours are told nothing, and nothing is kept: signatures are made for the sa
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.engine.explain.arrival import Arrival
-from penstock.engine.explain.token_rights import _granted, _holder
+from penstock.engine.explain.arrival import Arrival, granted_rights, holder_of
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import announcements, token_exchange
@@ -38,7 +37,7 @@ class WeighedToken(NamedTuple):
     explanation: str = ""
     refusal: Verdict | None = None
 
-    def told(self, verdict: Verdict) -> Verdict:
+    def admission(self, verdict: Verdict) -> Verdict:
         """Return the verdict of admission."""
         if self.refusal is not None:
             return self.refusal
@@ -53,7 +52,11 @@ class WeighedToken(NamedTuple):
 _NOTHING = WeighedToken()
 
 
-class Carried:
+def _refusal(reason: str) -> WeighedToken:
+    return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+
+
+class CarriedTokens:
     """The tokens that one event has on its way."""
 
     def __init__(self, now: float) -> None:
@@ -65,16 +68,17 @@ class Carried:
         node, session = start.node, start.session or start.stand_in
         token = None
         if node.trust.tokens is not None and session is not None:
-            token = _told(session, start.event.topic) if session.neighbour is not None else self._shown(node, session)
+            is_neighbour = session.neighbour is not None
+            token = _link_token(session, start.event.topic) if is_neighbour else self._shown(node, session)
         return replace(start, event=start.event._replace(token=self._keep(token)))
 
     def _shown(self, node: Node, session: Session) -> Token | None:
         assert node.trust.tokens is not None
         if session.trust.token is not None:
             return node.trust.tokens.carried(session.trust.token.token)
-        granted = _granted(node, session)
+        granted = granted_rights(node, session)
         try:
-            return granted and node.trust.tokens.issue(Party("client", _holder(session)), *granted, self._now)
+            return granted and node.trust.tokens.issue(Party("client", holder_of(session)), *granted, self._now)
         except TokenError:  # more than a token can say
             return None
 
@@ -95,19 +99,17 @@ class Carried:
             return _NOTHING
         name = session.neighbour
         if token is None:
-            reason = f"`{name}` has told no token for `{came.event.topic}`"
-            return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+            return _refusal(f"`{name}` has told no token for `{came.event.topic}`")
         verified = announcements.verify(node, token.text, self._now)
         if isinstance(verified, TokenError):
-            reason = f"the token that came with it from `{name}`: {verified}"
-            return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+            return _refusal(f"the token that came with it from `{name}`: {verified}")
         passing, goes = token_exchange.weigh(node, name, verified)
         return WeighedToken(passing, self._keep(goes), _signed(node, name, verified, goes))
 
     def _of_client(self, came: Arrival, token: Token | None) -> WeighedToken:
         if came.rights is NO_RIGHTS:
-            reason = no_token(came.node, came.link.source) or f"`{came.link.source}` has shown no token"
-            return WeighedToken(refusal=Verdict("admit", Effect.SUPPRESS, "token", reason))
+            name = came.link.source
+            return _refusal(no_token(came.node, name) or f"`{name}` has shown no token")
         if token is None:
             return WeighedToken(explanation="it has shown no token, and the node vouches for it")
         is_shown = came.session is not None and came.session.trust.token is not None
@@ -122,7 +124,7 @@ class Carried:
         return digest if digest in self._tokens else self._keep(node.trust.tokens.known.get(digest))
 
 
-def _told(session: Session, topic: str) -> Token | None:
+def _link_token(session: Session, topic: str) -> Token | None:
     """Return the token that a neighbour's event on a topic would have: the one its events have now, or might have."""
     link = session.trust.tokens
     if link is None:

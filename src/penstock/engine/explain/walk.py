@@ -5,7 +5,6 @@ are candidates, not only those that a plan would name. A walk changes nothing: m
 are copied first. Only a Python monitor whose `step` has side effects has them here too.
 """
 
-from collections import deque
 from collections.abc import Collection, Generator, Mapping
 
 from penstock.engine.explain.arrival import Arrival
@@ -27,11 +26,9 @@ def explaining(
     nodes: Mapping[str, Node], start: Arrival, now: float, about: Collection[str] = ()
 ) -> Generator[Decision, None, None]:
     """Return the same decisions one after the other, for a caller that may not want all of them and closes it then."""
-    explainer = Explainer(nodes, now, frozenset(about))
-    waiting = deque([explainer.begin(start)])
-    with explainer.supposing():
-        while waiting:
-            passage = explainer.arrive(waiting.popleft())
+    explainer = Explainer(nodes, start, now, about)
+    with explainer.supposed.for_a_while():
+        while explainer.arrivals:
+            passage = explainer.arrive()
             runner.run(passage)
             yield from passage.decisions
-            waiting += explainer.take_forwarded()

@@ -23,14 +23,14 @@ class Greeting(NamedTuple):
     filters: tuple[str, ...] = ()
     """The filters to subscribe to; nodes send wants instead."""
     qos: int = 0
-    most_bytes: int | None = None
+    max_bytes: int | None = None
     """Of the largest packet that it takes; None: any."""
 
     @classmethod
-    def of_node(cls, name: str, secret: bytes, most_bytes: int) -> "Greeting":
+    def of_node(cls, name: str, secret: bytes, max_bytes: int) -> "Greeting":
         """Return the greeting for another node."""
-        most = most_bytes if most_bytes < MAX_PACKET else None
-        return cls(NODE_PREFIX + name, user=name, password=secret, most_bytes=most)
+        bound = max_bytes if max_bytes < MAX_PACKET else None
+        return cls(NODE_PREFIX + name, user=name, password=secret, max_bytes=bound)
 
     def packet(self, claim: bytes | None = None) -> Connect:
         """Return the CONNECT; `claim`: the trust groups to prove next."""
@@ -39,7 +39,7 @@ class Greeting(NamedTuple):
             properties = Properties(
                 session_expiry=lifecycle.NO_EXPIRY,
                 receive_maximum=overlay.WINDOW,
-                maximum_packet_size=self.most_bytes,
+                maximum_packet_size=self.max_bytes,
                 request_problem_info=True,
                 auth_method=METHOD if claim is not None else None,
                 auth_data=claim,
@@ -47,10 +47,8 @@ class Greeting(NamedTuple):
         return Connect(self.client_id, self.version, False, KEEPALIVE, self.user, self.password, None, properties)
 
     def wish(self, is_new: bool = True) -> Subscribe | None:
-        """Return the packets to send once the neighbour has accepted. `is_new`: nothing that is retained there is
-        known here yet; otherwise it would come again as a new event at each reconnect.
-        """
+        """Return the packets to send once the neighbour has accepted; `is_new`: nothing retained there is known."""
         modern = self.version == 5
-        handling = 0 if is_new or not modern else 1
+        handling = 0 if is_new or not modern else 1  # retained messages would come again at each reconnect
         wanted = tuple(SubscriptionRequest(filter, self.qos, modern, modern, handling) for filter in self.filters)
         return Subscribe(1, wanted) if wanted else None

@@ -24,8 +24,7 @@ from penstock.engine.federation.messages import Room
 from penstock.engine.federation.neighbour_wants import Demands, NeighbourWants
 from penstock.engine.federation.offer_matches import Matter, Meetings
 from penstock.engine.federation.offers import best_offer, known_ids, told_classes, way_to
-from penstock.engine.federation.pending import News, Source
-from penstock.engine.federation.state import Change
+from penstock.engine.federation.state import Change, News, Source
 from penstock.engine.federation.wants import Offer, Path, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
@@ -127,7 +126,7 @@ class NeighbourExchange:
                 if self._offered.pop(id, None) is not None:
                     gone.append(id)
                 continue
-            best = self._room.offer(best)
+            best = self._room.fit(best)
             if self._offered.get(id) != best:
                 self._offered[id] = best
                 offers.append(best)
@@ -156,11 +155,9 @@ class NeighbourExchange:
     def _own_wants(self) -> Iterator[tuple[Want, None]]:
         """Return the wants that do not depend on subscribers: everything, and what monitors must see."""
         node, neighbour = self._node, self._neighbour
-        for class_ in self._classes:
-            if class_.mode == "all":
-                for filter in class_.cut(class_.filter):
-                    yield self._want(filter, None, self._here())[0], None
-        watched = list(neighbour.place.watch_in.alphabet()) if neighbour.place.watch_in is not None else []
+        all_ = (class_ for class_ in self._classes if class_.mode == "all")
+        watched = [filter for class_ in all_ for filter in class_.cut(class_.filter)]
+        watched += neighbour.place.watch_in.alphabet() if neighbour.place.watch_in is not None else ()
         for ends, filters in node.monitors.onlookers.items():
             if node.table.allows(neighbour.place.publish_type, node.monitors.watches[ends].link.type):
                 watched += filters
@@ -180,40 +177,30 @@ class NeighbourExchange:
         return self._meetings.offer(id, matter) if any(class_.mode == "routed" for class_ in self._classes) else []
 
     def _advertised(self, matter: Matter) -> Demands:
-        return {
-            want: condition
-            for class_ in self._classes
-            if class_.mode == "advertised"
-            for filter in class_.cut(matter.filter)
-            for want, condition in [self._want(filter, matter.condition, self._here())]
-        }
+        classes = (class_ for class_ in self._classes if class_.mode == "advertised")
+        filters = (filter for class_ in classes for filter in class_.cut(matter.filter))
+        return dict(self._want(filter, matter.condition, self._here()) for filter in filters)
 
     def _take_subscription(self, wanted: NeighbourWants, source: Source) -> None:
         session, key = source
         subscribed = session.subscriptions.get(key)
-        if subscribed is None or not self._may_reach(session, subscribed):
-            self._meetings.forget(source)
-            wanted.put(source, {})
-            return
-        filter = parse_filter(subscribed.filter).filter
-        judged = filter_policies.forward_subscription(self._node, subscribed, filter, self._neighbour)
-        if judged is None:
-            self._meetings.forget(source)
-            wanted.put(source, {})
-            return
-        matter = Matter(filter, judged.condition)
-        if any(each.mode == "routed" for each in self._classes):
-            self._meetings.ask(source, matter)
-        wanted.put(source, self._subscribed(source, subscribed, matter, judged))
+        if subscribed is not None and self._may_reach(session, subscribed):
+            filter = parse_filter(subscribed.filter).filter
+            judged = filter_policies.forward_subscription(self._node, subscribed, filter, self._neighbour)
+            if judged is not None:
+                matter = Matter(filter, judged.condition)
+                if any(class_.mode == "routed" for class_ in self._classes):
+                    self._meetings.ask(source, matter)
+                wanted.put(source, self._subscribed(source, subscribed, matter, judged))
+                return
+        self._meetings.forget(source)
+        wanted.put(source, {})
 
     def _may_reach(self, session: Session, subscribed: Subscribed) -> bool:
         """Return True if events from this neighbour may go to the subscriber."""
-        neighbour = self._neighbour
-        return (
-            not subscribed.is_local
-            and session is not neighbour
-            and self._node.table.allows(neighbour.place.publish_type, session.place.notify_type)
-        )
+        if subscribed.is_local or session is self._neighbour:
+            return False
+        return self._node.table.allows(self._neighbour.place.publish_type, session.place.notify_type)
 
     def _subscribed(self, source: Source, subscribed: Subscribed, matter: Matter, judged: Filtered) -> Demands:
         if matter.is_empty:
@@ -225,14 +212,14 @@ class NeighbourExchange:
             condition = None
         # Nobody advertises the nodes' own events.
         is_told_anyway = judged.is_flooded or matter.filter.startswith(side_effects.META)
-        return {
-            want: own
-            for each in self._classes
-            if is_told_anyway or each.mode == "subscribed" or (each.mode == "routed" and self._meetings.is_met(source))
-            for filter in each.cut(matter.filter)
+        modes = ("subscribed", "routed") if self._meetings.is_met(source) else ("subscribed",)
+        classes = (class_ for class_ in self._classes if is_told_anyway or class_.mode in modes)
+        return dict(
+            self._want(filter, condition, (*way, *self._here()), judged.policy)
+            for class_ in classes
+            for filter in class_.cut(matter.filter)
             for way in ways
-            for want, own in [self._want(filter, condition, (*way, *self._here()), judged.policy)]
-        }
+        )
 
     def _is_projected(self, filter: str) -> bool:
         """Return True if subscribers see only a part of such events: then only their node knows what satisfies them."""
@@ -242,7 +229,7 @@ class NeighbourExchange:
     def _want(
         self, filter: str, condition: Condition | None, path: Path, policy: str = ""
     ) -> tuple[Want, Condition | None]:
-        want = self._room.want(Want(filter, condition.text if condition is not None else "", path, policy))
+        want = self._room.fit(Want(filter, condition.text if condition is not None else "", path, policy))
         return want, condition if want.where else None
 
     def _here(self) -> Path:

@@ -37,9 +37,9 @@ Beyond, conditions on several attributes are not compared either: each would be 
 class MaximalWants:
     """Wants with their conditions, and which of them stand for all."""
 
-    def __init__(self, most: int = MAX_CONDITIONS) -> None:
-        """Make an empty set; a place with more than `most` wants is crowded."""
-        self._most = most
+    def __init__(self, max_conditions: int = MAX_CONDITIONS) -> None:
+        """Make an empty set; a place with more than `max_conditions` wants is crowded."""
+        self._max_conditions = max_conditions
         self._conditions: dict[Want, Condition | None] = {}
         self._standing_wants: set[Want] = set()
         self._standing: TopicTree[dict[tuple[Path, str], ConditionIndex[Want]]] = TopicTree()
@@ -92,7 +92,7 @@ class MaximalWants:
     def is_crowded(self, place: Place) -> bool:
         """Return True if a place has so many wants that wanting all is simpler. A policy is never widened."""
         group = None if place[2] else self.at(place)
-        return group is not None and len(group) > self._most
+        return group is not None and len(group) > self._max_conditions
 
     def _disperse(self) -> None:
         """File the wants that were not compared while the place was crowded."""

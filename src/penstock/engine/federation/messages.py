@@ -4,11 +4,13 @@ What does not fit into one packet is told in several, and nothing is taken back 
 who is told never has less than before or after. What does not fit even alone is widened.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, TypeVar
 
 import msgspec
+from msgspec import structs
 
+from penstock.engine.federation.state import Change
 from penstock.engine.federation.wants import Offer, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -22,6 +24,8 @@ MAX_BYTES = 65_536
 _AROUND = 128
 """Bytes of a packet that are not wants and offers."""
 _SHOWN = 80
+_VERBS: dict[type, str] = {Want: "wanted", Offer: "offered"}
+T = TypeVar("T", Want, Offer)
 
 
 class Interest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,19 +40,12 @@ class Interest(msgspec.Struct, frozen=True, omit_defaults=True):
     ends: Literal["", "wants", "offers"] = ""
 
 
-def packets(
-    session: Session,
-    add: Iterable[Want] = (),
-    remove: Iterable[Want] = (),
-    offer: Iterable[Offer] = (),
-    withdraw: Iterable[str] = (),
-    of_all: Literal["", "wants", "offers"] = "",
-) -> Iterator[bytes]:
+def packets(session: Session, change: Change, of_all: Literal["", "wants", "offers"] = "") -> Iterator[bytes]:
     """Return the packets for a change. `of_all`: it is all that is wanted, or all that is offered."""
-    entries: list[tuple[str, Want | Offer | str]] = [("offer", entry) for entry in sorted(offer)]
-    entries += [("add", entry) for entry in sorted(add)]
-    entries += [("remove", entry) for entry in sorted(remove)]
-    entries += [("withdraw", entry) for entry in sorted(withdraw)]
+    entries: list[tuple[str, Want | Offer | str]] = [("offer", entry) for entry in sorted(change.offer)]
+    entries += [("add", entry) for entry in sorted(change.add)]
+    entries += [("remove", entry) for entry in sorted(change.remove)]
+    entries += [("withdraw", entry) for entry in sorted(change.withdraw)]
     room = _room(session)
     parts: list[dict[str, list[Want | Offer | str]]] = [{}]
     left = room
@@ -76,37 +73,23 @@ class Room:
     def __init__(self, node: Node, neighbour: Session) -> None:
         self._node = node
         self._neighbour = neighbour
-        self._most = _room(neighbour)
+        self._max_size = _room(neighbour)
 
-    def want(self, want: Want) -> Want:
-        """Return the want, or a wider one that fits."""
-        if _longest(want) <= self._most or _size(want) <= self._most or want.policy:
-            return want  # a policy is not for more than was said: if it does not fit, it is not told
-        for filter in _wider(want.filter):
-            wider = Want(filter, "", want.path)
-            if _size(wider) <= self._most:
+    def fit(self, entry: T) -> T:
+        """Return the want or offer, or a wider one that fits."""
+        if (isinstance(entry, Want) and _longest(entry) <= self._max_size) or _size(entry) <= self._max_size:
+            return entry
+        if entry.policy:
+            return entry  # a policy is not for more than was said: if it does not fit, it is not told
+        for filter in _wider(entry.filter):
+            wider = structs.replace(entry, filter=filter, where="")
+            if _size(wider) <= self._max_size:
                 break
-        self._tell("wanted", want, wider)
+        what, bound = _VERBS[type(entry)], self._neighbour.connection.maximum_packet_size or MAX_BYTES
+        result = f"`{_short(wider.filter)}` is told" if _size(wider) <= self._max_size else "nothing can be told"
+        sizes = f"what is {what} takes {_size(entry)} bytes, the neighbour takes packets of at most {bound} bytes"
+        self._node.notice("too long to tell", self._neighbour, _short(entry.filter), f"{sizes}: {result}")
         return wider
-
-    def offer(self, offer: Offer) -> Offer:
-        """Return the offer, or a wider one that fits."""
-        if _size(offer) <= self._most or offer.policy:
-            return offer
-        for filter in _wider(offer.filter):
-            wider = Offer(offer.id, filter, "", offer.path)
-            if _size(wider) <= self._most:
-                break
-        self._tell("offered", offer, wider)
-        return wider
-
-    def _tell(self, what: str, meant: Want | Offer, wider: Want | Offer) -> None:
-        most = self._neighbour.connection.maximum_packet_size or MAX_BYTES
-        result = f"`{_short(wider.filter)}` is told" if _size(wider) <= self._most else "nothing can be told"
-        reason = (
-            f"what is {what} takes {_size(meant)} bytes, the neighbour takes packets of at most {most} bytes: {result}"
-        )
-        self._node.notice("too long to tell", self._neighbour, _short(meant.filter), reason)
 
 
 def _wider(filter: str) -> Iterator[str]:
@@ -122,15 +105,13 @@ def _wider(filter: str) -> Iterator[str]:
 
 
 def _room(session: Session) -> int:
-    most = session.connection.maximum_packet_size or MAX_BYTES
-    return min(most, MAX_BYTES) - _AROUND
+    return min(session.connection.maximum_packet_size or MAX_BYTES, MAX_BYTES) - _AROUND
 
 
 def _longest(want: Want) -> int:
     """Return an upper bound of its size: a character is at most six bytes of JSON."""
-    return (
-        64 + 6 * (len(want.filter) + len(want.where) + len(want.policy)) + sum(6 * len(node) + 3 for node in want.path)
-    )
+    texts = len(want.filter) + len(want.where) + len(want.policy)
+    return 64 + 6 * texts + sum(6 * len(node) + 3 for node in want.path)
 
 
 def _size(entry: Want | Offer | str) -> int:

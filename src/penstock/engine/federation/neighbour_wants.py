@@ -23,8 +23,8 @@ class Difference(NamedTuple):
 class NeighbourWants:
     """The wants of sources: subscriptions, offers, the node itself. A want ends with the last of its sources."""
 
-    def __init__(self, most: int = MAX_CONDITIONS) -> None:
-        """Make an empty set that tells at most `most` incomparable conditions on one filter one by one."""
+    def __init__(self, max_conditions: int = MAX_CONDITIONS) -> None:
+        """Make an empty set that tells at most `max_conditions` incomparable conditions on one filter one by one."""
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}
         self._conditions: dict[Want, Condition | None] = {}
@@ -32,7 +32,7 @@ class NeighbourWants:
         self._entering: dict[Want, Condition | None] = {}
         self._leaving: dict[Want, None] = {}
         """Wants that come and go with the next `changes`."""
-        self._widest = MaximalWants(most)
+        self._widest = MaximalWants(max_conditions)
         self._told: dict[Place, frozenset[Want]] = {}
         self._widened: set[Place] = set()
 

@@ -48,7 +48,9 @@ def own_offers(node: Node) -> dict[str, OwnOffer]:
 
 
 def _own(node: Node, id: str, advertised: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:
-    return OwnOffer(_offer(node, id, advertised), source, advertised.condition, advertised.policy, session)
+    condition = advertised.condition
+    offer = Offer(id, advertised.filter, condition.text if condition is not None else "", (node.name,))
+    return OwnOffer(offer, source, condition, advertised.policy, session)
 
 
 def _given(node: Node, given: AssignedPolicy, client: str, source: str) -> dict[str, OwnOffer]:
@@ -68,22 +70,15 @@ def known_ids(node: Node) -> Iterator[str]:
 
 def told_classes(node: Node) -> frozenset[str]:
     """Return the classes of events for which advertisements count on some link of the ensemble."""
-    return frozenset(
-        filter
-        for connection in node.ensemble.connections
-        for filter, mode in connection.forward
-        if mode in ("advertised", "routed")
-    )
+    forward = (class_ for connection in node.ensemble.connections for class_ in connection.forward)
+    return frozenset(filter for filter, mode in forward if mode in ("advertised", "routed"))
 
 
 def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str]) -> Offer | None:
     """Return the offer told to a neighbour under this id: the one that came the shortest way; None if none is told."""
-    candidates = [
-        offered
-        for offered in _known(node, id)
-        if node.table.allows(offered.source, neighbour.place.notify_type)
-        and neighbour.neighbour not in offered.offer.path
-    ]
+    link_type, name = neighbour.place.notify_type, neighbour.neighbour
+    known = (offered for offered in _known(node, id) if node.table.allows(offered.source, link_type))
+    candidates = (offered for offered in known if name not in offered.offer.path)
     best = min(candidates, key=lambda candidate: (len(candidate.offer.path), candidate.offer.path), default=None)
     if best is None:
         return None
@@ -91,8 +86,7 @@ def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str])
     is_told = any(filter == "#" or overlaps(filter, offer.filter) for filter in classes)
     if best.policy is None:
         return offer if is_told else None
-    about = (id, offer.filter, best.condition, best.policy, best.session)
-    judged = filter_policies.forward_advertisement(node, *about, neighbour)
+    judged = filter_policies.forward_advertisement(node, best, neighbour)
     if judged is None or not (is_told or judged.is_flooded or judged.policy):
         return None
     where = judged.condition.text if judged.condition is not None else ""
@@ -102,11 +96,11 @@ def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str])
 def way_to(node: Node, id: str) -> Session | None:
     """Return the neighbour by which to go for an offer: links that are up first, then the shortest way."""
     knowing = (session for session in node.federation.neighbours.values() if id in session.federation.offers)
-    return min(
-        knowing,
-        key=lambda session: (session.outlet is None, len(session.federation.offers[id].offer.path), session.client_id),
-        default=None,
-    )
+
+    def rank(session: Session) -> tuple[bool, int, str]:
+        return session.outlet is None, len(session.federation.offers[id].offer.path), session.client_id
+
+    return min(knowing, key=rank, default=None)
 
 
 def _known(node: Node, id: str) -> Iterator[OwnOffer]:
@@ -119,11 +113,6 @@ def _known(node: Node, id: str) -> Iterator[OwnOffer]:
             if node.name not in offer.path:
                 forwarded = Offer(id, offer.filter, offer.where, (*offer.path, node.name))
                 yield OwnOffer(forwarded, session.place.publish_type, condition, policy, session)
-
-
-def _offer(node: Node, id: str, advertised: ProducerAdvertisement) -> Offer:
-    where = advertised.condition.text if advertised.condition is not None else ""
-    return Offer(id, advertised.filter, where, (node.name,))
 
 
 def _client_offer_id(node: Node, session: Session, name: str) -> str:

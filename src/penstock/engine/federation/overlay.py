@@ -15,7 +15,7 @@ from penstock.engine.events import entrances
 from penstock.engine.federation import messages, offers
 from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
-from penstock.engine.federation.pending import News
+from penstock.engine.federation.state import Change, News
 from penstock.engine.federation.wants import NODE_PREFIX, Offer, Offered, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
@@ -26,7 +26,7 @@ from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.subject import Subject
-from penstock.model.topic import Filter, parse_filter
+from penstock.model.topic import parse_filter
 from penstock.policy.statements.judging import Bound
 from penstock.policy.statements.statement import Policy
 from penstock.wire.errors import WireError
@@ -54,9 +54,8 @@ def prepare(node: Node) -> list[Session]:
     """Make a session for each neighbour; returns those of neighbours that are no longer there."""
     node.federation.neighbours = {name: _session(node, name, connection) for name, connection in connections(node)}
     placement.look_on(node)
-    return [
-        s for s in node.sessions.values() if s.neighbour is not None and s.neighbour not in node.federation.neighbours
-    ]
+    known = (None, *node.federation.neighbours)
+    return [session for session in node.sessions.values() if session.neighbour not in known]
 
 
 def _session(node: Node, name: str, connection: LinkSettings) -> Session:
@@ -99,17 +98,15 @@ def refresh(node: Node, now: float) -> None:
         if session.id in node.federation.exchanges:
             change = node.federation.exchanges[session.id].update(news, connection.forward, now + GRACE_SECONDS)
             if change:
-                _tell(node, session, messages.packets(session, *change))
+                _tell(node, session, messages.packets(session, change))
 
 
 def announce(node: Node, session: Session) -> None:
-    """Send all offers over a new link. Wants may depend on the other's offers, which come now too; until they are
-    here, the earlier wants count there.
-    """
+    """Send all offers over a new link. Wants follow when the other's offers, which they may depend on, are here."""
     if node.federation.news.is_all:
         node.federation.own_offers = offers.own_offers(node)
     exchange = node.federation.exchanges[session.id] = NeighbourExchange(node, session)
-    _tell(node, session, messages.packets(session, offer=exchange.offer_all(), of_all="offers"))
+    _tell(node, session, messages.packets(session, Change(offer=exchange.offer_all()), "offers"))
     node.federation.news.offer(*session.federation.offers)  # there is a way to them again
 
 
@@ -118,7 +115,7 @@ def _ask(node: Node, session: Session) -> None:
     exchange = node.federation.exchanges.get(session.id)
     if exchange is not None and not exchange.has_asked:
         forward = dict(connections(node))[session.neighbour or ""].forward
-        _tell(node, session, messages.packets(session, exchange.ask_all(forward), of_all="wants"))
+        _tell(node, session, messages.packets(session, Change(exchange.ask_all(forward)), "wants"))
 
 
 def _tell(node: Node, session: Session, packets: Iterator[bytes]) -> None:
@@ -144,15 +141,12 @@ def take_interest(node: Node, session: Session, payload: bytes, now: float) -> N
         # A neighbour that has just started does not know yet what those beyond it want.
         session.federation.doubted = dict.fromkeys(session.subscriptions, NEVER)
         node.federation.refused.pop(session.id, None)
-    offered = {
-        id: offer._replace(policy=policies.get(offer.offer.policy))
-        for id, offer in offered.items()
-        if offer.offer.policy in policies
-    }
+    readable = (offer for offer in offered.values() if offer.offer.policy in policies)
+    offered = {offer.offer.id: offer._replace(policy=policies[offer.offer.policy]) for offer in readable}
     _take_offers(node, session, change, offered, now)
-    for want, filter, condition in wanted:
+    for want, _, condition in wanted:
         if want.policy in policies:
-            _take_want(node, session, want, filter, condition, policies[want.policy], now)
+            _take_want(node, session, want, condition, policies[want.policy], now)
     for want in change.remove:
         _drop_want(node, session, want, now)
     if change.ends == "offers":
@@ -169,7 +163,7 @@ def expire(node: Node, now: float) -> None:
         exchange = node.federation.exchanges.get(session.id)
         gone = exchange.take_back(now) if exchange is not None else frozenset()
         if gone:
-            _tell(node, session, messages.packets(session, remove=gone))
+            _tell(node, session, messages.packets(session, Change(remove=gone)))
         for key in [key for key, due in session.federation.doubted.items() if due <= now]:
             del session.federation.doubted[key]
             subscribe.remove(node, session, key)
@@ -185,9 +179,7 @@ def _condition(where: str) -> Condition | None:
 
 
 def _policies(node: Node, session: Session, entries: list[Want | Offer]) -> dict[str, Policy | None]:
-    """Return the policies of wants and offers by text. A want or offer whose policy cannot be applied does
-    not count.
-    """
+    """Return the policies of wants and offers by text. One whose policy cannot be applied does not count."""
     policies: dict[str, Policy | None] = {"": None}
     for entry in entries:
         if entry.policy not in policies:
@@ -219,13 +211,7 @@ def _take_offers(node: Node, session: Session, change: Interest, offered: dict[s
 
 
 def _take_want(
-    node: Node,
-    session: Session,
-    want: Want,
-    filter: Filter,
-    condition: Condition | None,
-    policy: Policy | None,
-    now: float,
+    node: Node, session: Session, want: Want, condition: Condition | None, policy: Policy | None, now: float
 ) -> None:
     name = filter_policies.name_with_policy(want.where, want.policy)
     key = key_of(want.filter, name)
@@ -234,10 +220,9 @@ def _take_want(
         node.federation.news.subscription(session, key)
         known.ways = (want.path,) if session.federation.doubted.pop(key, None) else (*known.ways, want.path)
         return
-    subscribed = Subscribed(
-        session, want.filter, 2, retain_as_published=True, name=name, asked=want.where, policy=policy
-    )
-    subscribed.condition, subscribed.ways = condition, (want.path,)
+    subscribed = Subscribed(session, want.filter, 2, retain_as_published=True, name=name, asked=want.where)
+    subscribed.condition, subscribed.policy, subscribed.ways = condition, policy, (want.path,)
+    filter = parse_filter(want.filter)
     if filter_policies.insert_subscription(node, subscribed, filter.filter, now):
         node.federation.refused.setdefault(session.id, set()).add(want)
         return
@@ -251,7 +236,7 @@ def take_refused(node: Node, session: Session, now: float) -> None:
     """Let in the neighbour's wants that changed policies no longer refuse."""
     for want in sorted(node.federation.refused.pop(session.id, ())):
         policy = bindings.readable(want.policy) if want.policy else None
-        _take_want(node, session, want, parse_filter(want.filter), _condition(want.where), policy, now)
+        _take_want(node, session, want, _condition(want.where), policy, now)
 
 
 def refuse(node: Node, session: Session, subscribed: Subscribed) -> None:

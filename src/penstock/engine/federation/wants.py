@@ -40,7 +40,7 @@ class Offered(NamedTuple):
     policy: Policy | None = None
 
 
-class NeighbourTold:
+class NeighbourOffers:
     """The offers that a neighbour has sent, and those that it has not sent again since it is back."""
 
     __slots__ = ("doubted", "doubted_offers", "offers")
@@ -55,7 +55,7 @@ class NeighbourTold:
         self.doubted_offers: dict[str, float] = {}
 
 
-NOTHING_TOLD = NeighbourTold()
+NOTHING_TOLD = NeighbourOffers()
 """For the sessions of clients, which share it: three dictionaries for each would be a tenth of an idle connection."""
 
 

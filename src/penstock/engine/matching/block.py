@@ -202,10 +202,10 @@ def _column(path: Path, naming: list[tuple[int, Where]], size: int) -> _Column:
                         changes[edge] = changes.get(edge, 0) ^ bit
     others = (1 << size) - 1 ^ _set((number for number, _ in naming), size)
     ordered = [_line(kind, points, changes, others) for kind, (points, changes) in lines.items()]
-    most = max(ordered, key=lambda line: len(line.bounds) + len(line.points or ()))
-    ordered.remove(most)
+    longest = max(ordered, key=lambda line: len(line.bounds) + len(line.points or ()))
+    ordered.remove(longest)
     more = {kind: line for line in ordered for kind in line.types} or None
-    return _Column(path[0], path[1:], *most, more, others)
+    return _Column(path[0], path[1:], *longest, more, others)
 
 
 def _line(kind: type, points: dict[Value, int], changes: dict[Any, int], others: int) -> _Line:

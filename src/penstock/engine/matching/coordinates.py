@@ -102,16 +102,10 @@ def _numbers(region: Region) -> Places:
 
 def _integers(line: tuple[Span, ...]) -> Spans:
     """Return the integers on a line of numbers."""
-    return union(
-        *(
-            (
-                MIN_INT if start == -math.inf else math.ceil(start),
-                MAX_UINT + 1 if end is None or end == math.inf else math.ceil(end),
-            )
-            for start, end in line
-            if start != math.inf
-        )
-    )
+    first, last = -math.inf, math.inf
+    finite = ((start, last if end is None else end) for start, end in line if start != last)
+    edges = ((MIN_INT if start == first else math.ceil(start), end) for start, end in finite)
+    return union(*((start, MAX_UINT + 1 if end == last else math.ceil(end)) for start, end in edges))
 
 
 def _size(line: Spans) -> int:

@@ -6,8 +6,9 @@ The measure is how many entries a value would still meet, if values are where en
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from penstock.engine.matching.block import Entry
 from penstock.engine.matching.coordinates import Span, Where
 from penstock.language.ranges.ranges import Path
 
@@ -19,12 +20,6 @@ LEAST_GAIN = 0.125
 
 _MAX_BOUNDS = 32
 """Bounds that are tried, evenly chosen if there are more."""
-
-
-class Placed(Protocol):
-    """A value that can be filed: for each attribute that it restricts, the places where it may hold."""
-
-    where: dict[Path, Where]
 
 
 class Cell(NamedTuple):
@@ -40,23 +35,23 @@ Within = dict[Path, Cell]
 _WHOLE: Span = (None, None)
 
 
-def best_path(entries: Sequence[Placed], within: Within) -> Path | None:
+def best_path(entries: Sequence[Entry], within: Within) -> Path | None:
     """Return the attribute that tells most entries apart; None if none does well enough."""
     naming: dict[Path, list[Where]] = {}
     for entry in entries:
         for path, where in entry.where.items():
             naming.setdefault(path, []).append(where)
-    best, most = None, LEAST_GAIN * len(entries)
+    best, gain = None, LEAST_GAIN * len(entries)
     for path, wheres in naming.items():
-        if len(wheres) <= most:
+        if len(wheres) <= gain:
             continue
         met = _met(wheres, within.get(path))
-        if met <= WORTHWHILE * len(wheres) and len(wheres) - met > most:
-            best, most = path, len(wheres) - met
+        if met <= WORTHWHILE * len(wheres) and len(wheres) - met > gain:
+            best, gain = path, len(wheres) - met
     return best
 
 
-def best_bound(entries: Sequence[Placed], path: Path, slab: Cell) -> Any:
+def best_bound(entries: Sequence[Entry], path: Path, slab: Cell) -> Any:
     """Return the bound at which to cut a slab."""
     assert slab.span is not None
     cut = _best_cut([_hull(entry.where[path][slab.line].spans) for entry in entries], slab.span)

@@ -52,10 +52,8 @@ class Intervals(Generic[K]):
         self._highest[at] = max(self._highest[at], high)
         if len(block) > MAX_BLOCK_ENTRIES:
             half = len(block) // 2
-            self._blocks[at : at + 1] = [block[:half], block[half:]]
-            self._highest[at : at + 1] = [
-                max(interval.high for interval in part) for part in (block[:half], block[half:])
-            ]
+            parts = self._blocks[at : at + 1] = [block[:half], block[half:]]
+            self._highest[at : at + 1] = [max(interval.high for interval in part) for part in parts]
 
     def remove(self, key: K) -> None:
         entry = self._entries.pop(key)

@@ -234,10 +234,8 @@ class Axis:
     def _slab(self, kind: type, line: Line, number: int) -> TreeNode:
         """Make a slab for this place among the bounds."""
         low, high = self._whole(kind)
-        bounds = line.bounds
-        return self._cell(
-            kind, (bounds[number - 1] if number else low, bounds[number] if number < len(bounds) else high)
-        )
+        bounds = [low, *line.bounds, high]
+        return self._cell(kind, (bounds[number], bounds[number + 1]))
 
     def _cell(self, kind: type, span: Span | None) -> TreeNode:
         node = self._node

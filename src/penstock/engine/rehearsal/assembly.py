@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from itertools import count
 
+from msgspec import structs
+
 from penstock.domain import Domain, Ensemble, LinkSettings
 from penstock.engine.connections.connection import NodeConnection
-from penstock.engine.connections.host import Host
+from penstock.engine.connections.host import Host, Storage
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.connections.outbound import Outbound
 from penstock.engine.federation import overlay
 from penstock.engine.federation.dialling import Greeting
 from penstock.engine.node import Node
-from penstock.engine.rehearsal.connection import RehearsedConnection
 from penstock.engine.rehearsal.peer import Delivered, Peer
-from penstock.engine.rehearsal.turns import Storage, turn
-from penstock.engine.rehearsal.wires import Choose, Wire
+from penstock.engine.rehearsal.wires import Choose, RehearsedConnection, Wire
 from penstock.engine.sessions import lifecycle
 from penstock.engine.stages.admit import Door
 from penstock.engine.trust import group_proofs, keys
@@ -64,6 +64,7 @@ class Assembly:
         self.peers: dict[tuple[str, str], Peer] = {}
         self.got: dict[str, list[Delivered]] = {}
         self.nodes: dict[str, Node] = {}
+        self._hosts: dict[str, Host] = {}
         for name in whole.nodes:
             self.start(name)
         for link in whole.connections:
@@ -88,19 +89,15 @@ class Assembly:
 
     def turn(self, node: Node) -> None:
         """Let a node act on what has come to it."""
-        turn(node, self.now, self._stores.get(node.name))
+        self._hosts[node.name].turn()
 
     # --- nodes
 
     def start(self, name: str) -> None:
         """Start a node, with what its store has."""
-        self.nodes[name] = self._make_node(name)
-
-    def _make_node(self, name: str) -> Node:
-        store = self._stores.get(name)
-        limits = self.domain.nodes[name].limits
-        acl = self._acls.get(name)
+        store, acl, limits = self._stores.get(name), self._acls.get(name), self.domain.nodes[name].limits
         node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self.make_nonce)
+        self.nodes[name], self._hosts[name] = node, Host(node, lambda: self.now, store)
         if self.ensemble.tokens is not None:
             node.trust.keys = Keys(self._keys[name], self._public)
         keys.hold(node, node.trust.keys, self.now)
@@ -113,7 +110,6 @@ class Assembly:
         keys.join(node, self.now)
         within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
         group_proofs.hold(node, {group: made_up_secret(group) for group in within}, self.now)
-        return node
 
     def make_nonce(self) -> bytes:
         return next(self._nonces).to_bytes(NONCE_BYTES, "little")
@@ -136,7 +132,7 @@ class Assembly:
         else:
             overlay.subscribe_foreign(node, neighbour, foreign.out, foreign.qos)
             greeting = Greeting("rehearsal", foreign.version, filters=foreign.in_, qos=foreign.qos)
-        near = Outbound(Host(node, self._clock), neighbour, greeting)
+        near = Outbound(self._hosts[first], neighbour, greeting)
         self.connections[first, second] = connection = self._connect(near, first, second)
         if isinstance(connection.other, Peer):
             connection.other.join(connection.wires[1], None)
@@ -145,17 +141,13 @@ class Assembly:
         """Connect a client to its node, as this subject."""
         self.break_off(peer.node, peer.name)
         door = Door("rehearsal", subject.listener, True, subject.certificate)
-        connection = self._connect(self._inbound(peer.node, door), peer.node, peer.name)
+        connection = self._connect(Inbound(self._hosts[peer.node], door), peer.node, peer.name)
         self.connections[peer.node, peer.name] = connection
         claimant = None
+        properties = Properties(session_expiry=lifecycle.NO_EXPIRY, request_problem_info=True)
         if self.ensemble.trust_groups:
             claimant = Claimant(subject.client_id, peer.secrets, self.make_nonce())
-        properties = Properties(
-            session_expiry=lifecycle.NO_EXPIRY,
-            request_problem_info=True,
-            auth_method=METHOD if claimant is not None else None,
-            auth_data=claimant.claim if claimant is not None else None,
-        )
+            properties = structs.replace(properties, auth_method=METHOD, auth_data=claimant.claim)
         password = self.token_of(peer.name, peer.node)
         greeting = Connect(subject.client_id, 5, False, 0, subject.user, password, properties=properties)
         peer.join(connection.wires[1], greeting, claimant)
@@ -173,12 +165,9 @@ class Assembly:
             return self.shown.get(client)
         return self.ensemble.tokens.granted(client)
 
-    def _inbound(self, node: str, door: Door) -> Inbound:
-        return Inbound(Host(self.nodes[node], self._clock), door)
-
     def _connect(self, near: NodeConnection, node: str, other: str) -> RehearsedConnection:
         """Join a node's end of a connection to its other end."""
-        far = self._inbound(other, _DOOR) if other in self.nodes else self.peer(other, node)
+        far = Inbound(self._hosts[other], _DOOR) if other in self.nodes else self.peer(other, node)
         outwards = Wire(node, other, self._numbers, lambda data: self._arrive(far, data))
         inwards = Wire(other, node, self._numbers, lambda data: self._arrive(near, data))
         near.begin(outwards)
@@ -189,10 +178,7 @@ class Assembly:
     def _arrive(self, end: NodeConnection | Peer, data: bytes) -> None:
         end.receive(data)
         if isinstance(end, NodeConnection):
-            self.turn(end.host.node)
-
-    def _clock(self) -> float:
-        return self.now
+            end.host.turn()
 
     def peer(self, entity: str, node: str) -> Peer:
         """Return the end of an entity that is no node, towards a node; it is made on first use."""

@@ -1,38 +1,26 @@
 """A client or a foreign broker of a rehearsal: it does all that MQTT asks of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from penstock.engine.connections.host import DISCARD, Transport
 from penstock.engine.contracts.client_contracts import TOPIC as CONTRACT
-from penstock.engine.events.user_properties import POLICY
-from penstock.engine.sessions.advertise import ADVERTISE, SET_POLICY, UNADVERTISE
+from penstock.engine.sessions.advertise import ADVERTISE, UNADVERTISE
 from penstock.engine.sessions.session import key_of
 from penstock.engine.trust import group_proofs
 from penstock.model.group_proof import Claimant
 from penstock.model.topic import matches
+from penstock.wire import packet as mqtt
 from penstock.wire.codec import encode
-from penstock.wire.packet import (
-    Auth,
-    Connack,
-    Connect,
-    Disconnect,
-    Packet,
-    Puback,
-    Pubcomp,
-    Publish,
-    Pubrec,
-    Pubrel,
-    Suback,
-    Subscribe,
-    SubscriptionRequest,
-    Unsubscribe,
-)
+from penstock.wire.packet import Packet, SubscriptionRequest
 from penstock.wire.properties import NO_PROPERTIES, Properties
 from penstock.wire.reason import Reason
 from penstock.wire.stream import StreamDecoder
+
+Pairs = tuple[tuple[str, str], ...]
+"""User properties."""
 
 
 class Delivered(NamedTuple):
@@ -43,8 +31,7 @@ class Delivered(NamedTuple):
     payload: bytes = b""
     qos: int = 0
     retain: bool = False
-    properties: tuple[tuple[str, str], ...] = ()
-    """User properties."""
+    properties: Pairs = ()
     expiry: int | None = None
 
     def __str__(self) -> str:
@@ -69,15 +56,15 @@ class Peer:
         self._claimant: Claimant | None = None
         self._client_id = ""
         self._wishes: dict[str, Properties] = {}
-        self._advertised: dict[str, bytes] = {}
-        self._brought: dict[str, bytes] = {}
+        self._declared: dict[tuple[str, str], bytes] = {}
+        """By topic and name, what it says again when its session is gone: advertisements and contracts."""
         self._got = got
         self._transport: Transport = DISCARD
         self._decoder = StreamDecoder()
         self._version = 5
         self._last_id = 0
 
-    def join(self, transport: Transport, greeting: Connect | None, claimant: Claimant | None = None) -> None:
+    def join(self, transport: Transport, greeting: mqtt.Connect | None, claimant: Claimant | None = None) -> None:
         """Begin a connection: a client sends its CONNECT; a foreign broker, with None, awaits the one of the node."""
         self._transport = transport
         self._claimant = claimant
@@ -89,72 +76,50 @@ class Peer:
             self._client_id = greeting.client_id
             self._send(greeting)
 
-    def part(self) -> None:
+    def end(self) -> None:
         """Handle the loss of the connection."""
         self.is_open = False
         self._transport = DISCARD
 
-    def subscribe(
-        self,
-        subscription: SubscriptionRequest,
-        where: str = "",
-        name: str = "",
-        scope: str = "",
-        policy: str = "",
-        contract: str = "",
-    ) -> None:
+    def subscribe(self, subscription: SubscriptionRequest, name: str, **pairs: str) -> None:
+        """Subscribe; `pairs` are the user properties besides the name."""
         key = key_of(subscription.filter, name)
         self.subscriptions[key] = subscription
-        pairs = (("where", where), ("name", name), ("scope", scope), ("policy", policy), ("contract", contract))
-        self._wishes[key] = Properties(user_properties=tuple(pair for pair in pairs if pair[1]))
+        self._wishes[key] = Properties(user_properties=_said(name=name, **pairs))
         self._subscribe(key)
 
-    def unsubscribe(self, filter: str, name: str = "", policy: str = "") -> None:
+    def unsubscribe(self, filter: str, name: str, policy: str) -> None:
         self.subscriptions.pop(key_of(filter, name), None)
-        pairs = tuple(pair for pair in (("name", name), ("policy", policy)) if pair[1])
+        pairs = _said(name=name, policy=policy)
         properties = Properties(user_properties=pairs) if pairs else NO_PROPERTIES
-        self._send(Unsubscribe(self._next_id(), (filter,), properties))
+        self._send(mqtt.Unsubscribe(self._next_id(), (filter,), properties))
 
-    def advertise(self, name: str, filter: str, where: str = "", scope: str = "global", policy: str = "") -> None:
-        fields = {"name": name, "filter": filter, "scope": scope, "where": where, "policy": policy}
-        self._advertised[name] = msgspec.json.encode({key: value for key, value in fields.items() if value})
-        self.publish(ADVERTISE, self._advertised[name], 1, False)
+    def advertise(self, name: str, **fields: str) -> None:
+        self._declare(ADVERTISE, name, dict(_said(**fields)))
 
-    def unadvertise(self, name: str, policy: str = "") -> None:
-        self._advertised.pop(name, None)
-        fields = {"name": name, **({"policy": policy} if policy else {})}
-        self.publish(UNADVERTISE, msgspec.json.encode(fields), 1, False)
+    def unadvertise(self, name: str, policy: str) -> None:
+        self._declared.pop((ADVERTISE, name), None)
+        self.publish(UNADVERTISE, msgspec.json.encode(dict(_said(name=name, policy=policy))), 1)
 
     def bring(self, name: str, contract: dict[str, object]) -> None:
-        self._brought[name] = msgspec.json.encode({"name": name, **contract})
-        self.publish(CONTRACT, self._brought[name], 1, False)
+        self._declare(CONTRACT, name, contract)
 
-    def set_policy(self, fields: dict[str, object]) -> None:
-        self.publish(SET_POLICY, msgspec.json.encode(fields), 1, False)
+    def _declare(self, topic: str, name: str, fields: Mapping[str, object]) -> None:
+        payload = self._declared[topic, name] = msgspec.json.encode({"name": name, **fields})
+        self.publish(topic, payload, 1)
 
     def publish(
-        self,
-        topic: str,
-        payload: bytes,
-        qos: int,
-        retain: bool,
-        policy: str = "",
-        properties: tuple[tuple[str, str], ...] = (),
-        expiry: int | None = None,
+        self, topic: str, payload: bytes, qos: int, retain: bool = False, pairs: Pairs = (), expiry: int | None = None
     ) -> None:
         packet_id = self._next_id() if qos else 0
-        pairs = ((POLICY, policy), *properties) if policy else properties
         sent = Properties(user_properties=pairs, message_expiry=expiry) if pairs or expiry else NO_PROPERTIES
-        self._send(Publish(topic, payload, qos, retain, packet_id=packet_id, properties=sent))
+        self._send(mqtt.Publish(topic, payload, qos, retain, packet_id=packet_id, properties=sent))
 
-    def forward(
-        self, topic: str, payload: bytes, qos: int, retain: bool, properties: tuple[tuple[str, str], ...] = ()
-    ) -> bool:
-        """Publish as a foreign broker does, if the node has subscribed to the topic there; return whether it has."""
+    def forward(self, topic: str, payload: bytes, qos: int, retain: bool, pairs: Pairs) -> None:
+        """Publish as a foreign broker does, if the node has subscribed to the topic there."""
         granted = [wanted.qos for wanted in self.subscriptions.values() if matches(wanted.filter, topic)]
         if granted:
-            self.publish(topic, payload, min(qos, max(granted)), retain, properties=properties)
-        return bool(granted)
+            self.publish(topic, payload, min(qos, max(granted)), retain, pairs)
 
     def prove(self, nonce: bytes) -> None:
         """Prove anew that it is in its trust groups."""
@@ -163,7 +128,7 @@ class Peer:
 
     def disconnect(self) -> None:
         """Send a DISCONNECT."""
-        self._send(Disconnect())
+        self._send(mqtt.Disconnect())
 
     def receive(self, data: bytes) -> None:
         """Take bytes of the node, and do what MQTT asks for."""
@@ -173,38 +138,38 @@ class Peer:
 
     def _handle(self, packet: Packet) -> None:
         match packet:
-            case Connect(version=version):
+            case mqtt.Connect(version=version):
                 self._version = version
                 self.is_open = True
-                self._send(Connack())
-            case Connack():
+                self._send(mqtt.Connack())
+            case mqtt.Connack():
                 self._welcomed(packet)
-            case Auth(reason=Reason.CONTINUE_AUTHENTICATION) if self._claimant is not None:
+            case mqtt.Auth(reason=Reason.CONTINUE_AUTHENTICATION) if self._claimant is not None:
                 self._send(group_proofs.answer(self._claimant, packet))
-            case Publish():
+            case mqtt.Publish():
                 message = (packet.topic, packet.payload, packet.qos, packet.retain)
                 properties = packet.properties
                 self._got(Delivered(self.node, *message, properties.user_properties, properties.message_expiry))
                 if packet.qos:
-                    self._send(Puback(packet.packet_id) if packet.qos == 1 else Pubrec(packet.packet_id))
-            case Pubrel():
-                self._send(Pubcomp(packet.packet_id))
-            case Pubrec() if packet.reason < 0x80:
-                self._send(Pubrel(packet.packet_id))
-            case Puback() | Pubrec() | Pubcomp():
+                    self._send((mqtt.Puback if packet.qos == 1 else mqtt.Pubrec)(packet.packet_id))
+            case mqtt.Pubrel():
+                self._send(mqtt.Pubcomp(packet.packet_id))
+            case mqtt.Pubrec() if packet.reason < 0x80:
+                self._send(mqtt.Pubrel(packet.packet_id))
+            case mqtt.Puback() | mqtt.Pubrec() | mqtt.Pubcomp():
                 self.answers.append(Reason(packet.reason))
-            case Suback():
+            case mqtt.Suback():
                 self.answers.extend(map(Reason, packet.reasons))
-            case Subscribe():
+            case mqtt.Subscribe():
                 self.subscriptions |= {wanted.filter: wanted for wanted in packet.subscriptions}
-                self._send(Suback(packet.packet_id, tuple(wanted.qos for wanted in packet.subscriptions)))
-            case Disconnect():
+                self._send(mqtt.Suback(packet.packet_id, tuple(wanted.qos for wanted in packet.subscriptions)))
+            case mqtt.Disconnect():
                 self.refused = packet.properties.reason_string or Reason(packet.reason).name
                 self.is_open = False
             case _:
                 pass  # an answer that says nothing new
 
-    def _welcomed(self, packet: Connack) -> None:
+    def _welcomed(self, packet: mqtt.Connack) -> None:
         if packet.reason:
             self.refused = packet.properties.reason_string or Reason(packet.reason).name
             return
@@ -212,13 +177,11 @@ class Peer:
         if not packet.session_present:  # as any good client does when its session is gone
             for key in self.subscriptions:
                 self._subscribe(key)
-            for payload in self._advertised.values():
-                self.publish(ADVERTISE, payload, 1, False)
-            for payload in self._brought.values():
-                self.publish(CONTRACT, payload, 1, False)
+            for (topic, _), payload in self._declared.items():
+                self.publish(topic, payload, 1)
 
     def _subscribe(self, key: str) -> None:
-        self._send(Subscribe(self._next_id(), (self.subscriptions[key],), self._wishes[key]))
+        self._send(mqtt.Subscribe(self._next_id(), (self.subscriptions[key],), self._wishes[key]))
 
     def _send(self, packet: Packet) -> None:
         self._transport.write(encode(packet, self._version))
@@ -226,3 +189,8 @@ class Peer:
     def _next_id(self) -> int:
         self._last_id = self._last_id % 65535 + 1
         return self._last_id
+
+
+def _said(**fields: str) -> Pairs:
+    """Return the fields that are not empty."""
+    return tuple((name, value) for name, value in fields.items() if value)

@@ -1,37 +1,23 @@
 """A policy test, played: each step is done on a rehearsal, then what is expected is held against what came."""
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
-from penstock.domain.schema.tests import (
-    OTHERS,
-    AdvertiseStep,
-    PolicyTest,
-    PolicyTestStep,
-    PublishStep,
-    SetPolicyStep,
-    state_key,
-)
-from penstock.domain.schema.tests import SubscribeStep as Wish
+from penstock.domain.schema import tests as schema
+from penstock.domain.schema.tests import OTHERS, PolicyTest, PolicyTestStep, state_key
+from penstock.domain.schema.trust import RateStep
 from penstock.engine.events import user_properties
 from penstock.engine.explain.arrival import ExplainError, arrival
 from penstock.engine.explain.report import receiver
 from penstock.engine.explain.walk import explain
+from penstock.engine.rehearsal import expectations
 from penstock.engine.rehearsal.assembly import RehearsalError
-from penstock.engine.rehearsal.expectations import (
-    expected_texts,
-    is_about,
-    is_met,
-    is_so,
-    telling,
-    texts,
-    towards,
-    verdict_text,
-)
-from penstock.engine.rehearsal.rating import rate
 from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.trust.feedback import FEEDBACK, RatingPayload
 from penstock.language.statements.printer import show_compact
 from penstock.language.statements.statement import Statement
 from penstock.model.decision import Decision
@@ -95,7 +81,7 @@ class _Trial:
             play.connect(client)
             for filter in play.widest(client, ("#",)) if test.subscribe is None else ():
                 play.subscribe(client, filter)
-        self._subscribe(test.subscribe or {})
+        self._act("subscribe", test.subscribe or {})
         for text, state in test.states.items():
             key = state_key(text)
             assert key is not None
@@ -103,8 +89,8 @@ class _Trial:
 
     def step(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         """Do it; what was not as expected."""
-        for deed in step.actions:
-            _DEEDS[deed](self, step)
+        for action in step.actions:
+            self._act(action, getattr(step, action))
         if not step.expects:
             return
         yield from self._deliveries(at, step)
@@ -117,77 +103,66 @@ class _Trial:
 
     # --- actions
 
-    def _connect(self, step: PolicyTestStep) -> None:
-        for client, node in (step.connect or {}).items():
-            self._play.connect(client, node)
+    def _act(self, action: str, value: Any) -> None:
+        """Do the action of a step; `value` is what the step has under its name."""
+        play = self._play
+        match action:
+            case "wait":
+                play.wait(value)
+            case "disconnect" | "restart":
+                for name in value:
+                    getattr(play, action)(name)
+            case "cut" | "restore":
+                for ends in value:
+                    getattr(play, action)(*ends)
+            case "connect" | "prove":
+                for client, node_or_groups in value.items():
+                    getattr(play, action)(client, node_or_groups)
+            case "show":
+                for client, token in value.items():
+                    play.show(client, token.publish, token.subscribe)
+            case _:  # each is a method here, called for each item of each client
+                for client, items in value.items():
+                    for item in items:
+                        getattr(self, f"_{action}")(client, item)
 
-    def _disconnect(self, step: PolicyTestStep) -> None:
-        for client in step.disconnect or ():
-            self._play.disconnect(client)
+    def _subscribe(self, client: str, wish: schema.SubscribeStep) -> None:
+        no_local = wish.no_local and not wish.filter.startswith("$share/")  # [MQTT-3.8.3-4]
+        where = wish.where.text if wish.where is not None else ""
+        contract = "" if wish.contract is None else json.dumps(wish.contract)
+        names = (wish.name or "", wish.scope, self._text(wish), contract)
+        self._play.subscribe(client, wish.filter, wish.qos, no_local, wish.at, where, *names)
 
-    def _subscribe_step(self, step: PolicyTestStep) -> None:
-        self._subscribe(step.subscribe or {})
+    def _unsubscribe(self, client: str, wish: schema.UnsubscribeStep) -> None:
+        self._play.unsubscribe(client, wish.filter, name=wish.name or "")
 
-    def _subscribe(self, wishes: dict[str, tuple[Wish, ...]]) -> None:
-        for client, client_wishes in wishes.items():
-            for wish in client_wishes:
-                no_local = wish.no_local and not wish.filter.startswith("$share/")  # [MQTT-3.8.3-4]
-                where = wish.where.text if wish.where is not None else ""
-                contract = "" if wish.contract is None else json.dumps(wish.contract)
-                names = (wish.name or "", wish.scope, self._text(wish), contract)
-                self._play.subscribe(client, wish.filter, wish.qos, no_local, wish.at, where, *names)
+    def _advertise(self, client: str, wish: schema.AdvertiseStep) -> None:
+        where = wish.where.text if wish.where is not None else ""
+        self._play.advertise(client, wish.name, wish.filter, where, wish.scope, wish.at, self._text(wish))
 
-    def _unsubscribe(self, step: PolicyTestStep) -> None:
-        for client, filters in (step.unsubscribe or {}).items():
-            for filter in filters:
-                self._play.unsubscribe(client, filter.filter, name=filter.name or "")
+    def _unadvertise(self, client: str, name: str) -> None:
+        self._play.unadvertise(client, name)
 
-    def _advertise(self, step: PolicyTestStep) -> None:
-        for client, advertisements in (step.advertise or {}).items():
-            for advertisement in advertisements:
-                where = advertisement.where.text if advertisement.where is not None else ""
-                self._play.advertise(
-                    client,
-                    advertisement.name,
-                    advertisement.filter,
-                    where,
-                    advertisement.scope,
-                    advertisement.at,
-                    self._text(advertisement),
-                )
+    def _set_policy(self, client: str, wish: schema.SetPolicyStep) -> None:
+        about = (wish.subscription or "", wish.advertisement or "", wish.name or "")
+        self._play.set_policy(client, self._text(wish) or None, *about)
 
-    def _unadvertise(self, step: PolicyTestStep) -> None:
-        for client, names in (step.unadvertise or {}).items():
-            for name in names:
-                self._play.unadvertise(client, name)
+    def _rate(self, client: str, step: RateStep) -> None:
+        """Rate a message; raise `RehearsalError` if the client got no such message, or the rating does not count."""
+        play, topic = self._play, step.topic
+        got = [message.payload for message in play.deliveries(client) if message.topic == topic]
+        if step.payload is None and not got:
+            raise RehearsalError(f"`{client}` has got nothing on `{topic}`, and cannot rate it")
+        payload = got[-1] if step.payload is None else step.payload.encode()
+        rating = RatingPayload(topic, step.good, hashlib.sha256(payload).hexdigest())
+        before = len(play.notices)
+        play.publish(client, FEEDBACK, msgspec.json.encode(rating), 1)
+        play.run()
+        for notice in play.notices[before:]:
+            if notice.kind in ("feedback denied", "advertise denied"):
+                raise RehearsalError(f"`{client}` cannot rate `{topic}`: {notice.reason}")
 
-    def _set_policy(self, step: PolicyTestStep) -> None:
-        for client, policies in (step.set_policy or {}).items():
-            for setting in policies:
-                policy = self._text(setting) or None
-                self._play.set_policy(
-                    client, policy, setting.subscription or "", setting.advertisement or "", setting.name or ""
-                )
-
-    def _prove(self, step: PolicyTestStep) -> None:
-        for client, groups in (step.prove or {}).items():
-            self._play.prove(client, groups)
-
-    def _show(self, step: PolicyTestStep) -> None:
-        for client, token in (step.show or {}).items():
-            self._play.show(client, token.publish, token.subscribe)
-
-    def _rate(self, step: PolicyTestStep) -> None:
-        for client, ratings in (step.rate or {}).items():
-            for rating in ratings:
-                rate(self._play, client, rating)
-
-    def _publish(self, step: PolicyTestStep) -> None:
-        for entity, publications in (step.publish or {}).items():
-            for publication in publications:
-                self._publish_one(entity, publication)
-
-    def _publish_one(self, entity: str, publication: PublishStep) -> None:
+    def _publish(self, entity: str, publication: schema.PublishStep) -> None:
         play, payload = self._play, publication.data(self._next(publication))
         node = play.where(entity, publication.at)
         event, policy = Event(publication.topic, payload, publication.qos, publication.retain), self._text(publication)
@@ -198,13 +173,15 @@ class _Trial:
         play.publish(entity, publication.topic, payload, publication.qos, publication.retain, node, policy)
         play.run()
 
-    def _text(self, item: PublishStep | Wish | AdvertiseStep | SetPolicyStep) -> str:
+    def _text(
+        self, item: schema.PublishStep | schema.SubscribeStep | schema.AdvertiseStep | schema.SetPolicyStep
+    ) -> str:
         """Return the policy attached to it; empty: none."""
         if isinstance(item.policy, Statement):
             return show_compact(item.policy)
         return "" if item.policy is None else self._texts[item.policy]
 
-    def _next(self, publication: PublishStep) -> int | None:
+    def _next(self, publication: schema.PublishStep) -> int | None:
         """Return the `seq` of an edge node's next message."""
         if publication.metrics is None or not is_sparkplug(publication.topic):
             return publication.seq
@@ -216,21 +193,6 @@ class _Trial:
         number = number if publication.seq is None else publication.seq
         self._numbers[edge] = (number + 1) % 256
         return number
-
-    def _cut(self, step: PolicyTestStep) -> None:
-        for ends in step.cut or ():
-            self._play.cut(*ends)
-
-    def _restore(self, step: PolicyTestStep) -> None:
-        for ends in step.restore or ():
-            self._play.restore(*ends)
-
-    def _restart(self, step: PolicyTestStep) -> None:
-        for node in step.restart or ():
-            self._play.restart(node)
-
-    def _wait(self, step: PolicyTestStep) -> None:
-        self._play.wait(step.wait or 0)
 
     # --- expectations
 
@@ -246,15 +208,16 @@ class _Trial:
             wanted |= dict.fromkeys(others, step.expect[OTHERS])
         for name, expected in wanted.items():
             got = self._play.deliveries(name)[self._seen.get(name, 0) :]
-            if not is_met(expected, got):
-                yield Mismatch(at, name, expected_texts(expected), texts(got, expected), tuple(self._why(name)))
+            if not expectations.is_met(expected, got):
+                texts = expectations.expected_texts(expected), expectations.texts(got, expected)
+                yield Mismatch(at, name, *texts, tuple(self._why(name)))
 
     def _why(self, entity: str) -> Iterator[str]:
         """Return the decisions towards somebody about everything that was published."""
         for source, topic, decisions in self._published:
             account = receiver(decisions, entity, self._play.ensemble)
             reasons = account.why_not or tuple(
-                f"{decision.node} -> {entity}: {telling(decision)}"
+                f"{decision.node} -> {entity}: {expectations.telling(decision)}"
                 for decision in decisions
                 if decision.goes_by is not None and decision.goes_by.target == entity and decision.outputs
             )
@@ -271,12 +234,12 @@ class _Trial:
     def _verdicts(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         all_ = [decision for _, _, decisions in self._published for decision in decisions]
         for wanted in step.verdicts:
-            decided = [
-                (decision, verdict) for decision in all_ for verdict in decision.verdicts if is_about(wanted, decision)
-            ]
-            if not any(is_so(wanted, verdict) for _, verdict in decided):
-                got = dict.fromkeys(f"{towards(decision)}: {verdict}" for decision, verdict in decided)
-                yield Mismatch(at, "a verdict", (verdict_text(wanted),), tuple(got) or ("no decision there",))
+            about = [decision for decision in all_ if expectations.is_about(wanted, decision)]
+            decided = [(decision, verdict) for decision in about for verdict in decision.verdicts]
+            if not any(expectations.is_so(wanted, verdict) for _, verdict in decided):
+                got = tuple(dict.fromkeys(f"{expectations.towards(way)}: {verdict}" for way, verdict in decided))
+                text = expectations.verdict_text(wanted)
+                yield Mismatch(at, "a verdict", (text,), got or ("no decision there",))
 
     def _states(self, at: int, step: PolicyTestStep) -> Iterator[Mismatch]:
         for text, wanted in step.states.items():
@@ -294,22 +257,3 @@ class _Trial:
             rated = self._play.rating(rating.of, rating.by)
             if not rating.is_met(rated):
                 yield Mismatch(at, f"{rating.of} as {rating.by} rates it", (str(rating),), (f"rated {rated:.3g}",))
-
-
-_DEEDS: dict[str, Callable[[_Trial, PolicyTestStep], None]] = {
-    "connect": _Trial._connect,
-    "disconnect": _Trial._disconnect,
-    "subscribe": _Trial._subscribe_step,
-    "unsubscribe": _Trial._unsubscribe,
-    "advertise": _Trial._advertise,
-    "unadvertise": _Trial._unadvertise,
-    "set_policy": _Trial._set_policy,
-    "prove": _Trial._prove,
-    "show": _Trial._show,
-    "rate": _Trial._rate,
-    "publish": _Trial._publish,
-    "cut": _Trial._cut,
-    "restore": _Trial._restore,
-    "restart": _Trial._restart,
-    "wait": _Trial._wait,
-}

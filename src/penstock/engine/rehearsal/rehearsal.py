@@ -13,16 +13,20 @@ connection keeps its order. Which connection is served next is for `choose` to s
 arrives first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
 
 from penstock.domain import Domain, Ensemble, LinkSettings, expand
+from penstock.engine.connections.host import Storage
+from penstock.engine.events.user_properties import POLICY
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node, Notice
 from penstock.engine.rehearsal.assembly import Assembly, RehearsalError, made_up_secret
-from penstock.engine.rehearsal.peer import Delivered, Peer
-from penstock.engine.rehearsal.turns import Storage
+from penstock.engine.rehearsal.peer import Delivered, Pairs, Peer
 from penstock.engine.rehearsal.wires import Choose, earliest
 from penstock.engine.sessions import lifecycle, placement
+from penstock.engine.sessions.advertise import SET_POLICY
 from penstock.engine.trust import group_proofs, token_exchange
 from penstock.language.statements.statement import Statement
 from penstock.model.subject import Subject
@@ -81,9 +85,7 @@ class Rehearsal:
 
     def disconnect(self, entity: str, node: str | None = None) -> None:
         """Disconnect a client; its session stays."""
-        for peer in self._connected(entity, node):
-            peer.disconnect()
-        self.run()
+        self._do(entity, node, Peer.disconnect)
 
     def subscribe(
         self,
@@ -99,20 +101,16 @@ class Rehearsal:
         contract: str = "",
     ) -> None:
         """Subscribe a client at every node that it is connected to, or at one; `contract`: its guarantees, as JSON."""
-        for peer in self._connected(entity, node):
-            peer.subscribe(SubscriptionRequest(filter, qos, no_local), where, name, scope, policy, contract)
-        self.run()
+        wish = SubscriptionRequest(filter, qos, no_local)
+        pairs = {"where": where, "scope": scope, "policy": policy, "contract": contract}
+        self._do(entity, node, lambda peer: peer.subscribe(wish, name, **pairs))
 
     def bring(self, entity: str, name: str, contract: dict[str, object]) -> None:
         """Have a client bring a contract: `produces` or `consumes`, as data; or neither, to take it back."""
-        for peer in self._connected(entity, None):
-            peer.bring(name, contract)
-        self.run()
+        self._do(entity, None, lambda peer: peer.bring(name, contract))
 
     def unsubscribe(self, entity: str, filter: str, node: str | None = None, name: str = "", policy: str = "") -> None:
-        for peer in self._connected(entity, node):
-            peer.unsubscribe(filter, name, policy)
-        self.run()
+        self._do(entity, node, lambda peer: peer.unsubscribe(filter, name, policy))
 
     def advertise(
         self,
@@ -125,14 +123,11 @@ class Rehearsal:
         policy: str = "",
     ) -> None:
         """Have a client advertise what it will publish, at every node that it is connected to, or at one."""
-        for peer in self._connected(entity, node):
-            peer.advertise(name, filter, where, scope, policy)
-        self.run()
+        fields = {"filter": filter, "scope": scope, "where": where, "policy": policy}
+        self._do(entity, node, lambda peer: peer.advertise(name, **fields))
 
     def unadvertise(self, entity: str, name: str, node: str | None = None, policy: str = "") -> None:
-        for peer in self._connected(entity, node):
-            peer.unadvertise(name, policy)
-        self.run()
+        self._do(entity, node, lambda peer: peer.unadvertise(name, policy))
 
     def set_policy(
         self, entity: str, policy: str | None, subscription: str = "", advertisement: str = "", name: str = ""
@@ -141,9 +136,8 @@ class Rehearsal:
         about: dict[str, object] = {"advertisement": advertisement}
         if subscription:
             about = {"subscription": {"filter": subscription, "name": name}}
-        for peer in self._connected(entity, None):
-            peer.set_policy({"policy": policy, **about})
-        self.run()
+        payload = msgspec.json.encode({"policy": policy, **about})
+        self._do(entity, None, lambda peer: peer.publish(SET_POLICY, payload, 1))
 
     def publish(
         self,
@@ -154,7 +148,7 @@ class Rehearsal:
         retain: bool = False,
         node: str | None = None,
         policy: str = "",
-        properties: tuple[tuple[str, str], ...] = (),
+        properties: Pairs = (),
         expiry: int | None = None,
     ) -> None:
         """Publish at a node, or at the first that the entity is connected to; `run` then does the rest."""
@@ -162,7 +156,8 @@ class Rehearsal:
         if entity in self.ensemble.foreign:
             peer.forward(topic, payload, qos, retain, properties)
         else:
-            peer.publish(topic, payload, qos, retain, policy, properties, expiry)
+            pairs = ((POLICY, policy), *properties) if policy else properties
+            peer.publish(topic, payload, qos, retain, pairs, expiry)
 
     def prove(self, entity: str, groups: Iterable[str], node: str | None = None) -> None:
         """Have a client prove that it is in these trust groups only, wherever it is connected or at one node."""
@@ -311,6 +306,12 @@ class Rehearsal:
                 watch = placement.watch(self.nodes[at], link)
                 assert watch is not None
                 yield self.nodes[at], watch
+
+    def _do(self, entity: str, node: str | None, act: Callable[[Peer], None]) -> None:
+        """Have an entity do something wherever it is connected, or at one node, and wait until all is at rest."""
+        for peer in self._connected(entity, node):
+            act(peer)
+        self.run()
 
     # --- names
 

@@ -1,10 +1,14 @@
-"""Wires that carry packets in a rehearsal."""
+"""Wires that carry packets in a rehearsal, and the connections that have two of them."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
+from penstock.engine.connections.connection import NodeConnection
 from penstock.engine.connections.host import Transport
+from penstock.engine.rehearsal.peer import Peer
 from penstock.wire.framing import Framer
+from penstock.wire.session import CLOSED
 
 
 class Wire(Transport):
@@ -37,6 +41,24 @@ class Wire(Transport):
     def hand_over(self) -> None:
         """Let the next packet arrive."""
         self._arrive(self._packets.popleft()[1])
+
+
+class RehearsedConnection(NamedTuple):
+    """A node's end of a connection, what is at its other end, and the two wires between them."""
+
+    node_end: NodeConnection
+    other: NodeConnection | Peer
+    wires: tuple[Wire, Wire]
+
+    @property
+    def is_over(self) -> bool:
+        """True if one of the nodes has closed it."""
+        return CLOSED in (self.node_end.phase, getattr(self.other, "phase", None))
+
+    def cut(self) -> None:
+        """Lose what is under way; both sides notice."""
+        self.node_end.end()
+        self.other.end()
 
 
 Choose = Callable[[Sequence[Wire]], Wire]

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.events.link_class import LinkPlans
-from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, NeighbourTold
+from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, NeighbourOffers
 from penstock.engine.journal_rows import Source
 from penstock.engine.monitors import Watch
 from penstock.engine.sparkplug.state import Actor
@@ -375,7 +375,7 @@ class Session:
         self.place = EnsemblePlace(subject.client_id)
         self.declared = Declared()
         self.trust = SessionTrust()
-        self.federation = NeighbourTold() if subject.client_id.startswith(NODE_PREFIX) else NOTHING_TOLD
+        self.federation = NeighbourOffers() if subject.client_id.startswith(NODE_PREFIX) else NOTHING_TOLD
         self.plans: LinkPlans[Any] | None = None
         self.edited_plans: LinkPlans[Any] | None = None
         """For what the monitors on its link make."""

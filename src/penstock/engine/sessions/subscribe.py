@@ -48,7 +48,7 @@ def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> No
         contract = wishes.made_contract(node, session, filter, key)
         refused = next((outcome for outcome in (condition, policy, contract) if isinstance(outcome, Outcome)), None)
         subscribed, problem = None, ""
-        brought: client_contracts.Made | None = None
+        brought: client_contracts.BroughtContract | None = None
         if refused is None:
             assert not isinstance(condition, Outcome)
             assert not isinstance(policy, Outcome)
@@ -279,7 +279,7 @@ class _Wishes(NamedTuple):
 
     def made_contract(
         self, node: Node, session: Session, filter: Filter, key: str
-    ) -> client_contracts.Made | Outcome | None:
+    ) -> client_contracts.BroughtContract | Outcome | None:
         """Return the client's guarantees for the subscription, or the reason why it is refused."""
         if not self.contract:
             return None

@@ -30,12 +30,8 @@ def learn(passage: Passage) -> Verdict | None:
         return Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
     kept = certificate(node, event)
     if kept is not None:  # it goes where the birth may go
-        sender = passage.sender
-        ways = (
-            link_plans.own_plans(node)
-            if sender is None
-            else link_plans.plans_after_edit(node, sender, passage.plans.key.token)
-        )
+        sender, token = passage.sender, passage.plans.key.token
+        ways = link_plans.own_plans(node) if sender is None else link_plans.plans_after_edit(node, sender, token)
         passage.publish_first(ways, kept)
     return None
 
@@ -91,9 +87,8 @@ def certificate(node: Node, event: Event) -> Event | None:
     time = None if source is None else node.sparkplug.plant.known(source).time
     properties = encode_properties(Properties(user_properties=((BORN_AT, str(time)),))) if time is not None else b""
     # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
-    return Event(
-        CERTIFICATES + event.topic, event.payload, 1, True, properties, link_type=event.link_type, path=event.path
-    )
+    topic, link_type = CERTIFICATES + event.topic, event.link_type
+    return Event(topic, event.payload, 1, True, properties, link_type=link_type, path=event.path)
 
 
 def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:

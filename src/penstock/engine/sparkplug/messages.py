@@ -11,9 +11,11 @@ from penstock.model.values import Timestamp
 
 def actor_of(node: Node, session: Session) -> Actor | None:
     """Return the session as a subject; None for a node of the domain, which sees all and judges by itself."""
-    if session.place.actor is None and session.neighbour not in node.ensemble.nodes:
-        session.place.actor = _actor(node, session)
-    return session.place.actor
+    place = session.place
+    if place.actor is None and session.neighbour not in node.ensemble.nodes:
+        is_own_id = node.ensemble.is_own_id(node.name, place.entity, session.client_id)
+        place.actor = make_actor(session.subject, place.entry, place.entity, is_own_id)
+    return place.actor
 
 
 def renew(node: Node, session: Session) -> None:
@@ -23,11 +25,6 @@ def renew(node: Node, session: Session) -> None:
         actor = actor_of(node, session)
         if actor is not None:
             actor.reader = reader
-
-
-def _actor(node: Node, session: Session) -> Actor:
-    is_own_id = node.ensemble.is_own_id(node.name, session.place.entity, session.subject.client_id)
-    return make_actor(session.subject, session.place.entry, session.place.entity, is_own_id)
 
 
 def make_actor(subject: Subject, entry: ClientEntry | None, name: str, is_own_id: bool = True) -> Actor:

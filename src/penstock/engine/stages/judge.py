@@ -17,7 +17,7 @@ from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.stages.draft import Draft
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import bounds_for, points
-from penstock.engine.statements.context import Known, here
+from penstock.engine.statements.context import SessionParty, here
 from penstock.engine.statements.event_judging import Judging
 from penstock.language.statements.statement import Matching, Message, Point, Verb
 from penstock.model.event import Event
@@ -134,7 +134,7 @@ def still(
         PublicationCopy(event, content),
         here(node, now),
         None,
-        Known(node, session, now),
+        SessionParty(node, session, now),
         is_again=True,
     )
     where = frozenset({Point.INGRESS, *points(node, None, session)})

@@ -29,11 +29,8 @@ def _all(node: Node) -> Iterator[Advertised]:
     for session in node.statements.with_policies.values():
         for advertised in session.declared.advertisements.values():
             if advertised.policy is not None and advertised.policy.concerns(Message.SUBSCRIPTION):
-                name = f"{session.place.entity}: {advertised.name}"
-                yield Advertised(
-                    Bound(advertised.policy, name, advertised.filter, advertised.condition, Message.ADVERTISEMENT),
-                    session,
-                )
+                name, where = f"{session.place.entity}: {advertised.name}", (advertised.filter, advertised.condition)
+                yield Advertised(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT), session)
         for id, offered in session.federation.offers.items():
             if offered.policy is not None and offered.policy.concerns(Message.SUBSCRIPTION):
                 where = (offered.offer.filter, offered.condition)
@@ -48,9 +45,9 @@ def _is_here(node: Node, given: AssignedPolicy) -> bool:
 
 def note(node: Node, session: Session) -> None:
     """Update whether a session's advertisements have policies, which is looked up often."""
-    has = any(advertised.policy is not None for advertised in session.declared.advertisements.values()) or any(
-        offered.policy is not None for offered in session.federation.offers.values()
-    )
+    policies = [advertised.policy for advertised in session.declared.advertisements.values()]
+    policies += (offered.policy for offered in session.federation.offers.values())
+    has = any(policy is not None for policy in policies)
     before = node.statements.with_policies.pop(session.id, None)
     if has:
         node.statements.with_policies[session.id] = session

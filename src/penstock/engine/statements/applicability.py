@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.statements.course import Course, Courses
 from penstock.language.statements.statement import Message, Point
 from penstock.model.content.content import Content
 from penstock.model.topic import matches
@@ -34,29 +33,8 @@ def came_from(node: Node, sender: Session | None) -> frozenset[Point]:
 
 def points(node: Node, sender: Session | None, receiver: Session) -> frozenset[Point]:
     """Return the points of a message that goes from one to another (statements §3.4)."""
-    return came_from(node, sender) | _goes_to(node, receiver)
-
-
-def _goes_to(node: Node, receiver: Session) -> frozenset[Point]:
-    places = _EGRESS if is_outside(node, receiver) else _NOWHERE
+    places = came_from(node, sender) | (_EGRESS if is_outside(node, receiver) else _NOWHERE)
     return places | _ROUTING if is_node(node, receiver) else places
-
-
-def make_course(
-    node: Node,
-    session: Session,
-    topic: str,
-    subscribed: Sequence[Subscribed],
-    content: Content,
-    came: frozenset[Point],
-    known: Courses | None = None,
-) -> Course:
-    """Return the course of what goes to a session; `came` is from `came_from`. It is added to `known`."""
-    own = bounds_for(session, topic, subscribed, content)
-    course = Course(node.ensemble, own, came | _goes_to(node, session), subscribed)
-    if known is not None and not session.place.policies:  # what the domain gives depends on topic and content
-        known[came] = course
-    return course
 
 
 def as_bound(given: AssignedPolicy) -> Bound:
@@ -65,31 +43,20 @@ def as_bound(given: AssignedPolicy) -> Bound:
 
 
 def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], content: Content) -> tuple[Bound, ...]:
-    """Return the policies for what goes to a session by these subscriptions: the domain's first, so that they are
-    asked whatever the client's own do. An element that refers to a filter refers to the client's.
-    """
-    bounds = []
+    """Return the policies for what goes to a session by these subscriptions: the domain's, then the client's own."""
+    bounds, own = list[Bound](), list[Bound]()
     for given in session.place.policies:
-        if (
-            matches(given.filter, topic)
-            and given.policy.concerns(Message.PUBLICATION)
-            and as_bound(given).matches(content)
-        ):
+        is_meant = matches(given.filter, topic) and given.policy.concerns(Message.PUBLICATION)
+        if is_meant and as_bound(given).matches(content):
+            # An element that refers to a filter refers to the client's.
             asked = [subscription.condition for subscription in subscribed if subscription.condition is not None]
             condition = asked[0] if len(asked) == 1 else given.condition
-            about = (given.filter, condition, Message.SUBSCRIPTION, True)
-            bounds.append(Bound(given.policy, given.name, *about))
-    own = [
-        Bound(
-            subscription.policy,
-            f"{session.place.entity}: {subscription.filter}",
-            subscription.filter,
-            subscription.condition,
-            Message.SUBSCRIPTION,
-        )
-        for subscription in subscribed
-        if subscription.policy is not None and subscription.policy.concerns(Message.PUBLICATION)
-    ]
+            bounds.append(Bound(given.policy, given.name, given.filter, condition, Message.SUBSCRIPTION, True))
+    for subscription in subscribed:
+        policy, filter = subscription.policy, subscription.filter
+        if policy is not None and policy.concerns(Message.PUBLICATION):
+            name = f"{session.place.entity}: {filter}"
+            own.append(Bound(policy, name, filter, subscription.condition, Message.SUBSCRIPTION))
     return (*bounds, *sorted(own, key=_order))
 
 

@@ -15,9 +15,7 @@ from penstock.policy.statements.statement import Policy, make_policy, policy_on
 
 
 def bounds_of(node: Node, session: Session) -> tuple[Bound, ...]:
-    """Return the policies for what a session publishes: the domain's for it, and those of its advertisements or, for a
-    neighbour, of the advertisements it announced.
-    """
+    """Return the policies for what a session publishes: the domain's, and those of what it advertises or announced."""
     bounds = list(own_bounds(node) if session.neighbour is not None else given_bounds(node, session.place.entity))
     if session.neighbour is None:
         for _, advertised in sorted(session.declared.advertisements.items()):
@@ -71,7 +69,8 @@ def settable(node: Node, session: Session, text: str, carrier: Message) -> Polic
 
 def why_not(node: Node, session: Session, policy: Policy, carrier: Message) -> str:
     """Return why a client may not set a policy; empty if it may."""
-    denied = next((topic for topic in _topics(policy) if not _may_write(session, topic)), None)
+    rights = session.rights
+    denied = next((topic for topic in _topics(policy) if rights is not None and not rights.may_write(topic)), None)
     refused = f"`{session.place.entity}` may not publish on `{denied}`" if denied is not None else ""
     return node.ensemble.statements.why_not(session.place.entity, carrier, policy) or refused
 
@@ -81,7 +80,3 @@ def _topics(policy: Policy) -> Iterable[str]:
     for act in policy.acts():
         if act.element.name == "Publish" and len(act.arguments) > 1:
             yield str(act.arguments[1])
-
-
-def _may_write(session: Session, topic: str) -> bool:
-    return session.rights is None or session.rights.may_write(topic)

@@ -9,7 +9,7 @@ from penstock.engine.trust import groups
 from penstock.policy.statements.judging import Here
 
 
-class Known(NamedTuple):
+class SessionParty(NamedTuple):
     """A session as somebody whom policies ask about."""
 
     node: Node
@@ -30,29 +30,14 @@ class Known(NamedTuple):
         return answer
 
 
-class _Elapsed:
-    """The time that the message has been in the node: one value for all policies."""
-
-    __slots__ = ("_found", "_node", "_since")
-
-    def __init__(self, node: Node, since: float) -> None:
-        self._node = node
-        self._since = since
-        self._found: float | None = None
-
-    def __call__(self) -> float:
-        if self._found is None:
-            self._found = max(0.0, self._node.runtime.clock() - self._since)
-        return self._found
-
-
 def here(node: Node, now: float) -> Here:
-    """Return the node as policies see it."""
-    return Here(
-        node.name,
-        node.runtime.host,
-        node.runtime.load,
-        _Elapsed(node, now),
-        node.limits.max_packet_size,
-        node.ledger.durable,
-    )
+    """Return the node as policies see it. The time that a message has been in it is one value for all policies."""
+    runtime, seconds = node.runtime, -1.0
+
+    def elapsed() -> float:
+        nonlocal seconds
+        if seconds < 0.0:
+            seconds = max(0.0, runtime.clock() - now)
+        return seconds
+
+    return Here(node.name, runtime.host, runtime.load, elapsed, node.limits.max_packet_size, node.ledger.durable)

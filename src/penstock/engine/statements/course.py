@@ -57,9 +57,5 @@ def _told_by(bound: Bound) -> tuple[object, ...]:
 def _asked(subscribed: Sequence[Subscribed], is_all: bool) -> frozenset[Path]:
     """Return the attributes that subscriptions ask for; the copy is trimmed to what all of them want."""
     asking = (subscription for subscription in subscribed if is_all or subscription.policy is not None)
-    return frozenset(
-        path
-        for subscription in asking
-        if subscription.condition is not None
-        for path in paths_read(subscription.condition.tree)
-    )
+    trees = (subscription.condition.tree for subscription in asking if subscription.condition is not None)
+    return frozenset(path for tree in trees for path in paths_read(tree))

@@ -10,10 +10,10 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import bindings, side_effects
-from penstock.engine.statements.applicability import bounds_for, came_from, is_node, make_course, points
-from penstock.engine.statements.context import Known, here
+from penstock.engine.statements.applicability import bounds_for, came_from, is_node, points
+from penstock.engine.statements.context import SessionParty, here
 from penstock.engine.statements.course import Course, Courses, asked_by
-from penstock.engine.statements.facts import Facts, Noted
+from penstock.engine.statements.facts import Facts, RecordingHere
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Matching, Message, Verb
 from penstock.language.tree import XPath, walk
@@ -44,12 +44,12 @@ class JudgedCopy(Judgement):
     @property
     def sender(self) -> MessageParty | None:  # type: ignore[override]
         on = self._judging
-        return None if on.sender is None else Known(on.node, on.sender, on.now, on.facts, is_sender=True)
+        return None if on.sender is None else SessionParty(on.node, on.sender, on.now, on.facts, is_sender=True)
 
     @property
     def receiver(self) -> MessageParty | None:  # type: ignore[override]
         on = self._judging
-        return None if self._session is None else Known(on.node, self._session, on.now, on.facts)
+        return None if self._session is None else SessionParty(on.node, self._session, on.now, on.facts)
 
 
 class Judging:
@@ -98,13 +98,12 @@ class Judging:
         self._counting: dict[object, tuple[int, ...]] = {}
         """Of copies for which not all subscriptions count, the places of those that do."""
         if at is not None:
-            self._here = at if self.facts is None else Noted.on(at, self.facts)
+            self._here = at if self.facts is None else RecordingHere.on(at, self.facts)
         if not statements and user_properties.RESERVED_BYTES not in event.properties:
             return
+        texts = user_properties.told(event, user_properties.POLICY)
         try:
-            attached = [
-                Bound(bindings.readable(text), ATTACHED) for text in user_properties.told(event, user_properties.POLICY)
-            ]
+            attached = [Bound(bindings.readable(text), ATTACHED) for text in texts]
         except PolicyError as error:
             self.verdict = Verdict("judge", Effect.SUPPRESS, ATTACHED, str(error))
             return
@@ -150,17 +149,12 @@ class Judging:
     def kept(self) -> Event:
         """The event to retain: with the policies that would be gone with a client's advertisements."""
         there = user_properties.told(self.event, user_properties.POLICY)
-        add = [
-            (user_properties.POLICY, bound.policy.text)
-            for bound in self._associated
-            if not bound.is_given and bound.policy.text not in there
-        ]
+        texts = (bound.policy.text for bound in self._associated if not bound.is_given)
+        add = [(user_properties.POLICY, text) for text in texts if text not in there]
         return user_properties.having(self.event, None, add) if add else self.event
 
     def forms(self, session: Session, subscribed: Sequence[Subscribed], known: Courses | None = None) -> Forms | None:
-        """Return the forms in which the event goes to a session for these subscriptions; None: it does not. `known` is
-        the cache of how policies apply to these.
-        """
+        """Return the event as it goes to a session for these subscriptions, if at all; `known` caches their courses."""
         course = None if known is None else known.get(self._came)
         if course is None or course.ensemble is not self.node.ensemble:
             course = self._course(session, subscribed, known)
@@ -193,7 +187,12 @@ class Judging:
         return self.plain
 
     def _course(self, session: Session, subscribed: Sequence[Subscribed], known: Courses | None = None) -> Course:
-        return make_course(self.node, session, self.event.topic, subscribed, self.content, self._came, known)
+        """Return the course of what goes to a session. It is added to `known`."""
+        own = bounds_for(session, self.event.topic, subscribed, self.content)
+        course = Course(self.node.ensemble, own, points(self.node, self.sender, session), subscribed)
+        if known is not None and not session.place.policies:  # what the domain gives depends on topic and content
+            known[self._came] = course
+        return course
 
     def _key(self, course: Course, session: Session, subscribed: Sequence[Subscribed]) -> tuple[object, ...]:
         """Return the key that equal copies share."""
@@ -264,9 +263,7 @@ class Judging:
         return judgement
 
     def _release(self, judgement: JudgedCopy, session: Session) -> bool:
-        """Go on with what contracts and privacy policies show the session: by what its own policies do with that, it
-        learns nothing of the rest. Whether there is such.
-        """
+        """Go on with what contracts show the session, so that its own policies tell it nothing of the rest; if any."""
         released, why = release_decision.at_once(self.node, session, self._changed(judgement), self.now)
         judgement.note(why)
         if released is None:
@@ -279,9 +276,7 @@ class Judging:
     def _judge_first(
         self, judgement: Judgement, session: Session, subscribed: Sequence[Subscribed], course: Course
     ) -> None:
-        """First the policies of who publishes, and the domain's: for what these take out, its reader must not be able
-        to ask. Then those that the reader has set itself.
-        """
+        """Ask the publisher's policies and the domain's: a reader must not be able to ask for what these take out."""
         policies = (*self._attached, *self._associated)
         judge(judgement, Verb.FORWARD, course.where, policies, Matching.AFTER)
         if not judgement.blocked:
@@ -301,7 +296,7 @@ class Judging:
         """The node, as policies see it."""
         if self._here is None:
             context = here(self.node, self.now)
-            self._here = context if self.facts is None else Noted.on(context, self.facts)
+            self._here = context if self.facts is None else RecordingHere.on(context, self.facts)
         return self._here
 
     def _changed(self, judgement: JudgedCopy) -> Event:
@@ -311,10 +306,8 @@ class Judging:
             return event
         event = Event._make((event.topic, copy.payload, *event[2:]))
         if judgement.attached is not None:
-            texts = [(user_properties.POLICY, bound.policy.text) for bound in judgement.attached]
-            return user_properties.having(
-                event, copy.content_type, [*copy.beside, *texts], without=user_properties.POLICY
-            )
+            add = [*copy.beside, *((user_properties.POLICY, bound.policy.text) for bound in judgement.attached)]
+            return user_properties.having(event, copy.content_type, add, without=user_properties.POLICY)
         if copy.content_type is None and not copy.beside:
             return event
         return user_properties.having(event, copy.content_type, copy.beside)
@@ -329,9 +322,8 @@ class Judging:
 
 
 def _blind(bound: Bound, attached: frozenset[Policy]) -> Bound:
-    """Return a policy as it may be asked about a private event that its setter may not see; attached ones were asked
-    where it was published, where everybody has only policies for its own.
-    """
+    """Return a policy as it may be asked about a private event that its setter may not see."""
+    # Attached ones were asked where it was published, where everybody has only policies for its own.
     policy = blinded(bound.policy, attached)
     name = bound.name if policy == bound.policy else f"{bound.name}, which asks for private content"
     return bound._replace(policy=policy, name=name)
@@ -347,14 +339,9 @@ def _asks_hidden(bound: Bound, copy: Copy) -> bool:
 
 
 def _counting(subscribed: Sequence[Subscribed], copy: Copy) -> tuple[int, ...]:
-    """Return the places of the subscriptions that still count: not those that ask for what was taken out, as their
-    result would reveal it.
-    """
-    return tuple(
-        at
-        for at, subscription in enumerate(subscribed)
-        if subscription.condition is None or not is_hidden(subscription.condition, copy)
-    )
+    """Return the places of subscriptions that still count: if one asks for what was taken out, it would reveal it."""
+    conditions = enumerate(subscription.condition for subscription in subscribed)
+    return tuple(at for at, condition in conditions if condition is None or not is_hidden(condition, copy))
 
 
 def is_hidden(condition: Condition, copy: Copy) -> bool:

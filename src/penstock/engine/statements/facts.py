@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.policy.statements.judging import Bound, Here
 
 
-class Seen(Struct, frozen=True, omit_defaults=True):
+class EvidenceNote(Struct, frozen=True, omit_defaults=True):
     """Evidence about a neighbour."""
 
     neighbour: str
@@ -31,7 +31,7 @@ class Facts(Struct, omit_defaults=True):
     """By trust group, whether who sent it is a member."""
     receivers: dict[str, dict[str, bool]] = field(default_factory=dict)
     """The same of those whom it would go to, by name; of several under one name, whether all are."""
-    evidence: tuple[Seen, ...] = ()
+    evidence: tuple[EvidenceNote, ...] = ()
     """The evidence about neighbours that it gave."""
 
     def __bool__(self) -> bool:
@@ -70,19 +70,19 @@ class AnnouncedPolicy(Struct, frozen=True):
         return cls(bound.policy.text, bound.name, bound.filter, where)
 
 
-class Remembered(Facts, omit_defaults=True):
+class RecordedFacts(Facts, omit_defaults=True):
     """All that the journal has beside an event."""
 
     statements: tuple[AnnouncedPolicy, ...] = ()
 
 
-class Noted(Here):
+class RecordingHere(Here):
     """The node as policies see it, which notes what they ask."""
 
     facts: Facts
 
     @classmethod
-    def on(cls, here: Here, facts: Facts) -> "Noted":
+    def on(cls, here: Here, facts: Facts) -> "RecordingHere":
         row = cls(*here)
         row.facts = facts
         return row

@@ -8,12 +8,13 @@ done besides, such as a publication, is done once for a message at a node, not o
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from penstock.engine.federation.state import OwnOffer
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import side_effects
 from penstock.engine.statements.advertised_policies import meeting
 from penstock.engine.statements.applicability import is_outside, points
-from penstock.engine.statements.context import Known, here
+from penstock.engine.statements.context import SessionParty, here
 from penstock.engine.statements.state import Advertised
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Matching, Message, Point, Statement, Verb
@@ -58,7 +59,7 @@ def insert_subscription(node: Node, subscribed: Subscribed, filter: str, now: fl
     if not policies:
         return ""
     where = _arriving(node, session)
-    judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, None, now)
+    judgement = _judgement(node, Message.SUBSCRIPTION, FilterCopy(filter, subscribed.condition), session, None, now)
     bounds = [advertised.bound for advertised in policies]
     judge(judgement, Verb.INSERT, where, bounds, Matching.BEFORE)
     if not judgement.uninserted:
@@ -75,7 +76,8 @@ def _towards_here(node: Node, subscribed: Subscribed, filter: str, policies: lis
     for bound, source in policies:
         if bound.carrier is not Message.ADVERTISEMENT or (source is not None and source.neighbour is not None):
             continue
-        judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, source, now)
+        copy = FilterCopy(filter, subscribed.condition)
+        judgement = _judgement(node, Message.SUBSCRIPTION, copy, session, source, now)
         judge(judgement, Verb.FORWARD, _arriving(node, session), [bound], Matching.AFTER)
         _act(node, judgement, session, (session.id, subscribed.key), Verb.FORWARD, now)
 
@@ -84,22 +86,22 @@ def forward_subscription(node: Node, subscribed: Subscribed, filter: str, neighb
     """Return the want that announces a subscription to a neighbour; None if it stays here."""
     session = subscribed.session
     policies = [
-        advertised
-        for advertised in _policies(node, subscribed, filter)
-        if advertised.source is None or advertised.source is neighbour or advertised.source.neighbour is None
+        Advertised(bound, source)
+        for bound, source in _policies(node, subscribed, filter)
+        if source is None or source is neighbour or source.neighbour is None
     ]
     # A client must not make other nodes look for what the domain withholds from it.
     own = subscribed.policy if not session.place.policies else None
     if not policies:
-        return Filtered(subscribed.condition, _travelling(own))
+        return Filtered(subscribed.condition, "" if own is None else own.text)
     bounds = [advertised.bound for advertised in policies]
     attached = [Bound(own, ATTACHED)] if own is not None else []
-    inherited = attach(
-        attached, [bound for bound in bounds if bound.carrier is Message.ADVERTISEMENT], Message.SUBSCRIPTION
-    )
+    associated = [bound for bound in bounds if bound.carrier is Message.ADVERTISEMENT]
+    inherited = attach(attached, associated, Message.SUBSCRIPTION)
     bounds = [*inherited, *(bound for bound in bounds if bound.carrier is not None)]
     where = points(node, session, neighbour)
-    judgement = _judgement(node, Message.SUBSCRIPTION, filter, subscribed.condition, session, neighbour, NOW)
+    copy = FilterCopy(filter, subscribed.condition)
+    judgement = _judgement(node, Message.SUBSCRIPTION, copy, session, neighbour, NOW)
     judge(judgement, Verb.FORWARD, where, bounds, Matching.BEFORE)
     if not judgement.blocked:
         judge(judgement, Verb.FORWARD, where, bounds, Matching.AFTER)
@@ -131,7 +133,7 @@ def insert_advertisement(
     """Return why its policy refuses an advertisement; empty if it lets it into the tables."""
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
         return ""
-    judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, session, None, now)
+    judgement = _judgement(node, Message.ADVERTISEMENT, FilterCopy(filter, condition), session, None, now)
     bounds = [Bound(policy, ATTACHED)]
     for matching in Matching:
         judge(judgement, Verb.INSERT, _arriving(node, session), bounds, matching)
@@ -139,23 +141,16 @@ def insert_advertisement(
     return _reason(judgement) if judgement.uninserted else ""
 
 
-def forward_advertisement(
-    node: Node,
-    id: str,
-    filter: str,
-    condition: Condition | None,
-    policy: Policy | None,
-    source: Session | None,
-    neighbour: Session,
-) -> Filtered | None:
+def forward_advertisement(node: Node, known: OwnOffer, neighbour: Session) -> Filtered | None:
     """Return the offer that announces an advertisement to a neighbour; None if it stays here."""
+    policy, source = known.policy, known.session
     if policy is None or not policy.concerns(Message.ADVERTISEMENT):
-        return Filtered(condition, "" if policy is None else policy.text)
-    judgement = _judgement(node, Message.ADVERTISEMENT, filter, condition, source, neighbour, NOW)
-    bound = Bound(policy, ATTACHED)
+        return Filtered(known.condition, "" if policy is None else policy.text)
+    copy = FilterCopy(known.offer.filter, known.condition)
+    judgement = _judgement(node, Message.ADVERTISEMENT, copy, source, neighbour, NOW)
     for matching in Matching:
-        judge(judgement, Verb.FORWARD, points(node, source, neighbour), [bound], matching)
-    _act(node, judgement, source, ("offer", id), Verb.FORWARD, node.runtime.clock())
+        judge(judgement, Verb.FORWARD, points(node, source, neighbour), [Bound(policy, ATTACHED)], matching)
+    _act(node, judgement, source, ("offer", known.offer.id), Verb.FORWARD, node.runtime.clock())
     return None if judgement.blocked else _filtered(judgement, policy.text)
 
 
@@ -175,7 +170,7 @@ def taken_back(
     bounds = [bound for bound in policies if bound.policy.concerns(message)]
     if not bounds:
         return
-    judgement = _judgement(node, message, filter, condition, session, None, now)
+    judgement = _judgement(node, message, FilterCopy(filter, condition), session, None, now)
     for verb in (Verb.INSERT, Verb.FORWARD):
         for matching in Matching:
             judge(judgement, verb, _arriving(node, session), bounds, matching)
@@ -202,21 +197,11 @@ def _arriving(node: Node, session: Session | None) -> frozenset[Point]:
 
 
 def _judgement(
-    node: Node,
-    message: Message,
-    filter: str,
-    condition: Condition | None,
-    sender: Session | None,
-    receiver: Session | None,
-    now: float,
+    node: Node, message: Message, copy: FilterCopy, sender: Session | None, receiver: Session | None, now: float
 ) -> Judgement:
-    return Judgement(
-        message,
-        FilterCopy(filter, condition),
-        here(node, now or node.runtime.clock()),
-        Known(node, sender, now or node.runtime.clock()) if sender is not None else None,
-        Known(node, receiver, now or node.runtime.clock()) if receiver is not None else None,
-    )
+    at = now or node.runtime.clock()
+    sending, receiving = (None if party is None else SessionParty(node, party, at) for party in (sender, receiver))
+    return Judgement(message, copy, here(node, at), sending, receiving)
 
 
 def _act(
@@ -235,10 +220,6 @@ def _filtered(judgement: Judgement, policy: str) -> Filtered:
     copy = judgement.copy
     assert isinstance(copy, FilterCopy)
     return Filtered(copy.condition, policy, copy.is_changed, judgement.flooded)
-
-
-def _travelling(policy: Policy | None) -> str:
-    return "" if policy is None else policy.text
 
 
 def _merged(policies: list[Policy]) -> str:

@@ -11,7 +11,6 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, subscribe
 from penstock.engine.sessions.session import PolicyRevision, Session, Subscribed
 from penstock.engine.statements import bindings, filter_policies
-from penstock.language.errors import StatementError
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
 from penstock.model.topic import parse_filter
@@ -91,9 +90,7 @@ def restore_subscription(node: Node, subscribed: Subscribed, text: str) -> bool:
 
 
 def restore_advertised(node: Node, session: Session, about: str, text: str) -> Policy | None:
-    """Return the policy of a stored advertisement. If it cannot be read, nothing goes by the advertisement until its
-    client sends it anew: without a policy all would.
-    """
+    """Return the policy of a stored advertisement; if it cannot be read, one that lets nothing through."""
     try:
         return _read(text)
     except PolicyError as error:
@@ -103,7 +100,4 @@ def restore_advertised(node: Node, session: Session, about: str, text: str) -> P
 
 
 def _read(text: str) -> Policy | None:
-    try:
-        return make_policy(text) if text else None
-    except StatementError as error:
-        raise PolicyError(str(error)) from None
+    return bindings.readable(text) if text else None

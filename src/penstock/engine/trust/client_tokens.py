@@ -22,7 +22,7 @@ TOLD = Properties(auth_method=METHOD)
 """The answer to a client whose token is accepted."""
 
 
-class Shown(NamedTuple):
+class TokenHolder(NamedTuple):
     """A token that a client has shown, and who it is by it."""
 
     subject: Subject
@@ -38,7 +38,7 @@ def text_of(node: Node, packet: Connect) -> bytes | None:
     return packet.password if packet.password is not None and packet.password[:1] == b"{" else None
 
 
-def look(node: Node, packet: Connect, door: Door, text: bytes, now: float) -> Shown | str:
+def look(node: Node, packet: Connect, door: Door, text: bytes, now: float) -> TokenHolder | str:
     """Return the subject that shows a token, or why the token does not count."""
     verified = verify(node, text, now)
     if isinstance(verified, str):
@@ -49,7 +49,7 @@ def look(node: Node, packet: Connect, door: Door, text: bytes, now: float) -> Sh
     if packet.username and packet.username not in (user, holder.name):  # it would have the rights of another user
         return f"token: wrong holder: it is `{holder}`'s, and the user name is `{packet.username:.80}`"
     user = door.certificate_user or user
-    return Shown(Subject(packet.client_id, user, door.address, door.listener, door.certificate_user), verified)
+    return TokenHolder(Subject(packet.client_id, user, door.address, door.listener, door.certificate_user), verified)
 
 
 def verify(node: Node, text: bytes, now: float) -> Verified | str:

@@ -5,8 +5,7 @@ of the events that a neighbour sends (trust §II-C).
 from penstock.engine.contracts import registry
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.statements.facts import Seen
-from penstock.engine.trust import ratings
+from penstock.engine.statements.facts import EvidenceNote
 from penstock.model.content.content import Content
 from penstock.model.event import Event
 from penstock.model.quality import NO_QUALITY, MetricKey, Quality
@@ -15,56 +14,51 @@ from penstock.policy.contracts.contract import ProducerContract
 from penstock.policy.quality.collectors import ArgumentSource, collect
 from penstock.policy.quality.needs import why_not
 from penstock.policy.trust.evaluation import Interaction, evaluated
+from penstock.policy.trust.rating import Evidence
 
 
 def looks_at(node: Node, session: Session, topic: str) -> bool:
     """Return True if each event of a neighbour on a topic is evidence, so that none may pass without a look."""
     if node.trust.ratings is None:
         return False
-    if node.ensemble.evaluate is not None:
+    settings = node.trust.ratings.settings.evidence
+    if node.ensemble.evaluate is not None or (settings.contracts and _guaranteed(node, topic)):
         return True
-    if node.trust.ratings.settings.evidence.contracts and _guaranteed(node, topic):
-        return True
-    return node.trust.ratings.settings.evidence.conform and any(
-        offered.condition is not None and matches(offered.offer.filter, topic)
-        for offered in session.federation.offers.values()
-    )
+    offers = (offered for offered in session.federation.offers.values() if offered.condition is not None)
+    return settings.conform and any(matches(offered.offer.filter, topic) for offered in offers)
 
 
 def look(node: Node, session: Session, event: Event, now: float) -> None:
     """Look at an event that a neighbour sends and that is accepted from it."""
     assert node.trust.ratings is not None
-    name = session.neighbour or ""
-    if node.trust.ratings.settings.evidence.conform:
-        kept = _keeps(node, session, event)
-        if kept is False:  # that it keeps its own word is no merit: it could say anything
-            _saw(node, name, False, "conform", now, is_before=True)
-    if node.trust.ratings.settings.evidence.contracts:
+    name, settings = session.neighbour or "", node.trust.ratings.settings.evidence
+    if settings.conform and _keeps(node, session, event) is False:
+        # That it keeps its own word is no merit: it could say anything.
+        observe(node, name, False, "conform", now, is_before=True)
+    if settings.contracts:
         promised = _promised(node, event, now)
         if promised is not None:
-            _saw(node, name, promised, "contract", now, is_before=True)
+            observe(node, name, promised, "contract", now, is_before=True)
     if node.ensemble.evaluate is not None:
         content = node.ensemble.reader.read(event)
         evaluation = evaluated(node.ensemble.evaluate, Interaction(name, event.topic, event.payload, content))
         if isinstance(evaluation, str):
             node.notice("evaluation failed", session, event.topic, evaluation)
         elif evaluation is not None:
-            _saw(node, name, evaluation, "evaluate", now, is_before=True)
+            observe(node, name, evaluation, "evaluate", now, is_before=True)
 
 
 def edited(node: Node, sender: Session | None, is_good: bool, now: float) -> None:
     """Note that the link's monitors let an event of a neighbour pass, or suppressed it."""
-    if sender is None or sender.trust.tokens is None or node.trust.ratings is None:
-        return
-    if node.trust.ratings.settings.evidence.monitors:
-        _saw(node, sender.neighbour or "", is_good, "monitor", now)
+    ratings = node.trust.ratings
+    if sender is not None and sender.trust.tokens is not None and ratings and ratings.settings.evidence.monitors:
+        observe(node, sender.neighbour or "", is_good, "monitor", now)
 
 
 def _keeps(node: Node, session: Session, event: Event) -> bool | None:
     """Return True if an event is as the neighbour advertises; None if no advertisement concerns it."""
-    offered = [
-        offer.condition for offer in session.federation.offers.values() if matches(offer.offer.filter, event.topic)
-    ]
+    offers = session.federation.offers.values()
+    offered = [offer.condition for offer in offers if matches(offer.offer.filter, event.topic)]
     conditions = [condition for condition in offered if condition is not None]
     if not conditions or len(conditions) < len(offered) or (event.retain and not event.payload):
         return None
@@ -74,13 +68,8 @@ def _keeps(node: Node, session: Session, event: Event) -> bool | None:
 
 def _guaranteed(node: Node, topic: str) -> list[ProducerContract]:
     """Return the domain's contracts that guarantee something of the quality of events on a topic."""
-    if node.contracts is None:
-        return []
-    return [
-        contract
-        for contract in node.contracts.contracts.producers
-        if contract.guarantees and matches(contract.filter, topic)
-    ]
+    contracts = () if node.contracts is None else node.contracts.contracts.producers
+    return [contract for contract in contracts if contract.guarantees and matches(contract.filter, topic)]
 
 
 def _promised(node: Node, event: Event, now: float) -> bool | None:
@@ -119,7 +108,25 @@ def _kept(
     return None if why_not(contract.guarantees, measured, content) else True
 
 
-def _saw(node: Node, neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:
-    ratings.saw(node, neighbour, is_good, source, now)
+def observe(node: Node, neighbour: str, is_good: bool, source: str, now: float, is_before: bool = False) -> None:
+    """Add evidence about a neighbour, and have the journal note it."""
+    add_evidence(node, neighbour, is_good, source, now)
     if node.recorder is not None:
-        node.recorder.saw(Seen(neighbour, is_good, source), is_before)
+        node.recorder.saw(EvidenceNote(neighbour, is_good, source), is_before)
+
+
+def add_evidence(node: Node, neighbour: str, is_good: bool, source: str, now: float) -> None:
+    """Add evidence about a neighbour; decisions follow in this turn."""
+    ratings = node.trust.ratings
+    if ratings is not None:
+        set_evidence(node, neighbour, ratings.of(neighbour, now).with_message(is_good, ratings.settings.weights, now))
+        key = (neighbour, source, is_good)
+        ratings.counts[key] = ratings.counts.get(key, 0) + 1
+
+
+def set_evidence(node: Node, neighbour: str, evidence: Evidence) -> None:
+    """Hold this about a neighbour from now on."""
+    assert node.trust.ratings is not None
+    node.trust.ratings.evidence[neighbour] = evidence
+    node.ledger.evidence(neighbour, evidence)
+    node.trust.ratings.is_stale = True

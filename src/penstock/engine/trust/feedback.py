@@ -6,7 +6,7 @@ message counts once for each who rates it, and one client's word about one neigh
 An operator can also set what the node holds of its neighbours.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -17,8 +17,8 @@ from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.render import read_plain
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.stages import match
-from penstock.engine.statements.facts import Seen
-from penstock.engine.trust import ratings
+from penstock.engine.statements.facts import EvidenceNote
+from penstock.engine.trust.evidence import add_evidence, set_evidence
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
@@ -61,7 +61,7 @@ def receive(node: Node, session: Session, event: Event, now: float) -> tuple[Out
     return Outcome(Reason.SUCCESS), Verdict("admit", Effect.PASS, "feedback", f"evidence: `{done.neighbour}` {word}")
 
 
-def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | Seen:
+def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | EvidenceNote:
     trust = node.ensemble.trust
     if node.trust.ratings is None or trust is None or trust.feedback is None:
         return Outcome(Reason.NOT_AUTHORIZED, "this node takes no feedback")
@@ -72,29 +72,26 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | S
         rating = msgspec.json.decode(event.payload, type=RatingPayload)
     except msgspec.MsgspecError as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
-    if not _may_have_had(node, session, rating.topic):
+    if not _may_have_had(session, rating.topic):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` does not receive `{rating.topic:.80}`")
     neighbour = _sender(node, session, rating)
     if neighbour is None:
-        return Outcome(
-            Reason.UNSPECIFIED_ERROR, f"no such message on `{rating.topic:.80}` has come from a neighbour lately"
-        )
+        reason = f"no such message on `{rating.topic:.80}` has come from a neighbour lately"
+        return Outcome(Reason.UNSPECIFIED_ERROR, reason)
     message, rater = (rating.topic, rating.payload), _rater(node, session, trust.feedback.from_)
-    most, period = trust.feedback.most, trust.feedback.period
-    refused = node.trust.feedback.takes(rater, neighbour, message, most, period, now)
+    limit, period = trust.feedback.most, trust.feedback.period
+    refused = node.trust.feedback.takes(rater, neighbour, message, limit, period, now)
     if refused:
         return Outcome(Reason.QUOTA_EXCEEDED, refused)
     least = trust.feedback.least
     if not rating.good and node.trust.feedback.is_alone(rater, neighbour, least, period, now):
         return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
-    ratings.saw(node, neighbour, rating.good, "feedback", now)
-    return Seen(neighbour, rating.good, "feedback")
+    add_evidence(node, neighbour, rating.good, "feedback", now)
+    return EvidenceNote(neighbour, rating.good, "feedback")
 
 
 def who(node: Node, session: Session) -> str:
-    """Return the identity behind a rating: a freely chosen client id or unverified user name makes nobody a second
-    rater. Empty for a client that is not listed and has not authenticated.
-    """
+    """Return the proven identity behind a rating; empty for a client that is not listed and has not authenticated."""
     if session.place.entry is not None and session.place.entry.listed:
         return session.place.entry.name
     return _shown(node, session)
@@ -109,9 +106,7 @@ def _shown(node: Node, session: Session) -> str:
 
 
 def _rater(node: Node, session: Session, may: Collection[str]) -> str:
-    """Return the rater to count. All unauthenticated clients that the domain does not name count as one: one person
-    can come from many addresses, under many names.
-    """
+    """Return the rater to count; unauthenticated clients that the domain does not name may be one, and count as one."""
     name = who(node, session)
     return name if name in may or _shown(node, session) else ""
 
@@ -129,13 +124,11 @@ def subscribed(node: Node, subscription: Subscribed) -> None:
                 session.trust.tokens.history.append(subscription)
 
 
-def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | Seen:
+def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | EvidenceNote:
     trust = node.ensemble.trust
     if node.trust.ratings is None or trust is None or who(node, session) not in trust.operators:
-        return Outcome(
-            Reason.NOT_AUTHORIZED,
-            f"client `{who(node, session) or session.client_id}` may not set what this node holds",
-        )
+        name = who(node, session) or session.client_id
+        return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` may not set what this node holds")
     try:
         evidence = msgspec.json.decode(payload, type=EvidencePayload)
         held = Evidence(evidence.good, evidence.bad, min(evidence.at, now))
@@ -147,29 +140,28 @@ def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | 
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
     if evidence.neighbour not in node.federation.neighbours or evidence.neighbour not in node.ensemble.nodes:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"`{evidence.neighbour:.80}` is not a neighbour of this node")
-    ratings.set_evidence(node, evidence.neighbour, held, now)
+    set_evidence(node, evidence.neighbour, held)
     node.notice("evidence set", session, "", f"`{evidence.neighbour}`: good {held.good:g}, bad {held.bad:g}")
-    return Seen(evidence.neighbour, True, "operator", (held.good, held.bad, held.at))
+    return EvidenceNote(evidence.neighbour, True, "operator", (held.good, held.bad, held.at))
 
 
-def _may_have_had(node: Node, session: Session, topic: str) -> bool:
+def _may_have_had(session: Session, topic: str) -> bool:
     """Return True if messages of a topic go to the client: it subscribes to it, and may read it."""
-    if session.rights is not None and not session.rights.may_read(topic):
-        return False
-    return any(
-        matches(parse_filter(subscription.filter).filter, topic) for subscription in session.subscriptions.values()
-    )
+    return (session.rights is None or session.rights.may_read(topic)) and any(_to(session, topic))
+
+
+def _to(session: Session, topic: str) -> Iterator[Subscribed]:
+    """Yield the subscriptions of a session to a topic."""
+    for subscription in session.subscriptions.values():
+        if matches(parse_filter(subscription.filter).filter, topic):
+            yield subscription
 
 
 def _sender(node: Node, rater: Session, rating: RatingPayload) -> str | None:
     """Return the neighbour from which a message was accepted that has gone to the rater."""
     for name, session in node.federation.neighbours.items():
         link = session.trust.tokens
-        mine = {
-            id(subscription): subscription
-            for subscription in rater.subscriptions.values()
-            if matches(parse_filter(subscription.filter).filter, rating.topic)
-        }
+        mine = {id(subscription): subscription for subscription in _to(rater, rating.topic)}
         for entry in reversed(link.history or ()) if link is not None else ():
             if isinstance(entry, Subscribed):
                 mine.pop(id(entry), None)

@@ -13,19 +13,8 @@ from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import client_tokens, groups
 from penstock.engine.trust.state import Accepting, Claiming, Showing
-from penstock.model.group_proof import (
-    MAX_GROUPS,
-    METHOD,
-    RETRY_SECONDS,
-    AcceptedGroups,
-    Claimant,
-    GroupAnswer,
-    GroupChallenge,
-    GroupClaim,
-    ProofError,
-    ProofExchange,
-    renew_after,
-)
+from penstock.model import group_proof as proofs
+from penstock.model.group_proof import METHOD, Claimant
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import MAX_PACKET
@@ -37,7 +26,6 @@ T = TypeVar("T")
 
 NOT_PROVEN = "group not proven"
 """The kind of a notice."""
-
 
 _WRONG: dict[type, str] = {
     Accepting: "the proof of membership is wrong",
@@ -85,14 +73,13 @@ def ask(node: Node, connect: Connect) -> Challenged:
 
 def challenge(node: Node, accepting: Accepting, data: bytes | None) -> Auth:
     """Return the answer to a claim; raise `WireError`."""
-    claim = _read(GroupClaim.decode, data)
+    claim = _read(proofs.GroupClaim.decode, data)
     assert node.runtime.make_nonce is not None
-    exchange = accepting.exchange = ProofExchange(
-        claim.nonce, node.runtime.make_nonce(), accepting.client_id, node.name
-    )
-    proofs = exchange.proofs("node", claim.groups, node.trust.groups.secrets)
+    nonces = claim.nonce, node.runtime.make_nonce()
+    exchange = accepting.exchange = proofs.ProofExchange(*nonces, accepting.client_id, node.name)
+    ours = exchange.proofs("node", claim.groups, node.trust.groups.secrets)
     # [MQTT-4.12.0-2] [MQTT-3.15.2-1]
-    return auth(Reason.CONTINUE_AUTHENTICATION, GroupChallenge(exchange.node_nonce, node.name, proofs).encode())
+    return auth(Reason.CONTINUE_AUTHENTICATION, proofs.GroupChallenge(exchange.node_nonce, node.name, ours).encode())
 
 
 def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
@@ -101,13 +88,12 @@ def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
     _check_method(packet.properties)
     if exchange is None or packet.reason != Reason.CONTINUE_AUTHENTICATION:  # [MQTT-4.12.0-3]
         raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
-    proofs = _read(GroupAnswer.decode, packet.properties.auth_data).proofs
-    right = exchange.proven("client", proofs, node.trust.groups.secrets)
-    proven = {group: groups.until(node, group, now) for group in right}
-    accepted = AcceptedGroups.of({group: due - now for group, due in proven.items()}).encode()
+    given, secrets = _read(proofs.GroupAnswer.decode, packet.properties.auth_data).proofs, node.trust.groups.secrets
+    proven = {group: groups.until(node, group, now) for group in exchange.proven("client", given, secrets)}
+    accepted = proofs.AcceptedGroups.of({group: due - now for group, due in proven.items()}).encode()
     # [MQTT-4.12.0-5]
     properties = Properties(auth_method=METHOD, auth_data=accepted)
-    wrong = tuple(group for group in proofs if group in node.trust.groups.secrets and group not in proven)
+    wrong = tuple(group for group in given if group in secrets and group not in proven)
     return Proof(accepting, proven, wrong, properties)
 
 
@@ -117,7 +103,7 @@ def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
 def make_claimant(node: Node, session: Session) -> Claimant | None:
     """Return the claimant for a neighbour that is dialled; None if no group is common."""
     name = session.neighbour or ""
-    secrets = dict(list(groups.shared(node, name).items())[:MAX_GROUPS])
+    secrets = dict(list(groups.shared(node, name).items())[: proofs.MAX_GROUPS])
     if not secrets or node.runtime.make_nonce is None:
         return None
     return Claimant(NODE_PREFIX + node.name, secrets, node.runtime.make_nonce(), name)
@@ -139,7 +125,7 @@ def concluded(node: Node, claiming: Claiming, packet: Auth | Connack, now: float
     accepted = _read(done.accepted, packet.properties.auth_data)
     proven = {group: groups.until(node, group, now) for group in done.node_proven}
     both = {group: min(due - now, accepted[group]) for group, due in proven.items() if group in accepted}
-    claiming.due = now + renew_after(done.groups, both)
+    claiming.due = now + proofs.renew_after(done.groups, both)
     return Proof(claiming, proven, tuple(group for group in done.groups if group not in both))
 
 
@@ -150,7 +136,7 @@ def renew(node: Node, session: Session, now: float) -> None:
         claiming.claimant = make_claimant(node, session)
         claiming.due = NEVER
         if claiming.claimant is not None:
-            claiming.due = now + RETRY_SECONDS
+            claiming.due = now + proofs.RETRY_SECONDS
             outbox.push(node, session, encode(auth(Reason.REAUTHENTICATE, claiming.claimant.claim), 5))
 
 
@@ -158,9 +144,7 @@ def renew(node: Node, session: Session, now: float) -> None:
 
 
 def attach(node: Node, session: Session, proof: Proof | None, now: float) -> None:
-    """Begin a connection, with this proof or none. An earlier one's proof does not count: its client id is not a
-    secret.
-    """
+    """Begin a connection, with this proof or none. An earlier one's does not count: its client id is no secret."""
     session.trust.proving = proof.state if proof is not None else None
     _take(node, session, proof, now)
 
@@ -228,5 +212,5 @@ def _read(decode: Callable[[bytes], T], data: bytes | None) -> T:
         raise WireError(Reason.PROTOCOL_ERROR, "there is no authentication data")
     try:
         return decode(data)
-    except ProofError as error:
+    except proofs.ProofError as error:
         raise WireError(Reason.PROTOCOL_ERROR, str(error)) from None

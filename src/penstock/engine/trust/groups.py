@@ -24,12 +24,8 @@ def is_member(node: Node, session: Session, group: str, now: float) -> bool:
 
 def shared(node: Node, neighbour: str) -> dict[str, bytes]:
     """Return the groups that the domain has both this node and a neighbour in, with their secrets."""
-    known = node.ensemble.trust_groups
-    return {
-        group: secret
-        for group, secret in node.trust.groups.secrets.items()
-        if group in known and neighbour in known[group].nodes
-    }
+    with_both = {name for name, group in node.ensemble.trust_groups.items() if neighbour in group.nodes}
+    return {group: secret for group, secret in node.trust.groups.secrets.items() if group in with_both}
 
 
 def until(node: Node, group: str, now: float) -> float:
@@ -70,9 +66,8 @@ def hold(node: Node, secrets: Mapping[str, bytes], now: float) -> list[Session]:
     sessions = list[Session]()
     for session in node.sessions.values():
         if session.trust.proven:
-            kept = {
-                group: min(due, until(node, group, now)) for group, due in session.trust.proven.items() if group in same
-            }
+            left = ((group, due) for group, due in session.trust.proven.items() if group in same)
+            kept = {group: min(due, until(node, group, now)) for group, due in left}
             if set_proven(node, session, kept):
                 sessions.append(session)
     return sessions

@@ -5,8 +5,8 @@ from collections import deque
 from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import NEVER, Session
-from penstock.engine.trust import announcements, client_tokens, ratings, token_exchange
-from penstock.engine.trust.state import TokenLink
+from penstock.engine.trust import announcements, client_tokens, token_exchange
+from penstock.engine.trust.state import Ratings, TokenLink
 from penstock.engine.trust.tokens import Keys, Tokens
 
 UNUSED_KEY = "signing key not in use"
@@ -24,7 +24,7 @@ def hold(node: Node, keys: Keys | None, now: float) -> None:
         node.trust.tokens = node.trust.ratings = None
     else:
         node.trust.tokens = Tokens(node.name, node.ensemble.domain, settings, keys, node.runtime.make_nonce)
-        node.trust.ratings = ratings.renewed(node, node.trust.ratings)
+        node.trust.ratings = _renewed(node, node.trust.ratings)
         node.ledger.token(node.trust.tokens.renew_own(now))
         unused = keys.why_unused(node.name, now)
         if unused:
@@ -35,6 +35,17 @@ def hold(node: Node, keys: Keys | None, now: float) -> None:
         session.plans = session.edited_plans = None
     join(node, now)
     node.plans.forget_all()
+
+
+def _renewed(node: Node, before: Ratings | None) -> Ratings | None:
+    """Return the ratings by the domain as it is now, with the evidence that there is."""
+    settings = node.ensemble.trust
+    if settings is None:
+        return None
+    ratings = Ratings(node.name, len(node.ensemble.nodes), settings, node.ensemble.thresholds[node.name])
+    if before is not None:
+        ratings.evidence, ratings.counts = before.evidence, before.counts
+    return ratings
 
 
 def join(node: Node, now: float) -> None:
@@ -60,16 +71,15 @@ def _prepare(node: Node, session: Session, now: float) -> None:
         session.trust.tokens = None
         return
     trust = node.ensemble.trust
-    most = trust.feedback.history if trust is not None and trust.feedback is not None else 0
+    length = trust.feedback.history if trust is not None and trust.feedback is not None else 0
     if session.trust.tokens is None:
         session.trust.tokens = TokenLink()
         if session.outlet is not None:
             token_exchange.begin(node, session, now)
-            session.trust.tokens.is_registered = (
-                True  # it has had events before: the link does not rest while it registers
-            )
+            # It has had events before: the link does not rest while it registers.
+            session.trust.tokens.is_registered = True
     link = session.trust.tokens
-    link.history = deque(link.history or (), most) if most else None
+    link.history = deque(link.history or (), length) if length else None
     for digest, heard in list(link.heard.items()):
         text = link.refused.get(digest) if isinstance(heard, Exception) else heard.token.text
         if text is not None:

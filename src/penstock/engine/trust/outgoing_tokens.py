@@ -27,12 +27,9 @@ def bind(node: Node, session: Session, topic: str, digest: str) -> bool:
     if bound == digest:
         return True
     assert node.trust.tokens is not None
-    if (
-        session.outlet is None
-        or not link.is_registered
-        or (bound is not None and bound in node.trust.tokens.known)
-        or len(link.bound_out) >= MAX_BOUND_TOPICS
-    ):
+    if session.outlet is None or not link.is_registered or len(link.bound_out) >= MAX_BOUND_TOPICS:
+        return False
+    if bound is not None and bound in node.trust.tokens.known:
         return False
     introduce(node, session, digest)
     link.bound_out[topic] = digest

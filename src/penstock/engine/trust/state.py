@@ -13,16 +13,8 @@ from penstock.model.group_proof import Claimant, ProofExchange
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Token
 from penstock.policy.tokens.verification import Verified
-from penstock.policy.trust.rating import (
-    RULES,
-    Average,
-    Evidence,
-    ReceivedToken,
-    Thresholds,
-    TokenRuling,
-    in_millionths,
-    may_sign,
-)
+from penstock.policy.trust import rating as rules
+from penstock.policy.trust.rating import Average, Evidence, Thresholds, TokenRuling
 from penstock.policy.trust.vectors import TrustTable, Update
 
 MAX_RATED = 100_000
@@ -75,14 +67,14 @@ class FeedbackLimits:
             del raters[next(iter(raters))]
         return sum(at > now - period for at in raters.values()) < least
 
-    def takes(self, rater: str, neighbour: str, message: tuple[str, str], most: int, period: float, now: float) -> str:
+    def takes(self, rater: str, neighbour: str, message: tuple[str, str], limit: int, period: float, now: float) -> str:
         """Count a rating; return why it does not count, empty if it does."""
         key = (rater, *message)
         if key in self._rated:
             return f"it has been rated by {'this' if rater else 'such a'} client already"
         times = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
-        if len(times) >= most:
-            return f"more than {most} ratings of one client about one neighbour in {period:g} s"
+        if len(times) >= limit:
+            return f"more than {limit} ratings of one client about one neighbour in {period:g} s"
         while len(self._rated) >= MAX_RATED:
             del self._rated[next(iter(self._rated))]
         self._rated[key] = None
@@ -102,7 +94,11 @@ class NeighbourRuling(NamedTuple):
 
 
 class Ratings:
-    """One node's ratings of its neighbours."""
+    """One node's ratings of its neighbours (trust §II-C, §II-D).
+
+    Evidence becomes ratings, ratings and the neighbours' vectors become least-trustworthy paths, and these say whose
+    tokens are accepted. What was decided is kept until the decision would be another.
+    """
 
     def __init__(self, node: str, nodes: int, settings: TrustSettings, thresholds: Thresholds) -> None:
         self.node = node
@@ -131,9 +127,7 @@ class Ratings:
         return self._ratings.get(neighbour)
 
     def of(self, neighbour: str, now: float) -> Evidence:
-        """Return the evidence about a neighbour; before any is seen, the domain's, which begins to age with the first
-        that is seen.
-        """
+        """Return the evidence about a neighbour; before any is seen, the domain's, which then begins to age."""
         return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
 
     def rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
@@ -147,20 +141,17 @@ class Ratings:
         return ruling
 
     def _rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
-        came = ReceivedToken(signers, sender, self.table.through(sender))
-        ruling = RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
-        return NeighbourRuling(ruling, may_sign(sender, self._ratings, self.thresholds))
+        came = rules.ReceivedToken(signers, sender, self.table.through(sender))
+        ruling = rules.RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
+        return NeighbourRuling(ruling, rules.may_sign(sender, self._ratings, self.thresholds))
 
     def refresh(self, neighbours: list[str], connected: set[str], now: float) -> bool:
         """Work out ratings and paths anew; whether a decision is another by them."""
         ratings = {name: self.rating(name, now) for name in neighbours}
         for name in connected:
             before = self._ratings.get(name)
-            if (
-                before is None
-                or in_millionths(before) != in_millionths(ratings[name])
-                or not self.table.has_neighbour(name)
-            ):
+            is_same = before is not None and rules.in_millionths(before) == rules.in_millionths(ratings[name])
+            if not is_same or not self.table.has_neighbour(name):
                 self.table.set_rating(name, ratings[name])
                 self.is_changed = True
         self._ratings = ratings
@@ -218,20 +209,6 @@ class Claiming:
 
 class TokenLink:
     """The tokens that two nodes have announced on the connection between them."""
-
-    __slots__ = (
-        "bound_in",
-        "bound_out",
-        "heard",
-        "history",
-        "is_registered",
-        "passings",
-        "plans",
-        "refused",
-        "registered",
-        "sent",
-        "until",
-    )
 
     def __init__(self) -> None:
         self.history: deque[object] | None = None

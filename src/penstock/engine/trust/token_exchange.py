@@ -13,8 +13,7 @@ from penstock.engine.events import link_plans, user_properties
 from penstock.engine.events.plan import Plans
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import NEVER, Session
-from penstock.engine.statements.facts import Seen
-from penstock.engine.trust import announcements, ratings, registration
+from penstock.engine.trust import announcements, evidence
 from penstock.engine.trust.announcements import Announcement, PathUpdate, deny, verify
 from penstock.engine.trust.outgoing_tokens import MAX_BOUND_TOPICS
 from penstock.engine.trust.state import TokenLink
@@ -24,29 +23,24 @@ from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.errors import TokenFault as Wrong
-from penstock.policy.tokens.token import Token
+from penstock.policy.tokens.token import Party, Token
 from penstock.policy.tokens.verification import Verified
 from penstock.policy.trust.vectors import Update, Walk
 from penstock.wire.errors import WireError
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
+REGISTER_SECONDS = 10.0
+"""The time that a neighbour may take to show the token that it was given to subscribe with."""
 MAX_ANNOUNCED = 20_000
 """Tokens that a neighbour may tell on a connection."""
 DIGEST_LETTERS = 64
 _NOT_TOLD = "not told"
 """In place of the digest of a token that a neighbour names and has not told."""
-_BLAMELESS = {
-    Wrong.EXPIRED,
-    Wrong.NOT_YET_VALID,
-    Wrong.REVOKED,
-    Wrong.UNKNOWN_KEY,
-    Wrong.KEY_NOT_IN_USE,
-    Wrong.WRONG_AUDIENCE,
-}
-"""Reasons to refuse a token for which who sends it on is not to blame: it may not have known, or it counts there."""
 _LATER = {Wrong.NOT_YET_VALID, Wrong.KEY_NOT_IN_USE}
-"""Those that pass with time."""
+"""Reasons to refuse a token that pass with time."""
+_BLAMELESS = {Wrong.EXPIRED, Wrong.REVOKED, Wrong.UNKNOWN_KEY, Wrong.WRONG_AUDIENCE, *_LATER}
+"""Those for which who sends it on is not to blame: it may not have known, or it counts there."""
 LATER_SECONDS = 1.0
 MAX_REFUSED = 1_000
 """Tokens of a connection that are refused and may count later."""
@@ -60,9 +54,9 @@ def begin(node: Node, session: Session, now: float) -> None:
     link = session.trust.tokens
     if link is None:
         return
-    link.begin(now + registration.REGISTER_SECONDS)
+    link.begin(now + REGISTER_SECONDS)
     node.plans.forget_all()
-    registration.register(node, session, now)
+    _register(node, session, now)
     if node.trust.ratings is not None:
         node.trust.ratings.lost(session.neighbour or "")
 
@@ -90,7 +84,7 @@ def renew(node: Node, now: float) -> None:
         for session in node.federation.neighbours.values():
             if session.trust.tokens is not None and session.outlet is not None:
                 session.trust.tokens.sent &= tokens.known.keys()
-                registration.register(node, session, now)
+                _register(node, session, now)
 
 
 def tick(node: Node, now: float) -> None:
@@ -106,7 +100,7 @@ def tick(node: Node, now: float) -> None:
             node.notice("not registered", session, "", "the neighbour does not show the token that it was given")
             session.outlet.disconnect(Reason.NOT_AUTHORIZED, "the token that was given has not been shown")
         elif session.outlet is not None and not link.is_registered:
-            registration.register(node, session, now)  # it may not have had the new domain, or the key to verify it
+            _register(node, session, now)  # it may not have had the new domain, or the key to verify it
     if node.trust.ratings is not None and node.trust.ratings.settings.half_life is not None:
         node.trust.ratings.is_stale = True
 
@@ -116,9 +110,8 @@ def _used(node: Node) -> set[str]:
     kept = (node.retained.get(topic) for topic in node.retained)
     digests = {event.token for event in kept if event is not None}
     for session in node.federation.neighbours.values():
-        digests.update(
-            delivery.event.token for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ()))
-        )
+        waiting = (*session.outbox.inflight.values(), *(session.outbox.queue or ()))
+        digests.update(delivery.event.token for delivery in waiting)
     return digests
 
 
@@ -127,7 +120,11 @@ def turn(node: Node, now: float) -> None:
     known = node.trust.ratings
     assert known is not None
     if known.is_stale:
-        ratings.refresh(node, now)
+        names = node.federation.rated
+        connected = {name for name in names if node.federation.neighbours[name].outlet is not None}
+        if known.refresh(names, connected, now):
+            for name in names:
+                link_plans.forget_link(node, node.federation.neighbours[name])
     if known.is_changed and now >= known.due:
         known.is_changed = False
         known.due = now + known.settings.interval
@@ -136,12 +133,55 @@ def turn(node: Node, now: float) -> None:
                 update = known.table.update_for(name)
                 if update is not None:
                     sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
-                    announcements.tell(
-                        node, session, Announcement(vector=PathUpdate(update.number, update.is_whole, sums))
-                    )
+                    vector = PathUpdate(update.number, update.is_whole, sums)
+                    announcements.tell(node, session, Announcement(vector=vector))
 
 
-# --- outgoing
+# --- registration
+
+
+def _register(node: Node, session: Session, now: float) -> None:
+    """Give the neighbour a token to subscribe with."""
+    assert node.trust.tokens is not None
+    filters = node.trust.tokens.settings.shared(node.name, session.neighbour or "")
+    token = node.trust.tokens.issue(Party("node", session.neighbour or ""), frozenset(), filters, now)
+    announcements.tell(node, session, Announcement(gives=token.text.decode()))
+
+
+def _given(node: Node, session: Session, text: str, now: float) -> None:
+    """Keep and show the token with which a neighbour has registered this node."""
+    verified = verify(node, text.encode(), now)
+    name = session.neighbour or ""
+    if isinstance(verified, TokenError):
+        deny(node, session, f"what `{name}` gives to subscribe with: {verified}")
+        return
+    claims = verified.token.claims
+    if claims.issuer != name or claims.subject != Party("node", node.name):
+        deny(node, session, f"what `{name}` gives is `{claims.issuer}`'s for `{claims.subject}`")
+        return
+    assert node.trust.tokens is not None
+    # With the node's own signature: knowing the link's secret is not enough to register.
+    announcements.tell(node, session, Announcement(shows=node.trust.tokens.signed(verified.token).text.decode()))
+
+
+def _shown(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> None:
+    """Check the token that a neighbour shows: from now on events go to it."""
+    verified = verify(node, text, now)
+    name = session.neighbour or ""
+    if isinstance(verified, TokenError):
+        why = str(verified)
+    elif verified.token.claims.issuer != node.name or verified.token.claims.subject != Party("node", name):
+        why = f"it is `{verified.token.claims.issuer}`'s for `{verified.token.claims.subject}`"
+    elif name not in verified.signers:
+        why = f"`{name}` has not signed it"
+    else:
+        link.registered = verified.end
+        if not link.is_registered:
+            link.is_registered = True
+            node.plans.forget_all()
+            node.sessions.go_on(session)
+        return
+    deny(node, session, f"what `{name}` shows to subscribe with: {why}")
 
 
 # --- incoming
@@ -232,9 +272,9 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict
     if announcement.bind is not None:
         _bound(session, link, *announcement.bind)
     if announcement.gives:
-        registration.given(node, session, announcement.gives, now)
+        _given(node, session, announcement.gives, now)
     if announcement.shows:
-        registration.shown(node, session, link, announcement.shows.encode(), now)
+        _shown(node, session, link, announcement.shows.encode(), now)
     if node.trust.ratings is not None:
         if announcement.again:
             node.trust.ratings.table.resend_whole(session.neighbour or "")
@@ -260,9 +300,8 @@ def _bound(session: Session, link: TokenLink, topic: str, digest: str) -> None:
 
 def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float) -> Verdict | None:
     if len(link.heard) >= MAX_ANNOUNCED:
-        link.heard = {
-            digest: entry for digest, entry in link.heard.items() if isinstance(entry, Verified) and now < entry.end
-        }
+        known = ((digest, entry) for digest, entry in link.heard.items() if isinstance(entry, Verified))
+        link.heard = {digest: entry for digest, entry in known if now < entry.end}
     if len(link.heard) >= MAX_ANNOUNCED:
         raise WireError(Reason.QUOTA_EXCEEDED, f"node `{session.neighbour}` tells more than {MAX_ANNOUNCED} tokens")
     verified = verify(node, text, now)
@@ -275,14 +314,9 @@ def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float
     if verified.reason in _BLAMELESS and len(link.refused) < MAX_REFUSED:
         link.refused[digest] = text
     deny(node, session, f"from `{session.neighbour}`: {verified}")
-    if (
-        node.trust.ratings is not None
-        and verified.reason not in _BLAMELESS
-        and node.trust.ratings.settings.evidence.tokens
-    ):
-        ratings.saw(node, session.neighbour or "", False, "token", now)
-        if node.recorder is not None:
-            node.recorder.saw(Seen(session.neighbour or "", False, "token"), is_before=True)
+    rated = node.trust.ratings
+    if rated is not None and verified.reason not in _BLAMELESS and rated.settings.evidence.tokens:
+        evidence.observe(node, session.neighbour or "", False, "token", now, is_before=True)
     return Verdict("admit", Effect.SUPPRESS, "token", str(verified))
 
 
@@ -292,11 +326,8 @@ def _hear_vector(node: Node, session: Session, update: PathUpdate) -> None:
     beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
     sums = {Walk(origin, edges): total for origin, edges, total in update.sums}
     # Ignore nodes that are not beyond the neighbour, and links that the domain does not have.
-    believed = {
-        walk: total
-        for walk, total in sums.items()
-        if walk.origin in beyond and (walk.edges != 1 or (walk.origin, name) in links)
-    }
+    walks = (walk for walk in sums if walk.edges != 1 or (walk.origin, name) in links)
+    believed = {walk: sums[walk] for walk in walks if walk.origin in beyond}
     try:
         node.trust.ratings.table.check(name, Update(update.number, update.is_whole, sums))
         taken = node.trust.ratings.heard(name, Update(update.number, update.is_whole, believed))

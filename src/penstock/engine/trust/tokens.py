@@ -116,9 +116,7 @@ class Tokens:
         return issue(claims, self.keys.signing)
 
     def carried(self, shown: Token) -> Token:
-        """Return the token that goes with a client's events. Neighbours see it; with the one that the client has shown
-        they could connect as the client.
-        """
+        """Return the token that goes with a client's events: with the shown one, neighbours could connect as it."""
         known = self._carried.get(shown.claims.digest)
         if known is None:
             while len(self._carried) >= MAX_TOKENS:
@@ -148,12 +146,9 @@ class Tokens:
         return True
 
     def named(self, digest: str) -> str:
-        """Return the token with which an event goes on that came with this one: the same while it is valid. For events
-        kept longer the node vouches itself, unless the token was revoked.
-        """
-        if not digest:
-            return self.own
-        return self.own if digest in self._ended and not self.is_revoked(digest) else digest
+        """Return the token with which an event goes on that came with this one: the same while it is valid."""
+        # For events that are kept longer the node vouches itself, unless the token was revoked.
+        return self.own if not digest or (digest in self._ended and not self.is_revoked(digest)) else digest
 
     def time_passed(self, now: float) -> None:
         """See which tokens have ended."""

@@ -75,27 +75,20 @@ def standing(node: Node, now: float, paths: int | None = None) -> Standing:
     if node.trust.tokens is not None:
         required, key = node.trust.tokens.settings.required, node.trust.tokens.keys.signing.key_id
         tokens = TokenStanding(required, len(node.trust.tokens.known), node.stats.tokens_refused, key)
-    return Standing(
-        node.name, tokens, _trust(node, node.trust.ratings, now, paths) if node.trust.ratings is not None else None
-    )
+    ratings = node.trust.ratings
+    return Standing(node.name, tokens, _trust(node, ratings, now, paths) if ratings is not None else None)
 
 
 def _trust(node: Node, ratings: Ratings, now: float, paths: int | None) -> TrustStanding:
-    settings, thresholds = ratings.settings, ratings.thresholds
+    settings, thresholds, neighbours = ratings.settings, ratings.thresholds, node.federation.neighbours
     least = sorted(ratings.least.items())
     if paths is not None:
         least = nsmallest(paths, least, key=lambda path: path[1].rating)
-    return TrustStanding(
-        settings.rule,
-        thresholds.sign,
-        thresholds.theta,
-        thresholds.signers,
-        settings.penalty,
-        settings.base_rate,
-        settings.half_life,
-        {name: _neighbour(ratings, node.federation.neighbours[name], now) for name in sorted(node.federation.rated)},
-        {origin: Path(average.rating, average.edges, average.reaches(thresholds.theta)) for origin, average in least},
-    )
+    rule = (settings.rule, thresholds.sign, thresholds.theta, thresholds.signers)
+    weights = (settings.penalty, settings.base_rate, settings.half_life)
+    rated = {name: _neighbour(ratings, neighbours[name], now) for name in sorted(node.federation.rated)}
+    known = {name: Path(path.rating, path.edges, path.reaches(thresholds.theta)) for name, path in least}
+    return TrustStanding(*rule, *weights, rated, known)
 
 
 def _neighbour(ratings: Ratings, session: Session, now: float) -> NeighbourStanding:
@@ -108,15 +101,5 @@ def _neighbour(ratings: Ratings, session: Session, now: float) -> NeighbourStand
     for (of, source, is_good), count in sorted(ratings.counts.items()):
         if of == name:
             counts.setdefault(source, {"good": 0, "bad": 0})["good" if is_good else "bad"] = count
-    return NeighbourStanding(
-        session.outlet is not None,
-        held.good,
-        held.bad,
-        held.at,
-        opinion.belief,
-        opinion.disbelief,
-        opinion.uncertainty,
-        rating,
-        signs,
-        counts,
-    )
+    evidence, beliefs = (held.good, held.bad, held.at), (opinion.belief, opinion.disbelief, opinion.uncertainty)
+    return NeighbourStanding(session.outlet is not None, *evidence, *beliefs, rating, signs, counts)

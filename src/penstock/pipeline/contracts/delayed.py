@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.engine.contracts.delayed import read_window, write_window
-from penstock.engine.contracts.held import Collecting
+from penstock.engine.contracts.held import WindowKey
 from penstock.pipeline.contracts.means import MeanCollector, OpenWindow
 from penstock.pipeline.contracts.release_decision import ReleaseSteps
 from penstock.pipeline.state.buckets import StateVariable
@@ -75,7 +75,7 @@ class Delayed:
         for several in self._held.values():
             heapify(several)
         for about, window, row in windows:
-            key = row["node"], row["subject"], msgspec.json.decode(about, type=Collecting)
+            key = row["node"], row["subject"], msgspec.json.decode(about, type=WindowKey)
             self._collector.windows[key] = OpenWindow(row, read_window(window, row["time"]))
 
     def write(self) -> bytes:

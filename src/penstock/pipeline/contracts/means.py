@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.engine.contracts import release_recheck
 from penstock.engine.contracts.delayed import MAX_WINDOWS
-from penstock.engine.contracts.held import Collected, Collecting
+from penstock.engine.contracts.held import CollectedWindow, WindowKey
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
 from penstock.model.quality import Quality
@@ -49,7 +49,7 @@ class MeanCollector:
     """The means that are being collected, by node, subject and rule."""
 
     steps: ReleaseSteps
-    windows: dict[tuple[str, str, Collecting], OpenWindow] = field(default_factory=dict)
+    windows: dict[tuple[str, str, WindowKey], OpenWindow] = field(default_factory=dict)
     since: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
     """By node and subject, or for all: the policy that is in force, and since when something may be missing."""
     _next: dict[str, float] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class MeanCollector:
                 for key in [key for key in self.windows if key[0] == node and subject in ("", key[1])]:
                     del self.windows[key]
 
-    def absorb(self, row: Fields, about: Collecting, content: Content, quality: Quality) -> None:
+    def absorb(self, row: Fields, about: WindowKey, content: Content, quality: Quality) -> None:
         """Put an event into a mean; what is over by then has been taken."""
         ends = row["node"], row["subject"]
         known = self.windows.get((*ends, about))
@@ -107,13 +107,13 @@ class MeanCollector:
             if mean is None or opened.window.number * about.aggregate.seconds <= since:
                 continue
             event = event_of(opened.row, opened.row["link_type_now"])
-            made = release_recheck.of_mean(node, Collected(session, about, event, opened.window), mean, mean.at)
+            made = release_recheck.of_mean(node, CollectedWindow(session, about, event, opened.window), mean, mean.at)
             if made is not None:
                 yield made[0], waiting(opened.row, made[1])
         self._next[name] = soonest
 
 
-def _end(about: Collecting, window: MeanWindow) -> float:
+def _end(about: WindowKey, window: MeanWindow) -> float:
     return (window.number + 1) * about.aggregate.seconds
 
 

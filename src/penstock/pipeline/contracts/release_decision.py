@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from penstock.engine.contracts import registry, release_recheck
-from penstock.engine.contracts.held import Collecting
+from penstock.engine.contracts.held import WindowKey
 from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.events import user_properties
@@ -44,7 +44,7 @@ class ReleaseOutcome(NamedTuple):
 
     changes: Fields | None = None
     waits: tuple[float, Fields] | None = None
-    collected: tuple[Collecting, Content, Quality] | None = None
+    collected: tuple[WindowKey, Content, Quality] | None = None
 
 
 class ReleaseSteps:

@@ -22,7 +22,7 @@ from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements import applicability, bindings
 from penstock.engine.statements.event_judging import Judging
-from penstock.engine.statements.facts import AnnouncedPolicy, Facts, Remembered
+from penstock.engine.statements.facts import AnnouncedPolicy, Facts, RecordedFacts
 from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
 from penstock.model.errors import PolicyError
@@ -40,7 +40,7 @@ from penstock.policy.statements.elements.element import ElementError
 from penstock.policy.statements.elements.tracing import TRACE
 from penstock.policy.statements.judging import Bound, Here
 
-NOTHING = Remembered()
+NOTHING = RecordedFacts()
 
 
 def plan(draft: KeyDraft) -> None:
@@ -141,7 +141,7 @@ class JudgeSteps:
         self._keeps_blocked = keeps_blocked
         self._actors = Actors(scope.policies, scope.askers)
         self._at: tuple[object, ...] = ()
-        self._facts: Remembered = NOTHING
+        self._facts: RecordedFacts = NOTHING
         self._judging: Judging | None = None
 
     def step(self, row: Fields) -> Iterator[Fields]:
@@ -267,9 +267,9 @@ def _recorded(value: _T | None, what: str) -> _T:
     return value
 
 
-def remembered(facts: str | None) -> Remembered:
+def remembered(facts: str | None) -> RecordedFacts:
     """Return what was recorded beside an event."""
-    return NOTHING if facts is None else msgspec.json.decode(facts, type=Remembered)
+    return NOTHING if facts is None else msgspec.json.decode(facts, type=RecordedFacts)
 
 
 def _bound(announced: AnnouncedPolicy) -> Bound | None:
