@@ -105,8 +105,8 @@ class Group:
 
 
 class Unresolved(NamedTuple):
-    """The part of a plan where content decides too: for each event, a plan is made of this and of the predicates that the
-    event satisfies.
+    """The part of a plan where content decides too: for each event, a plan is made of this and of the predicates that
+    the event satisfies.
     """
 
     predicates: tuple[Predicates[Subscribed], ...]

@@ -62,7 +62,12 @@ class ExplainedDelivery(Delivery, _Explained):
     passage: ExplainedPassage
 
     def __init__(
-        self, passage: ExplainedPassage, link: Link, target: Target | None, verdicts: list[Verdict], outputs: list[Event]
+        self,
+        passage: ExplainedPassage,
+        link: Link,
+        target: Target | None,
+        verdicts: list[Verdict],
+        outputs: list[Event],
     ) -> None:
         session, event = _NOBODY if target is None else target.session, passage.event
         super().__init__(session, event, event.qos, event.retain, (), passage, target)
