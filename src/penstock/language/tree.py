@@ -172,8 +172,13 @@ Tree = (
 )  # fmt: skip
 
 
+_LEAVES = (Literal, Attribute, Variable, TypeLiteral, XPath)
+
+
 def children(node: Tree) -> tuple[Tree, ...]:
     """Return the direct subexpressions, in the order of the text."""
+    if isinstance(node, _LEAVES):
+        return ()
     if isinstance(node, Macro):
         return (node.range, node.body) if node.guard is None else (node.range, node.guard, node.body)
     if isinstance(node, Call):

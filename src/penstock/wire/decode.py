@@ -6,6 +6,8 @@ from functools import partial
 from penstock.wire import kinds
 from penstock.wire import packet as packets
 from penstock.wire.errors import WireError, malformed, protocol_error
+from penstock.wire.kinds import PUBLISH
+from penstock.wire.packet import MQTT_5, MQTT_311, Publish
 from penstock.wire.primitives import read_binary, read_name, read_text, read_u8, read_u16, topic_of
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties
 from penstock.wire.reason import MAX_CONNACK_CODE_311, REASONS, SUBACK_CODES_311, Reason
@@ -20,7 +22,7 @@ def decode(first: int, body: bytes, version: int) -> packets.Packet:
     """
     # [MQTT-4.13.1-1]
     kind = first >> 4
-    if kind == kinds.PUBLISH:
+    if kind == PUBLISH:
         return _publish(first, body, version)
     if first & 0x0F != _FLAGS[kind] and kind:
         # [MQTT-2.1.3-1]
@@ -28,7 +30,7 @@ def decode(first: int, body: bytes, version: int) -> packets.Packet:
     return _DECODERS[kind](body, version)
 
 
-def _publish(first: int, body: bytes, version: int) -> packets.Publish:
+def _publish(first: int, body: bytes, version: int) -> Publish:
     qos = first >> 1 & 3
     dup = first & 0x08 != 0
     if qos == 3:
@@ -43,16 +45,16 @@ def _publish(first: int, body: bytes, version: int) -> packets.Publish:
         if packet_id == 0:
             raise protocol_error("PUBLISH has packet identifier 0")  # [MQTT-2.2.1-2]
     properties = NO_PROPERTIES
-    if version == packets.MQTT_5:
-        properties, pos = decode_properties(body, pos, kinds.PUBLISH)
+    if version == MQTT_5:
+        properties, pos = decode_properties(body, pos, PUBLISH)
     topic = ""
     if raw:
         topic = topic_of(raw)
-    elif version == packets.MQTT_311:
+    elif version == MQTT_311:
         raise malformed("PUBLISH has no topic")  # [MQTT-4.7.3-1]
     elif properties.topic_alias is None:
         raise protocol_error("PUBLISH has neither a topic nor a topic alias")
-    return packets.Publish(topic, body[pos:], qos, first & 1 != 0, dup, packet_id, properties)
+    return Publish(topic, body[pos:], qos, first & 1 != 0, dup, packet_id, properties)
 
 
 def _connect(body: bytes, _version: int) -> packets.Connect:
@@ -62,7 +64,7 @@ def _connect(body: bytes, _version: int) -> packets.Connect:
     _check_connect_flags(flags, version)
     keepalive, pos = read_u16(body, pos)
     properties = NO_PROPERTIES
-    if version == packets.MQTT_5:
+    if version == MQTT_5:
         properties, pos = decode_properties(body, pos, kinds.CONNECT)
     # [MQTT-3.1.3-3] [MQTT-3.1.3-4] [MQTT-3.1.3-5]
     client_id, pos = read_name(body, pos)
@@ -88,8 +90,8 @@ def _protocol(body: bytes) -> tuple[int, int]:
     name, pos = read_text(body, 0)
     level, pos = read_u8(body, pos)
     if (name, level) == ("MQIsdp", 3):
-        return packets.MQTT_311, pos  # MQTT 3.1 differs from 3.1.1 in nothing else that a server need know
-    if name != "MQTT" or level not in (packets.MQTT_311, packets.MQTT_5):
+        return MQTT_311, pos  # MQTT 3.1 differs from 3.1.1 in nothing else that a server need know
+    if name != "MQTT" or level not in (MQTT_311, MQTT_5):
         # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
         message = f"protocol `{name[:20]!r}` version `{level}` is not MQTT 3.1.1 or 5.0"
         raise WireError(Reason.UNSUPPORTED_PROTOCOL_VERSION, message)
@@ -104,13 +106,13 @@ def _check_connect_flags(flags: int, version: int) -> None:
         raise malformed("CONNECT has a will QoS or will retain flag but no will")
     if flags & 0x18 == 0x18:
         raise malformed("CONNECT has will QoS 3")  # [MQTT-3.1.2-12]
-    if version == packets.MQTT_311 and flags & 0xC0 == 0x40:
+    if version == MQTT_311 and flags & 0xC0 == 0x40:
         raise malformed("CONNECT has a password but no user name")  # [MQTT311-3.1.2-22]
 
 
 def _will(body: bytes, pos: int, flags: int, version: int) -> tuple[packets.WillMessage, int]:
     properties = NO_PROPERTIES
-    if version == packets.MQTT_5:
+    if version == MQTT_5:
         properties, pos = decode_properties(body, pos, kinds.WILL)
     raw, pos = read_binary(body, pos)
     payload, pos = read_binary(body, pos)
@@ -124,7 +126,7 @@ def _connack(body: bytes, version: int) -> packets.Connack:
         raise malformed(f"CONNACK has reserved flags set in `0x{flags:02x}`")  # [MQTT-3.2.2-1]
     reason, pos = read_u8(body, pos)
     properties = NO_PROPERTIES
-    if version == packets.MQTT_5:
+    if version == MQTT_5:
         _check_reason(reason, kinds.CONNACK)
         properties, pos = decode_properties(body, pos, kinds.CONNACK)
     elif reason > MAX_CONNACK_CODE_311:
@@ -139,7 +141,7 @@ def _acknowledgement(packet: type[packets.Ack], kind: int, body: bytes, version:
     packet_id, pos = _packet_id(body, 0)
     if len(body) == 2:
         return packet(packet_id)
-    if version == packets.MQTT_311:
+    if version == MQTT_311:
         raise malformed(f"{kinds.KIND_NAMES[kind]} is longer than its packet identifier")
     reason = body[pos]
     _check_reason(reason, kind)
@@ -174,7 +176,7 @@ def _subscription(text: str, options: int, version: int) -> packets.Subscription
     qos = options & 0x03
     no_local = options & 0x04 != 0
     retain_handling = options >> 4 & 3
-    reserved = 0xC0 if version == packets.MQTT_5 else 0xFC
+    reserved = 0xC0 if version == MQTT_5 else 0xFC
     if options & reserved:
         raise malformed(f"subscription options `0x{options:02x}` have reserved bits set")  # [MQTT-3.8.3-5]
     # [MQTT311-3.8.3-4]
@@ -205,7 +207,7 @@ def _unsubscribe(body: bytes, version: int) -> packets.Unsubscribe:
 
 def _unsuback(body: bytes, version: int) -> packets.Unsuback:
     packet_id, properties, pos = _request_head(body, version, kinds.UNSUBACK)
-    if version == packets.MQTT_311:
+    if version == MQTT_311:
         _check_end(body, pos, kinds.UNSUBACK)
         return packets.Unsuback(packet_id)
     return packets.Unsuback(packet_id, _reasons(body[pos:], kinds.UNSUBACK, version), properties)
@@ -227,7 +229,7 @@ def _ping(packet: packets.Pingreq | packets.Pingresp, kind: int, body: bytes, _v
 def _disconnect(body: bytes, version: int) -> packets.Disconnect:
     if not body:
         return packets.Disconnect()
-    if version == packets.MQTT_311:
+    if version == MQTT_311:
         raise malformed("DISCONNECT has a body")
     reason = body[0]
     _check_reason(reason, kinds.DISCONNECT)
@@ -239,7 +241,7 @@ def _disconnect(body: bytes, version: int) -> packets.Disconnect:
 
 
 def _auth(body: bytes, version: int) -> packets.Auth:
-    if version == packets.MQTT_311:
+    if version == MQTT_311:
         raise malformed("packet type 15 is reserved in MQTT 3.1.1")
     if not body:
         return packets.Auth()
@@ -260,7 +262,7 @@ def _reserved(_body: bytes, _version: int) -> packets.Packet:
 
 def _request_head(body: bytes, version: int, kind: int) -> tuple[int, Properties, int]:
     packet_id, pos = _packet_id(body, 0)
-    if version == packets.MQTT_311:
+    if version == MQTT_311:
         return packet_id, NO_PROPERTIES, pos
     properties, pos = decode_properties(body, pos, kind)
     return packet_id, properties, pos
@@ -273,9 +275,9 @@ def _packet_id(body: bytes, pos: int) -> tuple[int, int]:
     return packet_id, pos
 
 
-def _check_reason(reason: int, kind: int, version: int = packets.MQTT_5) -> None:
+def _check_reason(reason: int, kind: int, version: int = MQTT_5) -> None:
     # [MQTT-3.9.3-2]
-    if reason not in (REASONS[kind] if version == packets.MQTT_5 else SUBACK_CODES_311):
+    if reason not in (REASONS[kind] if version == MQTT_5 else SUBACK_CODES_311):
         raise protocol_error(f"{kinds.KIND_NAMES[kind]} cannot have the reason code `0x{reason:02x}`")
 
 

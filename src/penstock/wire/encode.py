@@ -7,6 +7,8 @@ from typing import Any
 from penstock.wire import kinds
 from penstock.wire import packet as packets
 from penstock.wire.errors import PacketError
+from penstock.wire.kinds import PUBLISH
+from penstock.wire.packet import MQTT_5, MQTT_311, Publish
 from penstock.wire.primitives import MAX_U16, encode_varint, put_binary, put_text, put_u16
 from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties_of
 
@@ -26,7 +28,7 @@ def _frame(first: int, *parts: bytes) -> bytes:
 
 def _properties(kind: int, properties: Properties, version: int) -> bytes:
     # [MQTT-2.2.2-1]
-    return encode_properties_of(kind, properties) if version == packets.MQTT_5 else b""
+    return encode_properties_of(kind, properties) if version == MQTT_5 else b""
 
 
 def _packet_id(packet_id: int) -> bytes:
@@ -49,9 +51,9 @@ def _check_qos(qos: int) -> None:
 
 def _connect(packet: packets.Connect, _version: int) -> bytes:
     version = packet.version
-    if version not in (packets.MQTT_311, packets.MQTT_5):
+    if version not in (MQTT_311, MQTT_5):
         raise PacketError(f"protocol version `{version}` is not 4 or 5")
-    if version == packets.MQTT_311 and packet.password is not None and packet.username is None:
+    if version == MQTT_311 and packet.password is not None and packet.username is None:
         raise PacketError("MQTT 3.1.1 has no password without a user name")  # [MQTT311-3.1.2-22]
     will = packet.will
     return _frame(
@@ -89,7 +91,7 @@ def _connack(packet: packets.Connack, version: int) -> bytes:
     return _frame(kinds.CONNACK << 4, head, _properties(kinds.CONNACK, packet.properties, version))
 
 
-def _publish(packet: packets.Publish, version: int) -> bytes:
+def _publish(packet: Publish, version: int) -> bytes:
     qos = packet.qos
     _check_qos(qos)
     if packet.dup and not qos:
@@ -97,10 +99,10 @@ def _publish(packet: packets.Publish, version: int) -> bytes:
     if packet.packet_id and not qos:
         raise PacketError("PUBLISH with QoS 0 has no packet identifier")  # [MQTT-2.2.1-2]
     return _frame(
-        kinds.PUBLISH << 4 | (8 if packet.dup else 0) | qos << 1 | (1 if packet.retain else 0),
+        PUBLISH << 4 | (8 if packet.dup else 0) | qos << 1 | (1 if packet.retain else 0),
         put_text(packet.topic),
         _packet_id(packet.packet_id) if qos else b"",
-        _properties(kinds.PUBLISH, packet.properties, version),
+        _properties(PUBLISH, packet.properties, version),
         packet.payload,
     )
 
@@ -109,7 +111,7 @@ def _publish(packet: packets.Publish, version: int) -> bytes:
 def _acknowledgement(first: int, packet: packets.Ack, version: int) -> bytes:
     head = _packet_id(packet.packet_id)
     properties = packet.properties
-    if version == packets.MQTT_311 or (packet.reason == 0 and properties == NO_PROPERTIES):
+    if version == MQTT_311 or (packet.reason == 0 and properties == NO_PROPERTIES):
         return _frame(first, head)
     if properties == NO_PROPERTIES:
         return _frame(first, head, _codes(packet.reason))
@@ -128,7 +130,7 @@ def _subscribe(packet: packets.Subscribe, version: int) -> bytes:
 def _subscription(subscription: packets.SubscriptionRequest, version: int) -> bytes:
     _check_qos(subscription.qos)
     options = subscription.qos
-    if version == packets.MQTT_5:
+    if version == MQTT_5:
         if not 0 <= subscription.retain_handling <= 2:
             raise PacketError(f"retain handling `{subscription.retain_handling}` is not 0, 1 or 2")
         options |= 0x04 if subscription.no_local else 0
@@ -152,7 +154,7 @@ def _unsubscribe(packet: packets.Unsubscribe, version: int) -> bytes:
 
 def _unsuback(packet: packets.Unsuback, version: int) -> bytes:
     head = _packet_id(packet.packet_id)
-    if version == packets.MQTT_311:
+    if version == MQTT_311:
         return _frame(kinds.UNSUBACK << 4, head)
     properties = encode_properties_of(kinds.UNSUBACK, packet.properties)
     return _frame(kinds.UNSUBACK << 4, head, properties, _codes(*packet.reasons))
@@ -160,7 +162,7 @@ def _unsuback(packet: packets.Unsuback, version: int) -> bytes:
 
 def _disconnect(packet: packets.Disconnect, version: int) -> bytes:
     first = kinds.DISCONNECT << 4
-    if version == packets.MQTT_311 or packet == packets.Disconnect():
+    if version == MQTT_311 or packet == packets.Disconnect():
         return _frame(first)
     if packet.properties == NO_PROPERTIES:
         return _frame(first, _codes(packet.reason))
@@ -168,7 +170,7 @@ def _disconnect(packet: packets.Disconnect, version: int) -> bytes:
 
 
 def _auth(packet: packets.Auth, version: int) -> bytes:
-    if version == packets.MQTT_311:
+    if version == MQTT_311:
         raise PacketError(f"MQTT 3.1.1 has no {kinds.KIND_NAMES[kinds.AUTH]}")
     if packet == packets.Auth():
         return _frame(kinds.AUTH << 4)
@@ -178,7 +180,7 @@ def _auth(packet: packets.Auth, version: int) -> bytes:
 _ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
     packets.Connect: _connect,
     packets.Connack: _connack,
-    packets.Publish: _publish,
+    Publish: _publish,
     packets.Puback: partial(_acknowledgement, kinds.PUBACK << 4),
     packets.Pubrec: partial(_acknowledgement, kinds.PUBREC << 4),
     packets.Pubrel: partial(_acknowledgement, kinds.PUBREL << 4 | 2),

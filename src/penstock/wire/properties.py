@@ -7,6 +7,8 @@ import msgspec
 
 from penstock.wire import kinds, primitives
 from penstock.wire.errors import PacketError, WireError, malformed, protocol_error
+from penstock.wire.kinds import KIND_NAMES
+from penstock.wire.primitives import encode_varint, put_text, read_binary, read_text, read_varint, topic_of
 from penstock.wire.reason import Reason
 
 
@@ -62,15 +64,15 @@ def _read_flag(data: bytes, pos: int) -> tuple[bool, int]:
 
 # [MQTT-1.5.7-1]
 def _read_pair(data: bytes, pos: int) -> tuple[tuple[str, str], int]:
-    name, pos = primitives.read_text(data, pos)
-    value, pos = primitives.read_text(data, pos)
+    name, pos = read_text(data, pos)
+    value, pos = read_text(data, pos)
     return (name, value), pos
 
 
 def _read_topic(data: bytes, pos: int) -> tuple[str, int]:
     # [MQTT-3.3.2-13]
-    raw, pos = primitives.read_binary(data, pos)
-    return primitives.topic_of(raw), pos  # [MQTT-3.3.2-14]
+    raw, pos = read_binary(data, pos)
+    return topic_of(raw), pos  # [MQTT-3.3.2-14]
 
 
 def _put_u8(value: int) -> bytes:
@@ -78,7 +80,7 @@ def _put_u8(value: int) -> bytes:
 
 
 def _put_pair(pair: tuple[str, str]) -> bytes:
-    return primitives.put_text(pair[0]) + primitives.put_text(pair[1])
+    return put_text(pair[0]) + put_text(pair[1])
 
 
 _FLAG = _Type(_read_flag, _put_u8, 1)
@@ -86,10 +88,10 @@ _BIT = _Type(primitives.read_u8, _put_u8, 1)
 _U8 = _Type(primitives.read_u8, _put_u8, 0xFF)
 _U16 = _Type(primitives.read_u16, primitives.put_u16, primitives.MAX_U16)
 _U32 = _Type(primitives.read_u32, primitives.put_u32, primitives.MAX_U32)
-_VARINT = _Type(primitives.read_varint, primitives.encode_varint, primitives.MAX_VARINT)
-_TEXT = _Type(primitives.read_text, primitives.put_text)
-_TOPIC = _Type(_read_topic, primitives.put_text)
-_BINARY = _Type(primitives.read_binary, primitives.put_binary)
+_VARINT = _Type(read_varint, encode_varint, primitives.MAX_VARINT)
+_TEXT = _Type(read_text, put_text)
+_TOPIC = _Type(_read_topic, put_text)
+_BINARY = _Type(read_binary, primitives.put_binary)
 _PAIR = _Type(_read_pair, _put_pair)
 
 
@@ -106,7 +108,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 _ACKS = (kinds.PUBACK, kinds.PUBREC, kinds.PUBREL, kinds.PUBCOMP, kinds.SUBACK, kinds.UNSUBACK)
-_ALL = tuple(kind for kind in range(len(kinds.KIND_NAMES)) if kind not in (kinds.PINGREQ, kinds.PINGRESP))
+_ALL = tuple(kind for kind in range(len(KIND_NAMES)) if kind not in (kinds.PINGREQ, kinds.PINGRESP))
 
 # MQTT 5, table 2-4. The order is that in which they are written; for CONNACK it is Mosquitto's, so that tools which
 # compare bytes see no difference.
@@ -147,7 +149,7 @@ _REPEATED = tuple(spec.field for spec in _SPECS if spec.repeats)
 
 def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int]:
     """Read the properties of a packet of `kind`, their length first; the position returned is after them."""
-    length, pos = primitives.read_varint(data, pos)
+    length, pos = read_varint(data, pos)
     if length == 0:
         return NO_PROPERTIES, pos
     end = pos + length
@@ -166,13 +168,13 @@ def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int
 
 
 def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int:
-    number, pos = primitives.read_varint(data, pos)
+    number, pos = read_varint(data, pos)
     spec = _BY_ID.get(number)
     if spec is None:
         raise malformed(f"property `0x{number:02x}` is not known")
     value, pos = spec.type.read(data, pos)
     if kind not in spec.kinds:
-        raise malformed(f"property `{spec.field}` is not allowed in {kinds.KIND_NAMES[kind]}")
+        raise malformed(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
     maximum = spec.type.maximum
     if maximum is not None and not spec.least <= value <= maximum:
         raise WireError(spec.fault, f"property `{spec.field}` cannot be `{value}`")
@@ -187,7 +189,7 @@ def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int
 
 def _check_together(values: dict[str, Any], kind: int) -> None:
     if "auth_data" in values and "auth_method" not in values:
-        raise protocol_error(f"{kinds.KIND_NAMES[kind]} has authentication data without an authentication method")
+        raise protocol_error(f"{KIND_NAMES[kind]} has authentication data without an authentication method")
 
 
 def encode_properties(properties: Properties) -> bytes:
@@ -200,7 +202,7 @@ def encode_properties_of(kind: int, properties: Properties) -> bytes:
     if properties is NO_PROPERTIES:
         return b"\0"
     block = b"".join(_parts(properties, kind))
-    return primitives.encode_varint(len(block)) + block
+    return encode_varint(len(block)) + block
 
 
 def _parts(properties: Properties, kind: int | None) -> Iterator[bytes]:
@@ -209,10 +211,10 @@ def _parts(properties: Properties, kind: int | None) -> Iterator[bytes]:
         if value is None or value == ():
             continue
         if kind is not None and kind not in spec.kinds:
-            raise PacketError(f"property `{spec.field}` is not allowed in {kinds.KIND_NAMES[kind]}")
+            raise PacketError(f"property `{spec.field}` is not allowed in {KIND_NAMES[kind]}")
         values = value if spec.repeats else (value,)
         if kind is not None and len(values) > 1 and kind not in spec.repeats:
-            raise PacketError(f"property `{spec.field}` can occur only once in {kinds.KIND_NAMES[kind]}")
+            raise PacketError(f"property `{spec.field}` can occur only once in {KIND_NAMES[kind]}")
         for item in values:
             if spec.type.maximum is not None and not spec.least <= item <= spec.type.maximum:
                 raise PacketError(f"property `{spec.field}` cannot be `{item}`")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from penstock.language import tree as ast
 from penstock.language.errors import EvaluationError, Failure, Outcome
 from penstock.language.evaluators import codes, functions
+from penstock.language.evaluators.functions import calculate, call, has_field, select
 from penstock.language.evaluators.reference import FindXPath, as_outcome, no_xml
 from penstock.language.evaluators.work import CHARACTERS, Work
 from penstock.language.evaluators.work import parts as count_parts
@@ -143,14 +144,14 @@ class _ClosureCompiler:
     def _select(self, node: ast.Select, scope: Scope) -> _Part:
         shown = show(node)
         path = _path(node)
-        general = _applied(lambda value: functions.select(value, node.name, shown), [self.part(node.operand, scope)])
+        general = _applied(lambda value: select(value, node.name, shown), [self.part(node.operand, scope)])
         return general if path is None else _Part(codes.path(path, general.run))
 
     def _has(self, operand: ast.Tree | None, name: str, scope: Scope) -> _Part:
         if operand is None:
             return _Part(lambda attributes, frame: name in attributes)
         shown = show(ast.Select(operand, name))
-        return _applied(lambda value: functions.has_field(value, name, shown), [self.part(operand, scope)])
+        return _applied(lambda value: has_field(value, name, shown), [self.part(operand, scope)])
 
     def _call(self, node: ast.Call, scope: Scope) -> _Part:
         function = node.function
@@ -163,15 +164,15 @@ class _ClosureCompiler:
                     self.needs_frame |= function not in _SHORT
                     run, general = (
                         parts[0].run,
-                        lambda value: functions.call(function, overloads, (value, argument), [0]),
+                        lambda value: call(function, overloads, (value, argument), [0]),
                     )
                     return _Part(codes.tested(run, function, argument, test, general))
         written = functions.is_written(node.operands)
         if overloads is None or all(
             overload.cost is None and overload.reading is None for overload in overloads.values()
         ):
-            return _applied(lambda *values: functions.call(function, overloads, values, [0]), parts)
-        return self._paid(lambda frame, *values: functions.call(function, overloads, values, frame, written), parts)
+            return _applied(lambda *values: call(function, overloads, values, [0]), parts)
+        return self._paid(lambda frame, *values: call(function, overloads, values, frame, written), parts)
 
     def _binary(self, node: ast.Binary, scope: Scope) -> _Part:
         symbol = node.operator
@@ -185,13 +186,11 @@ class _ClosureCompiler:
             if symbol == "in" and written and all(map(_is_short, constant)):
                 return _Part(codes.in_strings(left.run, constant))
             if _is_simple(symbol, constant):
-                test = _comparison(symbol, constant, lambda value: functions.calculate(symbol, value, constant, [0]))
+                test = _comparison(symbol, constant, lambda value: calculate(symbol, value, constant, [0]))
                 return _Part(_compared(node.left, left.run, test))
         if right.constant is None and left.constant is not None and _is_simple(symbol, left.constant[0]):
             (constant,) = left.constant
-            test = _comparison(
-                _MIRRORED[symbol], constant, lambda value: functions.calculate(symbol, constant, value, [0])
-            )
+            test = _comparison(_MIRRORED[symbol], constant, lambda value: calculate(symbol, constant, value, [0]))
             return _Part(_compared(node.right, right.run, test))
         return self._operator(symbol, node, left, right)
 
@@ -200,7 +199,7 @@ class _ClosureCompiler:
         if overloads is None:
             written = isinstance(node.right, ast.ListOf)
             return self._paid(
-                lambda frame, value, other: functions.calculate(symbol, value, other, frame, written), [left, right]
+                lambda frame, value, other: calculate(symbol, value, other, frame, written), [left, right]
             )
         if symbol != "+" or _is_number(left) or _is_number(right):
             return _applied(codes.arithmetic(symbol, overloads), [left, right])

@@ -16,7 +16,7 @@ from penstock.language.evaluators.work import CHARACTERS, Work, charge
 from penstock.language.limits import MAX_SIZE
 from penstock.language.tree import Literal, Tree
 from penstock.language.types import Type
-from penstock.language.values import Duration, Timestamp, Uint, Value
+from penstock.language.values import MAX_INT, MIN_INT, Duration, Timestamp, Uint, Value, as_key, no_overload
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ Overloads = Mapping[tuple[type, ...], Overload]
 
 
 def _int(number: int, symbol: str) -> int:
-    if values.MIN_INT <= number <= values.MAX_INT:
+    if MIN_INT <= number <= MAX_INT:
         return number
     raise failed(FailureKind.OUT_OF_RANGE, f"the result of `{symbol}` is too large for an int")
 
@@ -206,7 +206,7 @@ def call(
         raise failed(FailureKind.NO_MATCHING_OVERLOAD, f"there is no function `{function}`")
     overload = find_overload(overloads, arguments)
     if overload is None:
-        raise values.no_overload(function, *arguments)
+        raise no_overload(function, *arguments)
     if overload.reading is not None and not written:
         charge(work, overload.reading(*arguments))
     if overload.cost is not None:
@@ -236,7 +236,7 @@ def invert(value: Value) -> bool:
     """Return `!value`."""
     if type(value) is bool:
         return not value
-    raise values.no_overload("!", value)
+    raise no_overload("!", value)
 
 
 def negate(value: Value) -> Value:
@@ -245,7 +245,7 @@ def negate(value: Value) -> Value:
         return -value
     if type(value) is int:
         return _int(-value, "-")
-    raise values.no_overload("-", value)
+    raise no_overload("-", value)
 
 
 def select(operand: Value, name: str, shown: str) -> Value:
@@ -280,10 +280,10 @@ def index(operand: Value, key: Value) -> Value:
     if type(operand) is list:
         return _element(operand, key)
     if type(operand) is not dict:
-        raise values.no_overload("[]", operand, key)
-    if type(key) in (list, dict) or values.as_key(key) not in operand:
+        raise no_overload("[]", operand, key)
+    if type(key) in (list, dict) or as_key(key) not in operand:
         raise failed(FailureKind.NO_SUCH_ATTRIBUTE, f"there is no such key in the map: {_shown_key(key)}")
-    return operand[values.as_key(key)]
+    return operand[as_key(key)]
 
 
 def _element(elements: list[Value], key: Value) -> Value:
@@ -292,7 +292,7 @@ def _element(elements: list[Value], key: Value) -> Value:
     if type(key) is float:
         raise failed(FailureKind.INVALID_ARGUMENT, f"`{key!r}` is not the number of an element")
     if type(key) not in (int, Uint):
-        raise values.no_overload("[]", elements, key)
+        raise no_overload("[]", elements, key)
     if not 0 <= key < len(elements):
         raise failed(FailureKind.OUT_OF_RANGE, f"there is no element `{int(key)}` in a list of {len(elements)}")
     return elements[key]
