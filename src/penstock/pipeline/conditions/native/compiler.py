@@ -13,21 +13,7 @@ from pyspark.sql.types import StructType
 from penstock.language import tree as ast
 from penstock.language import types
 from penstock.language.errors import EvaluationError, FailureKind
-from penstock.language.evaluators.functions import (
-    FUNCTIONS,
-    METHODS,
-    OPERATORS,
-    Overload,
-    Overloads,
-    calculate,
-    call,
-    has_field,
-    invert,
-    is_written,
-    negate,
-)
-from penstock.language.evaluators.functions import index as index_value
-from penstock.language.evaluators.functions import select as select_value
+from penstock.language.evaluators import functions
 from penstock.language.evaluators.work import Work
 from penstock.language.values import TypeName, Uint, Value, keys, make_map
 from penstock.pipeline.conditions.gaps import NativeGap
@@ -121,7 +107,7 @@ class _ColumnCompiler:
                 return scope[name]
             case ast.Select(operand, name):
                 return _folded(
-                    lambda value: select_value(value, name, name),
+                    lambda value: functions.select(value, name, name),
                     lambda part: select(part, name),
                     self.part(operand, scope),
                 )
@@ -129,21 +115,21 @@ class _ColumnCompiler:
                 return self._has_attribute(name)
             case ast.Has(operand, name) if operand is not None:
                 return _folded(
-                    lambda value: has_field(value, name, name),
+                    lambda value: functions.has_field(value, name, name),
                     lambda part: has(part, name),
                     self.part(operand, scope),
                 )
             case ast.IndexAccess(operand, key):
-                return _folded(index_value, index, *self._parts((operand, key), scope))
+                return _folded(functions.index, index, *self._parts((operand, key), scope))
             case ast.Call():
                 return self._call(node, scope)
             case ast.XPath():
                 # Columns are not a document; `columns.py` asks the payload if there is one.
                 return fail(FailureKind.UNREADABLE_CONTENT)
             case ast.Unary("!", operand):
-                return _folded(invert, _inverted, self.part(operand, scope))
+                return _folded(functions.invert, _inverted, self.part(operand, scope))
             case ast.Unary(_, operand):
-                return _folded(negate, negated, self.part(operand, scope))
+                return _folded(functions.negate, negated, self.part(operand, scope))
             case ast.Binary():
                 return self._binary(node, scope)
             case ast.And(operands):
@@ -173,7 +159,7 @@ class _ColumnCompiler:
 
     def _call(self, node: ast.Call, scope: Scope) -> Part:
         function = node.function
-        overloads = (FUNCTIONS if node.receiver is None else METHODS).get(function)
+        overloads = (functions.FUNCTIONS if node.receiver is None else functions.METHODS).get(function)
         parts = self._parts(node.operands, scope)
         work: Work = [0]
 
@@ -182,15 +168,15 @@ class _ColumnCompiler:
             self.bill.call(node, _overload(overloads, given), given)
             return part
 
-        written = is_written(node.operands)
-        made_of = _folded(lambda *values: call(function, overloads, values, work, written), native, *parts)
+        written = functions.is_written(node.operands)
+        made_of = _folded(lambda *values: functions.call(function, overloads, values, work, written), native, *parts)
         if work[0]:
             self.bill.of_constants(node, work[0])
         return made_of
 
     def _binary(self, node: ast.Binary, scope: Scope) -> Part:
         symbol = node.operator
-        overloads = OPERATORS.get(symbol)
+        overloads = functions.OPERATORS.get(symbol)
         work: Work = [0]
 
         def native(left: Part, right: Part) -> Part:
@@ -205,11 +191,13 @@ class _ColumnCompiler:
                 case "<" | "<=" | ">" | ">=":
                     return order(symbol, left, right)
                 case _:
-                    return calculated(symbol, OPERATORS[symbol], left, right)
+                    return calculated(symbol, functions.OPERATORS[symbol], left, right)
 
         left, right = self._parts((node.left, node.right), scope)
         written = isinstance(node.right, ast.ListOf)
-        made_of = _folded(lambda first, second: calculate(symbol, first, second, work, written), native, left, right)
+        made_of = _folded(
+            lambda first, second: functions.calculate(symbol, first, second, work, written), native, left, right
+        )
         if work[0]:
             self.bill.of_constants(node, work[0])
         return made_of
@@ -276,7 +264,7 @@ class _ColumnCompiler:
                 return macros.mapped(array, lambda x: _one_column(body(x)), kept)
 
 
-def _overload(overloads: Overloads | None, parts: tuple[Part, ...]) -> Overload | None:
+def _overload(overloads: functions.Overloads | None, parts: tuple[Part, ...]) -> functions.Overload | None:
     return None if overloads is None else overloads.get(tuple(map(kind_of, parts)))
 
 
