@@ -74,12 +74,18 @@ class Rows(NamedTuple):
     """By row, whom its note names and it was not sent to, for a reason of this one event."""
     retained: list[int]
     """Rows that are retained events, as they were sent to who subscribed later."""
+    views: list[int]
+    """Rows that are the last arrival or output, as it was sent to those who did not get it as it is."""
+    sent: list[int]
+    """Rows that are events that were sent and are no arrivals."""
+    withdrawn: list[int]
+    """Rows that are events that were queued and not sent."""
     facts: dict[int, Facts]
     """By row, what policies asked of the node."""
 
     @classmethod
     def new(cls) -> "Rows":
-        return cls([], [], [], [], [], [], [], {}, {}, {}, [], {})
+        return cls([], [], [], [], [], [], [], {}, {}, {}, [], [], [], [], {})
 
     @classmethod
     def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":

@@ -26,15 +26,15 @@ _BETWEEN = {(4, False): b"", (4, True): _SOME_ID, (5, False): b"\0", (5, True): 
 _FIRST = tuple(bytes((0x30 | flags,)) for flags in range(8))
 
 
-_KEPT = Note(0, Verdict("match", Effect.PASS), False, (), ())
-"""Of retained events, each is decided about by itself."""
+_SENT = Note(0, Verdict("emit", Effect.PASS), False, (), ())
+"""Of forms that were sent, each names its receivers itself."""
 MAX_PUBLISHERS = 10_000
 
 
 class Recorder:
     """Gathers rows. A connection that passes packets on as they are appends to `notes` itself, then calls `relayed`."""
 
-    __slots__ = ("_arrived", "_last", "_numbered", "_publishers", "_seen", "came", "notes", "rows", "weight")
+    __slots__ = ("_arrived", "_forms", "_last", "_numbered", "_publishers", "_seen", "came", "notes", "rows", "weight")
 
     def __init__(self) -> None:
         self._numbered = 0
@@ -45,6 +45,8 @@ class Recorder:
         self._arrived = 0
         self._seen: list[EvidenceNote] = []
         """The evidence of the next arrival."""
+        self._forms: dict[tuple[str, bytes, int, bytes], tuple[Event, list[Reached]]] = {}
+        """Forms in which the last event was sent, and to whom, until `forms_end`."""
         self.came: tuple[Event | None, bytes] = (None, b"")
         """An event that says just what its packet says, and the packet: then none has to be made."""
         self._begin()
@@ -69,7 +71,7 @@ class Recorder:
             is_open = plan.is_open
             groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
             policies = tuple(AnnouncedPolicy.of(bound) for bound in plan.statements if not bound.is_given)
-            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached, targets)), groups, policies)
+            plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached_by, targets)), groups, policies)
         return plan.note
 
     def relayed(
@@ -122,33 +124,45 @@ class Recorder:
             facts = self.rows.facts.setdefault(self._arrived, Facts())
             facts.evidence = (*facts.evidence, seen)
 
-    def kept(self, source: Source, event: Event, target: Target, filter: str, now: float) -> None:
-        """Record that a retained event was sent to this session, for its subscription to the filter."""
+    def show(self, event: Event, session: Session, qos: int) -> None:
+        """Record that an event was sent to this session in this form; `forms_end` makes rows of all its forms."""
+        key = event.topic, event.payload, event.qos, event.properties
+        self._forms.setdefault(key, (event, []))[1].append(_reached(session, qos))
+
+    def forms_end(self, source: Source, now: float, rows: list[int], verdict: Verdict | None = None) -> None:
+        """Make rows of the forms in which an event was sent: of one of the kinds of `self.rows`."""
+        if not self._forms:
+            return
         if len(self._publishers) >= MAX_PUBLISHERS:
             self._publishers.clear()
-        row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
-        self.weight += len(packet)
-        self.notes.append(_KEPT)
-        self.rows.run(self._publishers.setdefault(source, source), now, packet)
-        self.rows.retained.append(row)
-        self.rows.verdicts[row] = Verdict("match", Effect.PASS, filter, "it was retained")
-        self.rows.chosen[row] = (_reached(target),)
+        source = source._replace(packets=5)
+        source = self._publishers.setdefault(source, source)
+        for event, receivers in self._forms.values():
+            row, packet = len(self.notes), _encoded(as_recorded(event, source.neighbour), source, now)
+            self.weight += len(packet)
+            self.notes.append(_SENT)
+            self.rows.run(source, now, packet)
+            rows.append(row)
+            if verdict is not None:
+                self.rows.verdicts[row] = verdict
+            self.rows.chosen[row] = tuple(receivers)
+        self._forms.clear()
 
     def chose(self, target: Target) -> None:
-        """Record that the last event also went to this session, a group's member that its plan does not name."""
+        """Record that the last event also went to this session, which its plan does not name: a group's member."""
         row, chosen = len(self.notes) - 1, self.rows.chosen
-        chosen[row] = (*chosen.get(row, ()), _reached(target))
+        chosen[row] = (*chosen.get(row, ()), _reached_by(target))
 
     def passed_over(self, target: Target) -> None:
-        """Record that the last event was not sent to this session, which its plan names."""
+        """Record that the last event was not sent, as it is, to this session, which its plan names."""
         row, missed = len(self.notes) - 1, self.rows.missed
-        missed[row] = (*missed.get(row, ()), _reached(target))
+        missed[row] = (*missed.get(row, ()), _reached_by(target))
 
     def dropped(self, plan: Plan, session: Session) -> None:
         """Record that the next event is not sent to this session of its plan: it is away, or too slow."""
         row, missed = len(self.notes), self.rows.missed
         target = next(target for target in plan.targets if target.session is session)
-        missed[row] = (*missed.get(row, ()), _reached(target))
+        missed[row] = (*missed.get(row, ()), _reached_by(target))
 
     def judged(self, facts: Facts) -> None:
         """About the last event, policies asked this of the node. If a monitor made it, its arrival is given it too:
@@ -199,13 +213,16 @@ def source_of(session: Session) -> Source:
     return session.place.source
 
 
-def _reached(target: Target) -> Reached:
-    session = target.session
+def _reached_by(target: Target) -> Reached:
+    return _reached(target.session, target.qos)
+
+
+def _reached(session: Session, qos: int) -> Reached:
     return Reached(
         session.place.entity,
         session.client_id,
         session.subject.user,
         session.place.notify_type,
         session.neighbour,
-        target.qos,
+        qos,
     )

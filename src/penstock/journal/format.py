@@ -1,4 +1,4 @@
-"""The format of journal segments, version 3: Arrow IPC streams. `docs/journal.md` describes it for readers.
+"""The format of journal segments, version 4: Arrow IPC streams. `docs/journal.md` describes it for readers.
 
 A segment is self-contained: what a row names by number (`source`, `plan`) is defined in an earlier row of the same.
 """
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-VERSION = 3
-READABLE = (1, 2, 3)
-"""Versions that can be read: 1 has no rows of kind `RETAINED`, 2 has no `statements` and `facts`."""
+VERSION = 4
+READABLE = (1, 2, 3, 4)
+"""Versions that can be read: 1 has no rows of kind `RETAINED`, 2 has no `statements` and `facts`, 3 no rows of kind
+`VIEW`, `SENT` and `WITHDRAWN`.
+"""
 
 
 class RowKind(IntEnum):
@@ -31,9 +33,15 @@ class RowKind(IntEnum):
     """Rows that are missing: the journal could not be written, and the node was configured to go on."""
     RETAINED = 6
     """A retained event as it was sent to a later subscriber."""
+    VIEW = 7
+    """The last arrival or output, as it was sent to receivers that did not get it as it is."""
+    SENT = 8
+    """An event that was sent and is no arrival: one that a contract had held back, a mean, or the node's own."""
+    WITHDRAWN = 9
+    """An event that was queued for a receiver, which an earlier row names as reached, and was not sent to it."""
 
 
-EVENT_KINDS = (RowKind.ARRIVAL, RowKind.OUTPUT, RowKind.RETAINED)
+EVENT_KINDS = (RowKind.ARRIVAL, RowKind.OUTPUT, RowKind.RETAINED, RowKind.VIEW, RowKind.SENT, RowKind.WITHDRAWN)
 
 
 SCHEMA = pa.schema(

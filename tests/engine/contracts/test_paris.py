@@ -109,11 +109,15 @@ def test_the_journal_names_those_who_were_sent_it_and_nobody_else() -> None:
     for node in rehearsal.nodes.values():
         node.recorder = Recorder()
     got = say(rehearsal, "bob-phone", "paris/bob/location", LOCATION)
-    say(rehearsal, "paris-sensors", "paris/pollution/45", {"pm": 12, "q": 91})
+    seen = say(rehearsal, "paris-sensors", "paris/pollution/45", {"pm": 12, "q": 91})
     for name, node in rehearsal.nodes.items():
         assert node.recorder is not None
         rows = node.recorder.take()
         here = {client for client, at in CLIENTS.items() if at == name}
-        first = {one.entity for one in rows.notes[0].reached} - {one.entity for one in rows.missed.get(0, ())}
-        assert first & here == set(got) & here
-        assert 1 not in rows.missed, "pollution is for all"
+        sent: dict[bytes, set[str]] = {}
+        for row, packet in enumerate(rows.packets):
+            topic = b"location" if b"/bob/location" in packet else b"pollution"
+            reached = {one.entity for one in rows.notes[row].reached} - {one.entity for one in rows.missed.get(row, ())}
+            sent.setdefault(topic, set()).update(reached, (one.entity for one in rows.chosen.get(row, ())))
+        assert sent[b"location"] & here == set(got) & here
+        assert sent[b"pollution"] & here == set(seen) & here, "pollution is for all"

@@ -189,7 +189,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _in_words(row: dict[str, Any]) -> Iterator[str]:
     publisher = f"`{row['entity']}`" if row["entity"] == row["client_id"] else f"`{row['entity']}` ({row['client_id']})"
-    origins = {"output": f"made from #{row['arrival']} of {publisher}", "retained": f"kept from {publisher}"}
+    made = f"made from #{row['arrival']} of {publisher}"
+    origins = {"output": made, "view": made, "retained": f"kept from {publisher}"}
     whence = origins.get(row["kind"], f"from {publisher}")
     flags = f"QoS {row['qos']}" + (", retained" if row["retain"] else "")
     yield f"{_stamp(row['time'])} {row['node']} #{row['seq']} {row['topic']} {whence} by {row['link_type']}, {flags}"
@@ -197,9 +198,11 @@ def _in_words(row: dict[str, Any]) -> Iterator[str]:
     rule = f" by {row['rule']}" if row["rule"] else ""
     reason = f": {row['reason']}" if row["reason"] else ""
     yield f"    {row['stage']}: {row['effect']}{rule}{reason}"
-    if row["effect"] == "pass" and (row["reached"] or not row["open"]):
-        names = [f"{receiver['entity']} (QoS {min(receiver['qos'], row['qos'])})" for receiver in row["reached"]]
-        yield f"    reached {', '.join(names) or 'nobody'}"
+    names = ", ".join(f"{receiver['entity']} (QoS {min(receiver['qos'], row['qos'])})" for receiver in row["reached"])
+    if row["kind"] == "withdrawn":
+        yield f"    queued, and not sent to {names}"
+    elif row["effect"] == "pass" and (names or not row["open"]):
+        yield f"    reached {names or 'nobody'}"
 
 
 def _stamp(moment: datetime) -> str:

@@ -4,7 +4,7 @@ What has waited is asked about by the stages again when it leaves: by rights, br
 access policies as they are then.
 """
 
-from penstock.engine.events import dedup, link_plans, publishers, retained
+from penstock.engine.events import dedup, link_plans, publishers, retained, user_properties
 from penstock.engine.events.passage import Delivery, Packet, Passage
 from penstock.engine.events.plan import Plan, Target, WaitingPlace
 from penstock.engine.node import Node
@@ -16,8 +16,10 @@ from penstock.engine.stages.draft import Draft
 from penstock.engine.statements import side_effects
 from penstock.engine.trust import token_exchange
 from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
 from penstock.wire.errors import WireError
 
+RELEASED = Verdict("release", Effect.PASS, "", "it was held back until now")
 MAX_REPLAYED = 100
 """Retained messages sent to one session before others have their turn."""
 
@@ -99,14 +101,12 @@ def replay(node: Node, session: Session, now: float) -> None:
             retained.forget(node, topic)
             continue
         room -= event.size()
-        if _send_retained(node, session, subscribed, event, now) and node.recorder is not None and event.origin:
-            source = publishers.source_of(node, event)
-            node.recorder.kept(source, event, Target([subscribed]), subscribed.filter, now)
+        _send_retained(node, session, subscribed, event, now)
     if session.replays and not session.connection.blocked and session.outlet is not None:
         node.sessions.go_on(session)
 
 
-def _send_retained(node: Node, session: Session, subscribed: Subscribed, event: Event, now: float) -> bool:
+def _send_retained(node: Node, session: Session, subscribed: Subscribed, event: Event, now: float) -> None:
     """Send a retained message for a subscription, as far as the stages let it have the message now."""
     late, target = release.late(node, session, event), Target([subscribed])
     passage = _passage(node, late, now)
@@ -114,12 +114,17 @@ def _send_retained(node: Node, session: Session, subscribed: Subscribed, event: 
     delivery = Delivery(session, late, min(late.qos, subscribed.qos), True, target.ids)  # [MQTT-3.3.1-8]
     delivery.passage, delivery.target, delivery.forms = passage, target, passage.forms
     delivery.watch = session.place.watch_out
-    return runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps)
+    runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps)
+    if node.recorder is not None and passage.source is not None:
+        verdict = Verdict("match", Effect.PASS, subscribed.filter, "it was retained")
+        node.recorder.forms_end(passage.source, now, node.recorder.rows.retained, verdict)
 
 
 def _passage(node: Node, event: Event, now: float) -> Passage:
     passage = Passage(node, link_plans.own_plans(node), event, None, now)
     passage.forms = Forms(event, now)
+    if node.recorder is not None and not event.topic.startswith("$SYS/"):
+        passage.source = publishers.source_of(node, event)
     return passage
 
 
@@ -135,6 +140,8 @@ def send_delayed(node: Node, now: float) -> None:
         delivery.passage = passage = _passage(node, event, now)
         delivery.forms, delivery.revision = passage.forms, revision
         runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.DELAYED).delivery_steps)
+        if node.recorder is not None and passage.source is not None:
+            node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, RELEASED)
 
 
 def recheck(node: Node, waiting: Outgoing, now: float, place: WaitingPlace) -> bool:
@@ -147,6 +154,8 @@ def recheck(node: Node, waiting: Outgoing, now: float, place: WaitingPlace) -> b
         return False
     waiting.revision = waiting.session.outbox.revision
     if asked.event is not waiting.event:
+        if not user_properties.is_alike(asked.event, waiting.event):
+            publishers.record_changed(node, waiting, asked.event, now, place is WaitingPlace.QUEUED)
         waiting.event = asked.event
         node.ledger.replaced(waiting)
     return True

@@ -28,17 +28,17 @@ def deliveries(passage: Passage, plan: Plan) -> Iterator[Delivery]:
     for session in plan.closed:
         session.denied += session.neighbour is None or session.neighbour not in event.path
     for target in plan.targets:
-        session = target.session
+        session, is_planned = target.session, True
         if target.no_local and session is sender:  # [MQTT-3.8.3-3]
+            _pass_over(passage, target)
             if target.own is None:
-                _pass_over(passage, target)
                 continue
-            target = target.own
+            target, is_planned = target.own, False
         # [MQTT-3.8.4-8] [MQTT-3.3.1-12] [MQTT-3.3.1-13]
         retain = event.retain and target.retain_as_published
         qos = event.qos if event.qos < target.qos else target.qos
         receiver = session.id if session.neighbour is None else None
-        yield Delivery(session, event, qos, retain, target.ids, passage, target, forms, receiver, True)
+        yield Delivery(session, event, qos, retain, target.ids, passage, target, forms, receiver, is_planned)
     for watch, targets in plan.watched:
         yield from _behind(passage, watch, targets)
     for group in plan.groups:

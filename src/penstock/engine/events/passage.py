@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.engine.events.plan import Plan, Plans, Target
+from penstock.engine.journal_rows import Source
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
@@ -41,6 +42,8 @@ class Passage:
     """The outputs of the monitors of outgoing links, so that receivers behind one link share one answer."""
     is_replay = False
     """It is a retained event: a neighbour is told so, and that it is nothing new."""
+    source: Source | None = None
+    """Who published it, for the journal, if that is not its sender: it has waited, or is the node's own."""
     observer: "Observer | None" = None
     """The observer of a run without effects; None: this is a real one."""
     first: list[tuple[Plans, Event]] | None = None

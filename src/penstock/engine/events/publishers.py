@@ -1,9 +1,13 @@
 """The publishers of events that have waited: who they are, as the domain has it now."""
 
 from penstock.domain.compile.entries import ClientEntry
+from penstock.engine.events import user_properties
 from penstock.engine.journal_rows import Source
 from penstock.engine.node import Node
+from penstock.engine.recorder import Recorder
+from penstock.engine.sessions.session import Outgoing
 from penstock.model.event import Event
+from penstock.model.verdict import Effect, Verdict
 
 
 def is_neighbour(node: Node, event: Event) -> bool:
@@ -27,8 +31,38 @@ def has_monitors(node: Node, entry: ClientEntry) -> bool:
     return bool(node.ensemble.monitors(inwards))
 
 
+def record_withdrawn(node: Node, waiting: Outgoing, now: float, reason: str) -> None:
+    """Tell the journal, if there is one, that what was queued for a session, and is recorded as sent, was not sent."""
+    if node.recorder is not None:
+        verdict = Verdict("emit", Effect.SUPPRESS, "", reason)
+        _record(node, node.recorder, waiting, waiting.event, now, node.recorder.rows.withdrawn, verdict)
+
+
+def record_changed(node: Node, waiting: Outgoing, left: Event, now: float, is_first: bool) -> None:
+    """Tell the journal, if there is one, what policies have left of an event that waited; `is_first`: it was queued and
+    has not been sent before.
+    """
+    if node.recorder is not None:
+        if is_first:
+            record_withdrawn(node, waiting, now, _CHANGED.reason)
+        _record(node, node.recorder, waiting, left, now, node.recorder.rows.sent, _CHANGED)
+
+
+_CHANGED = Verdict("emit", Effect.PASS, "", "policies have changed while it waited")
+
+
+def _record(
+    node: Node, recorder: Recorder, waiting: Outgoing, event: Event, now: float, rows: list[int], verdict: Verdict
+) -> None:
+    if not event.topic.startswith("$SYS/"):
+        recorder.show(user_properties.for_clients(event), waiting.session, waiting.qos)
+        recorder.forms_end(source_of(node, event), now, rows, verdict)
+
+
 def source_of(node: Node, event: Event) -> Source:
-    """Return where an event came from, for the journal."""
+    """Return where an event came from, for the journal; one without origin from the node itself."""
+    if not event.origin:
+        return Source("", None, node.name, event.link_type, None, 5, 5)
     session = node.sessions.get(event.origin)
     entry = entry_of(node, event) if session is None or session.neighbour is None else None
     entity = entry.name if entry is not None else session.place.entity if session is not None else event.origin

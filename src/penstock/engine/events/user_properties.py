@@ -40,11 +40,11 @@ _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
 
 
-def travelling(properties: Properties, is_node: bool = False) -> bytes:
-    """Return the properties that go on to subscribers unaltered."""
+def travelling(properties: Properties, is_node: bool = False, is_record: bool = False) -> bytes:
+    """Return the properties that go on to subscribers unaltered; `is_record`: also those that nodes gave to clients."""
     if properties is NO_PROPERTIES:
         return b""
-    kept = _WITH_EVENTS if is_node else ()
+    kept = (*_WITH_EVENTS, *_SHOWN) if is_record else _WITH_EVENTS if is_node else ()
     return encode_properties(
         Properties(
             payload_format=properties.payload_format,
@@ -86,6 +86,13 @@ def for_clients(event: Event) -> Event:
         pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(_SHOWN)
     )
     return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
+
+
+def is_alike(event: Event, other: Event) -> bool:
+    """Return True if a client would get the same bytes of both."""
+    if event.topic != other.topic or event.payload != other.payload or event.qos != other.qos:
+        return False
+    return event.properties == other.properties or for_clients(event).properties == for_clients(other).properties
 
 
 def bare(event: Event) -> Event:

@@ -5,7 +5,7 @@ from hmac import compare_digest
 from typing import NamedTuple
 
 from penstock.engine.contracts import client_contracts, release_recheck, situations
-from penstock.engine.events import entrances, retained, wills
+from penstock.engine.events import entrances, publishers, retained, wills
 from penstock.engine.federation import overlay, wants
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, placement, session_flow, session_rights, subscribe
@@ -279,6 +279,8 @@ def end(node: Node, session: Session, now: float) -> None:
     # [MQTT-4.8.2-5]
     for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ())):
         node.ledger.settle(delivery)
+    for delivery in session.outbox.queue or ():
+        publishers.record_withdrawn(node, delivery, now, "its session has ended")
     session.outbox.inflight = {}
     session.outbox.queue = None
     session.replays = []

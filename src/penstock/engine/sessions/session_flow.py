@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from penstock.engine.events import entrances
+from penstock.engine.events import entrances, publishers
 from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
@@ -46,8 +46,11 @@ def pump(node: Node, session: Session, now: float) -> None:
         if expires is not None and expires <= now:  # [MQTT-3.3.2-5]
             node.stats.expired += 1
             node.ledger.settle(delivery)
-        elif not delivery.is_stale() or entrances.recheck(node, delivery, now, WaitingPlace.QUEUED):
-            window.transmit(node, delivery, now, None)
+            publishers.record_withdrawn(node, delivery, now, "it expired while it waited")
+        elif delivery.is_stale() and not entrances.recheck(node, delivery, now, WaitingPlace.QUEUED):
+            publishers.record_withdrawn(node, delivery, now, "policies do not let its receiver have it now")
+        elif not window.transmit(node, delivery, now, None):
+            publishers.record_withdrawn(node, delivery, now, "its receiver does not take a packet of that size")
     if not queue:
         session.connection.overflowing = False
     if room <= 0 and (queue or outbox.resend):

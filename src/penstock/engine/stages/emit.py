@@ -4,6 +4,7 @@ from penstock.engine.contracts.release_recheck import MARKED
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import PASS, Plan, Unresolved, interned_plan
+from penstock.engine.recorder import Recorder
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.window import send_or_queue
@@ -70,23 +71,22 @@ def run(delivery: Delivery) -> Verdict | None:
             delivery.event = event
     if not send_or_queue(node, delivery, forms):
         return NOT_TAKEN
-    if not delivery.is_planned:
-        note_sent(delivery)
+    if node.recorder is not None:
+        as_planned = delivery.is_planned and delivery.forms.event is passage.came and passage.source is None
+        if not as_planned:
+            _record(node.recorder, delivery)
     if delivery.qos:
         delivery.wait()
     return None
 
 
-def note_sent(delivery: Delivery) -> None:
-    """Tell the journal, if there is one, of a receiver that the plan of the event does not name."""
-    passage, target = delivery.passage, delivery.target
-    if (
-        delivery.is_planned
-        or target is None
-        or passage is None
-        or passage.sender is None
-        or passage.observer is not None
-    ):
-        return
-    if passage.node.recorder is not None:
-        passage.node.recorder.chose(target)
+def _record(recorder: Recorder, delivery: Delivery) -> None:
+    """Tell the journal of a form that differs from what is recorded, and of a receiver that the plan does not name."""
+    passage, target, event = delivery.passage, delivery.target, delivery.forms.event
+    if passage.sender is not None and (event is passage.came or user_properties.is_alike(event, passage.came)):
+        if not delivery.is_planned and target is not None:
+            recorder.chose(target)
+    elif passage.sender is not None or passage.source is not None:
+        delivery.is_planned = False  # not as it is
+        qos = delivery.qos if target is None else target.qos
+        recorder.show(user_properties.for_clients(event), delivery.session, qos)

@@ -9,10 +9,11 @@ is asked about it again.
 
 from typing import NamedTuple
 
-from penstock.engine.events import dedup, fan_out, link_plans
+from penstock.engine.events import dedup, fan_out, link_plans, publishers
 from penstock.engine.events.passage import Delivery, DeliveryStep, Outputs, Passage
 from penstock.engine.events.plan import PASS, Plan, Plans
 from penstock.engine.node import Node
+from penstock.engine.recorder import Recorder, source_of
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session
@@ -137,31 +138,28 @@ def run(passage: Passage) -> Outcome:
             break
         plan = plan.rest
     plan = passage.plan  # which content may have decided on
-    recorder = node.recorder if passage.sender is not None and passage.observer is None else None
+    recorder = node.recorder if passage.observer is None else None
     if recorder is not None:
         _record(passage, None)
     # [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT311-4.6.0-6]
     for delivery in passage.observer.deliveries(passage) if passage.observer else fan_out.deliveries(passage, plan):
-        target = delivery.target if delivery.is_planned else None
+        target = delivery.target if delivery.is_planned and passage.sender is not None else None
         is_sent = deliver(delivery, plan.delivery_steps)
-        if recorder is not None and target is not None and not is_sent:
+        if recorder is not None and target is not None and not (is_sent and delivery.is_planned):
             recorder.passed_over(target)
-    if recorder is not None and passage.judging is not None and passage.judging.facts:
-        recorder.judged(passage.judging.facts)
+    if recorder is not None:
+        _record_forms(passage, recorder)
     return DONE if plan.has_receivers else _UNHEARD
 
 
 def deliver(delivery: Delivery, steps: tuple[DeliveryStep, ...], start: int = 0) -> bool:
-    """Take a delivery through the steps from `start` on; return whether it was sent, queued or held back."""
+    """Take a delivery through the steps from `start` on; return whether it was sent, or queued."""
     for place in range(start, len(steps)):
         answer = steps[place](delivery)
         if answer is None:
             continue
         if isinstance(answer, Verdict):
-            if answer.effect is Effect.SUPPRESS:
-                return False
-            emit.note_sent(delivery)  # it is held back until later
-            return True
+            return False  # or not yet
         is_sent = False
         for output in answer:
             is_sent |= deliver(output, steps, place + 1)
@@ -221,8 +219,11 @@ def publish_own(node: Node, plans: Plans, event: Event, sender: Session | None, 
     """Publish an event that no packet brought: a will, or what the node itself has to say."""
     if node.ensemble.is_cyclic:
         event = dedup.arriving(node, event, "", now)
+    passage = Passage(node, plans, event, sender, now)
+    if sender is None and node.recorder is not None and not event.topic.startswith("$SYS/"):
+        passage.source = publishers.source_of(node, event)
     try:
-        run(Passage(node, plans, event, sender, now))
+        run(passage)
     except WireError as error:  # a limit has changed since the will was left
         node.deny("publish denied", sender, event.topic, str(error))
 
@@ -231,6 +232,17 @@ def record_refused(passage: Passage, verdict: Verdict) -> None:
     """Record what a client or a neighbour has told the node itself, and what was decided about it."""
     passage.plan = find_plan(passage.node, passage.plans, passage.event.topic.encode())
     _record(passage, verdict)
+
+
+def _record_forms(passage: Passage, recorder: Recorder) -> None:
+    """Tell the journal in which other forms the event was sent; of the node's own, that it was sent."""
+    if passage.sender is None:
+        if passage.source is not None:
+            recorder.forms_end(passage.source, passage.now, recorder.rows.sent)
+        return
+    if passage.judging is not None and passage.judging.facts:
+        recorder.judged(passage.judging.facts)
+    recorder.forms_end(source_of(passage.sender), passage.now, recorder.rows.views)
 
 
 def _record(passage: Passage, verdict: Verdict | None) -> None:

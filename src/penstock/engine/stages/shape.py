@@ -35,6 +35,9 @@ def run(delivery: Delivery) -> list[Delivery] | None:
         return list(_to_subscribers(passage, watch, outputs))
     if delivery.is_echo:
         return []
+    if len(outputs) == 1 and outputs[0] is delivery.forms:
+        return None if route.may_have(passage.node, delivery.event, delivery.session) else []
+    delivery.is_planned = False  # others go on in its place
     allowed = (forms for forms in outputs if route.may_have(passage.node, forms.event, delivery.session))
     return [_to_target(delivery, target, forms) for forms in allowed]
 
@@ -59,7 +62,7 @@ def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:
     passage, event = delivery.passage, forms.event
     retain = event.retain and (passage.is_replay or target.retain_as_published)  # [MQTT-3.3.1-8]
     shaped = Delivery(delivery.session, event, min(event.qos, target.qos), retain, delivery.ids)
-    shaped.passage, shaped.target, shaped.forms, shaped.is_planned = passage, target, forms, delivery.is_planned
+    shaped.passage, shaped.target, shaped.forms = passage, target, forms
     return shaped
 
 

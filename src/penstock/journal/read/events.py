@@ -75,7 +75,12 @@ QUARANTINE = pa.schema(
 )
 """Rows that are missing or cannot be read, with the reason."""
 
-ARRIVAL, OUTPUT, RETAINED = "arrival", "output", "retained"
+ARRIVAL, OUTPUT = "arrival", "output"
+WITHDRAWN = "withdrawn"
+KINDS = (ARRIVAL, OUTPUT, "retained", "view", "sent", WITHDRAWN)
+"""The values of the column `kind`, in the order of `EVENT_KINDS`. The first two are events, the others what was sent of
+them, or not.
+"""
 _SOURCE_COLUMNS = ("client_id", "user", "entity", "link_type", "neighbour", "version")
 _VERDICT_COLUMNS = ("effect", "stage", "rule", "reason")
 
@@ -142,8 +147,7 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
     packets = _read_all(table, np.array([source.get("packets", 0) for source in sources], np.int8)[source_at])
     kinds = table["kind"].to_numpy()
     is_output = kinds == RowKind.OUTPUT
-    # For each row the index of the arrival it belongs to; -1: none.
-    arrival_at = np.maximum.accumulate(np.where(is_output, -1, np.arange(len(is_output))))
+    arrival_at = _arrivals(kinds)
     same = is_output & (pc.binary_length(table["packet"]).to_numpy() == 0)
     packets = Packets(*(_of_arrivals(column, same, arrival_at) for column in packets))
     missing = {
@@ -156,7 +160,8 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
         if is_missing.any():
             problem = pc.if_else(pa.array(is_missing), text, problem)
     seq = table["seq"].to_numpy()
-    places = np.where(is_output, np.arange(len(seq)) - arrival_at - 1, 0)
+    outputs = np.cumsum(is_output)
+    places = np.where(arrival_at < np.arange(len(seq)), np.maximum(outputs - outputs[arrival_at] - 1, 0), 0)
     verdicts = _verdicts(table["detail"].combine_chunks(), plans, plan_at)
     by_source = _taken(sources, _SOURCE_COLUMNS, pa.array(source_at))
     columns = {
@@ -164,7 +169,7 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
         "seq": table["seq"],
         "time": table["time"],
         "revision": rows.revisions,
-        "kind": pa.array([ARRIVAL, OUTPUT, RETAINED]).take(pa.array(np.searchsorted(EVENT_KINDS, kinds))),
+        "kind": pa.array(KINDS).take(pa.array(np.searchsorted(EVENT_KINDS, kinds))),
         "arrival": pa.array(np.where(arrival_at < 0, seq, seq[arrival_at])),
         "place": pa.array(places.astype(np.int32)),
         **by_source,
@@ -232,6 +237,13 @@ def _joined(column: pa.ChunkedArray) -> Iterator[pa.Array]:
         pending.append(chunk)
     if pending:
         yield pa.concat_arrays(pending)
+
+
+def _arrivals(kinds: npt.NDArray[np.int8]) -> Ints:
+    """Return for each row the index of the arrival it belongs to; -1: none. What belongs to none has its own index."""
+    rows = np.arange(len(kinds))
+    arrival_at = np.maximum.accumulate(np.where(kinds == RowKind.ARRIVAL, rows, -1))
+    return np.where(np.isin(kinds, (RowKind.OUTPUT, RowKind.VIEW)), arrival_at, rows)
 
 
 def _of_arrivals(column: pa.Array, same: npt.NDArray[np.bool_], arrival_at: Ints) -> pa.Array:

@@ -190,7 +190,7 @@ def _property_values(packet: Publish) -> dict[str, Any]:
     path = next((value for name, value in properties.user_properties if name == user_properties.PATH), None)
     return {
         "content_type": properties.content_type,
-        "properties": user_properties.travelling(properties, is_node=True),
+        "properties": user_properties.travelling(properties, is_record=True),
         "expiry": properties.message_expiry,
         "path": path.split(",") if path else None,
         "id": user_properties.id_of(properties) or None,

@@ -176,6 +176,9 @@ def _batch(seq: int, rows: Rows, plans: npt.NDArray[np.int32], sources: npt.NDAr
     kinds = np.zeros(count, np.int8)
     kinds[rows.outputs] = RowKind.OUTPUT
     kinds[rows.retained] = RowKind.RETAINED
+    kinds[rows.views] = RowKind.VIEW
+    kinds[rows.sent] = RowKind.SENT
+    kinds[rows.withdrawn] = RowKind.WITHDRAWN
     columns = [
         _column("seq", np.arange(seq, seq + count)),
         _column("time", np.repeat(_micros(rows.times), lengths)),

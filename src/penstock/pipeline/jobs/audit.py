@@ -16,6 +16,7 @@ from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.rule_usage import ACL, NodeClient, PolicyNodes, RuleName, line, listed_clients, rules, uses
 from penstock.pipeline.spark.policies import CompiledDomain, Policies, as_it_stands, as_it_stood
 from penstock.pipeline.tables import tables
+from penstock.pipeline.tables.view import times_sent
 from penstock.policy.access.acl import AclRule
 
 SEEN, DENIALS, UNUSED, RIGHTS = "seen", "denials", "unused", "rights"
@@ -193,21 +194,25 @@ def _clients(events: DataFrame, policy: CompiledDomain) -> tuple[NodeClient, ...
 
 
 def _sent(events: DataFrame, policy: CompiledDomain) -> DataFrame:
-    """Return a row for each event and client or foreign broker that was sent it."""
-    sent = events.select("topic", "time", _publisher(), F.explode("reached").alias("to"))
+    """Return a row for each event and client or foreign broker that was sent it, with the column `times`."""
+    sent = events.select("topic", "time", _publisher(), times_sent(), F.explode("reached").alias("to"))
     sent = sent.filter(F.col("to.neighbour").isNull() | ~F.col("to.neighbour").isin(*policy.ensemble.nodes))
     return sent.withColumn("subject", F.col("to.entity"))
 
 
 def _seen(events: DataFrame, policy: CompiledDomain) -> DataFrame:
     counted = _sent(events, policy).groupBy("subject", "topic", "publisher")
-    totals = counted.agg(F.count("*").alias("events"), F.min("time").alias("first"), F.max("time").alias("last"))
-    return totals.orderBy("subject", "topic", "publisher")
+    when = F.when(F.col("times") > 0, F.col("time"))
+    totals = counted.agg(F.sum("times").alias("events"), F.min(when).alias("first"), F.max(when).alias("last"))
+    return totals.filter("events > 0").orderBy("subject", "topic", "publisher")
 
 
 def _when(events: DataFrame, begins: Column, policy: CompiledDomain) -> tuple[SentInterval, ...]:
-    counted = _sent(events, policy).groupBy("subject", begins.alias("begins")).count()
-    return tuple(SentInterval(*row) for row in counted.orderBy("subject", "begins").limit(MAX_ROWS).collect())
+    counted = _sent(events, policy).groupBy("subject", begins.alias("begins")).agg(F.sum("times").alias("events"))
+    return tuple(
+        SentInterval(*row)
+        for row in counted.filter("events > 0").orderBy("subject", "begins").limit(MAX_ROWS).collect()
+    )
 
 
 def _denials(events: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 
 from penstock.domain import Ensemble
 from penstock.engine.federation.wants import NODE_PREFIX
-from penstock.journal.read.events import ARRIVAL, RETAINED
+from penstock.journal.read.events import ARRIVAL, OUTPUT
 from penstock.pipeline.spark.policies import Asker, Policies
 from penstock.pipeline.stages.govern import arrivals, run
 from penstock.pipeline.stages.stage import Traffic
@@ -46,7 +46,7 @@ def origins(events: DataFrame, recording: frozenset[str]) -> DataFrame:
     What came from a node that records is left out: it began elsewhere. `arrival` is the event's number from now on, and
     `id` says the same, so that an event can be told from another wherever it goes.
     """
-    came = events.filter(F.col("kind") != RETAINED)
+    came = events.filter(F.col("kind").isin(ARRIVAL, OUTPUT))
     began = came.filter(F.col("neighbour").isNull() | ~F.col("neighbour").isin(*recording))
     day = F.datediff(F.to_date("time"), F.lit(_FIRST_DAY)).cast("bigint")
     # By days, so that no one machine has to number everything.

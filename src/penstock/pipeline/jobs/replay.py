@@ -23,7 +23,7 @@ from penstock.pipeline.tables import tables
 from penstock.pipeline.tables.executor import F, Window, small_table, small_tables
 from penstock.pipeline.tables.filters import is_on
 from penstock.pipeline.tables.metrics import MetricChange, metric_changes
-from penstock.pipeline.tables.view import EVENT
+from penstock.pipeline.tables.view import EVENT, times_sent
 from penstock.policy.monitors.protocol import UNLISTED
 
 MAX_ROWS = 10_000
@@ -332,11 +332,11 @@ def _change(row: Row, rule: str, reason: str) -> ReplayChange:
 
 def _received(events: DataFrame, askers: tuple[Asker, ...]) -> DataFrame:
     """Return how many events live nodes sent, by subject and topic."""
-    sent = events.select("topic", F.explode("reached").alias("to")).select("topic", "to.*")
+    sent = events.select("topic", times_sent(), F.explode("reached").alias("to")).select("topic", "times", "to.*")
     labels = [asker.label for asker in askers]
     unlisted = F.concat_ws("@", "client_id", "user")
     subject = F.when(F.col("entity").isin(*labels), F.col("entity")).otherwise(unlisted)
-    return sent.groupBy(subject.alias("subject"), "topic").agg(F.count("*").alias("received"))
+    return sent.groupBy(subject.alias("subject"), "topic").agg(F.sum("times").alias("received"))
 
 
 def _claims(

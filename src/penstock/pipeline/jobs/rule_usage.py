@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, session_rights
 from penstock.engine.stages import edit
-from penstock.journal.read.events import ARRIVAL
+from penstock.journal.read.events import ARRIVAL, WITHDRAWN
 from penstock.language.statements.statement import Message
 from penstock.model.event import Event
 from penstock.model.topic_tree import FilterIndex, place_index
@@ -98,7 +98,9 @@ class PolicyNodes:
 
 def uses(events: DataFrame, standing: PolicyFiles, clients: tuple[NodeClient, ...]) -> DataFrame:
     """Return what rules decided, with the columns `USE`; `clients` are those whom a denial of reading may concern."""
-    went = events.select("node", "topic", "link_type", F.explode("reached").alias("to"))
+    went = events.filter(F.col("kind") != WITHDRAWN).select(
+        "node", "topic", "link_type", F.explode("reached").alias("to")
+    )
     reads = went.groupBy(
         F.lit("read").alias("access"),
         "node",

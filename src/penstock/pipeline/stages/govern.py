@@ -10,7 +10,7 @@ only loop over them. To add a stage, add its module here and a line to the table
 from pyspark.sql import DataFrame
 
 from penstock.engine.stages import runner
-from penstock.journal.read.events import RETAINED
+from penstock.journal.read.events import ARRIVAL, OUTPUT
 from penstock.pipeline.conditions.typed import MAX_BRANCHES, MAX_CONDITIONS, narrowed
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import Asker, Policies
@@ -97,8 +97,8 @@ def arrivals(events: DataFrame, scope: Scope) -> Traffic:
 
 
 def _arrived(events: DataFrame) -> DataFrame:
-    """Return events without what was sent to somebody again: it has come before."""
-    return events.filter(F.col("kind") != RETAINED)
+    """Return events without the forms in which they were sent: views work these out."""
+    return events.filter(F.col("kind").isin(ARRIVAL, OUTPUT))
 
 
 def _view(traffic: Traffic) -> DataFrame:

@@ -1,7 +1,8 @@
 """The columns of events on their way through the stages, and of the views that subjects get of them."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
+from penstock.journal.read.events import WITHDRAWN
 from penstock.pipeline.tables.executor import F
 
 NOT_BEFORE, UNTIL = "not_before", "retain_until"
@@ -61,3 +62,8 @@ def current(rows: DataFrame) -> DataFrame:
     """Return the rows that subjects may have now: neither those for later nor those that are to be deleted."""
     now, later, until = F.current_timestamp(), F.col(NOT_BEFORE), F.col(UNTIL)
     return rows.filter((later.isNull() | (later <= now)) & (until.isNull() | (until > now)))
+
+
+def times_sent() -> Column:
+    """Return the column `times`: 1 for each who is in `reached`, -1 if the row takes back that it was sent."""
+    return F.when(F.col("kind") == WITHDRAWN, -1).otherwise(1).alias("times")
