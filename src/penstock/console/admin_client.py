@@ -3,7 +3,7 @@
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -16,6 +16,7 @@ from penstock.client.admin import AdminError, with_client_certificate
 SECONDS = 20.0
 LONG_SECONDS = CHECK_SECONDS + 10
 """Timeout for requests that a node computes in a separate process, at a lower priority."""
+_LONG = ("/api/flows", "/api/assertions", "/api/draft", "/api/draft/check")
 CLOSE_SECONDS = 5.0
 OUT = "you have logged out"
 Answer = TypeVar("Answer")
@@ -40,7 +41,7 @@ class ApiClient:
         self.url = url.rstrip("/")
         self.token = ""
         verify = _trusting(ca, pin) if self.url.startswith("https:") else _pinned(None)
-        self._http = httpx.AsyncClient(base_url=self.url, timeout=SECONDS, verify=verify, trust_env=False)
+        self._http = httpx.AsyncClient(base_url=self.url, verify=verify, trust_env=False)
 
     async def log_in(self, user: str, password: str, address: str = "") -> None:
         """Get a token for this person; raise `ApiClientError`. `address`: where the person comes from, so that the
@@ -59,35 +60,8 @@ class ApiClient:
         """Send a POST request with a body as JSON, or bytes as they are."""
         sent = body if isinstance(body, bytes) else msgspec.json.encode(body)
         headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
-        return self._read(
-            await self._send("POST", path, content=sent, params=_parameters(query), headers=headers), kind
-        )
-
-    async def get_long(self, path: str, kind: type[Answer], **query: str | int) -> Answer:
-        """Send a GET request whose answer takes long to compute."""
-        return self._read(await self._send("GET", path, params=_parameters(query), timeout=LONG_SECONDS), kind)
-
-    async def post_long(self, path: str, kind: type[Answer], body: object) -> Answer:
-        headers = {"Content-Type": "application/json"}
-        sent = msgspec.json.encode(body)
-        return self._read(await self._send("POST", path, content=sent, headers=headers, timeout=LONG_SECONDS), kind)
-
-    async def stream_lines(self, path: str, kind: type[Answer], **query: str | int) -> AsyncIterator[Answer]:
-        """Yield a stream of JSON, line by line; it ends when the node does. Raises `ApiClientError`."""
-        if self._http.is_closed:
-            raise ApiClientError(OUT, 401)
-        try:
-            timeout = httpx.Timeout(SECONDS, read=60.0)
-            async with self._http.stream(
-                "GET", path, params=_parameters(query), headers=self._headers, timeout=timeout
-            ) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    raise ApiClientError(f"{self.url}: HTTP {answer.status_code}", answer.status_code)
-                async for line in answer.aiter_lines():
-                    if line.strip():
-                        yield self._read(line.encode(), kind)
-        except (httpx.HTTPError, httpx.StreamError, RuntimeError) as error:
-            raise self._unheard(error) from None
+        answer = await self._send("POST", path, content=sent, params=_parameters(query), headers=headers)
+        return self._read(answer, kind)
 
     async def close(self) -> None:
         """End the session of the token, if there is one."""
@@ -105,14 +79,15 @@ class ApiClient:
         if self._http.is_closed:
             raise ApiClientError(OUT, 401)
         try:
-            answer = await self._http.request(method, path, headers=headers, **more)
+            timeout = more.pop("timeout", LONG_SECONDS if path in _LONG else SECONDS)
+            answer = await self._http.request(method, path, headers=headers, timeout=timeout, **more)
         except (httpx.HTTPError, RuntimeError) as error:
-            raise self._unheard(error) from None
+            raise self._connection_error(error) from None
         if answer.status_code != httpx.codes.OK:
             raise ApiClientError(_error_text(answer), answer.status_code)
         return answer.content
 
-    def _unheard(self, error: Exception) -> ApiClientError:
+    def _connection_error(self, error: Exception) -> ApiClientError:
         """Return the error for a missing answer. A client that is closed meanwhile raises a `RuntimeError`."""
         if self._http.is_closed:
             return ApiClientError(OUT, 401)

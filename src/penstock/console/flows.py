@@ -38,7 +38,7 @@ class _FlowsPage:
     def __init__(self, person: Person) -> None:
         self._person = person
         request = ui.context.client.request
-        self._said = dict(request.query_params) if request is not None else {}
+        self._query = dict(request.query_params) if request is not None else {}
         self._asked = 0
         """Number of requests so far."""
 
@@ -55,7 +55,7 @@ class _FlowsPage:
         ui.timer(0, self._first, once=True)
 
     def _form(self) -> None:
-        query = self._said
+        query = self._query
         with names.form(self._ask):
             self._from = names.field("From", query.get("from", ""), "pk-entities")
             self._to = names.field("To", query.get("to", ""), "pk-entities")
@@ -101,14 +101,14 @@ class _FlowsPage:
         with self._answer, widgets.card("Answer"):
             _show_answer(answer, on, routes)
             if beyond is not None and beyond.flows:
-                ui.label("A device may publish what it has received; then this way is open:").classes("pk-about")
+                widgets.note("A device may publish what it has received; then this way is open:")
                 _way(beyond.way, "Way through devices")
         if answer.flows:
             self._map.highlight([(step.source, step.target) for step in answer.way])
 
     async def _flow(self, source: str, target: str, on: str, routes: bool) -> EntityFlow:
         query = {"from_": source, "to": target, "on": on, "routes": "1" if routes else ""}
-        flows = await self._person.first.get_long("/api/flows", Flows, **query)
+        flows = await self._person.first.get("/api/flows", Flows, **query)
         return flows.flows[0]
 
     async def _whole(self) -> None:
@@ -124,9 +124,8 @@ class _FlowsPage:
         try:
             with claims:
                 widgets.loading("Proving them")
-            answer = await self._person.first.get_long("/api/assertions", Assertions)
-            claims.clear()
-            with claims:
+            answer = await self._person.first.get("/api/assertions", Assertions)
+            with widgets.emptied(claims):
                 _claims(answer.assertions)
         except ApiClientError as error:
             _failed(claims, error)
@@ -137,9 +136,8 @@ class _FlowsPage:
         try:
             with into:
                 widgets.loading("Looking for all ways")
-            flows = await self._person.first.get_long("/api/flows", Flows, routes="1")
-            into.clear()
-            with into:
+            flows = await self._person.first.get("/api/flows", Flows, routes="1")
+            with widgets.emptied(into):
                 _matrix(flows)
         except ApiClientError as error:
             _failed(into, error)
@@ -151,8 +149,7 @@ class _FlowsPage:
 
 
 def _failed(into: ui.element, error: ApiClientError) -> None:
-    into.clear()
-    with into:
+    with widgets.emptied(into):
         widgets.problem("This cannot be shown", str(error))
 
 
@@ -170,11 +167,11 @@ def _show_answer(flow: EntityFlow, on: str, routes: bool) -> None:
         _way(flow.way, "Way")
         html(f'<p class="pk-about" data-flows="bounds">{_BOUNDS}</p>')
     elif not flow.way:
-        ui.label("No links lead there.").classes("pk-about")
+        widgets.note("No links lead there.")
     else:
         rules = "".join(f"<li>{prose_html(closure.what)} at {data(closure.at)}</li>" for closure in flow.closed)
         html(f'<p class="pk-about">Closed by:</p><ul class="pk-closed" aria-label="Closed by">{rules}</ul>')
-        ui.label("The nearest way, which that closes:").classes("pk-about")
+        widgets.note("The nearest way, which that closes:")
         _way(flow.way, "Nearest way")
 
 
@@ -203,9 +200,7 @@ def _way(steps: Sequence[FlowStep], label: str) -> None:
 
 def _claims(claims: Sequence[AssertionState]) -> None:
     if not claims:
-        widgets.sentence("The domain has none. `assertions` state what must never flow, and what must.").classes(
-            "pk-about"
-        )
+        widgets.hint("The domain has none. `assertions` state what must never flow, and what must.")
         return
     rows = "".join(
         f"<tr><td>{_word(claim.holds)}</td><td><a href='{_link(claim)}'>{data(claim.assertion)}</a></td>"
@@ -215,7 +210,7 @@ def _claims(claims: Sequence[AssertionState]) -> None:
     head = "<tr><th scope=col>Holds</th><th scope=col>Assertion</th><th scope=col>Why not</th></tr>"
     html(f'<table class="pk-metrics pk-claims"><thead>{head}</thead><tbody>{rows}</tbody></table>')
     if len(claims) > MAX_ASSERTIONS:
-        ui.label(f"… and {len(claims) - MAX_ASSERTIONS} more").classes("pk-about")
+        widgets.note(f"… and {len(claims) - MAX_ASSERTIONS} more")
 
 
 def _word(holds: bool) -> str:
@@ -231,9 +226,7 @@ def _link(claim: AssertionState) -> str:
 
 def _matrix(flows: Flows) -> None:
     """Show which clients reach which through nodes alone; each cell links to the request."""
-    ui.label("One event, as the nodes forward it; each word links to the way, or to what blocks it.").classes(
-        "pk-about"
-    )
+    widgets.note("One event, as the nodes forward it; each word links to the way, or to what blocks it.")
     ends = [entity for entity in flows.entities if entity.kind != "node"]
     shown = [end.name for end in ends]
     head = "".join(f"<th scope=col>{data(name)}</th>" for name in shown)
@@ -242,12 +235,8 @@ def _matrix(flows: Flows) -> None:
         reached, cells = set(end.reaches), ""
         for name in shown:
             link = "/flows?" + urlencode({"from": end.name, "to": name, "routes": "1"}).replace("&", "&amp;")
-            shown_word = ("yes", "pk-pass") if name in reached else ("no", "pk-suppress")
-            cells += (
-                "<td></td>"
-                if name == end.name
-                else f"<td><a class='{shown_word[1]}' href='{link}'>{shown_word[0]}</a></td>"
-            )
+            word, look = ("yes", "pk-pass") if name in reached else ("no", "pk-suppress")
+            cells += "<td></td>" if name == end.name else f"<td><a class='{look}' href='{link}'>{word}</a></td>"
         rows.append(f"<tr><th scope=row>{data(end.name)}</th>{cells}</tr>")
     body = f"<thead><tr><td>from, to</td>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     table = f"<table class='pk-matrix'>{body}</table>"

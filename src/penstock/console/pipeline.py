@@ -56,10 +56,10 @@ async def show(person: Person) -> None:
     try:
         state = await ask_jobs(person)
     except ApiClientError as error:
-        waiting.delete()
         widgets.problem("The nodes do not answer", str(error))
         return
-    waiting.delete()
+    finally:
+        waiting.delete()
     if not state.journals:
         widgets.empty(
             "The domain has no journal",
@@ -91,8 +91,7 @@ class _PipelinePage:
         if shown == self._shown:
             return
         self._shown = shown
-        self._box.clear()
-        with self._box:
+        with widgets.emptied(self._box):
             if not state.jobs:
                 widgets.empty("No job has been run yet", "Run one where the journal is, and it appears here:")
                 ui.label(_COMMAND.format(journal=state.journals[0])).classes("pk-command pk-mono")
@@ -121,16 +120,8 @@ def _row(job: Job) -> tuple[object, ...]:
     counts = ", ".join(f"{count:,} {name}" for name, count in job.counts.items())
     took = f"{job.ended - job.began:.1f} s" if job.ended is not None else ""
     report = TableCell("open", "", f"/pipeline?report={job.id}") if job.has_report else ""
-    what = job.why or counts
-    return (
-        job.job,
-        TableCell(job.state, _LOOKS[job.state]),
-        _time(job.began),
-        took,
-        Prose(what),
-        report,
-        " ".join(job.arguments),
-    )
+    head = (job.job, TableCell(job.state, _LOOKS[job.state]), _time(job.began), took)
+    return (*head, Prose(job.why or counts), report, " ".join(job.arguments))
 
 
 def _tables(jobs: tuple[Job, ...]) -> Iterator[tuple[object, ...]]:

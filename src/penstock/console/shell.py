@@ -49,8 +49,7 @@ async def shell(person: Person, part: PagePart) -> None:
         trouble = _trouble(person)
         if trouble != shown_trouble[0]:
             shown_trouble[0] = trouble
-            banner.clear()
-            with banner:
+            with widgets.emptied(banner):
                 if trouble:
                     ui.icon("warning").props("aria-hidden=true")
                     widgets.sentence(trouble)

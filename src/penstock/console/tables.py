@@ -47,7 +47,7 @@ class HtmlTable:
             scroll.props["aria-label"] = title
             with scroll:
                 self._html = ui.html("", sanitize=False)
-            self._more = ui.label().classes("pk-about")
+            self._more = widgets.note()
             self._more.set_visibility(False)
 
     def fill(self, rows: Iterable[Sequence[object]]) -> "HtmlTable":

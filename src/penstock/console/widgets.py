@@ -1,11 +1,14 @@
 """Common widgets of all parts: headings, and placeholders for empty, loading and failed content."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from nicegui import ui
 
 from penstock.console.prose import prose
+
+Box = TypeVar("Box", bound=ui.element)
 
 
 def sentence(text: str) -> ui.html:
@@ -13,11 +16,35 @@ def sentence(text: str) -> ui.html:
     return ui.html(prose(text), sanitize=False).classes("pk-prose")
 
 
+def note(text: str = "") -> ui.label:
+    """Show a remark in the smaller grey type."""
+    return ui.label(text).classes("pk-about")
+
+
+def hint(text: str) -> ui.html:
+    """Show a remark with code in backticks."""
+    return sentence(text).classes("pk-about")
+
+
+def emptied(box: Box) -> Box:
+    """Remove what an element shows; return it, to be filled again."""
+    box.clear()
+    return box
+
+
+def bullets(items: Iterable[str], id: str = "") -> None:
+    """Show sentences as a list."""
+    with ui.element("ul").classes("pk-list").props(f"id={id}" if id else ""):
+        for item in items:
+            with ui.element("li"):
+                sentence(item)
+
+
 def heading(text: str, about: str = "") -> None:
     """Show the heading of a part, with a line on what it is for."""
     ui.label(text).classes("pk-heading").props("role=heading aria-level=1")
     if about:
-        sentence(about).classes("pk-about")
+        hint(about)
 
 
 def subheading(text: str) -> None:
@@ -61,11 +88,16 @@ def loading(text: str = "Asking the nodes") -> ui.element:
     return box
 
 
+def outcome(text: str, is_good: bool) -> None:
+    """Show a word for success or failure, with its colour."""
+    ui.label(text).classes(f"pk-effect {'pk-pass' if is_good else 'pk-suppress'}")
+
+
 def verdict(effect: str) -> ui.label:
     """Show the word for an effect, with its colour."""
     return ui.label(effect).classes(f"pk-effect pk-{effect}")
 
 
-def first_names(names: Sequence[str], most: int) -> str:
+def first_names(names: Sequence[str], limit: int) -> str:
     """Return the first of these, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit:,} more" if len(names) > limit else "")

@@ -80,9 +80,8 @@ def _verdict(verdict: VerdictAccount) -> str:
     effect = verdict.effect if verdict.effect in set(Effect) else "pass"
     rule = f' <span class="pk-rule">by {data(verdict.rule)}</span>' if verdict.rule else ""
     reason = f'<div class="pk-reason">{prose_html(verdict.reason)}</div>' if verdict.reason else ""
-    return (
-        f'<div class="pk-said"><span class="pk-effect pk-{effect}">{escape(verdict.effect)}</span>{rule}{reason}</div>'
-    )
+    word = f'<span class="pk-effect pk-{effect}">{escape(verdict.effect)}</span>'
+    return f'<div class="pk-said">{word}{rule}{reason}</div>'
 
 
 # --- before and after
@@ -90,12 +89,10 @@ def _verdict(verdict: VerdictAccount) -> str:
 
 def before_after(event: EventAccount, outputs: Sequence[EventAccount], nothing: str) -> None:
     """Show the event, and beside it the outputs; `nothing` says why there are none."""
-    if not outputs:
-        _side_by_side(event, None, nothing)
-    for output in outputs[:MAX_OUTPUTS]:
+    for output in outputs[:MAX_OUTPUTS] or (None,):
         _side_by_side(event, output, nothing)
     if len(outputs) > MAX_OUTPUTS:
-        ui.label(f"… and {len(outputs) - MAX_OUTPUTS} events more").classes("pk-about")
+        widgets.note(f"… and {len(outputs) - MAX_OUTPUTS} events more")
 
 
 def _side_by_side(event: EventAccount, output: EventAccount | None, nothing: str) -> None:
@@ -104,15 +101,11 @@ def _side_by_side(event: EventAccount, output: EventAccount | None, nothing: str
         widgets.sentence(HIDDEN).classes("pk-hidden").props("role=note")
     elif event.metrics is not None and (output is None or output.metrics is not None):
         html(_columns(event, output, "", "", nothing))
-        html(
-            _metrics(
-                payload_diff.metrics(event.metrics, output.metrics if output is not None else event.metrics), output
-            )
-        )
+        after = output.metrics if output is not None else event.metrics
+        html(_metrics(payload_diff.metrics(event.metrics, after), output))
     else:
         diff = payload_diff.compare(event, output)
-        before, after = _payload(diff.before, diff.kind), _payload(diff.after, diff.kind)
-        html(_columns(event, output, before, after, nothing))
+        html(_columns(event, output, _payload(diff.before, diff.kind), _payload(diff.after, diff.kind), nothing))
 
 
 def _columns(event: EventAccount, output: EventAccount | None, before: str, after: str, nothing: str) -> str:
@@ -194,11 +187,9 @@ def _nothing(account: DecisionAccount) -> str:
 def explanation(account: Account) -> None:
     """Show what each receiver of an event gets, or why not; and the decisions on its way."""
     if account.assumed:
-        widgets.sentence(f"Assumed: {account.assumed}").classes("pk-about")
+        widgets.hint(f"Assumed: {account.assumed}")
     if not account.receivers:
-        ui.label("Nobody would receive it: nobody else is subscribed to it, or it is stopped before.").classes(
-            "pk-about"
-        )
+        widgets.note("Nobody would receive it: nobody else is subscribed to it, or it is stopped before.")
     items = []
     for name, receiver in list(account.receivers.items())[:MAX_RECEIVERS]:
         if receiver.gets:
@@ -217,7 +208,7 @@ def explanation(account: Account) -> None:
         with ui.expansion(title, value=len(account.decisions) == 1).classes("pk-decided pk-wide"):
             decision(decided)
     if len(account.decisions) > MAX_DECISIONS:
-        ui.label(f"… and {len(account.decisions) - MAX_DECISIONS} decisions more").classes("pk-about")
+        widgets.note(f"… and {len(account.decisions) - MAX_DECISIONS} decisions more")
 
 
 def _summary(got: EventAccount, published: EventAccount) -> str:

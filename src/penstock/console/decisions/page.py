@@ -17,6 +17,7 @@ from penstock.model.verdict import Effect
 BEAT = 1.0
 MAX_CELL = 300
 """Characters of a cell; the panel shows all."""
+_ABOUT = "Refusals as they happen, and a sample of all other events while you watch."
 _COLUMNS = (
     ("at", "Time"),
     ("node", "Node"),
@@ -61,41 +62,39 @@ class _Table:
     def __init__(self, person: Person) -> None:
         self._person = person
         request = ui.context.client.request
-        self._said = dict(request.query_params) if request is not None else {}
-        if "verdict" in self._said:  # as the field is called
-            self._said.setdefault("effect", self._said["verdict"])
-        self._recent = DecisionFeed(person, **self._said)
+        self._query = dict(request.query_params) if request is not None else {}
+        if "verdict" in self._query:  # as the field is called
+            self._query.setdefault("effect", self._query["verdict"])
+        self._recent = DecisionFeed(person, **self._query)
         self._shown: DecisionFeed | None = None
+        self._panel: DecisionPanel
         self._is_paused = False
-        self._is_seen = True
-        self._told: tuple[str, bool, bool] | None = None
+        self._is_visible = True
+        self._shown_state: tuple[str, bool, bool] | None = None
 
     async def begin(self) -> None:
         with ui.element("div").classes("pk-top"):
             with ui.element("div"):
-                widgets.heading(
-                    "Decisions", "Refusals as they happen, and a sample of all other events while you watch."
-                )
+                widgets.heading("Decisions", _ABOUT)
             ui.space()
-            ui.button("Ask why", icon="help_outline", on_click=self._why).props("outline no-caps")
+            ui.button("Ask why", icon="help_outline", on_click=lambda: self._panel.why()).props("outline no-caps")
         names.datalist("pk-entities", names.entities(self._person))
         self._filters()
         with widgets.card("Recent decisions"):
             with ui.element("div").classes("pd-bar"):
-                self._pause = ui.button("Pause", icon="pause", on_click=self._turn).props(
-                    "flat dense no-caps aria-pressed=false"
-                )
-                self._status = ui.label("").classes("pk-about").props("id=pk-decisions-status")
+                self._pause = ui.button("Pause", icon="pause", on_click=self._toggle_pause)
+                self._pause.props("flat dense no-caps aria-pressed=false")
+                self._status = widgets.note("").props("id=pk-decisions-status")
             self._nothing = ui.element("div").classes("pk-wide")
             with ui.element("div").classes("pd-scroll"):
                 self._table = DecisionRows()
             self._table.on("pick", self._pick)
-            self._table.on("look", self._seen)
-        self._panel = DecisionPanel(self._person, self._closed)
-        await self._look()
+            self._table.on("look", self._set_visible)
+        self._panel = DecisionPanel(self._person, self._address)
+        await self._fetch()
         ui.timer(BEAT, self._beat)
-        if self._said.get("id", "").isdigit():
-            node, id = self._said.get("of", ""), int(self._said["id"][:18])
+        if self._query.get("id", "").isdigit():
+            node, id = self._query.get("of", ""), int(self._query["id"][:18])
             ui.timer(0, lambda: self._panel.decision(node, id), once=True)
 
     def _filters(self) -> None:
@@ -117,28 +116,28 @@ class _Table:
         filters = {name: str(self._fields[name].value or "").strip() for name in FILTERS}
         self._recent = DecisionFeed(self._person, **filters)
         self._address()
-        await self._look()
+        await self._fetch()
 
     def _address(self, **more: object) -> None:
         """Put the filters and the open decision into the page's address, so that it can be shared."""
         ui.navigate.history.replace(_href(self._recent.wanted | {name: str(value) for name, value in more.items()}))
 
     async def _beat(self) -> None:
-        if self._is_seen and not self._is_paused:
-            await self._look()
+        if self._is_visible and not self._is_paused:
+            await self._fetch()
 
-    async def _seen(self, event: events.GenericEventArguments) -> None:
+    async def _set_visible(self, event: events.GenericEventArguments) -> None:
         """Handle a change of visibility: a hidden page asks for nothing."""
-        self._is_seen = event.args is not False
+        self._is_visible = event.args is not False
         await self._beat()
 
-    async def _look(self) -> None:
+    async def _fetch(self) -> None:
         feed = self._recent
         fresh = await feed.fetch()
         if feed is self._recent:  # otherwise another filter was set meanwhile
-            self._tell(fresh)
+            self._update(fresh)
 
-    def _tell(self, fresh: NewDecisions) -> None:
+    def _update(self, fresh: NewDecisions) -> None:
         recent = self._recent
         rows = [_plain(row, recent.wanted) for row in recent.rows]
         if self._shown is not recent:
@@ -151,30 +150,27 @@ class _Table:
         if fresh.left_out:
             status += f" · {fresh.left_out:,} refusals left out: too many in a second"
         self._status.text = status
-        shown_state = (fresh.trouble, bool(recent.rows), bool(recent.wanted))
-        if shown_state != self._told:
-            self._told = shown_state
+        state = (fresh.trouble, bool(recent.rows), bool(recent.wanted))
+        if state != self._shown_state:
+            self._shown_state = state
             self._empty(fresh.trouble)
         self._table.set_visibility(bool(recent.rows))
 
     def _empty(self, trouble: str) -> None:
-        self._nothing.clear()
-        with self._nothing:
+        with widgets.emptied(self._nothing):
             if trouble:
                 widgets.problem("Some decisions cannot be shown", trouble)
             elif not self._recent.rows and self._recent.wanted:
-                widgets.empty(
-                    "No decision matches", "The nodes keep none that matches; new ones appear here as they come."
-                )
+                hint = "The nodes keep none that matches; new ones appear here as they come."
+                widgets.empty("No decision matches", hint)
             elif not self._recent.rows:
                 widgets.empty("No decisions yet", "They appear here as soon as a client publishes.")
 
-    def _turn(self) -> None:
+    def _toggle_pause(self) -> None:
         self._is_paused = not self._is_paused
         self._pause.text = "Resume" if self._is_paused else "Pause"
-        self._pause.props(
-            f"icon={'play_arrow' if self._is_paused else 'pause'} aria-pressed={str(self._is_paused).lower()}"
-        )
+        icon = "play_arrow" if self._is_paused else "pause"
+        self._pause.props(f"icon={icon} aria-pressed={str(self._is_paused).lower()}")
         self._status.text = self._status.text.replace("live", "paused") if self._is_paused else self._status.text
 
     async def _pick(self, event: events.GenericEventArguments) -> None:
@@ -182,12 +178,6 @@ class _Table:
         if isinstance(node, str) and isinstance(id, int):
             self._address(id=id, of=node)
             await self._panel.decision(node, id)
-
-    def _why(self) -> None:
-        self._panel.why()
-
-    def _closed(self) -> None:
-        self._address()
 
 
 def _choice(label: str, among: tuple[str, ...], value: str | None) -> ui.select:
@@ -206,12 +196,5 @@ def _plain(row: DecisionRow, filters: dict[str, str]) -> dict[str, object]:
         "id": row.id,
         "at": row.at,
         "href": _href(filters | {"id": str(row.id), "of": row.node}),
-        "node": row.node,
-        "source": row.source[:MAX_CELL],
-        "target": row.target[:MAX_CELL],
-        "topic": row.topic[:MAX_CELL],
-        "effect": row.effect,
-        "stage": row.stage,
-        "rule": row.rule[:MAX_CELL],
-        "reason": row.reason[:MAX_CELL],
+        **{name: getattr(row, name)[:MAX_CELL] for name, _ in _COLUMNS[1:]},
     }

@@ -42,8 +42,7 @@ class DecisionPanel:
             return
         if box.is_deleted:  # something else has been opened meanwhile
             return
-        box.clear()
-        with box:
+        with widgets.emptied(box):
             _decided(detail)
             if explanation.is_refusal(detail.decision):
                 self._offer(detail.decision)
@@ -55,8 +54,7 @@ class DecisionPanel:
 
     def _begin(self, title: str) -> ui.element:
         """Open it anew; return the element for its content."""
-        self._box.clear()
-        with self._box:
+        with widgets.emptied(self._box):
             with ui.element("div").classes("pk-panel-head"):
                 ui.label(title).classes("pk-heading").props("role=heading aria-level=2 id=pk-panel-title")
                 ui.space()
@@ -70,16 +68,12 @@ class DecisionPanel:
         event = decision.event
         if event.encoding == "hidden":  # another payload, or none, may be decided differently
             with ui.element("div").classes("pk-offer"):
-                ui.label("The payload is hidden from you. You can ask what would happen to another one.").classes(
-                    "pk-about"
-                )
-                ui.button(
-                    "Ask why with a payload of your own",
-                    on_click=lambda: self.why(decision.came_by.source, event.topic),
-                ).props("outline no-caps")
+                widgets.note("The payload is hidden from you. You can ask what would happen to another one.")
+                button = ui.button("Ask why with a payload of your own").props("outline no-caps")
+                button.on_click(lambda: self.why(decision.came_by.source, event.topic))
             return
         with ui.element("div").classes("pk-offer"):
-            ui.label("Of a refusal only the verdict that refused is kept.").classes("pk-about")
+            widgets.note("Of a refusal only the verdict that refused is kept.")
             button = ui.button("Explain with the present policies").props("outline no-caps")
         answer = ui.element("div").classes("pd-answer").props("aria-live=polite")
 
@@ -93,8 +87,7 @@ class DecisionPanel:
 
 
 def _failed(box: ui.element, error: ApiClientError) -> None:
-    box.clear()
-    with box:
+    with widgets.emptied(box):
         if error.status == 404:
             widgets.empty("No longer available", "Nodes keep the latest decisions; the journal has all.")
         else:
@@ -118,7 +111,7 @@ class WhyForm:
 
     def __init__(self, person: Person, source: str, topic: str) -> None:
         self._person = person
-        ui.label("What would happen to an event at present. Nothing is published.").classes("pk-about")
+        widgets.note("What would happen to an event at present. Nothing is published.")
         with form(self._ask):
             self._from = field("From", source, list="pk-entities", hint="a client, a neighbour or a foreign broker")
             self._topic = field("Topic", topic)
@@ -162,13 +155,10 @@ def _home(person: Person, entity: str) -> str:
     client = person.domain.clients.get(entity) if person.domain is not None else None
     if client is not None and isinstance(client.node, str):
         return client.node
-    for name, state in person.states.items():
-        if any(client.entity == entity for client in state.portrait.clients):
-            return name
-    for name, state in person.states.items():
-        if any(link.neighbour == entity for link in state.portrait.links):
-            return name
-    return ""
+    states = list(reversed(person.states.items()))  # the first that knows it counts
+    clients = {client.entity: name for name, state in states for client in state.portrait.clients}
+    links = {link.neighbour: name for name, state in states for link in state.portrait.links}
+    return clients.get(entity) or links.get(entity, "")
 
 
 async def _answer(person: Person, into: ui.element, payload: bytes, question: dict[str, str]) -> None:
@@ -176,13 +166,13 @@ async def _answer(person: Person, into: ui.element, payload: bytes, question: di
         waiting = widgets.loading()
     try:
         explained = await person.client_for(question["at"]).post("/api/explain", Account, payload, **question)
+        why = ""
     except ApiClientError as error:
-        if not into.is_deleted:
-            waiting.delete()
-            with into:
-                widgets.problem("It cannot be explained", str(error))
-        return
+        explained, why = None, str(error)
     if not into.is_deleted:
         waiting.delete()
         with into:
-            explanation.explanation(explained)
+            if explained is not None:
+                explanation.explanation(explained)
+            else:
+                widgets.problem("It cannot be explained", why)

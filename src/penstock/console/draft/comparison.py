@@ -42,13 +42,13 @@ class ComparisonBox:
                     "Add `journal: {folder: journal}`: nodes then record events, to try drafts on.",
                 )
                 return
-            widgets.sentence(_ABOUT).classes("pk-about")
+            widgets.hint(_ABOUT)
             with ui.element("div").classes("pk-bar"):
                 self._size = ui.select(SIZES, value=2_000, label="On").props("outlined dense")
                 self._button = ui.button("Compare", on_click=self._begin).props("outline no-caps")
                 if not self._may:
                     self._button.disable()
-                    widgets.sentence("needs the right `change`").classes("pk-about")
+                    widgets.hint("needs the right `change`")
             self._answer = ui.element("div").classes("pk-answer")
 
     async def resume(self) -> None:
@@ -78,8 +78,7 @@ class ComparisonBox:
 
     async def _begin(self) -> None:
         self._button.disable()
-        self._answer.clear()
-        with self._answer:
+        with widgets.emptied(self._answer):
             widgets.loading("Starting")
         draft = self._draft()
         try:
@@ -120,17 +119,15 @@ class ComparisonBox:
 
     def _wrong(self, why: str) -> None:
         self._button.enable()
-        self._answer.clear()
-        with self._answer:
+        with widgets.emptied(self._answer):
             widgets.problem("The comparison failed", why)
 
     def _show(self, comparison: answers.DraftComparison) -> None:
-        self._answer.clear()
-        with self._answer:
+        with widgets.emptied(self._answer):
             if comparison.state == "running":
                 with ui.element("div").classes("pk-state").props("role=status"):
                     ui.spinner(size="2em").props("aria-hidden=true")
-                    self._seconds = ui.label(_progress(comparison)).classes("pk-about")
+                    self._seconds = widgets.note(_progress(comparison))
                     ui.button("Stop", on_click=self._give_up).props("flat no-caps")
                 return
             self._button.enable()
@@ -138,7 +135,7 @@ class ComparisonBox:
                 widgets.problem("The comparison failed", comparison.why)
             else:
                 _show_result(comparison.result)
-            ui.label("For the whole journal, save the draft as DRAFT.yaml and run").classes("pk-about")
+            widgets.note("For the whole journal, save the draft as DRAFT.yaml and run")
             ui.label(comparison.command).classes("pk-command pk-mono")
 
 
@@ -149,7 +146,7 @@ def _progress(comparison: answers.DraftComparison) -> str:
 def _show_result(result: answers.ComparisonResult) -> None:
     events = f"{result.events:,} event{'s' * (result.events != 1)} of clients"
     period = f", {_moment(result.first)} to {_moment(result.last)} UTC" if result.first and result.last else ""
-    ui.label(f"{events}{period}").classes("pk-about").props("role=status")
+    widgets.note(f"{events}{period}").props("role=status")
     if not result.events:
         widgets.empty("Nothing has been recorded yet", "Once clients publish, there are events to compare on.")
         return
@@ -160,39 +157,24 @@ def _show_result(result: answers.ComparisonResult) -> None:
     if not touched:
         widgets.empty("No client would receive more or less than before", "On the newest events of the journal.")
         return
-    heads = tuple(head for head, count in _COUNTS.items() if any(map(count, touched)))
+    heads = tuple(head for head, (field, *_) in _COUNTS.items() if any(getattr(total, field) for total in touched))
 
-    def counts(change: Changed) -> tuple[TableCell, ...]:
-        return tuple(_SHOWN[head](_COUNTS[head](change)) for head in heads)
+    def counts(change: object) -> tuple[TableCell, ...]:
+        return tuple(_count(change, head) for head in heads)
 
-    table(
-        "What subjects may gain and lose",
-        ("subject", *heads),
-        [(_name(total.subject), *counts(total)) for total in touched],
-    )
-    table(
-        "By topic",
-        ("subject", "topic", "from", *heads),
-        [
-            (_name(change.subject), _name(change.topic), _name(change.publisher), *counts(change), _because(change))
-            for change in result.changes
-        ],
-    )
+    totals = [(_name(total.subject), *counts(total)) for total in touched]
+    table("What subjects may gain and lose", ("subject", *heads), totals)
+    changes = [
+        (_name(change.subject), _name(change.topic), _name(change.publisher), *counts(change), _because(change))
+        for change in result.changes
+    ]
+    table("By topic", ("subject", "topic", "from", *heads), changes)
     if result.metrics:
-        table(
-            "By metric",
-            ("subject", "topic", "metric", "gains", "loses"),
-            [
-                (
-                    _name(metric.subject),
-                    _name(metric.topic),
-                    _name(metric.metric),
-                    _gain(metric.gained),
-                    _loss(metric.lost),
-                )
-                for metric in result.metrics
-            ],
-        )
+        rows = []
+        for metric in result.metrics:
+            names = (_name(metric.subject), _name(metric.topic), _name(metric.metric))
+            rows.append((*names, _count(metric, "gains"), _count(metric, "loses")))
+        table("By metric", ("subject", "topic", "metric", "gains", "loses"), rows)
     table("By rule", ("rule", *heads), [(_name(rule.rule), *counts(rule), _because(rule)) for rule in result.rules])
 
 
@@ -206,26 +188,14 @@ def _because(change: answers.TopicChange | answers.RuleChange) -> Below:
     return Below(f"{rule}{change.reason}" if change.reason else rule.removesuffix(": "), "because")
 
 
-def _gain(count: int) -> TableCell:
-    return TableCell(f"+{count:,}" if count else "", "pk-number pk-gain")
+_COUNTS = {"gains": ("gained", "+", " pk-gain"), "loses": ("lost", "-", " pk-loss"), "changed": ("changed", "", "")}
+"""By column, the field, the sign before its number, and its look. Empty columns are left out: there is little room."""
 
 
-def _loss(count: int) -> TableCell:
-    return TableCell(f"-{count:,}" if count else "", "pk-number pk-loss")
-
-
-def _number(count: int) -> TableCell:
-    return TableCell(f"{count:,}" if count else "", "pk-number")
-
-
-Changed = answers.SubjectDifference | answers.TopicChange | answers.RuleChange
-_COUNTS: dict[str, Callable[[Changed], int]] = {
-    "gains": lambda change: change.gained,
-    "loses": lambda change: change.lost,
-    "changed": lambda change: change.changed,
-}
-"""Empty columns are left out: there is little room."""
-_SHOWN = {"gains": _gain, "loses": _loss, "changed": _number}
+def _count(change: object, head: str) -> TableCell:
+    field, sign, look = _COUNTS[head]
+    count = getattr(change, field)
+    return TableCell(f"{sign}{count:,}" if count else "", f"pk-number{look}")
 
 
 def _moment(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from nicegui import events, ui
 
-from penstock.broker.http.answers.drafts import DomainDraft, DomainText, DraftCheck, Reloaded
+from penstock.broker.http.answers.drafts import DomainDraft, DomainText, DraftCheck, DraftProblem, Reloaded
 from penstock.broker.http.audit import AuditEntry
 from penstock.console import widgets
 from penstock.console.admin_client import ApiClientError
@@ -29,12 +29,12 @@ async def show(person: Person) -> None:
     widgets.heading("Try a draft", _ABOUT_CHANGE if person.about.right == "change" else _ABOUT_READ)
     waiting = widgets.loading("Fetching the domain file")
     try:
-        text = await person.first.get_long("/api/draft", DomainText)
+        text = await person.first.get("/api/draft", DomainText)
     except ApiClientError as error:
-        waiting.delete()
         widgets.problem("The domain file cannot be shown", str(error))
         return
-    waiting.delete()
+    finally:
+        waiting.delete()
     trial = DraftEditor(person, text)
     trial.build()
     await trial.comparing.resume()
@@ -53,7 +53,7 @@ class DraftEditor:
         self.may = person.about.right == "change"
         self.checked: DraftCheck | None = None
         self._number = 0
-        self._is_soon = False
+        self._is_checking = False
         """The page says that a check is running."""
         self._waiting: asyncio.TimerHandle | None = None
 
@@ -85,9 +85,7 @@ class DraftEditor:
                     widgets.subheading("Check")
                     widgets.empty(*self._first_words())
                 with widgets.card("Difference on the recent journal") as box:
-                    self.comparing = comparison.ComparisonBox(
-                        self.person, box, lambda: DomainDraft(self.editor.value or "", self.began.revision), self.may
-                    )
+                    self.comparing = comparison.ComparisonBox(self.person, box, self._present, self.may)
                     self.comparing.build()
                 with widgets.card("Last changes"):
                     self._changed = HtmlTable(
@@ -122,13 +120,16 @@ class DraftEditor:
     def _bar(self) -> None:
         with ui.element("div").classes("pk-bar"):
             ui.label(self.began.file).classes("pk-mono")
-            self.revision = ui.label(f"revision {self.began.revision}").classes("pk-about")
+            self.revision = widgets.note(f"revision {self.began.revision}")
             ui.space()
             self.check_button = ui.button("Check", on_click=self._check_now).props("outline no-caps")
             self.put_button = ui.button("Put into force…", on_click=self._ask).props("unelevated no-caps")
             self.put_button.disable()
             if not self.may:
                 self.check_button.disable()
+
+    def _present(self) -> DomainDraft:
+        return DomainDraft(self.editor.value or "", self.began.revision)
 
     def _again(self) -> None:
         self.person.draft = None
@@ -141,7 +142,7 @@ class DraftEditor:
         self.person.draft = KeptDraft(self.editor.value or "", self.began.revision)
         self.checked = None
         self.put_button.disable()
-        self._say_soon()
+        self._show_checking()
         if self._waiting is not None:
             self._waiting.cancel()
         client = self.editor.client
@@ -157,12 +158,11 @@ class DraftEditor:
         if self.may:
             self._waiting = asyncio.get_running_loop().call_later(PAUSE, later)
 
-    def _say_soon(self) -> None:
+    def _show_checking(self) -> None:
         """Replace the result of an earlier text: it is not valid for this one."""
-        if self.may and not self._is_soon:
-            self._is_soon = True
-            self.results.clear()
-            with self.results:
+        if self.may and not self._is_checking:
+            self._is_checking = True
+            with widgets.emptied(self.results):
                 widgets.subheading("Check")
                 widgets.loading("Checking the draft")
 
@@ -170,20 +170,18 @@ class DraftEditor:
         if not self.may:
             return
         self._number += 1
-        number, text = self._number, self.editor.value or ""
+        number, first = self._number, self.person.first
         self.check_button.props(add="loading")
-        self._say_soon()
+        self._show_checking()
         try:
-            first, draft = self.person.first, DomainDraft(text, self.began.revision)
-            result: DraftCheck | ApiClientError = await first.post_long("/api/draft/check", DraftCheck, draft)
+            result: DraftCheck | ApiClientError = await first.post("/api/draft/check", DraftCheck, self._present())
         except ApiClientError as error:
             result = error
         if number != self._number:  # a later check is running
             return
         self.check_button.props(remove="loading")
-        self._is_soon = False
-        self.results.clear()
-        with self.results:
+        self._is_checking = False
+        with widgets.emptied(self.results):
             widgets.subheading("Check")
             if isinstance(result, ApiClientError):
                 is_late = result.status == 409
@@ -193,7 +191,7 @@ class DraftEditor:
                 return
             self.checked = result
             self._mark(result)
-            self._tell(result)
+            self._show_check(result)
         self.put_button.set_enabled(result.good)
 
     def _mark(self, result: DraftCheck) -> None:
@@ -204,44 +202,37 @@ class DraftEditor:
         for kind, problems in (("pk-line-warning", result.warnings), ("pk-line-wrong", result.problems)):
             for problem in problems:
                 if problem.file == self.began.file and 1 <= problem.line <= lines:
-                    texts[problem.line] = "\n".join(
-                        filter(None, (texts.get(problem.line), f"{problem.path}: {problem.what}"))
-                    )
+                    text, before = f"{problem.path}: {problem.what}", texts.get(problem.line)
+                    texts[problem.line] = f"{before}\n{text}" if before else text
                     kinds[problem.line] = kind
         self.editor.decorations = [{"kind": "line", "line": line, "class": kind} for line, kind in kinds.items()]
         self.editor.line_tooltips = texts
 
-    def _tell(self, result: DraftCheck) -> None:
-        count = len({(problem.file, problem.line, problem.path, problem.what) for problem in result.problems})
+    def _show_check(self, result: DraftCheck) -> None:
+        count = len(set(result.problems))
         headline = "No mistakes" if result.good else f"{count} mistake{'s' * (count != 1)}"
         with ui.element("div").props("role=status aria-live=polite"):
-            ui.label(headline).classes(f"pk-effect {'pk-pass' if result.good else 'pk-suppress'}")
+            widgets.outcome(headline, result.good)
         for word, problems in (("mistake", result.problems), ("warning", result.warnings)):
-            for problem in dict.fromkeys(
-                (problem.file, problem.line, problem.path, problem.what) for problem in problems[:MAX_SHOWN]
-            ):
-                self._problem(word, *problem)
+            for problem in dict.fromkeys(problems[:MAX_SHOWN]):
+                self._problem(word, problem)
             if len(problems) > MAX_SHOWN:
-                ui.label(f"and {len(problems) - MAX_SHOWN} more").classes("pk-about")
+                widgets.note(f"and {len(problems) - MAX_SHOWN} more")
         if result.assertions:
             widgets.subheading("Assertions")
             with ui.element("ul").classes("pk-list"):
                 for claim in sorted(result.assertions, key=lambda claim_: claim_.holds)[:MAX_SHOWN]:
                     with ui.element("li"):
-                        ui.label("holds" if claim.holds else "fails").classes(
-                            f"pk-effect {'pk-pass' if claim.holds else 'pk-suppress'}"
-                        )
+                        widgets.outcome("holds" if claim.holds else "fails", claim.holds)
                         ui.label(claim.text).classes("pk-mono")
                         if claim.why:
-                            widgets.sentence(claim.why).classes("pk-about")
+                            widgets.hint(claim.why)
         if result.changes or result.good:
             widgets.subheading("Changes")
-            with ui.element("ul").classes("pk-list").props("id=pk-changes"):
-                for change in result.changes[:MAX_SHOWN] or ("nothing changes",):
-                    with ui.element("li"):
-                        widgets.sentence(change)
+            widgets.bullets(result.changes[:MAX_SHOWN] or ("nothing changes",), "pk-changes")
 
-    def _problem(self, word: str, file: str, line: int, path: str, what: str) -> None:
+    def _problem(self, word: str, problem: DraftProblem) -> None:
+        file, line, path = problem.file, problem.line, problem.path
         is_here = file == self.began.file and line > 0
         kind = "pk-suppress" if word == "mistake" else "pk-replace"
         with ui.element("div").classes("pk-problem"):
@@ -252,7 +243,7 @@ class DraftEditor:
             else:
                 ui.label(where).classes(kind)
             ui.label(f"{word}: {path}" if path else word).classes("pk-mono")
-            widgets.sentence(what)
+            widgets.sentence(problem.what)
 
     # --- putting it into force
 
@@ -263,10 +254,7 @@ class DraftEditor:
         with ui.dialog().props('aria-label="Put into force"') as dialog, ui.card().classes("pk-dialog"):
             widgets.subheading("Put this draft into force?")
             ui.label(f"{self.began.file} is rewritten, and nodes apply it at once. The audit log records who did it.")
-            with ui.element("ul").classes("pk-list"):
-                for change in changes[:MAX_SHOWN] or ("nothing changes",):
-                    with ui.element("li"):
-                        widgets.sentence(change)
+            widgets.bullets(changes[:MAX_SHOWN] or ("nothing changes",))
             with ui.element("div").classes("pk-bar"):
                 ui.space()
                 ui.button("Cancel", on_click=dialog.close).props("flat no-caps autofocus")
@@ -277,34 +265,30 @@ class DraftEditor:
     async def _put(self, dialog: ui.dialog, text: str) -> None:
         dialog.close()
         self.put_button.disable()
-        self._is_soon = False
-        self.results.clear()
-        with self.results:
+        self._is_checking = False
+        with widgets.emptied(self.results):
             widgets.subheading("Check")
             waiting = widgets.loading("Putting it into force")
             try:
                 first, draft = self.person.first, DomainDraft(text, self.began.revision)
-                done = await first.post_long("/api/draft", Reloaded, draft)
-                fresh = await first.get_long("/api/draft", DomainText)
+                done = await first.post("/api/draft", Reloaded, draft)
+                fresh = await first.get("/api/draft", DomainText)
             except ApiClientError as error:
-                waiting.delete()
                 what = "The domain has changed meanwhile" if error.status == 409 else "The draft is not in force"
                 widgets.problem(what, str(error))
                 ui.button("Start again with the present domain", on_click=self._again).props("flat no-caps")
                 return
-            waiting.delete()
+            finally:
+                waiting.delete()
             if not done.done:
                 self._mark(done.checked)
-                self._tell(done.checked)
+                self._show_check(done.checked)
                 return
             self.began, self.person.draft = fresh, None
             self.revision.set_text(f"revision {fresh.revision}")
             with ui.element("div").props("role=status aria-live=polite"):
-                ui.label(f"In force, revision {fresh.revision}").classes("pk-effect pk-pass")
-            with ui.element("ul").classes("pk-list"):
-                for change in done.changes[:MAX_SHOWN] or ("nothing changes",):
-                    with ui.element("li"):
-                        widgets.sentence(change)
+                widgets.outcome(f"In force, revision {fresh.revision}", True)
+            widgets.bullets(done.changes[:MAX_SHOWN] or ("nothing changes",))
         await self.show_changes()
 
 

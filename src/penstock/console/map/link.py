@@ -32,7 +32,7 @@ class LinkView:
         self._monitor_box = ui.element("div").classes("pm-list")
         widgets.subheading("Last decisions")
         self._decision_box = ui.element("div").classes("pm-list")
-        self._told: tuple[DecisionRow, ...] | None = None
+        self._shown_rows: tuple[DecisionRow, ...] | None = None
         self._due = 0.0
         self._is_held = False
         # Rows do not move while the pointer is over them.
@@ -79,15 +79,13 @@ class LinkView:
         try:
             rows = await self._decisions()
         except ApiClientError as error:
-            self._told = None
-            self._decision_box.clear()
-            with self._decision_box:
+            self._shown_rows = None
+            with widgets.emptied(self._decision_box):
                 widgets.problem("Decisions cannot be shown", str(error))
             return
-        if rows != self._told:
-            self._told = rows
-            self._decision_box.clear()
-            with self._decision_box:
+        if rows != self._shown_rows:
+            self._shown_rows = rows
+            with widgets.emptied(self._decision_box):
                 for row in rows:
                     _decision(row)
                 if not rows:
@@ -99,10 +97,8 @@ class LinkView:
         rows: list[DecisionRow] = []
         for here, other in ((link.a, link.b), (link.b, link.a)):
             if here in homes and not (link.client and here == link.a):
-                decisions = await homes[here].get(
-                    "/api/decisions", Decisions, node=here, subject=other, limit=MAX_DECISIONS
-                )
-                rows += decisions.rows
+                about: dict[str, str] = {"node": here, "subject": other}
+                rows += (await homes[here].get("/api/decisions", Decisions, limit=MAX_DECISIONS, **about)).rows
         return tuple(sorted(rows, key=lambda row: (row.at, row.id), reverse=True)[:MAX_DECISIONS])
 
 
@@ -125,9 +121,8 @@ def _decision(row: DecisionRow) -> None:
         ui.label(time.strftime("%H:%M:%S", time.localtime(row.at)))
         widgets.verdict(row.effect)
         ui.label(f"{row.topic[:120]}")
-        widgets.sentence(f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"[:300]).classes(
-            "pm-why"
-        )
+        why = f"{row.source}{towards} at {row.node}; {row.stage}: {row.reason or row.rule}"
+        widgets.sentence(why[:300]).classes("pm-why")
 
 
 class Diagram(Element, component="automaton.js"):
@@ -148,12 +143,12 @@ class MonitorView:
         with ui.element("section").classes("pm-monitor").props("role=group") as box:
             box.props["aria-label"] = f"Monitor {name}"
             ui.label(f"Monitor {name}").classes("pk-state-title")
-            ui.label(f"on {source} → {target}").classes("pk-about")
+            widgets.note(f"on {source} → {target}")
             self._state = ui.label().classes("pm-state").props("aria-live=polite")
             automaton = drawn(settings) if settings is not None else None
             self._diagram = Diagram(name, automaton) if automaton is not None else None
             if settings is not None and settings.python is not None:
-                ui.label(f"A program: {settings.python}").classes("pk-about")
+                widgets.note(f"A program: {settings.python}")
 
     def show(self, state: str | None, why: str) -> None:
         """Show the present state, or why it is not known."""

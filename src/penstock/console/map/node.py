@@ -35,7 +35,7 @@ class NodeView:
         finding = ui.input("Find a client", on_change=lambda event: self._find(str(event.value or "")))
         finding.props("dense outlined clearable debounce=200")
         self._clients = RowList(opens)
-        self._more = ui.label().classes("pk-about")
+        self._more = widgets.note()
 
     async def beat(self) -> None:
         person, say, rates = self._picture.person, self._facts.set, self._picture.rates
@@ -49,7 +49,7 @@ class NodeView:
                 say("Addresses", ", ".join(str(listener.address) for listener in settings.listeners))
             return
         rate = rates.rate((self._node, "node", ""))
-        now = f"{rate.took:.1f} messages/s in, {rate.gave:.1f} out, {rate.denied:.1f} denied"
+        now = f"{rate.received:.1f} messages/s in, {rate.sent:.1f} out, {rate.denied:.1f} denied"
         say("State", person.late_message or state.trouble or "up")
         say("Addresses", ", ".join(state.addresses))
         say("Up for", "not known" if person.late_message else _for(time.time() - state.started))
@@ -85,7 +85,7 @@ class NodeView:
             rate = self._picture.rates.rate((self._node, "client", name))
             figures = ("", WORDS["silent" if is_silent else "away"])
             if is_up.get(name) and not is_silent:
-                figures = (f"{rate.took:.1f}/s in", f"{rate.gave:.1f}/s out")
+                figures = (f"{rate.received:.1f}/s in", f"{rate.sent:.1f}/s out")
             rows.append(Row((name, self._node), name, *figures))
         more = len(self._names) - len(rows)
         self._more.set_text(f"and {more} more" if more else "" if rows else "None.")
@@ -93,7 +93,7 @@ class NodeView:
 
     def _rate(self, entity: str) -> float:
         rate = self._picture.rates.rate((self._node, "client", entity))
-        return rate.took + rate.gave
+        return rate.received + rate.sent
 
 
 class Row(NamedTuple):

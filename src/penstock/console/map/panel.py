@@ -31,8 +31,7 @@ class MapPanel:
         who = (link.a, link.b) if link is not None else who
         is_there = link is not None or (len(who) == 1 and who[0] in picture.nodes)
         self._who = who
-        self._box.clear()
-        with self._box:
+        with widgets.emptied(self._box):
             with ui.element("div").classes("pm-panel-head"):
                 title = " ⇄ ".join(who)
                 widgets.subheading(title if len(title) <= 120 else f"{title[:119]}…")

@@ -18,8 +18,8 @@ class LinkCounters(NamedTuple):
     """A node's counters of one neighbour or client; of several sessions of a client, their sum."""
 
     up: bool
-    took: int
-    gave: int
+    received: int
+    sent: int
     denied: int
     waiting: int
     publish_type: str
@@ -29,8 +29,8 @@ class LinkCounters(NamedTuple):
 class Rate(NamedTuple):
     """Rates per second, as the node sees them."""
 
-    took: float = 0.0
-    gave: float = 0.0
+    received: float = 0.0
+    sent: float = 0.0
     denied: float = 0.0
 
 
@@ -80,9 +80,9 @@ class Rates:
             return Rate()
         for moment in past:
             old, seconds = moment.flows.get(key[2]), past[-1].at - moment.at
-            if old is not None and seconds > 0 and new.took >= old.took and new.gave >= old.gave:
-                denied = max(0, new.denied - old.denied)
-                return Rate((new.took - old.took) / seconds, (new.gave - old.gave) / seconds, denied / seconds)
+            if old is not None and seconds > 0 and new.received >= old.received and new.sent >= old.sent:
+                received, sent = new.received - old.received, new.sent - old.sent
+                return Rate(received / seconds, sent / seconds, max(0, new.denied - old.denied) / seconds)
         return Rate()
 
 
@@ -100,9 +100,8 @@ def _links(state: NodeState) -> dict[str, LinkCounters]:
 def _clients(state: NodeState) -> dict[str, LinkCounters]:
     by_name: dict[str, LinkCounters] = {}
     for client in state.portrait.clients:
-        flow = LinkCounters(
-            client.up, client.took, client.gave, client.denied, client.waiting, client.publish_type, client.notify_type
-        )
+        numbers = (client.took, client.gave, client.denied, client.waiting)
+        flow = LinkCounters(client.up, *numbers, client.publish_type, client.notify_type)
         before = by_name.get(client.entity)
         by_name[client.entity] = flow if before is None else _sum(before, flow)
     for past in state.portrait.past:  # counts continue from session to session
@@ -112,15 +111,9 @@ def _clients(state: NodeState) -> dict[str, LinkCounters]:
 
 
 def _sum(counters: LinkCounters, other: LinkCounters) -> LinkCounters:
-    return LinkCounters(
-        counters.up or other.up,
-        counters.took + other.took,
-        counters.gave + other.gave,
-        counters.denied + other.denied,
-        counters.waiting + other.waiting,
-        counters.publish_type,
-        counters.notify_type,
-    )
+    received, sent = counters.received + other.received, counters.sent + other.sent
+    denied, waiting = counters.denied + other.denied, counters.waiting + other.waiting
+    return counters._replace(up=counters.up or other.up, received=received, sent=sent, denied=denied, waiting=waiting)
 
 
 _READ = {"node": _whole, "link": _links, "client": _clients}

@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.analysis.layout import Size, layout
 from penstock.broker.http.answers.status import NodeState
-from penstock.console.map.rates import LinkCounters, Rate, Rates
+from penstock.console.map.rates import Rates
 from penstock.domain import Domain
 from penstock.domain.compile.graph import client_types
 from penstock.policy.access.brokering import DEFAULT_TYPE
@@ -216,15 +216,12 @@ def link_now(link: DrawnLink, states: Mapping[str, NodeState], rates: Rates) -> 
 
 def _node_link_now(link: DrawnLink, rates: Rates) -> LinkNow:
     """Combine the reports of both ends: what one sends the other takes, and either may see that the link is broken."""
-    sides = [("link", link.a, link.b), ("link", link.b, link.a)]
-    reports: list[tuple[LinkCounters | None, Rate]] = [
-        (rates.flow((here, kind, there)), rates.rate((here, kind, there))) for kind, here, there in sides
-    ]
-    (flow_a, rate_a), (flow_b, rate_b) = reports
+    at_a, at_b = (link.a, "link", link.b), (link.b, "link", link.a)
+    flow_a, rate_a, flow_b, rate_b = rates.flow(at_a), rates.rate(at_a), rates.flow(at_b), rates.rate(at_b)
     flows = [flow for flow in (flow_a, flow_b) if flow is not None]
     state = "silent" if not flows else "up" if all(flow.up for flow in flows) else "down"
-    there = rate_b.took if flow_b is not None else rate_a.gave
-    back = rate_a.took if flow_a is not None else rate_b.gave
+    there = rate_b.received if flow_b is not None else rate_a.sent
+    back = rate_a.received if flow_a is not None else rate_b.sent
     denied, waiting = sum(flow.denied for flow in flows), sum(flow.waiting for flow in flows)
     return state, round(there, 2), round(back, 2), denied, waiting, rate_a.denied + rate_b.denied > 0
 
@@ -237,7 +234,7 @@ def _client_now(link: DrawnLink, states: Mapping[str, NodeState], rates: Rates) 
     if flow is None:
         return "away", 0.0, 0.0, 0, 0, False
     state = "up" if flow.up else "away"
-    return state, round(rate.took, 2), round(rate.gave, 2), flow.denied, flow.waiting, rate.denied > 0
+    return state, round(rate.received, 2), round(rate.sent, 2), flow.denied, flow.waiting, rate.denied > 0
 
 
 def _node_now(node: DrawnNode, state: NodeState | None, links: set[str], rates: Rates) -> tuple[str, int, float, int]:
@@ -246,4 +243,4 @@ def _node_now(node: DrawnNode, state: NodeState | None, links: set[str], rates: 
         return ("down" if links == {"down"} else "up" if node.foreign and "up" in links else "silent"), 0, 0.0, 0
     rate = rates.rate((node.name, "node", ""))
     up = sum(client.up for client in state.portrait.clients)
-    return ("trouble" if state.trouble else "up"), up, round(rate.took, 1), state.counters.denied
+    return ("trouble" if state.trouble else "up"), up, round(rate.received, 1), state.counters.denied

@@ -35,14 +35,8 @@ def _answers(fits: Sequence[ContractFit]) -> Iterator[tuple[TableCell, str, str,
     for (_, _, want), some in wants.items():
         best = min(some, key=lambda fit: (_ORDER.index(fit.comes_to), bool(fit.when)))
         answer = _ANSWERS[best.comes_to]
-        topics = ", ".join(dict.fromkeys(topic for fit in some for topic in fit.topics))
-        yield (
-            TableCell(answer, _LOOKS[answer]),
-            want,
-            _consumer(best),
-            TableCell(topics, "pk-mono"),
-            Prose(_by(answer, best, some)),
-        )
+        topics = TableCell(", ".join(dict.fromkeys(topic for fit in some for topic in fit.topics)), "pk-mono")
+        yield TableCell(answer, _LOOKS[answer]), want, _consumer(best), topics, Prose(_by(answer, best, some))
 
 
 def _by(answer: str, best: ContractFit, some: Sequence[ContractFit]) -> str:

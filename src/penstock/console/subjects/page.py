@@ -25,29 +25,18 @@ class KnownClient(NamedTuple):
     listed: bool
     nodes: tuple[str, ...]
     up: bool
-    took: int
-    gave: int
-    denied: int
 
 
 def known_clients(person: Person) -> dict[str, KnownClient]:
     """Return all clients that the domain lists or nodes have sessions of, by name."""
     by_name: dict[str, KnownClient] = {}
     for name, settings in (person.domain.clients if person.domain is not None else {}).items():
-        by_name[name] = KnownClient(name, True, tuple(settings.node), False, 0, 0, 0)
+        by_name[name] = KnownClient(name, True, tuple(settings.node), False)
     for node, state in person.states.items():
         for client in state.portrait.clients:
-            before = by_name.get(client.entity) or KnownClient(client.entity, False, (), False, 0, 0, 0)
+            before = by_name.get(client.entity) or KnownClient(client.entity, False, (), False)
             nodes = before.nodes if node in before.nodes else (*before.nodes, node)
-            by_name[client.entity] = KnownClient(
-                client.entity,
-                before.listed,
-                nodes,
-                before.up or client.up,
-                before.took + client.took,
-                before.gave + client.gave,
-                before.denied + client.denied,
-            )
+            by_name[client.entity] = before._replace(nodes=nodes, up=before.up or client.up)
     return by_name
 
 
@@ -65,9 +54,8 @@ async def show(person: Person) -> None:
             SubjectList(person, sought, name).build()
         with ui.element("div").classes("pk-answer"):
             if not name:
-                widgets.empty(
-                    "No subject is open", "Choose one from the list to see its rights and its recent use of them."
-                )
+                hint = "Choose one from the list to see its rights and its recent use of them."
+                widgets.empty("No subject is open", hint)
             else:
                 await _open(person, name)
 
@@ -80,10 +68,8 @@ class SubjectList:
         self._shown: object = None
 
     def build(self) -> None:
-        field = ui.input("Search", value=self._sought, on_change=self._search).props(
-            'outlined dense clearable type=search debounce=200 aria-label="Search subjects"'
-        )
-        field.classes("pk-search")
+        field = ui.input("Search", value=self._sought, on_change=self._search).classes("pk-search")
+        field.props('outlined dense clearable type=search debounce=200 aria-label="Search subjects"')
         self._box = ui.element("div")
         self._fill()
         ui.timer(BEAT, self._fill)
@@ -101,12 +87,11 @@ class SubjectList:
             if words in client.name.lower() or words in " ".join(client.nodes).lower()
         ]
         matching.sort(key=lambda client: (not client.up, client.name))
-        shown = (self._sought, [client[:4] for client in matching[:MAX_LISTED]], len(matching))  # not the counters
+        shown = (self._sought, matching[:MAX_LISTED], len(matching))
         if shown == self._shown:
             return
         self._shown = shown
-        self._box.clear()
-        with self._box:
+        with widgets.emptied(self._box):
             if not clients:
                 widgets.empty("No clients yet", "The domain lists no clients, and none has connected.")
             elif not matching:
@@ -120,11 +105,8 @@ class SubjectList:
             to = {"name": client.name} | ({"q": self._sought} if self._sought else {})
             look = "pk-chosen" if client.name == self._opened else ""
             state = TableCell("connected", "pk-gain") if client.up else TableCell("away", "pk-about")
-            yield (
-                TableCell(client.name, look, f"/subjects?{urlencode(to)}"),
-                widgets.first_names(client.nodes, 3),
-                state,
-            )
+            name = TableCell(client.name, look, f"/subjects?{urlencode(to)}")
+            yield name, widgets.first_names(client.nodes, 3), state
 
 
 async def _open(person: Person, name: str) -> None:

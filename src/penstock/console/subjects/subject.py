@@ -57,12 +57,11 @@ class SubjectPanel:
             self._rights = {may: HtmlTable(f"May {may}", _RIGHTS) for may in ("write", "read")}
             left_out = sum(account.left_out for account in self._accounts)
             if left_out:
-                ui.label(f"{left_out:,} more are not shown").classes("pk-about")
+                widgets.note(f"{left_out:,} more are not shown")
             widgets.sentence(_RECENT).classes("pk-about pk-small")
         with widgets.card("Use"):
-            self._nothing = widgets.empty(
-                "No recent use", "Nodes keep a sample while this page is open: wait a little."
-            )
+            hint = "Nodes keep a sample while this page is open: wait a little."
+            self._nothing = widgets.empty("No recent use", hint)
             self._used = HtmlTable("Recently used", _USED)
             self._further = ui.label(_FURTHER).classes("pk-about pk-small")
             self._sessions = HtmlTable("Sessions", _SESSIONS, nothing="It has no session at any node.")
@@ -78,10 +77,9 @@ class SubjectPanel:
         with widgets.card("Who"):
             widgets.subheading(self._name)
             nodes = [node for account in self._accounts for node in account.nodes]
-            listing = (
-                "listed in the domain" if first.listed else "not listed in the domain: the rules for any client apply"
-            )
-            ui.label(f"{listing}; at {widgets.first_names(nodes, 12)}").classes("pk-about")
+            unlisted = "not listed in the domain: the rules for any client apply"
+            listing = "listed in the domain" if first.listed else unlisted
+            widgets.note(f"{listing}; at {widgets.first_names(nodes, 12)}")
             if first.groups:
                 ui.label(f"groups: {widgets.first_names(first.groups, 12)}")
             if first.attributes:
@@ -141,27 +139,16 @@ class SubjectPanel:
             for client in state.portrait.clients:
                 if client.entity == self._name:
                     up = TableCell("connected", "pk-gain") if client.up else TableCell("away", "pk-about")
-                    yield (
-                        node,
-                        client.client_id,
-                        client.user,
-                        up,
-                        client.took,
-                        client.gave,
-                        client.denied,
-                        client.waiting,
-                    )
+                    counts = (client.took, client.gave, client.denied, client.waiting)
+                    yield node, client.client_id, client.user, up, *counts
 
     def _audits(self) -> None:
-        last = max(
-            (account.audit for account in self._accounts if account.audit), key=lambda account: account.at, default=None
-        )
+        audits = (account.audit for account in self._accounts if account.audit)
+        last = max(audits, key=lambda audit: audit.at, default=None)
         with widgets.card("Last audit"):
             if last is None:
                 widgets.subheading("Use in the whole journal")
-                widgets.sentence("Run `penstock pipeline audit --from JOURNAL` to see here what was used.").classes(
-                    "pk-about"
-                )
+                widgets.hint("Run `penstock pipeline audit --from JOURNAL` to see here what was used.")
                 return
             at = datetime.fromtimestamp(last.at, UTC)
             ui.link(f"Audit of {at:%Y-%m-%d %H:%M}", f"/pipeline?report={last.id}")

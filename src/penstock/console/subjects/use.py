@@ -60,9 +60,8 @@ def _events(rows: Sequence[DecisionRow]) -> list[list[DecisionRow]]:
     """Group decisions by event: they differ only in the receiver. One without a receiver is an event by itself."""
     by_event: dict[tuple[object, ...], list[DecisionRow]] = {}
     for row in rows:
-        by_event.setdefault((row.node, row.source, row.topic, row.at) if row.target else (row.node, row.id), []).append(
-            row
-        )
+        event = (row.node, row.source, row.topic, row.at) if row.target else (row.node, row.id)
+        by_event.setdefault(event, []).append(row)
     return list(by_event.values())
 
 
@@ -81,15 +80,8 @@ def _use(name: str, event: Sequence[DecisionRow]) -> _Use:
 def _row(use: _Use, count: int, last: float) -> tuple[object, ...]:
     look = "pk-effect " + ("pk-limit" if use.comes_to == IN_PART else f"pk-{use.comes_to.partition('/')[0]}")
     time = datetime.fromtimestamp(last, UTC).strftime("%H:%M:%S")
-    return (
-        use.way,
-        TableCell(use.topic, "pk-mono"),
-        TableCell(use.comes_to, look),
-        use.rule,
-        Prose(use.why),
-        count,
-        time,
-    )
+    topic, comes_to = TableCell(use.topic, "pk-mono"), TableCell(use.comes_to, look)
+    return use.way, topic, comes_to, use.rule, Prose(use.why), count, time
 
 
 def _concerns(clause: AccessClause, row: DecisionRow) -> bool:

@@ -72,10 +72,10 @@ async def show(person: Person) -> None:
     try:
         state = await ask_trust(person, page.by, page.of)
     except ApiClientError as error:
-        waiting.delete()
         widgets.problem("The nodes do not answer", str(error))
         return
-    waiting.delete()
+    finally:
+        waiting.delete()
     page.build(state)
 
 
@@ -99,12 +99,12 @@ class TrustView:
         with ui.element("div").classes("pk-two"):
             with widgets.card("Heat map"):
                 widgets.subheading("Ratings, 0 to 1")
-                ui.label("Rows rate columns; the table below has the same numbers.").classes("pk-about")
+                widgets.note("Rows rate columns; the table below has the same numbers.")
                 self._heat = ui.echart(heat_map(state.pairs), on_point_click=self._clicked, renderer="svg")
                 self._heat.classes("pk-chart").props('role=img aria-label="Ratings between nodes; the table has them"')
             with widgets.card("Over time"):
                 widgets.subheading("Over time")
-                self._which = ui.label().classes("pk-about")
+                self._which = widgets.note()
                 self._line = ui.echart(time_line(state.history, self.by, self.of), renderer="svg")
                 self._line.classes("pk-chart").props('role=img aria-label="Ratings over time"')
         self._evidence = ui.element("div").classes("pk-answer")
@@ -142,8 +142,7 @@ class TrustView:
         if chosen is not None:
             with self._evidence:
                 _evidence(chosen)
-        self._tables.clear()
-        with self._tables:
+        with widgets.emptied(self._tables):
             _rules(state)
             _pairs(state.pairs)
             _paths(state)
@@ -165,16 +164,16 @@ def _evidence(pair: RatingPair) -> None:
             f"Rating {held.rating:.2f}: belief {held.belief:.2f}, disbelief {held.disbelief:.2f}, uncertainty"
             f" {held.uncertainty:.2f}, from {held.good:.1f} good and {held.bad:.1f} bad."
         )
-        ui.label(
+        widgets.note(
             f"{pair.by} {'signs' if held.signs else 'does not sign'} what comes from {pair.of}, which is"
             f" {'connected' if held.connected else 'not connected'}."
-        ).classes("pk-about")
+        )
         if held.evidence:
             rows = [(source, count["good"], count["bad"]) for source, count in held.evidence.items()]
             table("Evidence since the node started", ("seen by", "good", "bad"), rows)
         else:
             note = "No evidence since the node started: the rating is the domain's initial one, or an operator set it."
-            ui.label(note).classes("pk-about")
+            widgets.note(note)
 
 
 def _rules(state: TrustState) -> None:
@@ -193,17 +192,8 @@ def _pairs(pairs: list[RatingPair]) -> None:
         to = f"/trust?{urlencode({'by': pair.by, 'of': pair.of})}"
         look = "pk-number pk-loss" if not held.signs else "pk-number"
         seen = sum(counts["good"] + counts["bad"] for counts in held.evidence.values())
-        return (
-            pair.by,
-            pair.of,
-            TableCell(f"{held.rating:.2f}", look),
-            held.belief,
-            held.disbelief,
-            held.uncertainty,
-            held.signs,
-            seen,
-            TableCell("evidence", "", to),
-        )
+        opinion = (TableCell(f"{held.rating:.2f}", look), held.belief, held.disbelief, held.uncertainty)
+        return pair.by, pair.of, *opinion, held.signs, seen, TableCell("evidence", "", to)
 
     heads = ("node", "rates", "rating", "belief", "disbelief", "uncertainty", "signs", "seen", "")
     table("Ratings, the lowest first", heads, map(row, pairs), MAX_PAIRS)
@@ -221,17 +211,9 @@ def _paths(state: TrustState) -> None:
 
 
 def _tokens(state: TrustState) -> None:
-    rows = [
-        (
-            token_state.node,
-            token_state.standing.tokens.required,
-            token_state.standing.tokens.known,
-            token_state.standing.tokens.refused,
-            token_state.revoked,
-        )
-        for token_state in state.tokens
-        if token_state.standing.tokens is not None
-    ]
+    told = [(some.node, some.standing.tokens, some.revoked) for some in state.tokens]
+    of_nodes = [(node, tokens, revoked) for node, tokens, revoked in told if tokens is not None]
+    rows = [(node, tokens.required, tokens.known, tokens.refused, revoked) for node, tokens, revoked in of_nodes]
     if rows:
         table("Tokens", ("node", "needed", "known", "refused", "revoked"), rows)
     keys = {
@@ -239,9 +221,7 @@ def _tokens(state: TrustState) -> None:
         for token_state in state.tokens
         for key in token_state.keys
     }
-    signing = {
-        token_state.standing.tokens.key for token_state in state.tokens if token_state.standing.tokens is not None
-    }
+    signing = {tokens.key for _, tokens, _ in of_nodes}
     if keys:
         key_rows = [(node, id, id in signing, retired, revoked) for node, id, retired, revoked in sorted(keys)]
         table("Keys", ("of node", "key", "signs now", "retired", "revoked"), key_rows)
