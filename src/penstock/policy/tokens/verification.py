@@ -73,9 +73,8 @@ def verify(
         raise TokenError(TokenFault.ISSUER_MISSING, f"`{claims.issuer}` has not signed")
     checked: list[CheckedSignature] = []
     for signature in check_signatures(token, keys, now, revoked):
-        if signature.reason is not None and (
-            signature.node == claims.issuer or signature.reason is TokenFault.BAD_SIGNATURE
-        ):
+        is_fatal = signature.node == claims.issuer or signature.reason is TokenFault.BAD_SIGNATURE
+        if signature.reason is not None and is_fatal:
             raise TokenError(signature.reason, f"of `{signature.node}`, key `{signature.key_id}`")
         checked.append(signature)
     return Verified(token, tuple(checked), *_window(token, keys, now))
