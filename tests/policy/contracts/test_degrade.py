@@ -231,7 +231,7 @@ def test_an_aggregate_of_more_than_it_takes_is_less_complete() -> None:
     for number in range(MAX_INPUTS + 250):
         content = Content(b'{"t": %d}' % (0 if number < MAX_INPUTS else 1000))
         window, _ = absorb(hourly, window, content, of(completeness=100), LIBRARY, 1)
-    released = due(hourly, window, LIBRARY, 3600).released
+    _, released = due(hourly, window, LIBRARY, 3600)
     assert released is not None
     assert (released.of, json.loads(released.payload)) == (MAX_INPUTS, {"t": 0.0})
     assert [one.value for one in released.quality] == [80.0]

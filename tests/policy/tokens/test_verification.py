@@ -198,7 +198,7 @@ def test_each_signature_has_its_reason() -> None:
     bad = parse_token(with_signatures(made, *outer(made)["signatures"][:4], moved))
     keys = retired("b2", NOW)
     keys = KeySet.of(key for key in keys.keys.values() if key.node != "b3")
-    found = check_signatures(bad, keys, NOW, Revoked(keys=frozenset({KEYS["b4"].key_id})))
+    found = tuple(check_signatures(bad, keys, NOW, Revoked(keys=frozenset({KEYS["b4"].key_id}))))
     assert {one.node: one.reason for one in found} == {
         "b1": None,
         "b2": TokenFault.KEY_NOT_IN_USE,

@@ -161,7 +161,7 @@ def _verify(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int
     revoked = NOTHING if options.revoked is None else Revoked.read(options.revoked)
     now = time.time() if options.at is None else options.at
     token = _read(options.token)
-    signatures = check_signatures(token, keys, now, revoked)
+    signatures = tuple(check_signatures(token, keys, now, revoked))
     refusal: TokenError | None = None
     try:
         verify(token, keys, now, options.audience, revoked, options.holder)

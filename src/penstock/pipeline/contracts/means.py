@@ -80,12 +80,12 @@ class MeanCollector:
         catalogue, window = node.contracts.contracts.catalogue, known and known.window
         expires = event_of(row, row["link_type_now"]).expires
         try:
-            made = absorb(about.aggregate, window, content, quality, catalogue, row["time"], expires)
+            following, _ = absorb(about.aggregate, window, content, quality, catalogue, row["time"], expires)
         except ContentError:
             return  # nothing of it can be released
-        self.windows[(*ends, about)] = OpenWindow(row, made.window)
+        self.windows[(*ends, about)] = OpenWindow(row, following)
         if row["node"] in self._next:
-            self._next[row["node"]] = min(self._next[row["node"]], _end(about, made.window))
+            self._next[row["node"]] = min(self._next[row["node"]], _end(about, following))
 
     def over(self, name: str, now: float, since: float) -> Iterator[tuple[float, Fields]]:
         """Yield the means of a node whose time is over: from when on they may go out, and as what row they wait.

@@ -105,9 +105,8 @@ class AggregateReduction:
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """The operations on quality. A count changes nothing; a count alone is as good as the worst input."""
-        operations = dict.fromkeys(
-            _OPERATIONS[value.function] for value in self.values if value.function in _OPERATIONS
-        )
+        functions = (value.function for value in self.values)
+        operations = dict.fromkeys(_OPERATIONS[function] for function in functions if function in _OPERATIONS)
         return tuple(operations) or (Operation.SELECT,)
 
     @cached_property
@@ -244,9 +243,8 @@ def result_types(reduction: Reduction, after: tuple[CapsuleStep, ...] = ()) -> R
     types: dict[str, Type] = {name: STRING for name, _ in reduction.by}
     types |= {START: STRING, END: STRING, INPUTS: INT, QUALITY: MapType(STRING, DOUBLE)}
     if isinstance(reduction, AggregateReduction):
-        types |= {
-            value.name: INT if value.function is AggregateFunction.COUNT else DOUBLE for value in reduction.values
-        }
+        count = AggregateFunction.COUNT
+        types |= {value.name: INT if value.function is count else DOUBLE for value in reduction.values}
     else:
         types |= {name: DOUBLE for name, _ in reduction.values}
     for step in after:

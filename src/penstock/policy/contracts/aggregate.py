@@ -42,11 +42,6 @@ class Mean(NamedTuple):
     """The time when the first of its events expires."""
 
 
-class Absorbed(NamedTuple):
-    window: MeanWindow
-    released: Mean | None = None
-
-
 def absorb(
     aggregate: Aggregate,
     window: MeanWindow | None,
@@ -55,7 +50,7 @@ def absorb(
     catalogue: Catalogue,
     now: float,
     expires: float | None = None,
-) -> Absorbed:
+) -> tuple[MeanWindow, Mean | None]:
     """Return the window with one more event, and the mean of the window before if it is over.
 
     Raises `ContentError` for content that is no JSON, or has no such numbers; then nothing has changed.
@@ -66,9 +61,9 @@ def absorb(
     left, released = due(aggregate, window, catalogue, now)
     current = left or MeanWindow(_number(aggregate, now))
     if len(current.inputs) >= MAX_INPUTS:
-        return Absorbed(current._replace(left_out=current.left_out + 1), released)
+        return current._replace(left_out=current.left_out + 1), released
     first = min((at for at in (current.expires, expires) if at is not None), default=None)
-    return Absorbed(current._replace(inputs=(*current.inputs, (numbers, quality)), expires=first), released)
+    return current._replace(inputs=(*current.inputs, (numbers, quality)), expires=first), released
 
 
 def begin_of(aggregate: Aggregate, now: float) -> float:
@@ -81,18 +76,14 @@ def end_of(aggregate: Aggregate, now: float) -> float:
     return (_number(aggregate, now) + 1) * aggregate.seconds
 
 
-class Due(NamedTuple):
-    window: MeanWindow | None
-    """None: it is over."""
-    released: Mean | None
-
-
-def due(aggregate: Aggregate, window: MeanWindow | None, catalogue: Catalogue, now: float) -> Due:
-    """Return the mean of a window that is over by now."""
+def due(
+    aggregate: Aggregate, window: MeanWindow | None, catalogue: Catalogue, now: float
+) -> tuple[MeanWindow | None, Mean | None]:
+    """Return the window, None if it is over by now, and then its mean, if there were enough events."""
     if window is None or window.number >= _number(aggregate, now):
-        return Due(window, None)
+        return window, None
     if len(window.inputs) < aggregate.least:
-        return Due(None, None)
+        return None, None
     count = len(window.inputs)
     means: dict[str, Any] = {}
     columns = zip(*(numbers for numbers, _ in window.inputs), strict=True)
@@ -101,7 +92,7 @@ def due(aggregate: Aggregate, window: MeanWindow | None, catalogue: Catalogue, n
     qualities = [quality for _, quality in window.inputs]
     end = (window.number + 1) * aggregate.seconds
     quality_of_mean = propagate(Operation.MEAN, qualities, catalogue, end, expected=count + window.left_out)
-    return Due(None, Mean(msgspec.json.encode(means), quality_of_mean, count, end, window.expires))
+    return None, Mean(msgspec.json.encode(means), quality_of_mean, count, end, window.expires)
 
 
 def _number(aggregate: Aggregate, now: float) -> int:

@@ -144,13 +144,11 @@ def _with_policies(fit: Fit, policies: tuple[PrivacyPolicy, ...]) -> Fit:
     """Return the fit where policies in XACML must also permit."""
     wants = []
     for want in fit.wants:
-        overlapping = [
-            policy.name for policy in policies if any(overlaps(policy.filter, topic) for topic in want.topics)
-        ]
-        reason = tuple(f"privacy policy `{name}` is asked too" for name in overlapping)
+        names = [policy.name for policy in policies if any(overlaps(policy.filter, topic) for topic in want.topics)]
+        reason = tuple(f"privacy policy `{name}` is asked too" for name in names)
         rules = tuple(
             replace(rule, standing=min(rule.standing, FitLevel.DEPENDS), reasons=(*reason, *rule.reasons))
-            if overlapping
+            if names
             else rule
             for rule in want.rules
         )
@@ -186,8 +184,8 @@ def _rule(
 ) -> RuleFit:
     attributes = consumer.request_attributes()
     wrong = [(need.name, reason) for need in rule.commitments() if (reason := need.why_not(attributes))]
-    may_show = [name.attribute for name, _ in wrong if name not in attributes and name.attribute in SHOWN]
-    refused = tuple(reason for name, reason in wrong if name.attribute not in may_show)
+    shown = [name.attribute for name, _ in wrong if name not in attributes and name.attribute in SHOWN]
+    refused = tuple(reason for name, reason in wrong if name.attribute not in shown)
     left = caps(rule.degrade, catalogue)
     lost = tuple(
         f"the rule takes away quality `{need.key}`, which is needed"
@@ -201,9 +199,7 @@ def _rule(
     )
     standing, reasons = _quality((*promised, *rule.quality), want.needs)
     only = tuple(f"only for events with `{need}`" for need in rule.quality if not implies(promised, need))
-    only += tuple(
-        f"only if it shows such a `{name}` here: other nodes than its own do not know it" for name in may_show
-    )
+    only += tuple(f"only if it shows such a `{name}` here: other nodes than its own do not know it" for name in shown)
     if refused or lost:
         standing, reasons = FitLevel.FAILS, (*refused, *lost, *(reasons if standing is FitLevel.FAILS else ()))
     elif standing is not FitLevel.FAILS and only:
@@ -218,15 +214,13 @@ def _is_lost(need: Need, rule: PrivacyRule, left: Mapping[MetricKey, Need | None
     return bool(rule.degrade) and (catalogue.find(need.key) is None or left.get(need.key, need) is None)
 
 
-def _survives(
-    guarantee: Constraint, rule: PrivacyRule, left: Mapping[MetricKey, Need | None], catalogue: Catalogue
-) -> bool:
+def _survives(need: Constraint, rule: PrivacyRule, left: Mapping[MetricKey, Need | None], catalogue: Catalogue) -> bool:
     """Return whether a guarantee on events still holds after the degradations of a rule."""
     if not rule.degrade:
         return True
-    if any(isinstance(degradation, Aggregate) for degradation in rule.degrade) or not isinstance(guarantee, Need):
+    if any(isinstance(degradation, Aggregate) for degradation in rule.degrade) or not isinstance(need, Need):
         return False
-    return catalogue.find(guarantee.key) is not None and guarantee.key not in left
+    return catalogue.find(need.key) is not None and need.key not in left
 
 
 def _quality(constraints: tuple[Constraint, ...], needs: tuple[Constraint, ...]) -> tuple[FitLevel, tuple[str, ...]]:

@@ -13,16 +13,12 @@ from penstock.model.errors import PolicyError
 from penstock.policy.contracts.contract import RETAIN, SHOWN, ConsumerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.contracts.privacy_types import GivenTypes, Plain, Values, text_of, typed, types_of
-from penstock.policy.xacml import Pdp
+from penstock.policy.xacml import Pdp, names
 from penstock.policy.xacml.evaluation.decision import Duty
-from penstock.policy.xacml.names import ACTION, DOUBLE, ENVIRONMENT, RESOURCE, SHORT_CATEGORIES, STRING, SUBJECT
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Single, XacmlRequest
 from penstock.policy.xacml.tree import DutyExpression, LiteralValue, Root, XacmlPolicy, inside
 from penstock.policy.xacml.xpath import RequestContent as Document
 
-SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
-RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
-ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
 ACCESS = "access"
 _MAX_OBLIGATIONS = 64
 _MAX_KNOWN = 10_000
@@ -65,9 +61,7 @@ class PrivacyPolicy:
     """Attributes of these events, as attributes of the resource."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """By name of an attribute of a category (`subject.group`), its identifier in the policies."""
-    _known: dict[tuple[str, str], tuple[ReleaseRequest, Single]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _last: dict[tuple[str, str], tuple[ReleaseRequest, Single]] = field(default_factory=dict, compare=False, repr=False)
     """By client and topic, the last request without a document: mostly it is the same again."""
 
     def decide(self, release: ReleaseRequest, content: Content, now: float) -> Permitted | str:
@@ -86,17 +80,17 @@ class PrivacyPolicy:
 
     def _categories(self, release: ReleaseRequest) -> Single:
         key = (release.client, release.topic)
-        last = self._known.get(key)
+        last = self._last.get(key)
         if last is not None and last[0] == release:
             return last[1]
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
+        if len(self._last) >= _MAX_KNOWN:
+            self._last.clear()
         categories = self._request(release)
-        self._known[key] = release, categories
+        self._last[key] = release, categories
         return categories
 
     def _request(self, release: ReleaseRequest) -> Single:
-        subject: list[tuple[str, str, tuple[str, ...]]] = [("id", SUBJECT_ID, (release.client,))]
+        subject: list[tuple[str, str, tuple[str, ...]]] = [("id", names.SUBJECT_ID, (release.client,))]
         subject_texts: dict[str, set[str]] = {}
         for name, values in release.known:
             subject_texts.setdefault(name, set()).update(values)
@@ -108,7 +102,7 @@ class PrivacyPolicy:
         subject += [(name, name, tuple(sorted(values))) for name, values in subject_texts.items()]
         resource_values = dict(self.resource)
         resource = [
-            ("id", RESOURCE_ID, (text_of(resource_values.pop("id", release.topic)),)),
+            ("id", names.RESOURCE_ID, (text_of(resource_values.pop("id", release.topic)),)),
             ("topic", "topic", (release.topic,)),
         ]
         resource += [(name, name, (text_of(value),)) for name, value in resource_values.items()]
@@ -117,21 +111,20 @@ class PrivacyPolicy:
         numbers = tuple((name, typed(value)) for name, value in resource_values.items())
         moment = [("situation", "situation", tuple(sorted(release.situations)))]
         retention = [contract.retention for contract in release.consumers if contract.retention is not None]
-        longest = tuple(LiteralValue(DOUBLE, seconds) for seconds in sorted(retention)[-1:])
+        longest = tuple(LiteralValue(names.DOUBLE, seconds) for seconds in sorted(retention)[-1:])
+        others = self._values("subject", release.values)
         promised = (RequestAttribute(self._id("subject", "retention", "retention"), longest),) if longest else ()
         return (
-            RequestCategory(
-                SUBJECT, (*self._texts("subject", subject), *promised, *self._values("subject", release.values))
-            ),
-            RequestCategory(RESOURCE, (*self._texts("resource", resource), *self._values("resource", numbers))),
-            RequestCategory(ACTION, self._texts("action", [("id", ACTION_ID, (ACCESS,))])),
-            RequestCategory(ENVIRONMENT, self._texts("environment", moment)),
+            RequestCategory(names.SUBJECT, (*self._texts("subject", subject), *promised, *others)),
+            RequestCategory(names.RESOURCE, (*self._texts("resource", resource), *self._values("resource", numbers))),
+            RequestCategory(names.ACTION, self._texts("action", [("id", names.ACTION_ID, (ACCESS,))])),
+            RequestCategory(names.ENVIRONMENT, self._texts("environment", moment)),
         )
 
     def _texts(self, category: str, named: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[RequestAttribute, ...]:
         return tuple(
             RequestAttribute(
-                self._id(category, name, otherwise), tuple(LiteralValue(STRING, value) for value in values)
+                self._id(category, name, otherwise), tuple(LiteralValue(names.STRING, text) for text in values)
             )
             for name, otherwise, values in named
             if values
@@ -148,12 +141,12 @@ def given_types(
     resource: Mapping[str, Plain], ids: Mapping[str, str], subjects: Iterable[tuple[str, str, frozenset[str]]]
 ) -> GivenTypes:
     """Return the types of attributes that policies get: of events, of identifiers, of subjects (name, owner, types)."""
-    text = frozenset({STRING})
+    text = frozenset({names.STRING})
     by_category = {
-        "subject": [("id", SUBJECT_ID, text), ("retention", "retention", frozenset({DOUBLE}))]
+        "subject": [("id", names.SUBJECT_ID, text), ("retention", "retention", frozenset({names.DOUBLE}))]
         + [(name, name, text) for name in sorted({"purpose", "situation"} | SHOWN)],
-        "resource": [("id", RESOURCE_ID, text), ("topic", "topic", text), ("producer", "producer", text)],
-        "action": [("id", ACTION_ID, text)],
+        "resource": [("id", names.RESOURCE_ID, text), ("topic", "topic", text), ("producer", "producer", text)],
+        "action": [("id", names.ACTION_ID, text)],
         "environment": [("situation", "situation", text)],
     }
     entries = [
@@ -167,7 +160,7 @@ def given_types(
     ]
     by_place: dict[tuple[str, str], dict[frozenset[str], str]] = {}
     for category, name, otherwise, types, whose in entries:
-        place = SHORT_CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
+        place = names.SHORT_CATEGORIES[category], ids.get(f"{category}.{name}", otherwise)
         by_place.setdefault(place, {}).setdefault(types, whose)
     return by_place
 

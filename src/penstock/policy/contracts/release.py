@@ -207,11 +207,9 @@ class ReleaseMark(msgspec.Struct, frozen=True, array_like=True):
 @lru_cache(maxsize=4096)
 def mark_of(producer: ProducerContract, rule: str) -> ReleaseMark:
     """Return the mark of events that a rule of a contract releases."""
-    privacy_rule = next(candidate for candidate in producer.rules if candidate.id == rule)
-    digest = blake2b(msgspec.json.encode(plain_rule(privacy_rule)), digest_size=8).hexdigest()
-    return ReleaseMark(
-        producer.name, rule, digest, tuple(sorted(privacy_rule.during)), tuple(sorted(privacy_rule.outside))
-    )
+    chosen = next(candidate for candidate in producer.rules if candidate.id == rule)
+    digest = blake2b(msgspec.json.encode(plain_rule(chosen)), digest_size=8).hexdigest()
+    return ReleaseMark(producer.name, rule, digest, tuple(sorted(chosen.during)), tuple(sorted(chosen.outside)))
 
 
 def mark_of_policy(name: str, topic: str, permitted: Permitted) -> ReleaseMark:

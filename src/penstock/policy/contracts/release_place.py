@@ -100,8 +100,8 @@ def read_ace(text: str) -> dict[str, str]:
         rules = _decode(text) if len(text) <= _MAX_TEXT else None
     except (msgspec.MsgspecError, UnicodeEncodeError):
         rules = None
-    if rules is None or not all(len(digests) % _LETTERS == 0 and digests.isascii() for digests in rules.values()):
+    if rules is None or not all(len(joined) % _LETTERS == 0 and joined.isascii() for joined in rules.values()):
         raise ContentError("not a set of subscriptions with access control enabled")
     return {
-        digests[at : at + _LETTERS]: rule for rule, digests in rules.items() for at in range(0, len(digests), _LETTERS)
+        joined[at : at + _LETTERS]: rule for rule, joined in rules.items() for at in range(0, len(joined), _LETTERS)
     }

@@ -156,9 +156,8 @@ def _consumer(name: str, fields: PlainMapping, catalogue: Catalogue) -> Consumer
 def _want(name: str, value: object, catalogue: Catalogue) -> ContextWant:
     fields = _mapping(value, {"filter", "where", "needs", "scope"}, {"filter"})
     needs = _in("needs", parse_constraints, fields.get("needs", ()), catalogue)
-    return ContextWant(
-        name, str(fields["filter"]), _in("where", _condition, fields.get("where")), needs, _scope(fields)
-    )
+    where = _in("where", _condition, fields.get("where"))
+    return ContextWant(name, str(fields["filter"]), where, needs, _scope(fields))
 
 
 def _rule(id: str, value: object, catalogue: Catalogue) -> PrivacyRule:

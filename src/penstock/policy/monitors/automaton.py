@@ -123,9 +123,7 @@ class Automaton:
         for event in events:
             move = self._table(state).move(event.topic)
             if move.guards:
-                reasons += [
-                    _condition_outcome(guard, outcome) for guard, outcome in move.tried(self.reader.read(event))
-                ]
+                reasons += [_outcome_text(guard, outcome) for guard, outcome in move.tried(self.reader.read(event))]
             try:
                 state, _ = self.step(state, event, 0.0)
             except MonitorError:
@@ -142,7 +140,7 @@ class Automaton:
             raise MonitorError(f"monitor `{self.name}` has no state `{state!r:.80}`") from None
 
 
-def _condition_outcome(guard: GuardedMove, outcome: Outcome) -> str:
+def _outcome_text(guard: GuardedMove, outcome: Outcome) -> str:
     """Return the outcome of a condition, in words."""
     if isinstance(outcome, Failure):
         return f"`{guard.when.text}` fails: {outcome.reason}"

@@ -41,9 +41,8 @@ class Protocol:
         for key, events in (("senders", tuple(self.senders)), ("guard", self.guard or ())):
             for event in events:
                 if event not in self.events:
-                    raise PolicyError(
-                        f"`{key}`: `{event}` is not an event of the protocol ({question(event, self.events)})"
-                    )
+                    hint = question(event, self.events)
+                    raise PolicyError(f"`{key}`: `{event}` is not an event of the protocol ({hint})")
         if self.guard == ():
             raise PolicyError("`guard` is empty: nothing would be kept in order")
 

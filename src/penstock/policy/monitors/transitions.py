@@ -161,12 +161,10 @@ class StateTable:
         earlier: list[str] = []
         for edge in self._edges:
             meets = (topic_filter,) if edge.filter == "*" else intersection(edge.filter, topic_filter)
-            for covered in meets:
-                if covered == edge.filter or not is_covered(covered, earlier):
-                    captures = captures_of(edge.filter, covered)
-                    outputs = [
-                        covered if name is None else name.covering(covered, captures) for name, _, _ in edge.outputs
-                    ]
+            for meet in meets:
+                if meet == edge.filter or not is_covered(meet, earlier):
+                    captures = captures_of(edge.filter, meet)
+                    outputs = [meet if name is None else name.covering(meet, captures) for name, _, _ in edge.outputs]
                     filters += [output for output in outputs if output is not None]
             if edge.when is None:
                 earlier.append(edge.filter)

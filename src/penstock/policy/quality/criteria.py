@@ -22,7 +22,7 @@ _LEVELS = (("low", 0.0), ("medium", 50.0), ("high", 80.0))
 def freshness(now: Timestamp, measured: Timestamp, skew: float = SKEW) -> float:
     """Return the age in seconds. A measurement from the future, beyond the skew, has none."""
     age = (now.nanos - measured.nanos) / SECOND
-    if age < -_at_least(0, "skew", skew):
+    if age < -_not_negative("skew", skew):
         raise PolicyError(f"measured {-age:g} s from now, in the future")
     return max(0.0, age)
 
@@ -34,7 +34,7 @@ def up_to_dateness(now: Timestamp, measured: Timestamp, lifetime: float, skew: f
 
 def precision(spread: float, span: float) -> float:
     """Return how close repeated measurements are: 1 - spread / span, of one standard deviation (ISO 5725)."""
-    return percent(1 - _at_least(0, "spread", spread) / _above_zero("span", span))
+    return percent(1 - _not_negative("spread", spread) / _above_zero("span", span))
 
 
 def accuracy(error: float, span: float) -> float:
@@ -44,20 +44,20 @@ def accuracy(error: float, span: float) -> float:
 
 def completeness(present: Mapping[str, bool], weights: Mapping[str, float]) -> float:
     """Return the weight of the present attributes, as a part of the weight of all (Manzoor et al. 2008)."""
-    whole = math.fsum(_at_least(0, f"weight of {name}", weight) for name, weight in weights.items())
+    whole = math.fsum(_not_negative(f"weight of {name}", weight) for name, weight in weights.items())
     there = math.fsum(weight for name, weight in weights.items() if present.get(name) is True)
     return percent(there / _above_zero("sum of the weights", whole))
 
 
 def resolution(step: float) -> float:
     """Return the smallest difference that can be told, in the unit of what is measured (Buchholz et al. 2003)."""
-    return _at_least(0, "step", step)
+    return _not_negative("step", step)
 
 
 def trustworthiness(distance: float, reach: float, accuracy: float = 100.0) -> float:
     """Return (1 - distance / reach) * the sensor's accuracy in percent, 0 beyond its reach (Manzoor et al. 2008)."""
-    near = 1 - _at_least(0, "distance", distance) / _above_zero("reach", reach)
-    return percent(near * min(_at_least(0, "accuracy", accuracy), 100.0) / 100)
+    near = 1 - _not_negative("distance", distance) / _above_zero("reach", reach)
+    return percent(near * min(_not_negative("accuracy", accuracy), 100.0) / 100)
 
 
 def value(value: float) -> float:
@@ -112,9 +112,9 @@ def _finite(name: str, number: float) -> float:
     return float(number)
 
 
-def _at_least(least: float, name: str, number: float) -> float:
-    if _finite(name, number) < least:
-        raise PolicyError(f"{name}: `{number}` is below {least:g}")
+def _not_negative(name: str, number: float) -> float:
+    if _finite(name, number) < 0:
+        raise PolicyError(f"{name}: `{number}` is below 0")
     return float(number)
 
 

@@ -123,10 +123,8 @@ class Plant:
         if numbered is None:
             self._numbered[edge] = Numbered(seq)
             return
-        if topic.type == "NBIRTH":
-            numbered.last = seq
-            return
-        numbered.lost += (seq - numbered.last - 1) % _CYCLE
+        if topic.type != "NBIRTH":
+            numbered.lost += (seq - numbered.last - 1) % _CYCLE
         numbered.last = seq
 
     def show(
@@ -137,7 +135,10 @@ class Plant:
         before = START if source is None else reader.standings.get(source, START)
         cached = self._view(grants, request, subject, before)
         if source is not None and cached.after is not before:
-            _keep(reader.standings, source, cached.after)
+            if cached.after == START:
+                reader.standings.pop(source, None)
+            else:
+                reader.standings[source] = cached.after
         if cached.view is None:
             return None
         return ShownView(cached, None if edge is None else self._next(reader, request, edge))
@@ -171,15 +172,6 @@ class Plant:
             seq = (before[0] + 1 + numbered.lost - before[1]) % _CYCLE
         reader.numbers[edge] = seq, numbered.lost
         return seq
-
-
-def _keep(
-    standings: dict[SparkplugSource, WithheldMetrics], source: SparkplugSource, standing: WithheldMetrics
-) -> None:
-    if standing == START:
-        standings.pop(source, None)
-    else:
-        standings[source] = standing
 
 
 @dataclass(slots=True)

@@ -51,9 +51,8 @@ def _result(policy: AccessPolicy, values: Sequence[Mapping[str, object]], unsure
         return PolicyResult(policy, grants, excludes, f"`{condition.text}` fails: {failure}")
     if not excludes:
         return PolicyResult(policy, grants, excludes, f"`{condition.text}` is false")
-    return PolicyResult(
-        policy, grants, excludes, "" if grants else f"`{condition.text}` is true for some of the values only"
-    )
+    reason = "" if grants else f"`{condition.text}` is true for some of the values only"
+    return PolicyResult(policy, grants, excludes, reason)
 
 
 def verdict(

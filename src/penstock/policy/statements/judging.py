@@ -150,9 +150,7 @@ class Judgement:
     def _report(self, kind: str, reason: str, detail: str = "") -> None:
         assert self.policy is not None
         policy, label = self.policy.name, self.copy.label()
-        self.cause(
-            PolicyPublication({"class": kind, "policy": policy, "reason": reason, "message": label}, detail=detail)
-        )
+        self.cause(PolicyPublication({"class": kind, "policy": policy, "reason": reason, "message": label}, "", detail))
 
     def cause(self, effect: PolicyPublication | KeptMessage) -> None:
         """Add a side effect."""

@@ -72,10 +72,9 @@ def verify(
     if claims.issuer not in token.nodes:
         raise TokenError(TokenFault.ISSUER_MISSING, f"`{claims.issuer}` has not signed")
     checked: list[CheckedSignature] = []
-    for signature in _check_each(token, keys, now, revoked):
-        if signature.reason is not None and (
-            signature.node == claims.issuer or signature.reason is TokenFault.BAD_SIGNATURE
-        ):
+    for signature in check_signatures(token, keys, now, revoked):
+        is_fatal = signature.node == claims.issuer or signature.reason is TokenFault.BAD_SIGNATURE
+        if signature.reason is not None and is_fatal:
             raise TokenError(signature.reason, f"of `{signature.node}`, key `{signature.key_id}`")
         checked.append(signature)
     return Verified(token, tuple(checked), *_window(token, keys, now))
@@ -87,11 +86,11 @@ def check_holder(token: Token, holder: Party | None) -> None:
         raise TokenError(TokenFault.WRONG_HOLDER, f"it is `{token.claims.subject}`'s, and `{holder}` presents it")
 
 
-def check_signatures(
-    token: Token, keys: KeySet, now: float, revoked: Revoked = NOTHING
-) -> tuple[CheckedSignature, ...]:
-    """Check each signature, the issuer's first, whatever else may be wrong with the token."""
-    return tuple(_check_each(token, keys, now, revoked))
+def check_signatures(token: Token, keys: KeySet, now: float, revoked: Revoked = NOTHING) -> Iterator[CheckedSignature]:
+    """Check each signature, the issuer's first: what it has not signed is not worth the time of checking others'."""
+    issuer = token.claims.issuer
+    for signature in sorted(token.signatures, key=lambda signature: signature.node != issuer):
+        yield CheckedSignature(signature.node, signature.key_id, _why_not(signature, token, keys, now, revoked))
 
 
 class Verifier:
@@ -134,13 +133,6 @@ class Verifier:
             self._by_digest.pop(next(iter(self._by_digest)))
         self._by_text[text] = verified
         self._by_digest[verified.token.digest] = verified
-
-
-def _check_each(token: Token, keys: KeySet, now: float, revoked: Revoked) -> Iterator[CheckedSignature]:
-    # The issuer's first: what it has not signed is not worth the time of looking at others'.
-    issuer = token.claims.issuer
-    for signature in sorted(token.signatures, key=lambda signature: signature.node != issuer):
-        yield CheckedSignature(signature.node, signature.key_id, _why_not(signature, token, keys, now, revoked))
 
 
 def _why_not(signature: Signature, token: Token, keys: KeySet, now: float, revoked: Revoked) -> TokenFault | None:

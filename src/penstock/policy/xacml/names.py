@@ -46,6 +46,10 @@ RESOURCE = "urn:oasis:names:tc:xacml:3.0:attribute-category:resource"
 ACTION = "urn:oasis:names:tc:xacml:3.0:attribute-category:action"
 ENVIRONMENT = "urn:oasis:names:tc:xacml:3.0:attribute-category:environment"
 
+SUBJECT_ID = "urn:oasis:names:tc:xacml:1.0:subject:subject-id"
+RESOURCE_ID = "urn:oasis:names:tc:xacml:1.0:resource:resource-id"
+ACTION_ID = "urn:oasis:names:tc:xacml:1.0:action:action-id"
+
 SHORT_CATEGORIES = {"subject": SUBJECT, "resource": RESOURCE, "action": ACTION, "environment": ENVIRONMENT}
 """Their names in the short form, and in domain files."""
 CATEGORIES = {

@@ -12,7 +12,7 @@ from penstock.policy.xacml.status import Indeterminate, Unsupported, XacmlError,
 from penstock.policy.xacml.tree import LiteralValue
 from penstock.policy.xacml.values.moments import DAY, Moment
 from penstock.policy.xacml.values.values import Bag, Value, XPathExpression
-from penstock.policy.xacml.xpath import Node, RequestContent, Work
+from penstock.policy.xacml.xpath import Node, Prefixes, RequestContent, Work
 
 
 class RequestAttribute(NamedTuple):
@@ -157,9 +157,7 @@ class Context:
         if self._steps > MAX_STEPS:
             raise unprocessable(f"more than {MAX_STEPS} steps in one decision")
 
-    def select(
-        self, category: str, path: str, prefixes: tuple[tuple[str, str], ...], context_id: str | None
-    ) -> list[Node]:
+    def select(self, category: str, path: str, prefixes: Prefixes, context_id: str | None) -> list[Node]:
         """Evaluate XPath on the content of a category; raises `Indeterminate`."""
         content = self._contents.get(category)
         if content is None:

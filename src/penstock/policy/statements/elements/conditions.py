@@ -41,7 +41,7 @@ def _authenticate_receiver(on: "Judgement", group: str) -> bool:
     return _party(on.receiver, "receiver").is_member(group)
 
 
-def _strict_match(on: "Judgement") -> bool:
+def _strict(on: "Judgement") -> bool:
     """Return whether a publication has exactly the attributes that the filter asks for, or a subscription is the same
     filter as the advertisement (statements §5.2).
     """
@@ -80,9 +80,7 @@ CONDITIONS = (
     Element("BrokerLoadIndex", _broker_load_index, DOUBLE, is_shared=True, is_blind=True),
     _of_group("AuthenticateSender", _authenticate_sender, is_shared=True),
     _of_group("AuthenticateReceiver", _authenticate_receiver, messages=FILTERS | PUBLICATIONS, needs_receiver=True),
-    Element(
-        "StrictMatch", _strict_match, BOOL, PUBLICATIONS | {Message.SUBSCRIPTION}, needs_filter=True, is_shared=True
-    ),
+    Element("StrictMatch", _strict, BOOL, PUBLICATIONS | {Message.SUBSCRIPTION}, needs_filter=True, is_shared=True),
     Element("Topic", _topic, STRING, is_shared=True, is_blind=True),
     Element("Sender", _sender, STRING, is_shared=True, is_blind=True),
     Element("Receiver", _receiver, STRING, FILTERS | PUBLICATIONS, needs_receiver=True, is_blind=True),

@@ -215,9 +215,8 @@ def _united(decision: XacmlDecision, outcomes: Sequence[XacmlOutcome]) -> XacmlO
     obligations = tuple(duty for outcome in agreeing for duty in outcome.obligations)
     advice = tuple(duty for outcome in agreeing for duty in outcome.advice)
     if len(obligations) + len(advice) > MAX_DUTIES:
-        return XacmlOutcome(
-            _FAILED[decision], Status(PROCESSING_ERROR, f"more than {MAX_DUTIES} obligations and advice")
-        )
+        status = Status(PROCESSING_ERROR, f"more than {MAX_DUTIES} obligations and advice")
+        return XacmlOutcome(_FAILED[decision], status)
     return XacmlOutcome(decision, obligations=obligations, advice=advice, policies=policies)
 
 

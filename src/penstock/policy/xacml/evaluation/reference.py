@@ -144,22 +144,13 @@ class ReferenceEvaluator:
         return FAILS if None in results else NO_MATCH
 
     def all_of(self, tree: xacml.AllOf) -> str:
-        results = [self.match(match) for match in tree]  # table 4
-        if NO_MATCH in results:
-            return NO_MATCH
-        return FAILS if FAILS in results else MATCH
+        return _joined([self.match(match) for match in tree], NO_MATCH, MATCH)  # table 4
 
     def any_of(self, tree: xacml.AnyOf) -> str:
-        results = [self.all_of(all_of) for all_of in tree]  # table 3
-        if MATCH in results:
-            return MATCH
-        return FAILS if FAILS in results else NO_MATCH
+        return _joined([self.all_of(all_of) for all_of in tree], MATCH, NO_MATCH)  # table 3
 
     def target(self, tree: xacml.Target) -> str:
-        results = [self.any_of(any_of) for any_of in tree]  # table 2
-        if NO_MATCH in results:
-            return NO_MATCH
-        return FAILS if FAILS in results else MATCH
+        return _joined([self.any_of(any_of) for any_of in tree], NO_MATCH, MATCH)  # table 2
 
     # --- 7.11: rules
 
@@ -254,6 +245,10 @@ class ReferenceEvaluator:
                     return XacmlOutcome(IDP)
                 selected = root
         return XacmlOutcome(NA) if selected is None else self.policy(selected)
+
+
+def _joined(results: Sequence[str], deciding: str, otherwise: str) -> str:
+    return deciding if deciding in results else FAILS if FAILS in results else otherwise
 
 
 def three_valued(name: str, values: Sequence[Any], needed_count: int | None = None) -> bool:

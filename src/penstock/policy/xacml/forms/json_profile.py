@@ -109,9 +109,8 @@ def _category(value: Any, name: str | None) -> RequestCategory:
     identifier = name or _category_name(_text(members.get("CategoryId"), "`CategoryId`"))
     attributes = tuple(_attribute(attribute) for attribute in _several(members.get("Attribute", [])))
     content = _optional(members, "Content")
-    return RequestCategory(
-        identifier, attributes, None if content is None else _content(content), _optional(members, "Id")
-    )
+    document = None if content is None else _content(content)
+    return RequestCategory(identifier, attributes, document, _optional(members, "Id"))
 
 
 def _category_name(text: str) -> str:
@@ -202,10 +201,8 @@ def _result(result: XacmlResult) -> dict[str, Any]:
 
 def _status(status: Status) -> dict[str, Any]:
     # StatusDetail of the profile is XML, as text (5.2.4.1).
-    detail = "".join(show_missing(attribute, names.CORE) for attribute in status.missing)
-    return _members(
-        StatusCode={"Value": status.code}, StatusMessage=status.message or None, StatusDetail=detail or None
-    )
+    xml = "".join(show_missing(attribute, names.CORE) for attribute in status.missing)
+    return _members(StatusCode={"Value": status.code}, StatusMessage=status.message or None, StatusDetail=xml or None)
 
 
 def _duty(duty: Duty) -> dict[str, Any]:

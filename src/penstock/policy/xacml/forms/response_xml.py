@@ -45,9 +45,7 @@ def _read_status(element: XmlElement) -> Status:
             case "StatusMessage":
                 message = child.text
             case "StatusDetail":
-                missing = [
-                    _read_missing(detail) for detail in child.children if detail.name == "MissingAttributeDetail"
-                ]
+                missing = [_read_missing(part) for part in child.children if part.name == "MissingAttributeDetail"]
     return Status(code, message, tuple(missing) if code == MISSING_ATTRIBUTE else ())
 
 

@@ -109,9 +109,8 @@ def _child(value: Any, known: AttributeNames) -> xacml.XacmlPolicy | xacml.Xacml
         raise XacmlError("a reference is to a policy or to a policy set, not both")
     versions = (fields.get(name) for name in ("version", "earliest", "latest"))
     checked = (None if pattern is None else check_pattern(text(pattern, "a version")) for pattern in versions)
-    return xacml.PolicyReference(
-        text(fields["reference_set" if is_set else "reference"], "a reference"), is_set, *checked
-    )
+    name = text(fields["reference_set" if is_set else "reference"], "a reference")
+    return xacml.PolicyReference(name, is_set, *checked)
 
 
 def _variable(value: Any, known: AttributeNames) -> Any:

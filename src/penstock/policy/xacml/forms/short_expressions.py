@@ -31,13 +31,9 @@ class NamedAttribute:
 
 
 _KNOWN = {
-    "subject.id": xacml.Designator(
-        names.SUBJECT, "urn:oasis:names:tc:xacml:1.0:subject:subject-id", names.STRING, False
-    ),
-    "resource.id": xacml.Designator(
-        names.RESOURCE, "urn:oasis:names:tc:xacml:1.0:resource:resource-id", names.STRING, False
-    ),
-    "action.id": xacml.Designator(names.ACTION, "urn:oasis:names:tc:xacml:1.0:action:action-id", names.STRING, False),
+    "subject.id": xacml.Designator(names.SUBJECT, names.SUBJECT_ID, names.STRING, False),
+    "resource.id": xacml.Designator(names.RESOURCE, names.RESOURCE_ID, names.STRING, False),
+    "action.id": xacml.Designator(names.ACTION, names.ACTION_ID, names.STRING, False),
     "environment.time": xacml.Designator(names.ENVIRONMENT, names.CURRENT_TIME, names.TIME, False),
     "environment.date": xacml.Designator(names.ENVIRONMENT, names.CURRENT_DATE, names.DATE, False),
     "environment.now": xacml.Designator(names.ENVIRONMENT, names.CURRENT_DATE_TIME, names.DATE_TIME, False),

@@ -162,9 +162,8 @@ def _texts(table: FunctionTable) -> None:
     for word, uri in SHORT_TYPES.items():
         if word not in ("string", "hexBinary", "base64Binary", "xpathExpression"):
             add(table, FUNCTION_3, f"{word}-from-string", f"string -> {word}", _reader(uri))
-            add(
-                table, FUNCTION_3, f"string-from-{word}", f"{word} -> string", canonical.get(word, DATA_TYPES[uri].show)
-            )
+            show = canonical.get(word, DATA_TYPES[uri].show)
+            add(table, FUNCTION_3, f"string-from-{word}", f"{word} -> string", show)
 
 
 # --- times

@@ -178,9 +178,7 @@ DATA_TYPES: dict[str, DataType] = {
     names.X500_NAME: DataType("x500Name", lambda text: Spelled(text, read_x500(text)), _spelled),
     names.IP_ADDRESS: DataType("ipAddress", _read_address, _spelled),
     names.DNS_NAME: DataType("dnsName", _read_dns, _spelled),
-    names.XPATH_EXPRESSION: DataType(
-        "xpathExpression", lambda text: XPathExpression(text, "", ()), lambda value: value.path
-    ),
+    names.XPATH_EXPRESSION: DataType("xpathExpression", lambda text: XPathExpression(text, "", ()), attrgetter("path")),
 }
 
 SHORT_TYPES = {data_type.name: uri for uri, data_type in DATA_TYPES.items()}
