@@ -1,7 +1,5 @@
 """Loading a domain file: a `Domain`, or every mistake in it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping as Variables
 from pathlib import Path
@@ -13,18 +11,7 @@ from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain, DomainFile
 from penstock.domain.yaml.files import FileName, FileRole, map_files
 from penstock.model.errors import DomainError, Problem
-from penstock.model.yaml.tree import (
-    SourcePlace,
-    Step,
-    YamlEntry,
-    YamlMapping,
-    YamlNode,
-    YamlScalar,
-    YamlSequence,
-    child,
-    locate,
-    plain,
-)
+from penstock.model.yaml import tree
 
 
 def load(path: Path, environ: Variables[str, str] = os.environ) -> Domain:
@@ -48,7 +35,7 @@ def read(path: Path, environ: Variables[str, str] = os.environ) -> DomainSource:
         raise DomainError(*problems, *error.problems) from None
     root = _with_stores(override(root, environ, Domain.model_fields, problems), path)
     try:
-        domain = Domain.model_validate(plain(root.node))
+        domain = Domain.model_validate(tree.plain(root.node))
     except ValidationError as error:
         problems += problems_of(error, DomainFile, root)
     if problems:
@@ -56,42 +43,44 @@ def read(path: Path, environ: Variables[str, str] = os.environ) -> DomainSource:
     return DomainSource(_beside(domain, root), root)
 
 
-def _with_stores(root: YamlEntry, path: Path) -> YamlEntry:
+def _with_stores(root: tree.YamlEntry, path: Path) -> tree.YamlEntry:
     """Return the tree with a store for each node that names none, `<node>.db` beside the domain file.
 
     Nodes that a pattern will make get theirs there too.
     """
-    assert isinstance(root.node, YamlMapping)
+    assert isinstance(root.node, tree.YamlMapping)
     entries = dict(root.node.entries)
     nodes, patterns = entries.get("nodes"), entries.get("patterns")
-    if nodes is not None and isinstance(nodes.node, YamlMapping):
+    if nodes is not None and isinstance(nodes.node, tree.YamlMapping):
         complete = {name: _with_store(entry, f"{name}.db", path) for name, entry in nodes.node.entries.items()}
-        entries["nodes"] = YamlEntry(nodes.place, YamlMapping(complete))
-    if patterns is not None and isinstance(patterns.node, YamlSequence):
+        entries["nodes"] = tree.YamlEntry(nodes.place, tree.YamlMapping(complete))
+    if patterns is not None and isinstance(patterns.node, tree.YamlSequence):
         items = (_with_store(item, ".", path) if _makes_nodes(item.node) else item for item in patterns.node.items)
-        entries["patterns"] = YamlEntry(patterns.place, YamlSequence(tuple(items)))
-    return YamlEntry(root.place, YamlMapping(entries))
+        entries["patterns"] = tree.YamlEntry(patterns.place, tree.YamlSequence(tuple(items)))
+    return tree.YamlEntry(root.place, tree.YamlMapping(entries))
 
 
-def _makes_nodes(pattern: YamlNode) -> bool:
-    kind = child(pattern, "pattern")
-    return kind is not None and isinstance(kind.node, YamlScalar) and kind.node.value == "roles"
+def _makes_nodes(pattern: tree.YamlNode) -> bool:
+    kind = tree.child(pattern, "pattern")
+    return kind is not None and isinstance(kind.node, tree.YamlScalar) and kind.node.value == "roles"
 
 
-def _with_store(owner: YamlEntry, name: str, path: Path) -> YamlEntry:
+def _with_store(owner: tree.YamlEntry, name: str, path: Path) -> tree.YamlEntry:
     """Return a node with its store file, or a pattern with the folder for the stores of its nodes."""
-    if not isinstance(owner.node, YamlMapping) or "store" in owner.node.entries:
+    if not isinstance(owner.node, tree.YamlMapping) or "store" in owner.node.entries:
         return owner
-    store = YamlEntry(SourcePlace(owner.place.file, owner.place.line, path.parent), YamlScalar(name, name))
-    return YamlEntry(owner.place, YamlMapping({**owner.node.entries, "store": store}))
+    store = tree.YamlEntry(
+        tree.SourcePlace(owner.place.file, owner.place.line, path.parent), tree.YamlScalar(name, name)
+    )
+    return tree.YamlEntry(owner.place, tree.YamlMapping({**owner.node.entries, "store": store}))
 
 
-def _beside(domain: Domain, root: YamlEntry) -> Domain:
+def _beside(domain: Domain, root: tree.YamlEntry) -> Domain:
     """Return the domain with each relative file name made relative to the file that contains it."""
 
-    def placed(loc: tuple[Step, ...], role: FileRole, name: FileName) -> FileName:
+    def placed(loc: tuple[tree.Step, ...], role: FileRole, name: FileName) -> FileName:
         if role is FileRole.STORE and name == MEMORY:
             return name
-        return type(name)(locate(root, loc).entry.place.folder / name)
+        return type(name)(tree.locate(root, loc).entry.place.folder / name)
 
     return map_files(domain, (), placed)

@@ -1,7 +1,5 @@
 """Validation errors in terms of the file: place, key, what was found, what was expected."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -12,18 +10,7 @@ from pydantic_core import ErrorDetails
 from penstock.domain.schema.base import keys
 from penstock.language.words import nearest
 from penstock.model.errors import Problem
-from penstock.model.yaml.tree import (
-    NOTHING,
-    Step,
-    YamlEntry,
-    YamlNode,
-    YamlScalar,
-    child,
-    found_text,
-    locate,
-    path_text,
-    shown,
-)
+from penstock.model.yaml import tree
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -54,7 +41,7 @@ _EXPECTED = {
 }
 
 
-def problems_of(error: ValidationError, model: type[BaseModel], root: YamlEntry) -> list[Problem]:
+def problems_of(error: ValidationError, model: type[BaseModel], root: tree.YamlEntry) -> list[Problem]:
     """Return the problems of validating `root` as a `model`."""
     problems, meant = list[Problem](), set[str]()
     errors = error.errors(include_url=False)
@@ -79,48 +66,49 @@ def _follows(details: ErrorDetails, errors: list[ErrorDetails]) -> bool:
     return details["type"] == "too_short" and any(loc == other["loc"][: len(loc)] != other["loc"] for other in errors)
 
 
-def _unknown(loc: Sequence[Step], model: type[BaseModel], root: YamlEntry) -> tuple[Problem, str]:
+def _unknown(loc: Sequence[tree.Step], model: type[BaseModel], root: tree.YamlEntry) -> tuple[Problem, str]:
     """Return the problem of an unknown key, and the path that was probably meant."""
-    spot = locate(root, loc)
+    spot = tree.locate(root, loc)
     key, owners = str(loc[-1]), models_at(model, loc[:-1])
     meant = _meant(key, owners)
     if meant:
-        what = f"found the unknown key `{shown(key)}`, did you mean `{meant}`?"
+        what = f"found the unknown key `{tree.shown(key)}`, did you mean `{meant}`?"
     else:
         names = ", ".join(f"`{name}`" for owner in owners for name, _, _ in keys(owner))
-        what = f"found the unknown key `{shown(key)}`, expected one of {names}"
-    return spot.entry.place.problem(spot.path, what), path_text((*spot.path[:-1], meant))
+        what = f"found the unknown key `{tree.shown(key)}`, expected one of {names}"
+    return spot.entry.place.problem(spot.path, what), tree.path_text((*spot.path[:-1], meant))
 
 
 def _meant(key: str, owners: Iterable[type[BaseModel]]) -> str:
     """Return the key that was probably meant: one of the level below, or a similar one; empty if there is none."""
     annotations = {name: field.annotation for owner in owners for name, _, field in keys(owner)}
     for name, annotation in annotations.items():
-        if any(key == name for inner in _models(annotation) for name, _, _ in keys(inner)):
+        inner = filter(_is_model, _branches(annotation))
+        if any(key == name for model in inner for name, _, _ in keys(model)):
             return f"{name}.{key}"
     return nearest(key.lower().replace("-", "_"), annotations)
 
 
-def _problem(details: ErrorDetails, model: type[BaseModel], root: YamlEntry) -> Problem:
+def _problem(details: ErrorDetails, model: type[BaseModel], root: tree.YamlEntry) -> Problem:
     loc = details["loc"]
-    spot = locate(root, loc)
+    spot = tree.locate(root, loc)
     if details["type"] in ("condition", "statement"):  # its own message shows the place inside the text
         return spot.entry.place.problem(spot.path, details["msg"])
     path, entry, expected = spot.path, spot.entry, _expected(details)
     if details["type"] == "missing":
         expected = f"`{loc[-1]}`{_description(model, loc)}"
-        path, entry = (*path, loc[-1]), YamlEntry(entry.place, NOTHING)
+        path, entry = (*path, loc[-1]), tree.YamlEntry(entry.place, tree.NOTHING)
     elif loc[-1:] == ("[key]",):
-        entry = YamlEntry(entry.place, YamlScalar(str(path[-1]), str(path[-1])))
+        entry = tree.YamlEntry(entry.place, tree.YamlScalar(str(path[-1]), str(path[-1])))
     elif key := details.get("ctx", {}).get("key") or _tag(details):
-        path, entry = (*path, key), child(entry.node, key) or YamlEntry(entry.place, NOTHING)
+        path, entry = (*path, key), tree.child(entry.node, key) or tree.YamlEntry(entry.place, tree.NOTHING)
     return entry.place.problem(path, f"found {_found(path, entry.node)}, expected {expected}")
 
 
-def _found(path: Sequence[Step], node: YamlNode) -> str:
+def _found(path: Sequence[tree.Step], node: tree.YamlNode) -> str:
     """Return what was found; without its text if it may be a secret, which must not appear in a log."""
-    is_told = path[-1:] != ("secret",) or not isinstance(node, YamlScalar) or not node.text
-    return found_text(node) if is_told else "a text"
+    is_told = path[-1:] != ("secret",) or not isinstance(node, tree.YamlScalar) or not node.text
+    return tree.found_text(node) if is_told else "a text"
 
 
 def _tag(details: ErrorDetails) -> str:
@@ -145,7 +133,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _description(model: type[BaseModel], loc: Sequence[Step]) -> str:
+def _description(model: type[BaseModel], loc: Sequence[tree.Step]) -> str:
     for owner in models_at(model, loc[:-1]):
         for key, _, field in keys(owner):
             if key == loc[-1] and field.description:
@@ -153,7 +141,7 @@ def _description(model: type[BaseModel], loc: Sequence[Step]) -> str:
     return ""
 
 
-def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseModel]]:
+def models_at(model: type[BaseModel], loc: Sequence[tree.Step]) -> list[type[BaseModel]]:
     """Return the models that a value at `loc` below `model` may be."""
     kinds: list[Any] = [model]
     for step in loc:
@@ -163,13 +151,13 @@ def models_at(model: type[BaseModel], loc: Sequence[Step]) -> list[type[BaseMode
     return [kind for kind in (*kinds, *single) if _is_model(kind)]
 
 
-def kinds_below(kinds: list[Any], step: Step) -> list[Any]:
+def kinds_below(kinds: list[Any], step: tree.Step) -> list[Any]:
     """Return the types of a value one step below a value of these types."""
     # A step that no type knows is Pydantic's name for a branch of a union: it leads nowhere.
     return [below for kind in kinds for below in _below(kind, step)] or _tagged(kinds, step)
 
 
-def _tagged(kinds: list[Any], step: Step) -> list[Any]:
+def _tagged(kinds: list[Any], step: tree.Step) -> list[Any]:
     """Return the models that the name of a branch means; all, if it is the name of something else."""
     meant = [
         kind
@@ -179,7 +167,7 @@ def _tagged(kinds: list[Any], step: Step) -> list[Any]:
     return meant or kinds
 
 
-def _below(kind: Any, step: Step) -> Iterator[Any]:
+def _below(kind: Any, step: tree.Step) -> Iterator[Any]:
     if _is_model(kind):
         for key, _, field in keys(kind):
             if key == step:
@@ -205,11 +193,6 @@ def _branches(annotation: Any) -> Iterator[Any]:
             yield from _branches(branch)
     else:
         yield annotation
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Return the models directly behind an annotation."""
-    return (kind for kind in _branches(annotation) if _is_model(kind))
 
 
 def _is_model(kind: Any) -> bool:
