@@ -1,10 +1,10 @@
 """The domain file: YAML to a validated, cross-checked `Domain`."""
 
-from penstock.domain.check import CheckedDomain, DomainSource, check
+from penstock.domain.check import DomainSource, check
 from penstock.domain.compile.ensemble import Assertion, Ensemble, ensemble
 from penstock.domain.compile.entries import ClientEntry
 from penstock.domain.compile.expand import expand
-from penstock.domain.diff import DomainChange, DomainDiff, diff
+from penstock.domain.diff import diff
 from penstock.domain.load import load, read
 from penstock.domain.schema.base import MEMORY
 from penstock.domain.schema.domain import Domain, default_domain
@@ -16,12 +16,9 @@ __all__ = [
     "MEMORY",
     "Address",
     "Assertion",
-    "CheckedDomain",
     "ClientEntry",
     "ClientSettings",
     "Domain",
-    "DomainChange",
-    "DomainDiff",
     "DomainSource",
     "Ensemble",
     "ForeignSettings",

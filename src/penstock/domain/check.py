@@ -1,7 +1,5 @@
 """Checks across models: names that must be known, files that must exist, links that must exist."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -131,10 +129,9 @@ def _check_surroundings(written: Domain, expansion: Expansion, nodes: Collection
             yield from _missing_files(files(group, ("trust_groups", name)))
     for index, private in enumerate(domain.privacy):
         yield from _missing_files(files(private, ("privacy", index)))
-    if domain.admin is not None and here:
-        yield from _missing_files(files(domain.admin, ("admin",)))
-    if domain.tokens is not None and here:
-        yield from _missing_files(files(domain.tokens, ("tokens",)))
+    for key, settings in (("admin", domain.admin), ("tokens", domain.tokens)):
+        if settings is not None and here:
+            yield from _missing_files(files(settings, (key,)))
     for name, broker in domain.foreign.items():
         if any(link.between[1] == name and link.between[0] in here for link in domain.links):
             yield from _missing_files(files(broker, ("foreign", name)))
@@ -165,16 +162,13 @@ def _unusable_folder(where: Loc, path: Path) -> Iterator[WrongValue]:
 
 
 def _claimed_twice(node: NodeSettings, loc: Loc) -> Iterator[WrongValue]:
-    claims: list[tuple[Loc, Address]] = [
-        ((*loc, "listen", index, "address"), listener.address) for index, listener in enumerate(node.listeners)
+    claims: list[tuple[Loc, Address | None]] = [
+        *(((*loc, "listen", index, "address"), listener.address) for index, listener in enumerate(node.listeners)),
+        *(((*loc, key), address) for key, address in (("admin", node.admin), ("console", node.console))),
     ]
-    if node.admin is not None:
-        claims.append(((*loc, "admin"), node.admin))
-    if node.console is not None:
-        claims.append(((*loc, "console"), node.console))
     seen = set[Address]()
     for where, address in claims:
         if address in seen:
             yield WrongValue(where, "an address that nothing else of this node listens on")
-        elif address.port != 0:
+        elif address is not None and address.port != 0:
             seen.add(address)

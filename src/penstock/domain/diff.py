@@ -4,8 +4,6 @@ Only the domain files are compared. Changes inside a file that they name (passwo
 module) are not seen here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -112,8 +110,11 @@ _OF_JOURNAL_AT_START = ("folder",)
 
 def diff(old: Domain, new: Domain) -> DomainDiff:
     """Compare two domains; patterns and protocols are compared by their expansion."""
-    old, new = expand(old), expand(new)
-    return DomainDiff(tuple(_changes(old, new)))
+    return DomainDiff(tuple(_changes(expand(old), expand(new))))
+
+
+def _effect(old: object, new: object) -> Effect:
+    return "added" if old is None else "removed" if new is None else "changed"
 
 
 def _admin(old: AdminSettings, new: AdminSettings) -> Iterator[DomainChange]:
@@ -123,9 +124,8 @@ def _admin(old: AdminSettings, new: AdminSettings) -> Iterator[DomainChange]:
         for name in sorted(before.keys() | after.keys()):
             was, is_now = before.get(name), after.get(name)
             if was != is_now:
-                effect: Effect = "added" if was is None else "removed" if is_now is None else "changed"
                 detail = f"`{was or 'nothing'}` to `{is_now or 'nothing'}`"
-                yield DomainChange(ChangeKind.ADMIN, effect, name, was, is_now, detail)
+                yield DomainChange(ChangeKind.ADMIN, _effect(was, is_now), name, was, is_now, detail)
     others = [name for name in AdminSettings.model_fields if name not in ("users", "clients")]
     changed = [name for name in others if getattr(old, name) != getattr(new, name)]
     if changed:
@@ -186,9 +186,10 @@ def _entries(
             yield DomainChange(kind, "changed", name, old[name], new[name], _other_keys(old[name], new[name]))
 
 
-def _other_keys(old: Entry, new: Entry) -> str:
-    """Return the keys of an entry that have changed."""
-    assert isinstance(old, Settings)
+def _other_keys(old: Entry | None, new: Entry | None) -> str:
+    """Return the keys of an entry that have changed; empty if one of the two is not there."""
+    if not isinstance(old, Settings) or new is None:
+        return ""
     other = (key for key, field, _ in keys(type(old)) if getattr(old, field) != getattr(new, field))
     return ", ".join(f"`{key}`" for key in other)
 
@@ -204,11 +205,8 @@ def _node(name: str, old: NodeSettings, new: NodeSettings) -> Iterator[DomainCha
 
 def _whole(kind: ChangeKind, old: Settings | None, new: Settings | None) -> Iterator[DomainChange]:
     """Compare settings that a domain has once, or not at all."""
-    if old is None or new is None:
-        if old is not new:
-            yield DomainChange(kind, "added" if old is None else "removed", "", old, new)
-    elif old != new:
-        yield DomainChange(kind, "changed", "", old, new, _other_keys(old, new))
+    if old != new:
+        yield DomainChange(kind, _effect(old, new), "", old, new, _other_keys(old, new))
 
 
 def _statements(old: StatementSettings, new: StatementSettings) -> Iterator[DomainChange]:
@@ -216,8 +214,7 @@ def _statements(old: StatementSettings, new: StatementSettings) -> Iterator[Doma
     for name in {**before, **after}:
         was, is_ = before.get(name), after.get(name)
         if was != is_:
-            effect: Effect = "added" if was is None else "removed" if is_ is None else "changed"
-            yield DomainChange(ChangeKind.POLICY, effect, name, was, is_)
+            yield DomainChange(ChangeKind.POLICY, _effect(was, is_), name, was, is_)
     if old.apply != new.apply:
         yield DomainChange(ChangeKind.GIVEN, "changed", "", old.apply, new.apply)
     if old.grants != new.grants:
@@ -227,9 +224,7 @@ def _statements(old: StatementSettings, new: StatementSettings) -> Iterator[Doma
 def _journal(old: JournalSettings | None, new: JournalSettings | None) -> Iterator[DomainChange]:
     if old is None or new is None:
         if old is not new:
-            yield DomainChange(
-                ChangeKind.JOURNAL, "added" if old is None else "removed", "", old, new, needs_restart=True
-            )
+            yield DomainChange(ChangeKind.JOURNAL, _effect(old, new), "", old, new, needs_restart=True)
         return
     for key, field, _ in keys(JournalSettings):
         before, after = getattr(old, field), getattr(new, field)
@@ -241,27 +236,19 @@ def _journal(old: JournalSettings | None, new: JournalSettings | None) -> Iterat
 def _connections(old: Domain, new: Domain) -> Iterator[DomainChange]:
     """Compare how nodes reach each other; the types of their links are compared elsewhere."""
     before, after = (
-        {
-            f"{link.between[0]} - {link.between[1]}": link.model_copy(update={"type": None, "back": None})
-            for link in domain.links
-        }
+        {" - ".join(link.between): link.model_copy(update={"type": None, "back": None}) for link in domain.links}
         for domain in (old, new)
     )
     yield from _entries(ChangeKind.CONNECTION, before, after)
 
 
 def _links(old: Domain, new: Domain) -> Iterator[DomainChange]:
-    before, after = (_all_links(domain) for domain in (old, new))
+    before, after = ({str(link): link for link in graph(domain).links.values()} for domain in (old, new))
     yield from _entries(ChangeKind.LINK, before, after, changed=False)
     for name in after:
         if name in before and before[name] != after[name]:
             detail = f"from type `{before[name].type}` to `{after[name].type}`"
             yield DomainChange(ChangeKind.LINK, "changed", name, before[name], after[name], detail)
-
-
-def _all_links(domain: Domain) -> dict[str, Link]:
-    joined = graph(domain)
-    return {str(link): link for link in joined.links.values()}
 
 
 def _tables(old: Domain, new: Domain) -> Iterator[DomainChange]:

@@ -1,7 +1,5 @@
 """Loading a domain file: a `Domain`, or every mistake in it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping as Variables
 from pathlib import Path

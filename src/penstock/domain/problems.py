@@ -62,6 +62,11 @@ def known_names_hint(name: str, known: Collection[str]) -> str:
     return f"there is {join_names(known, 'and')}" if known else "there is none"
 
 
+def unknown(loc: Loc, kind: str, name: str, known: Collection[str]) -> WrongValue:
+    """Return the mistake of a name that is none of the known ones; `kind` is what was expected."""
+    return WrongValue(loc, f"{kind}, {known_names_hint(name, known)}", f"`{name}`")
+
+
 @dataclass(frozen=True, slots=True)
 class Entities:
     """The names of a domain's entities, each kind in the order of the file."""
@@ -89,8 +94,15 @@ class Entities:
 
     def not_a_node(self, name: str) -> str:
         """Return the expectation for a name that is not a node's."""
+        return self._other_kind("a node", name, self.nodes)
+
+    def not_a_client(self, name: str) -> str:
+        """Return the expectation for a name that is not a client's."""
+        return self._other_kind("a client", name, self.clients)
+
+    def _other_kind(self, expected: str, name: str, known: Collection[str]) -> str:
         kind = self.kind(name)
-        return f"a node, and `{name}` is {kind}" if kind else f"a node, {known_names_hint(name, self.nodes)}"
+        return f"{expected}, {f'and `{name}` is {kind}' if kind else known_names_hint(name, known)}"
 
     def not_an_entity(self, name: str) -> str:
         """Return the expectation for a name that is not an entity's."""

@@ -1,7 +1,5 @@
 """Sizes, durations and addresses in a domain file."""
 
-from __future__ import annotations
-
 import ipaddress
 import math
 import re

@@ -19,9 +19,9 @@ from tests.support.scenes.air_capsules import AIR, FUSED, NOON, City, Reading, d
 pytestmark = pytest.mark.recorded
 
 
-def _streamed(spark: SparkSession, city: City, name: str, most_bytes: int = 1) -> tuple[Path, list[StreamBatch]]:
+def _streamed(spark: SparkSession, city: City, name: str, max_bytes: int = 1) -> tuple[Path, list[StreamBatch]]:
     reference = CapsuleReference(following(city.domain, city.journal), name)
-    running = Running(reference, city.journal, city.folder / "tables" / name, most_bytes, 1)
+    running = Running(reference, city.journal, city.folder / "tables" / name, max_bytes, 1)
     batches: list[StreamBatch] = []
     query = start(spark, running, once=True, on_batch=batches.append)
     query.awaitTermination()

@@ -165,7 +165,7 @@ def test_whatever_the_batches_are(interpreted: SparkSession, tmp_path: Path, nod
     made = played(domain, tmp_path, day(2, 60, NOON), ("air",), start=float(NOON), every=20)
     reference = _policies(domain, tmp_path, made.journal)
     batches: list[StreamBatch] = []
-    running = Running(reference, made.journal, tmp_path / "tables", most_bytes=1, partitions=1)
+    running = Running(reference, made.journal, tmp_path / "tables", max_bytes=1, partitions=1)
     start(interpreted, running, once=True, on_batch=batches.append).awaitTermination()
     assert len(batches) > 2
     wanted = expected(compiled(domain, "air"), readings(_given_by_contract(made.got[("air", nodes[-1])])))

@@ -34,7 +34,7 @@ def test_streamed_views_are_what_nodes_delivered(spark: SparkSession, tmp_path: 
     size = sum(path.stat().st_size for path in journal.folder.glob("node=*/*/*.arrow"))
     askers = tuple(map(Asker, joined.subjects))
     places = journal.folder, domain, tmp_path / "views", tmp_path / "checkpoint"
-    stream = Stream(*places, askers, most_bytes=size // 2, partitions=1)
+    stream = Stream(*places, askers, max_bytes=size // 2, partitions=1)
     batches: list[StreamBatch] = []
     query = start(spark, stream, once=True, on_batch=batches.append)
     query.awaitTermination()

@@ -83,7 +83,7 @@ def _streamed(
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))
     places = made.journal, folder / "domain.yaml", folder / "views", folder / "checkpoint"
     batches: list[StreamBatch] = []
-    stream = Stream(*places, tuple(map(Asker, subjects)), most_bytes=size, partitions=1)
+    stream = Stream(*places, tuple(map(Asker, subjects)), max_bytes=size, partitions=1)
     start(spark, stream, once=True, on_batch=batches.append).awaitTermination()
     return given(read_view(spark, stream.folder)), len(batches)
 

@@ -143,7 +143,7 @@ def test_streamed_views_are_what_was_delivered(spark: SparkSession, tmp_path: Pa
     (tmp_path / "domain.yaml").write_text(DOMAIN)
     places = tmp_path / "journal", tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
     batches: list[StreamBatch] = []
-    stream = Stream(*places, tuple(map(Asker, SUBJECTS)), most_bytes=1, partitions=1)
+    stream = Stream(*places, tuple(map(Asker, SUBJECTS)), max_bytes=1, partitions=1)
     start(spark, stream, once=True, on_batch=batches.append).awaitTermination()
     assert differences(viewed(read_view(spark, stream.folder)), live) == []
     assert len(batches) == 4

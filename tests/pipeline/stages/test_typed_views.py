@@ -147,5 +147,5 @@ def test_conditions_of_one_form(
     spark: SparkSession, policies: Policies, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list(compact(Path(next(iter(policies.by_digest.values())).folder) / "journal", target=1))
-    monkeypatch.setattr(typed, "MOST_BRANCHES", 1)
+    monkeypatch.setattr(typed, "MAX_BRANCHES", 1)
     assert found(spark, policies, (Asker(name),)) == {row for row in expected(policies) if row[0] == name}

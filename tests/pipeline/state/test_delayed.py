@@ -190,7 +190,7 @@ def test_a_stream_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> No
     places = made.journal, tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
     size = max(path.stat().st_size for path in made.journal.glob("node=*/*/*.arrow"))
     batches: list[StreamBatch] = []
-    stream = Stream(*places, tuple(map(Asker, SUBJECTS)), most_bytes=size, partitions=1)
+    stream = Stream(*places, tuple(map(Asker, SUBJECTS)), max_bytes=size, partitions=1)
     start(spark, stream, once=True, on_batch=batches.append).awaitTermination()
     assert len(batches) > 2
     assert not _wrong(_given(read_view(spark, stream.folder)), made.got)

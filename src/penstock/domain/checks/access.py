@@ -81,32 +81,28 @@ class KnownSubjects:
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
-        self._told: dict[str, Oddity | None] = {}
+        self._oddities: dict[str, Oddity | None] = {}
+        ids = (client.client_id(name) for name, client in domain.clients.items())
         self._known = {
-            "client": {*domain.clients, *domain.foreign, *self._ids()},
+            "client": {*domain.clients, *domain.foreign, *filter(None, ids)},
             "edge": {client.edge for client in domain.clients.values() if client.edge is not None},
             "group": {group for client in domain.clients.values() for group in client.groups},
         }
 
-    def _ids(self) -> Iterator[str]:
-        ids = (client.client_id(name) for name, client in self._domain.clients.items())
-        return (id for id in ids if id is not None)
-
     @cached_property
     def open_node(self) -> str | None:
         """Return a node that admits unlisted clients without a password, or None."""
-        for name, node in self._domain.nodes.items():
-            if self._domain.admits_unlisted(name) and any(map(node.allows_anonymous, node.listeners)):
-                return name
-        return None
+        return next((name for name in self._without_password if self._domain.admits_unlisted(name)), None)
 
     @cached_property
     def trusting_node(self) -> str | None:
         """Return a node that does not check user names, or None."""
-        for name, node in self._domain.nodes.items():
-            if node.passwords is None and any(map(node.allows_anonymous, node.listeners)):
-                return name
-        return None
+        return next((name for name in self._without_password if self._domain.nodes[name].passwords is None), None)
+
+    @cached_property
+    def _without_password(self) -> list[str]:
+        nodes = self._domain.nodes.items()
+        return [name for name, node in nodes if any(map(node.allows_anonymous, node.listeners))]
 
     @cached_property
     def admits_unlisted(self) -> bool:
@@ -114,9 +110,9 @@ class KnownSubjects:
 
     def oddity(self, subject: str) -> Oddity | None:
         """Return the oddity of a policy for this subject, or None."""
-        if subject not in self._told:
-            self._told[subject] = self._oddity(subject)
-        return self._told[subject]
+        if subject not in self._oddities:
+            self._oddities[subject] = self._oddity(subject)
+        return self._oddities[subject]
 
     def _oddity(self, subject: str) -> Oddity | None:
         kind, _, name = subject.partition(":")

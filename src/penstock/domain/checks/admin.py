@@ -1,10 +1,8 @@
 """Checks of the admin HTTP and the console: nothing is sent in the clear beyond the machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from penstock.domain.problems import Entities, WrongValue, known_names_hint
+from penstock.domain.problems import WrongValue, unknown
 from penstock.domain.schema.domain import Domain
 
 
@@ -25,9 +23,6 @@ def check(domain: Domain) -> Iterator[WrongValue]:
         yield WrongValue(("admin", "passwords"), "a password file, because of `users`", "nothing")
     if admin.clients and domain.tokens is None:
         yield WrongValue(("tokens",), "tokens, because of `admin.clients`: they show one", "nothing")
-    entities = Entities.of(domain)
     for client in admin.clients:
         if client not in domain.clients:
-            yield WrongValue(
-                ("admin", "clients", client), f"a client, {known_names_hint(client, entities.clients)}", f"`{client}`"
-            )
+            yield unknown(("admin", "clients", client), "a client", client, domain.clients)

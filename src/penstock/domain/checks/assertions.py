@@ -1,7 +1,5 @@
 """Checks of assertions: that they make sense, not whether they hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from penstock.domain.problems import Entities, Loc, WrongValue

@@ -1,11 +1,9 @@
 """Checks of capsules: that their clients exist and may publish the results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from penstock.domain.compile.capsules import compiled, mistakes
-from penstock.domain.problems import Entities, Mistake, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Mistake, Remark, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
 
@@ -16,11 +14,8 @@ def check(domain: Domain) -> Iterator[Mistake]:
     for name, settings in domain.capsules.items():
         client = domain.clients.get(settings.client)
         if client is None:
-            kind = entities.kind(settings.client)
-            expected = (
-                f"and `{settings.client}` is {kind}" if kind else known_names_hint(settings.client, entities.clients)
-            )
-            yield WrongValue(("capsules", name, "client"), f"a client, {expected}", f"`{settings.client}`")
+            expected = entities.not_a_client(settings.client)
+            yield WrongValue(("capsules", name, "client"), expected, f"`{settings.client}`")
         elif len(client.node) != 1:
             what = "a client with one node: what came in which order is known of one only"
             yield WrongValue(("capsules", name, "client"), what)

@@ -1,7 +1,5 @@
 """Checks about content: conditions, advertisements, content rules, classes of events on links."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from penstock.domain.compile.monitors import attributes_at

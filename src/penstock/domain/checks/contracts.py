@@ -1,15 +1,12 @@
 """Checks of contracts: that they can be read, that the named clients exist, and that contracts can be met."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
-from penstock.domain.problems import Entities, Remark, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Entities, Loc, Remark, WrongValue, join_names, unknown
 from penstock.domain.schema.contracts import attribute_types, compiled, mistakes
 from penstock.domain.schema.domain import Domain
 from penstock.model.topic import overlaps
-from penstock.model.yaml.tree import Step
 from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract
 from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, effective_wants
 from penstock.policy.contracts.fit import ClientFit, FitLevel, match_all
@@ -173,19 +170,15 @@ def _may_publish(domain: Domain, contracts: Contracts, client: str, filter: str)
     return not filters or any(overlaps(publishable, filter) for publishable in filters)
 
 
-def _clients(
-    domain: Domain, where: tuple[Step, ...], clients: frozenset[str], may_be_foreign: bool = True
-) -> Iterator[WrongValue]:
+def _clients(domain: Domain, where: Loc, clients: frozenset[str], may_be_foreign: bool = True) -> Iterator[WrongValue]:
     if not domain.clients:
         return
     entities = Entities.of(domain)
     for client in sorted(clients):
         if client not in domain.clients and not (may_be_foreign and client in domain.foreign):
-            kind = entities.kind(client)
-            expected = f"and `{client}` is {kind}" if kind else known_names_hint(client, entities.clients)
-            yield WrongValue(where, f"a client, {expected}", f"`{client}`")
+            yield WrongValue(where, entities.not_a_client(client), f"`{client}`")
 
 
-def _situations(known: list[str], where: tuple[Step, ...], named: frozenset[str]) -> Iterator[WrongValue]:
+def _situations(known: list[str], where: Loc, named: frozenset[str]) -> Iterator[WrongValue]:
     for name in sorted(named - set(known)):
-        yield WrongValue(where, f"a situation, {known_names_hint(name, known)}", f"`{name}`")
+        yield unknown(where, "a situation", name, known)

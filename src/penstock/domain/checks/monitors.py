@@ -1,7 +1,5 @@
 """Checks of monitors: their links and their actions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

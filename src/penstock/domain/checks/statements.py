@@ -1,12 +1,10 @@
 """Checks of policy statements: that names are known and that policies may be set where they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from penstock.domain.checks.access import is_never_true
+from penstock.domain.checks.access import KnownSubjects, is_never_true
 from penstock.domain.checks.contents import compiled
-from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, join_names, known_names_hint, unknown
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.statements import EVERYBODY, ApplySettings, StatementSettings, problem_of
 from penstock.language.printer import show
@@ -44,9 +42,7 @@ def check(domain: Domain) -> Iterator[Mistake]:
         yield from _clients(domain, grant.to, (*loc, "to"))
         for at, name in enumerate(grant.elements):
             if name not in elements() and name != EVERYBODY:
-                yield WrongValue(
-                    (*loc, "elements", at), f"a rule element, {known_names_hint(name, elements())}", f"`{name}`"
-                )
+                yield unknown((*loc, "elements", at), "a rule element", name, elements())
 
 
 def _unknown_groups(domain: Domain, policy: Policy, loc: Loc) -> Iterator[Remark]:
@@ -67,9 +63,7 @@ def _applied(
     domain: Domain, applied: ApplySettings, by_name: dict[str, Statement], names: list[str], loc: Loc
 ) -> Iterator[Mistake]:
     if applied.policy not in names:
-        yield WrongValue(
-            (*loc, "policy"), f"a policy, {known_names_hint(applied.policy, names)}", f"`{applied.policy}`"
-        )
+        yield unknown((*loc, "policy"), "a policy", applied.policy, names)
     yield from _clients(domain, applied.of, (*loc, "of"))
     entities = Entities.of(domain)
     for index, node in enumerate(applied.at):
@@ -90,10 +84,8 @@ def _clients(domain: Domain, names: tuple[str, ...], loc: Loc) -> Iterator[Wrong
     for index, name in enumerate(names):
         if name in domain.clients or name == EVERYBODY:
             continue
-        kind = entities.kind(name)
-        if kind or not any(map(domain.admits_unlisted, domain.nodes)):
-            expected = f"and `{name}` is {kind}" if kind else known_names_hint(name, entities.clients)
-            yield WrongValue((*loc, index), f"a client, {expected}", f"`{name}`")
+        if entities.kind(name) or not any(map(domain.admits_unlisted, domain.nodes)):
+            yield WrongValue((*loc, index), entities.not_a_client(name), f"`{name}`")
 
 
 # --- warnings
@@ -104,7 +96,8 @@ def warnings(domain: Domain) -> Iterator[Remark]:
     settings = domain.statements
     if settings is None:
         return
-    used = {*(applied.policy for applied in settings.apply), *_in_tests(domain)}
+    in_tests = _policies_in([case.model_dump() for case in domain.tests.values()])
+    used = {*(applied.policy for applied in settings.apply), *in_tests}
     for name, where, statement in settings.statements():
         if isinstance(statement, Statement):
             loc: Loc = ("statements", *where)
@@ -115,12 +108,6 @@ def warnings(domain: Domain) -> Iterator[Remark]:
     for index, applied in enumerate(settings.apply):
         yield from (Remark(("statements", "apply", index), what) for what in _pointless(domain, settings, applied))
     yield from _open_grants(domain, settings)
-
-
-def _in_tests(domain: Domain) -> Iterator[str]:
-    for case in domain.tests.values():
-        for value in case.model_dump().values():
-            yield from _policies_in(value)
 
 
 def _policies_in(value: object) -> Iterator[str]:
@@ -222,14 +209,7 @@ def _evaluating_nodes(domain: Domain, rule: CompiledRule, applied: ApplySettings
 
 def _open_grants(domain: Domain, settings: StatementSettings) -> Iterator[Remark]:
     """Find grants to client ids that anybody can take."""
-    open_node = next(
-        (
-            name
-            for name, node in domain.nodes.items()
-            if domain.admits_unlisted(name) and any(map(node.allows_anonymous, node.listeners))
-        ),
-        None,
-    )
+    open_node = KnownSubjects(domain).open_node
     for index, grant in enumerate(settings.grants):
         for at, name in enumerate(grant.to):
             if open_node is not None and name != EVERYBODY and name not in domain.clients:

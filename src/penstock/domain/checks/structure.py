@@ -1,10 +1,8 @@
 """Checks of entities and links: nodes, clients, foreign brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from penstock.domain.problems import Entities, Loc, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Entities, Loc, WrongValue, join_names, unknown
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings
 
@@ -51,7 +49,7 @@ def _ends(link: LinkSettings, entities: Entities, loc: Loc) -> Iterator[WrongVal
             yield WrongValue(loc, expected, f"the client `{end}`")
             return
         if end not in entities.brokers:
-            yield WrongValue(loc, f"a node or foreign broker, {known_names_hint(end, entities.brokers)}", f"`{end}`")
+            yield unknown(loc, "a node or foreign broker", end, entities.brokers)
             return
     if first == second:
         yield WrongValue(loc, "two different ends", f"a link of `{first}` with itself")

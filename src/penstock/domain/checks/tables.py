@@ -1,10 +1,8 @@
 """Checks of link types and brokering tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from penstock.domain.problems import Loc, WrongValue, join_names, known_names_hint
+from penstock.domain.problems import Loc, WrongValue, join_names, unknown
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import TableSettings
@@ -81,11 +79,8 @@ def _both(types: LinkTypes, declared: tuple[str, ...] | None, loc: Loc) -> Itera
 def _known(name: str | None, types: tuple[str, ...] | None, loc: Loc) -> Iterator[WrongValue]:
     if name is None:
         return
+    expected = "a link type that `brokering.types` declares"
     if types is None:
-        yield WrongValue(
-            loc, "a link type that `brokering.types` declares, and there is no `brokering.types`", f"`{name}`"
-        )
+        yield WrongValue(loc, f"{expected}, and there is no `brokering.types`", f"`{name}`")
     elif name not in types:
-        yield WrongValue(
-            loc, f"a link type that `brokering.types` declares, {known_names_hint(name, types)}", f"`{name}`"
-        )
+        yield unknown(loc, expected, name, types)

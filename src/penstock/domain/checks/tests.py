@@ -1,22 +1,11 @@
 """Checks of policy tests: that the names in them exist."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 
 from penstock.domain.checks.contents import compiled
-from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Loc, Mistake, Remark, WrongValue, unknown
+from penstock.domain.schema import tests
 from penstock.domain.schema.domain import Domain
-from penstock.domain.schema.tests import (
-    OTHERS,
-    AdvertiseStep,
-    PolicyTest,
-    PolicyTestStep,
-    PublishStep,
-    SetPolicyStep,
-    SubscribeStep,
-    state_key,
-)
 from penstock.language.errors import StatementError
 from penstock.language.statements.statement import Message, Statement
 from penstock.model.errors import PolicyError
@@ -32,22 +21,16 @@ def check(domain: Domain) -> Iterator[Mistake]:
 
 
 _CLIENT_KEYS = (
-    "disconnect",
-    "subscribe",
-    "unsubscribe",
-    "advertise",
-    "unadvertise",
-    "set_policy",
-    "prove",
-    "show",
-    "rate",
+    *("disconnect", "subscribe", "unsubscribe", "advertise", "unadvertise", "set_policy", "prove", "show", "rate"),
+    "refused",
 )
+_WithPolicy = tests.SubscribeStep | tests.AdvertiseStep | tests.PublishStep | tests.SetPolicyStep
 
 
 class _TestCheck:
     """Checks one test."""
 
-    def __init__(self, domain: Domain, entities: Entities, test: PolicyTest) -> None:
+    def __init__(self, domain: Domain, entities: Entities, test: tests.PolicyTest) -> None:
         self._domain = domain
         self._entities = entities
         self._test = test
@@ -64,10 +47,10 @@ class _TestCheck:
         for index, step in enumerate(test.steps):
             yield from self._step(step, (*loc, "steps", index))
 
-    def _step(self, step: PolicyTestStep, loc: Loc) -> Iterator[Mistake]:
+    def _step(self, step: tests.PolicyTestStep, loc: Loc) -> Iterator[Mistake]:
         others = (*self._clients, *self._entities.foreign)
         yield from self._names(step.connect or (), self._clients, "a client", (*loc, "connect"))
-        for key in (*_CLIENT_KEYS, "refused"):
+        for key in _CLIENT_KEYS:
             yield from self._names(getattr(step, key) or (), self._clients, "a client", (*loc, key))
         yield from self._conditions(step.subscribe or {}, (*loc, "subscribe"))
         yield from self._conditions(step.advertise or {}, (*loc, "advertise"))
@@ -76,7 +59,7 @@ class _TestCheck:
         for client, groups in (step.prove or {}).items():
             yield from self._names(groups, self._domain.trust_groups, "a trust group", (*loc, "prove", client))
         for key in ("publish", "expect"):
-            named = [name for name in getattr(step, key) or () if name != OTHERS or key != "expect"]
+            named = [name for name in getattr(step, key) or () if name != tests.OTHERS or key != "expect"]
             yield from self._names(named, others, "a client or foreign broker", (*loc, key))
         yield from self._names(step.restart or (), self._entities.nodes, "a node", (*loc, "restart"))
         yield from self._nodes(step, loc)
@@ -92,7 +75,7 @@ class _TestCheck:
                 if name is not None and name not in (*self._entities.all, *self._clients):
                     yield WrongValue((*where, key), self._entities.not_an_entity(name))
 
-    def _nodes(self, step: PolicyTestStep, loc: Loc) -> Iterator[WrongValue]:
+    def _nodes(self, step: tests.PolicyTestStep, loc: Loc) -> Iterator[WrongValue]:
         named = [
             *(((*loc, "connect", client), node) for client, node in (step.connect or {}).items() if node is not None),
             *(
@@ -108,7 +91,7 @@ class _TestCheck:
             if name not in self._entities.nodes:
                 yield WrongValue(where, self._entities.not_a_node(name), f"`{name}`")
 
-    def _trust(self, step: PolicyTestStep, loc: Loc) -> Iterator[WrongValue]:
+    def _trust(self, step: tests.PolicyTestStep, loc: Loc) -> Iterator[WrongValue]:
         """Check that tokens and ratings are only used if the domain has them, and ratings only of neighbours."""
         if step.show and self._domain.tokens is None:
             yield WrongValue((*loc, "show"), "`tokens` in the domain, because of this", "nothing")
@@ -121,7 +104,7 @@ class _TestCheck:
                 yield WrongValue((*where, "of"), f"a neighbour of `{rating.by}`", f"`{rating.of}`")
 
     def _conditions(
-        self, by_client: Mapping[str, tuple[SubscribeStep | AdvertiseStep, ...]], loc: Loc
+        self, by_client: Mapping[str, tuple[tests.SubscribeStep | tests.AdvertiseStep, ...]], loc: Loc
     ) -> Iterator[Remark]:
         for client, entries in by_client.items():
             for index, entry in enumerate(entries):
@@ -130,9 +113,7 @@ class _TestCheck:
                 if isinstance(condition, str):
                     yield Remark((*loc, client, index, "where"), condition)
 
-    def _policies(
-        self, by_client: Mapping[str, tuple[SubscribeStep | AdvertiseStep | PublishStep | SetPolicyStep, ...]], loc: Loc
-    ) -> Iterator[Mistake]:
+    def _policies(self, by_client: Mapping[str, tuple[_WithPolicy, ...]], loc: Loc) -> Iterator[Mistake]:
         settings = self._domain.statements
         policies = {name: statement for name, _, statement in settings.statements()} if settings is not None else {}
         for client, entries in by_client.items():
@@ -148,24 +129,21 @@ class _TestCheck:
     def _names(self, names: Collection[str], known: Collection[str], kind: str, loc: Loc) -> Iterator[WrongValue]:
         for name in names:
             if name not in known:
-                yield WrongValue(loc, f"{kind}, {known_names_hint(name, known)}", f"`{name}`")
+                yield unknown(loc, kind, name, known)
 
     def _monitors(self, states: dict[str, object], loc: Loc) -> Iterator[WrongValue]:
         for text in states:
-            key = state_key(text)
+            key = tests.state_key(text)
             if key is not None and key.monitor not in self._domain.monitors:
-                yield WrongValue(
-                    (*loc, text),
-                    f"a monitor, {known_names_hint(key.monitor, self._domain.monitors)}",
-                    f"`{key.monitor}`",
-                )
+                yield unknown((*loc, text), "a monitor", key.monitor, self._domain.monitors)
 
 
-def _carrier(entry: SubscribeStep | AdvertiseStep | PublishStep | SetPolicyStep) -> Message:
-    if isinstance(entry, PublishStep):
-        return Message.PUBLICATION
-    if isinstance(entry, AdvertiseStep) or (isinstance(entry, SetPolicyStep) and entry.subscription is None):
-        return Message.ADVERTISEMENT
+def _carrier(entry: _WithPolicy) -> Message:
+    match entry:
+        case tests.PublishStep():
+            return Message.PUBLICATION
+        case tests.AdvertiseStep() | tests.SetPolicyStep(subscription=None):
+            return Message.ADVERTISEMENT
     return Message.SUBSCRIPTION
 
 

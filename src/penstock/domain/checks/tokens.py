@@ -1,15 +1,12 @@
 """Checks of tokens and trust: that names exist, and that each node has what it needs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterator
 
-from penstock.domain.problems import Entities, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Loc, Remark, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tokens import TokenSettings
 from penstock.model.errors import PolicyError
-from penstock.model.yaml.tree import Step
 from penstock.policy.tokens.keys import KeySet, SigningKey
 from penstock.policy.tokens.revocation import NOTHING, Revoked, why_unused
 
@@ -83,26 +80,17 @@ def _nodes(domain: Domain) -> Iterator[WrongValue]:
             yield WrongValue(("nodes", name, "trust", "accept"), f"at most `trust.sign`, which is {domain.trust.sign}")
 
 
-def _clients(
-    domain: Domain, entities: Entities, where: tuple[Step, ...], clients: tuple[str, ...]
-) -> Iterator[WrongValue]:
+def _clients(domain: Domain, entities: Entities, where: Loc, clients: tuple[str, ...]) -> Iterator[WrongValue]:
     """Find named clients that are not listed, where clients must be listed."""
     if not domain.clients or any(domain.admits_unlisted(node) for node in domain.nodes):
         return
     for index, client in enumerate(clients):
         if client != "*" and client not in domain.clients:
-            kind = entities.kind(client)
-            expected = f"and `{client}` is {kind}" if kind else known_names_hint(client, entities.clients)
-            yield WrongValue((*where, index), f"a client, {expected}", f"`{client}`")
+            yield WrongValue((*where, index), entities.not_a_client(client), f"`{client}`")
 
 
 def _neighbours(
-    domain: Domain,
-    entities: Entities,
-    joined: set[frozenset[str]],
-    where: tuple[Step, ...],
-    about: tuple[str, str],
-    other: str,
+    domain: Domain, entities: Entities, joined: set[frozenset[str]], where: Loc, about: tuple[str, str], other: str
 ) -> Iterator[WrongValue]:
     """Find pairs of nodes that no link joins."""
     key, name = about

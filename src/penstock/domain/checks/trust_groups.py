@@ -1,10 +1,8 @@
 """Checks of trust groups: that members exist, and that secrets can be read here."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
-from penstock.domain.problems import Entities, Remark, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Remark, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.trust import SecretError
 
@@ -18,9 +16,7 @@ def check(domain: Domain) -> Iterator[WrongValue]:
                 yield WrongValue(("trust_groups", name, "nodes", index), entities.not_a_node(node), f"`{node}`")
         for index, client in enumerate(group.clients):
             if client not in domain.clients:
-                kind = entities.kind(client)
-                expected = f"and `{client}` is {kind}" if kind else known_names_hint(client, entities.clients)
-                yield WrongValue(("trust_groups", name, "clients", index), f"a client, {expected}", f"`{client}`")
+                yield WrongValue(("trust_groups", name, "clients", index), entities.not_a_client(client), f"`{client}`")
 
 
 def warnings(domain: Domain, nodes: Collection[str]) -> Iterator[Remark]:

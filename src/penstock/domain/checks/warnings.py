@@ -1,7 +1,5 @@
 """Warnings: parts of a valid domain that are probably not what was meant."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from penstock.domain.checks import access, contents, contracts, statements, tokens, trust_groups

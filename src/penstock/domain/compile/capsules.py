@@ -12,31 +12,7 @@ from penstock.language.expression import Expression, make_expression
 from penstock.language.types import ANYTHING, RecordType
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue, MetricKey
-from penstock.policy.capsules.capsule import (
-    END,
-    INPUTS,
-    MICROSECONDS,
-    QUALITY,
-    START,
-    Aggregated,
-    AggregateFunction,
-    AggregateReduction,
-    Capsule,
-    CapsuleStep,
-    FuseReduction,
-    InferStep,
-    KeepStep,
-    KeyPlace,
-    Late,
-    PutStep,
-    Reduction,
-    RemoveStep,
-    ResultTemplate,
-    SituationRule,
-    WhereStep,
-    WindowSchedule,
-    result_types,
-)
+from penstock.policy.capsules import capsule as policy
 from penstock.policy.contracts.text_form import read_indicator
 from penstock.policy.quality.criteria import LIBRARY, make_catalogue
 from penstock.policy.quality.needs import Need, parse_constraints
@@ -47,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Loc = tuple[str | int, ...]
 Problems = list[tuple[Loc, str]]
-_RESERVED = (QUALITY, START, END, INPUTS)
+_RESERVED = (policy.QUALITY, policy.START, policy.END, policy.INPUTS)
 
 
 def catalogue_of(domain: Domain) -> Catalogue:
@@ -61,7 +37,7 @@ def catalogue_of(domain: Domain) -> Catalogue:
         return LIBRARY
 
 
-def compiled(domain: Domain, name: str) -> Capsule:
+def compiled(domain: Domain, name: str) -> policy.Capsule:
     """Compile a capsule of the domain; raise `PolicyError`."""
     problems: Problems = []
     capsule = _CapsuleCompiler(domain, name, problems).capsule()
@@ -86,9 +62,9 @@ class _CapsuleCompiler:
         self._catalogue = catalogue_of(domain)
         declared = [domain.declared(filter) for filter in self._settings.input.topics]
         self._events = declared[0] if all(record == declared[0] for record in declared) else ANYTHING
-        self._with_quality = RecordType({**self._events.fields, QUALITY: ANYTHING}, self._events.others)
+        self._with_quality = RecordType({**self._events.fields, policy.QUALITY: ANYTHING}, self._events.others)
 
-    def capsule(self) -> Capsule | None:
+    def capsule(self) -> policy.Capsule | None:
         settings, where = self._settings, self._settings.input.where
         condition = None if where is None else self._try(("input", "where"), where.compiled, self._events)
         window = self._window()
@@ -101,19 +77,19 @@ class _CapsuleCompiler:
         reduction = self._reduction(at, settings.operations[at])
         if reduction is None:
             return None
-        after: list[CapsuleStep | None] = []
+        after: list[policy.CapsuleStep | None] = []
         for index, operation in enumerate(settings.operations[at + 1 :], at + 1):
             earlier = tuple(step for step in after if step is not None)
-            after.append(self._step(index, operation, result_types(reduction, earlier), is_after=True))
+            after.append(self._step(index, operation, policy.result_types(reduction, earlier), is_after=True))
         steps = tuple(step for step in after if step is not None)
-        output = self._output(reduction, result_types(reduction, steps))
+        output = self._output(reduction, policy.result_types(reduction, steps))
         if self._problems or window is None or output is None:
             return None
         taken = tuple(step for step in before if step is not None)
         parts = (condition, window, taken, reduction, steps, output)
-        return Capsule(self._name, settings.client, settings.input.topics, *parts, self._catalogue)
+        return policy.Capsule(self._name, settings.client, settings.input.topics, *parts, self._catalogue)
 
-    def _window(self) -> WindowSchedule | None:
+    def _window(self) -> policy.WindowSchedule | None:
         settings = self._settings.window
         time = (
             None
@@ -121,24 +97,26 @@ class _CapsuleCompiler:
             else self._try(("window", "time"), make_expression, settings.time, self._events)
         )
         times = _micros(settings.length), _micros(settings.slide or settings.length), _micros(settings.lateness)
-        more = Late(settings.late), time, _micros(settings.skew), settings.expected or 0
-        return self._try(("window",), WindowSchedule, *times, *more)
+        more = policy.Late(settings.late), time, _micros(settings.skew), settings.expected or 0
+        return self._try(("window",), policy.WindowSchedule, *times, *more)
 
-    def _reduction(self, at: int, operation: CapsuleOperation) -> Reduction | None:
+    def _reduction(self, at: int, operation: CapsuleOperation) -> policy.Reduction | None:
         if operation.aggregate is not None:
             loc: Loc = ("operations", at, "aggregate")
             by = self._by(loc, operation.aggregate.by, operation.aggregate.values)
             values = tuple(_aggregated(name, text) for name, text in operation.aggregate.values.items())
-            return AggregateReduction(by, values)
+            return policy.AggregateReduction(by, values)
         assert operation.fuse is not None
         loc = ("operations", at, "fuse")
         by = self._by(loc, operation.fuse.by, operation.fuse.values)
         weight = self._try((*loc, "weight"), self._weight, operation.fuse.weight)
         fused = tuple((name, tuple(path.split("."))) for name, path in operation.fuse.values.items())
         source = None if operation.fuse.source is None else _place(operation.fuse.source)
-        return None if weight is None else FuseReduction(by, fused, weight, source)
+        return None if weight is None else policy.FuseReduction(by, fused, weight, source)
 
-    def _by(self, loc: Loc, by: dict[str, int | str], values: dict[str, str]) -> tuple[tuple[str, KeyPlace], ...]:
+    def _by(
+        self, loc: Loc, by: dict[str, int | str], values: dict[str, str]
+    ) -> tuple[tuple[str, policy.KeyPlace], ...]:
         for name in (*by, *values):
             if name in _RESERVED:
                 self._problems.append(((*loc, "by" if name in by else "values", name), f"every result has `{name}`"))
@@ -149,37 +127,39 @@ class _CapsuleCompiler:
 
     def _step(
         self, index: int, operation: CapsuleOperation, types: RecordType, is_after: bool = False
-    ) -> CapsuleStep | None:
+    ) -> policy.CapsuleStep | None:
         loc: Loc = ("operations", index)
         if operation.keep is not None:
             needs = self._try((*loc, "keep"), parse_constraints, operation.keep, self._catalogue)
-            return None if needs is None else KeepStep(needs)
+            return None if needs is None else policy.KeepStep(needs)
         if operation.where is not None:
             condition: Condition | None = self._try((*loc, "where"), operation.where.compiled, types)
-            return None if condition is None else WhereStep(condition)
+            return None if condition is None else policy.WhereStep(condition)
         if operation.set is not None:
             values = [
                 (self._try((*loc, "set", name), self._key, name), self._value((*loc, "set", name), value, types))
                 for name, value in operation.set.items()
             ]
-            return PutStep(tuple((key, value) for key, value in values if key is not None and value is not None))
+            return policy.PutStep(tuple((key, value) for key, value in values if key is not None and value is not None))
         if operation.remove is not None:
             keys = [self._try((*loc, "remove", at), self._key, name) for at, name in enumerate(operation.remove)]
-            return RemoveStep(tuple(key for key in keys if key is not None))
+            return policy.RemoveStep(tuple(key for key in keys if key is not None))
         assert operation.infer is not None
         if not is_after:
             self._problems.append(
                 ((*loc, "infer"), "it stands before `aggregate` or `fuse`, whose results it is about")
             )
             return None
-        return InferStep(tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(operation.infer)))
+        return policy.InferStep(
+            tuple(self._rule((*loc, "infer", at), rule, types) for at, rule in enumerate(operation.infer))
+        )
 
-    def _rule(self, loc: Loc, rule: InferenceRule, types: RecordType) -> SituationRule:
+    def _rule(self, loc: Loc, rule: InferenceRule, types: RecordType) -> policy.SituationRule:
         for name in rule.set:
             if name in _RESERVED:
                 self._problems.append(((*loc, "set", name), f"every result has `{name}`"))
         when = None if rule.when is None else self._try((*loc, "when"), rule.when.compiled, types)
-        return SituationRule(when, tuple(rule.set.items()))
+        return policy.SituationRule(when, tuple(rule.set.items()))
 
     def _value(self, loc: Loc, value: float | str, types: RecordType) -> float | Expression | None:
         return self._try(loc, make_expression, value, types) if isinstance(value, str) else float(value)
@@ -198,12 +178,12 @@ class _CapsuleCompiler:
                 raise PolicyError(f"metric `{key}` has no range to weigh by")
         return key
 
-    def _output(self, reduction: Reduction, types: RecordType) -> ResultTemplate | None:
+    def _output(self, reduction: policy.Reduction, types: RecordType) -> policy.ResultTemplate | None:
         settings = self._settings.output
         pairs = [
             (n, self._try(("output", "payload", n), make_expression, e, types)) for n, e in settings.payload.items()
         ]
-        output = ResultTemplate(
+        output = policy.ResultTemplate(
             settings.topic, tuple((n, e) for n, e in pairs if e is not None), settings.quality == "content"
         )
         names = [name for name, _ in reduction.by]
@@ -224,15 +204,15 @@ class _CapsuleCompiler:
 
 
 def _micros(seconds: float) -> int:
-    return round(seconds * MICROSECONDS)
+    return round(seconds * policy.MICROSECONDS)
 
 
-def _place(value: int | str) -> KeyPlace:
+def _place(value: int | str) -> policy.KeyPlace:
     return value if isinstance(value, int) else tuple(value.split("."))
 
 
-def _aggregated(name: str, text: str) -> Aggregated:
+def _aggregated(name: str, text: str) -> policy.Aggregated:
     match = FUNCTION.fullmatch(text)
     assert match is not None
     function, path, count = match.groups()
-    return Aggregated(name, AggregateFunction(count or function), tuple(path.split(".")) if path else ())
+    return policy.Aggregated(name, policy.AggregateFunction(count or function), tuple(path.split(".")) if path else ())

@@ -4,8 +4,6 @@ In the words of brokering §5.1: `nodes` are the brokers, `devices` the clients;
 the function *type*; `table` is *allow*; `monitors` are the edit automata.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -108,6 +106,7 @@ class Ensemble:
     _by_id: dict[Pair, tuple[ClientMatch, ...]] = field(repr=False)
     _reserved: frozenset[str] = field(repr=False)
     _monitors: dict[Pair, tuple[Monitor, ...]] = field(repr=False)
+    _beyond: dict[Pair, frozenset[str]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def beyond(self, node: str, neighbour: str) -> frozenset[str]:
         """Return the nodes from which events may reach a node through a neighbour: those it joins without passing
@@ -121,10 +120,6 @@ class Ensemble:
                 waiting += more
             cached = self._beyond[node, neighbour] = frozenset(reached)
         return cached
-
-    @cached_property
-    def _beyond(self) -> dict[Pair, frozenset[str]]:
-        return {}
 
     @cached_property
     def _joined(self) -> dict[str, set[str]]:
@@ -277,16 +272,8 @@ class Ensemble:
         for applied in self.statements.given:
             clients = None if applied.clients is None else sorted(applied.clients)
             when = None if applied.condition is None else applied.condition.text
-            parts = (
-                applied.name,
-                applied.policy.text,
-                str(applied.to),
-                clients,
-                sorted(applied.nodes),
-                applied.filter,
-                when,
-            )
-            digest.update(repr(parts).encode())
+            parts = (applied.name, applied.policy.text, str(applied.to), clients, sorted(applied.nodes))
+            digest.update(repr((*parts, applied.filter, when)).encode())
         return digest.hexdigest()
 
     def listed(self, node: str) -> Iterator[ClientEntry]:
@@ -333,6 +320,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     contracts = compile_contracts(domain)
     matches = matches_of(domain, contracts)
     reader = content_reader(domain.content)
+    function = None if domain.trust is None else domain.trust.evidence.evaluate
     governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
     return Ensemble(
         nodes=tuple(domain.nodes),
@@ -358,7 +346,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         contracts=contracts,
         tokens=domain.tokens,
         trust=domain.trust,
-        evaluate=_evaluate(domain, folder),
+        evaluate=None if function is None else load_evaluation(function, folder),
         thresholds={name: domain.trust.thresholds(node.trust) for name, node in domain.nodes.items()}
         if domain.trust is not None
         else {},
@@ -375,11 +363,6 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         _reserved=reserved_ids(domain) if governed else frozenset(),
         _monitors=_monitors(domain, joined, folder, reader),
     )
-
-
-def _evaluate(domain: Domain, folder: Path | None) -> Evaluate | None:
-    where = domain.trust.evidence.evaluate if domain.trust is not None else None
-    return load_evaluation(where, folder) if where is not None else None
 
 
 def _assertions(domain: Domain) -> Iterator[Assertion]:

@@ -1,7 +1,5 @@
 """The entries of `clients`, compiled: which client is which entity at each node."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,19 +70,11 @@ def matches_of(domain: Domain, contracts: Contracts | None) -> dict[str, list[Cl
             advertises += tuple(
                 advertisement(producer) for producer in contracts.producers if name in producer.producers
             )
+        known = (client.edge or "", client.groups, tuple(client.attributes.items()))
         for node in client.node:
             types = client_types(domain, name, node)
             listener = _listener(domain.nodes[node], node, client.listener)
-            entry = ClientEntry(
-                name,
-                types.publish,
-                types.notify,
-                where=where,
-                advertises=advertises,
-                edge=client.edge or "",
-                groups=client.groups,
-                attributes=tuple(client.attributes.items()),
-            )
+            entry = ClientEntry(name, types.publish, types.notify, True, where, advertises, *known)
             by_node[node].append(ClientMatch(entry, client.client_id(name), client.user, client.certificate, listener))
     return {node: sorted(matches, key=lambda match: match.rank) for node, matches in by_node.items()}
 

@@ -1,9 +1,8 @@
 """Expansion of patterns and protocols into nodes, links, clients, tables and monitors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.domain.patterns import hierarchy, interface, levels, protocols, roles
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Pattern, Roles
@@ -11,6 +10,8 @@ from penstock.domain.problems import Loc, Mistake, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.model.errors import DomainError, PolicyError, Problem
 from penstock.model.yaml.tree import path_text
+
+_MODULES = {Hierarchy: hierarchy, Levels: levels, Interface: interface, Roles: roles}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,13 @@ def with_patterns(domain: Domain) -> Expansion:
     current, mistakes, origins = domain, list[Mistake](), dict[Loc, Loc]()
     for index, pattern in _in_order(domain):
         loc: Loc = ("patterns", index)
-        wrong = [*_repeated(domain, index, pattern), *_check(current, pattern, loc)]
+        module: Any = _MODULES[type(pattern)]
+        # The conditions of `levels` on the whole domain are checked when everything else is expanded.
+        own = () if module is levels else module.check(current, pattern, loc)
+        wrong = [*_repeated(domain, index, pattern), *own]
         mistakes += wrong
         if not wrong:
-            before, current = current, _expand(current, pattern)
+            before, current = current, module.expand(current, pattern)
             mistakes += _clashes(before, current, loc)
             origins.update(dict.fromkeys(_added(before, current), loc))
     for pattern in domain.patterns:
@@ -74,30 +78,6 @@ def _in_order(domain: Domain) -> Iterator[tuple[int, Pattern]]:
     """Return the patterns with their indexes; interfaces last, because they are about links that others may make."""
     numbered = list(enumerate(domain.patterns))
     yield from sorted(numbered, key=lambda item: isinstance(item[1], Interface))
-
-
-def _check(domain: Domain, pattern: Pattern, loc: Loc) -> Iterator[WrongValue]:
-    match pattern:
-        case Hierarchy():
-            yield from hierarchy.check(domain, pattern, loc)
-        case Interface():
-            yield from interface.check(domain, pattern, loc)
-        case Roles():
-            yield from roles.check(domain, pattern, loc)
-        case Levels():
-            pass  # its conditions on the whole domain are checked when everything else is expanded
-
-
-def _expand(domain: Domain, pattern: Pattern) -> Domain:
-    match pattern:
-        case Hierarchy():
-            return hierarchy.expand(domain, pattern)
-        case Levels():
-            return levels.expand(domain, pattern)
-        case Interface():
-            return interface.expand(domain, pattern)
-        case Roles():
-            return roles.expand(domain, pattern)
 
 
 def _repeated(domain: Domain, index: int, pattern: Pattern) -> Iterator[WrongValue]:

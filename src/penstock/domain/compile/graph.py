@@ -1,7 +1,5 @@
 """The links of a domain as a graph: which exist, who is whose parent, where events can flow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Monitors of the domain file, compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pattern `hierarchy`: scopes within scopes, as types `up` and `down`. (brokering §6.1.2)"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from penstock.domain.patterns.settings import Hierarchy

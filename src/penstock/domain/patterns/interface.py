@@ -1,12 +1,10 @@
 """The pattern `interface`: a node's imports from a parent and exports to it, as filters on the two links. (brokering
 §6.2.1)"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from penstock.domain.patterns.settings import Interface
-from penstock.domain.problems import Entities, Loc, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Loc, WrongValue, unknown
 from penstock.domain.schema.base import MAX_NAME
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import MonitorSettings
@@ -41,9 +39,7 @@ def check(domain: Domain, pattern: Interface, loc: Loc) -> Iterator[WrongValue]:
             yield WrongValue((*loc, "node"), expected)
     for parent in pattern.parent or ():
         if parent not in parents:
-            yield WrongValue(
-                (*loc, "parent"), f"a parent of `{pattern.node}`, {known_names_hint(parent, parents)}", f"`{parent}`"
-            )
+            yield unknown((*loc, "parent"), f"a parent of `{pattern.node}`", parent, parents)
 
 
 def expand(domain: Domain, pattern: Interface) -> Domain:

@@ -1,7 +1,5 @@
 """The pattern `levels`: labels in a partial order, in the style of Bell and LaPadula. (brokering §6.1.1)"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Protocols to monitors, and mistakes in their text or names."""
 
-from __future__ import annotations
-
 import re
 
 from penstock.domain.problems import Remark

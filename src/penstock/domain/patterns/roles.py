@@ -4,14 +4,12 @@ For each role *r* there are two nodes, `r-pub` (the publication broker) and `r-s
 are joined by the bus. Role hierarchies: a senior role has the events of its juniors beside its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.domain.patterns.settings import Role, Roles
 from penstock.domain.patterns.tables import PatternTable, join_tables
-from penstock.domain.problems import Entities, Loc, WrongValue, known_names_hint
+from penstock.domain.problems import Entities, Loc, WrongValue, unknown
 from penstock.domain.schema.base import MAX_NAME, MEMORY
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes
@@ -83,9 +81,7 @@ def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc)
         yield WrongValue((*loc[:-2], "bus"), f"another name: role `{name}` has a node of this one")
     for junior in role.inherits:
         if junior not in pattern.roles:
-            yield WrongValue(
-                (*loc, "inherits"), f"a role, {known_names_hint(junior, tuple(pattern.roles))}", f"`{junior}`"
-            )
+            yield unknown((*loc, "inherits"), "a role", junior, pattern.roles)
     for member in role.members:
         client = domain.clients.get(member)
         if member in domain.nodes or member in domain.foreign or member in nodes(pattern):

@@ -23,7 +23,7 @@ class Hierarchy(Settings):
 
     pattern: Literal["hierarchy"] = Field(description="the usage pattern: `hierarchy`")
     parents: dict[Name, SomeNames] = Field(
-        default={},
+        {},
         description="for each node or client its parent, or a list of parents; in addition, where `links`"
         " states no type, a node is a child of the node it dials, and a client is a child of its node",
     )
@@ -86,7 +86,7 @@ class Interface(Settings):
     pattern: Literal["interface"] = Field(description="the usage pattern: `interface`")
     node: Name = Field(description="the node whose interface it is")
     parent: SomeNames | None = Field(
-        default=None, description="the parent of the interface, or a list of parents; unset: all parents of the node"
+        None, description="the parent of the interface, or a list of parents; unset: all parents of the node"
     )
     import_: SomeFilters = Field(
         alias="import",
@@ -100,24 +100,24 @@ class Interface(Settings):
 class Role(Settings):
     """The topics that members of a role may publish and subscribe to."""
 
-    publish: SomeFilters = Field(default=(), description="topic filters of the events that members can publish")
-    subscribe: SomeFilters = Field(default=(), description="topic filters of the events that members are notified of")
-    inherits: SomeNames = Field(default=(), description="junior roles: members have all rights of their members")
-    members: SomeNames = Field(default=(), description="the clients that have the role")
+    publish: SomeFilters = Field((), description="topic filters of the events that members can publish")
+    subscribe: SomeFilters = Field((), description="topic filters of the events that members are notified of")
+    inherits: SomeNames = Field((), description="junior roles: members have all rights of their members")
+    members: SomeNames = Field((), description="the clients that have the role")
 
 
 class Roles(Settings):
     """Roles as protection domains: for each a node to publish to and one to subscribe at, joined by a bus. (§6.2.3)"""
 
     pattern: Literal["roles"] = Field(description="the usage pattern: `roles`")
-    bus: Name = Field(default="bus", description="name of the node that joins the others; made if `nodes` has none")
+    bus: Name = Field("bus", description="name of the node that joins the others; made if `nodes` has none")
     listen: HostPort | None = Field(
-        default=None,
+        None,
         description="`host:port` of the first node that is made; the next ones have the next ports, or with port 0"
         " all have any free one. Required unless `nodes` has all of them",
     )
     store: StorePath = Field(
-        default=MEMORY,
+        MEMORY,
         description="folder for the stores of the nodes that are made, or `memory`; unset in a domain file: beside it",
         json_schema_extra=without_default,
     )

@@ -1,7 +1,5 @@
 """Brokering tables of patterns, joined with the table of the file."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal

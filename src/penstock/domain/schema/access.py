@@ -1,10 +1,8 @@
 """Access to Sparkplug messages in the domain file (sparkplug Definition 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -40,16 +38,14 @@ class AccessSettings(Settings):
         description="`read`, `write`, or both as a list"
     )
     except_: Annotated[tuple[str, ...], OneOrMany()] = Field(
-        default=(),
-        alias="except",
-        description="metrics that are excluded: names, or patterns with `*` and `?`",
+        (), alias="except", description="metrics that are excluded: names, or patterns with `*` and `?`"
     )
     when: ConditionText | None = Field(
-        default=None,
+        None,
         description="condition under which it applies, over metrics by name, `metrics`, `message`, `subject` and `now`;"
         " unset: always",
     )
-    id: str | None = Field(default=None, min_length=1, description="its name in explanations; unset: its location")
+    id: str | None = Field(None, min_length=1, description="its name in explanations; unset: its location")
 
     def policies(self, place: str) -> Iterator[AccessPolicy]:
         """Return the policies that it stands for."""
@@ -62,22 +58,15 @@ class AccessSettings(Settings):
                     )
 
 
-def _as_access(value: Any) -> object:
-    """Accept the short form: a list of policies."""
-    return {"policies": value} if isinstance(value, list | tuple) else value
-
-
 class AccessControl(Settings):
     """Policies on reading and writing Sparkplug messages and their metrics."""
 
-    policies: tuple[AccessSettings, ...] = Field(
-        default=(), description="policies; everything that no policy grants is denied"
-    )
+    policies: tuple[AccessSettings, ...] = Field((), description="policies; everything that no policy grants is denied")
     files: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
-        default=(), description="files with more policies: CSV (.csv) or JSON lines (.jsonl)"
+        (), description="files with more policies: CSV (.csv) or JSON lines (.jsonl)"
     )
     certificates: bool = Field(
-        default=True,
+        True,
         description="whether births are retained under `$sparkplug/certificates/`, for clients that may read"
         " them; nodes with links always retain them, because neighbours need them",
     )
@@ -94,4 +83,4 @@ class AccessControl(Settings):
         return policies
 
 
-Access = Annotated[AccessControl, Short(_as_access, {"type": "array"})]
+Access = Annotated[AccessControl, Short.of_list("policies")]

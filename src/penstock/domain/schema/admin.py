@@ -1,7 +1,5 @@
 """Rights to read and change nodes over their admin HTTP."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -17,27 +15,25 @@ class AdminSettings(Settings):
     """Users and clients of the admin HTTP, besides the system user that runs the nodes."""
 
     passwords: OptionalReadFile = Field(
-        default=None, description="password file of people, as `penstock passwd` writes it; unset: no log-in"
+        None, description="password file of people, as `penstock passwd` writes it; unset: no log-in"
     )
     users: dict[str, Right] = Field(
-        default={},
+        {},
         description="users of `passwords` and their rights: `read` (all but payloads),"
         " `content` (payloads too), or `change`",
     )
     clients: dict[Name, Right] = Field(
-        default={},
-        description="clients that may use it, with an authorisation token issued by the same node",
+        {}, description="clients that may use it, with an authorisation token issued by the same node"
     )
-    open: tuple[Literal["metrics"], ...] = Field(default=(), description="endpoints that need no token: `metrics`")
+    open: tuple[Literal["metrics"], ...] = Field((), description="endpoints that need no token: `metrics`")
     hosts: tuple[str, ...] = Field(
-        default=(), description="names of the nodes besides their addresses, such as that of a proxy"
+        (), description="names of the nodes besides their addresses, such as that of a proxy"
     )
     behind_proxy: bool = Field(
-        default=False, description="whether a proxy in front of the nodes encrypts: then TLS is not required"
+        False, description="whether a proxy in front of the nodes encrypts: then TLS is not required"
     )
     audit: OptionalMadeFile = Field(
-        default=None,
-        description="file to which log-ins, changes and situations are appended; unset: they are only logged",
+        None, description="file to which log-ins, changes and situations are appended; unset: they are only logged"
     )
 
 

@@ -114,6 +114,16 @@ class Short:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
         return {"anyOf": [self._form, handler(schema)]}
 
+    @classmethod
+    def of_text(cls, key: str) -> Short:
+        """Return the annotation of a mapping that may also be written as a text, the value of its main key."""
+        return cls(lambda value: {key: value} if isinstance(value, str) else value, {"type": "string"})
+
+    @classmethod
+    def of_list(cls, key: str) -> Short:
+        """Return the annotation of a mapping that may also be written as a list, the value of its main key."""
+        return cls(lambda value: {key: value} if isinstance(value, list | tuple) else value, {"type": "array"})
+
 
 class OneOrMany:
     """Annotation: a list of one item may be written as the item; an empty list is a mistake if `expected` is given."""

@@ -44,7 +44,7 @@ class CapsuleInputSettings(Settings):
         description="topic filter, or a list, of the input events"
     )
     where: ConditionText | None = Field(
-        default=None, description="condition that their content must satisfy; unset: any content"
+        None, description="condition that their content must satisfy; unset: any content"
     )
 
 
@@ -53,32 +53,27 @@ class CapsuleWindowSettings(Settings):
 
     length: Seconds = Field(gt=0, le=30 * 86400, description="length of a window")
     slide: Seconds | None = Field(
-        default=None, gt=0, description="time from the beginning of a window to that of the next; unset: as `length`"
+        None, gt=0, description="time from the beginning of a window to that of the next; unset: as `length`"
     )
     time: str | None = Field(
-        default=None,
+        None,
         description="expression for the time of an event, from its content: seconds since the epoch, or a text like"
         " `2026-01-01T12:00:00Z`; unset: its arrival at the node",
     )
     lateness: Seconds = Field(
-        default=0.0,
-        ge=0,
-        le=30 * 86400,
-        description="time between the end of a window and its closing, for late events",
+        0.0, ge=0, le=30 * 86400, description="time between the end of a window and its closing, for late events"
     )
     late: Literal["drop", "quarantine"] = Field(
-        default="drop", description="treatment of events that arrive after their window was closed"
+        "drop", description="treatment of events that arrive after their window was closed"
     )
     skew: Seconds = Field(
-        default=1.0,
+        1.0,
         ge=0,
         le=86400,
         description="how far ahead of the node's clock `time` may be; events beyond it go to quarantine",
     )
     expected: Count | None = Field(
-        default=None,
-        ge=1,
-        description="expected number of events of a group in a window, for the result's completeness",
+        None, ge=1, description="expected number of events of a group in a window, for the result's completeness"
     )
 
 
@@ -86,7 +81,7 @@ class AggregateSettings(Settings):
     """Combine all events of a group: functions of their attributes."""
 
     by: dict[Word, PlaceText] = Field(
-        default={}, description="keys of a group, by name: a level of the topic, from 1 on, or an attribute"
+        {}, description="keys of a group, by name: a level of the topic, from 1 on, or an attribute"
     )
     values: dict[Word, FunctionText] = Field(
         min_length=1,
@@ -98,24 +93,23 @@ class FuseSettings(Settings):
     """Combine all events of a group: several sources of the same value, weighted by their quality."""
 
     by: dict[Word, PlaceText] = Field(
-        default={}, description="keys of a group, by name: a level of the topic, from 1 on, or an attribute"
+        {}, description="keys of a group, by name: a level of the topic, from 1 on, or an attribute"
     )
     values: dict[Word, PathText] = Field(
         min_length=1, description="attributes of the result, each with the attribute of the events that is fused"
     )
     weight: str = Field(description="the indicator that sources are weighted by")
     source: PlaceText | None = Field(
-        default=None,
-        description="what identifies a source, a level of the topic or an attribute: of each source, the last"
-        " event counts;"
-        " unset: every event counts",
+        None,
+        description="what identifies a source, a level of the topic or an attribute: of each source, the last event"
+        " counts; unset: every event counts",
     )
 
 
 class InferenceRule(Settings):
     """A rule that sets attributes if a condition holds."""
 
-    when: ConditionText | None = Field(default=None, description="condition on the result; unset: always")
+    when: ConditionText | None = Field(None, description="condition on the result; unset: always")
     set: dict[Word, bool | int | float | str] = Field(min_length=1, description="attributes that the result then has")
 
 
@@ -126,21 +120,21 @@ class CapsuleOperation(Settings):
     """One operation; it has one of these keys."""
 
     keep: Annotated[tuple[Any, ...], OneOrMany("a quality constraint or a list")] | None = Field(
-        default=None,
+        None,
         description="keep only events with this quality: constraints such as `precision` (it is known) or"
         " `precision >= high`",
     )
-    where: ConditionText | None = Field(default=None, description="keep only events that satisfy this condition")
+    where: ConditionText | None = Field(None, description="keep only events that satisfy this condition")
     set: dict[str, float | str] | None = Field(
-        default=None, description="add or update indicators: by name, a number or an expression"
+        None, description="add or update indicators: by name, a number or an expression"
     )
     remove: Annotated[tuple[str, ...], OneOrMany("an indicator or a list")] | None = Field(
-        default=None, description="indicators that are removed"
+        None, description="indicators that are removed"
     )
-    aggregate: AggregateSettings | None = Field(default=None, description="combine the events of each group")
-    fuse: FuseSettings | None = Field(default=None, description="combine the events of each group, weighted by quality")
+    aggregate: AggregateSettings | None = Field(None, description="combine the events of each group")
+    fuse: FuseSettings | None = Field(None, description="combine the events of each group, weighted by quality")
     infer: Annotated[tuple[InferenceRule, ...], OneOrMany("a rule or a list of rules")] | None = Field(
-        default=None, description="rules for a situation, after `aggregate` or `fuse`; the first that holds counts"
+        None, description="rules for a situation, after `aggregate` or `fuse`; the first that holds counts"
     )
 
     @model_validator(mode="after")
@@ -157,12 +151,12 @@ class CapsuleOutputSettings(Settings):
 
     topic: str = Field(description="topic of results; `{NAME}` is the group's key of this name")
     payload: dict[Word, str] = Field(
-        default={},
+        {},
         description="attributes of the payload, which is JSON, and expressions for them; unset: the group, `start` and"
         " `end` of the window, and the results of operations",
     )
     quality: Literal["properties", "content"] = Field(
-        default="properties", description="where the result's quality is put: user properties, or the payload"
+        "properties", description="where the result's quality is put: user properties, or the payload"
     )
 
 

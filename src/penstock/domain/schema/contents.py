@@ -58,10 +58,9 @@ class AdvertisementSettings(Settings):
     name: Name = Field(description="its name among the client's advertisements")
     filter: TopicFilter = Field(description="topic filter of what it will publish")
     where: ConditionText | None = Field(
-        default=None,
-        description="condition that all its content on these topics satisfies; unset: any content",
+        None, description="condition that all its content on these topics satisfies; unset: any content"
     )
-    scope: Scope = Field(default="global", description="whether other nodes are told of it")
+    scope: Scope = Field("global", description="whether other nodes are told of it")
 
     @model_validator(mode="after")
     def _a_condition_is_not_left_blank(self) -> AdvertisementSettings:
@@ -94,10 +93,7 @@ _TYPES_OF = {
     Format.SPARKPLUG: frozenset(_SCALARS),
 }
 """The types that content of a format can have."""
-_WITHOUT_SCHEMA = {
-    Format.TEXT: RecordType({"value": types.STRING}),
-    Format.OPAQUE: RecordType(),
-}
+_WITHOUT_SCHEMA = {Format.TEXT: RecordType({"value": types.STRING}), Format.OPAQUE: RecordType()}
 
 
 def _check_schema(value: object) -> dict[str, Any]:
@@ -134,11 +130,7 @@ def _read_type(form: Any) -> Type:
 
 
 _TYPE_SCHEMA: dict[str, Any] = {
-    "anyOf": [
-        {"enum": list(_SCALARS)},
-        {"type": "array", "minItems": 1, "maxItems": 1},
-        {"type": "object"},
-    ]
+    "anyOf": [{"enum": list(_SCALARS)}, {"type": "array", "minItems": 1, "maxItems": 1}, {"type": "object"}]
 }
 
 
@@ -159,7 +151,7 @@ class ContentRule(Settings):
         ]
         | None
     ) = Field(
-        default=None,
+        None,
         alias="schema",
         description="the attributes that they may have, by name, with their types, so that conditions can be checked;"
         " `*` is every other attribute; without it there are no others. Unset: unknown attributes",

@@ -12,18 +12,11 @@ from penstock.domain.schema.base import Name, OneOrMany, Settings, TopicFilter
 from penstock.domain.yaml.files import FileRole
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue
+from penstock.policy.contracts import text_form
 from penstock.policy.contracts.contract import RESERVED, Subject
 from penstock.policy.contracts.contract_set import CollectorAssignment, Contracts
 from penstock.policy.contracts.privacy import PrivacyPolicy, given_types
 from penstock.policy.contracts.privacy_types import GivenTypes, Values, refused_types, text_of, typed, types_of
-from penstock.policy.contracts.text_form import (
-    mistake_at,
-    read_collector,
-    read_consumer,
-    read_indicator,
-    read_producer,
-    read_situation,
-)
 from penstock.policy.quality.criteria import make_catalogue
 from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_short
 from penstock.policy.xacml.tree import Root
@@ -41,9 +34,9 @@ class CollectSettings(Settings):
 
     topics: TopicFilter = Field(description="filter of the topics of these events")
     clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="clients that publish these events; unset: all"
+        (), description="clients that publish these events; unset: all"
     )
-    sensor: Written = Field(default={}, description="declared properties of the sensor, for all formulas below")
+    sensor: Written = Field({}, description="declared properties of the sensor, for all formulas below")
     collect: tuple[Written, ...] = Field(description="for each metric `indicator`, `formula` and its arguments")
 
 
@@ -51,21 +44,21 @@ class QualitySettings(Settings):
     """Quality of context: indicators and how they are measured."""
 
     indicators: dict[str, Written] = Field(
-        default={}, description="indicators with their criterion and metrics, beside those of the library"
+        {}, description="indicators with their criterion and metrics, beside those of the library"
     )
-    collectors: tuple[CollectSettings, ...] = Field(default=(), description="measurements of the quality of events")
+    collectors: tuple[CollectSettings, ...] = Field((), description="measurements of the quality of events")
 
 
 class ContractSettings(Settings):
     """Guarantees and needs of producers and consumers of context."""
 
     bring: Annotated[tuple[Name | Literal["*"], ...], OneOrMany()] = Field(
-        default=(), description="clients that may bring their own contracts; `*`: all; unset: none"
+        (), description="clients that may bring their own contracts; `*`: all; unset: none"
     )
-    producers: dict[Name, Written] = Field(default={}, description="contracts of producers by name")
-    consumers: dict[Name, Written] = Field(default={}, description="contracts of consumers by name")
+    producers: dict[Name, Written] = Field({}, description="contracts of producers by name")
+    consumers: dict[Name, Written] = Field({}, description="contracts of consumers by name")
     situations: dict[Name, Written] = Field(
-        default={}, description="situations by name; events of their sources open and close them"
+        {}, description="situations by name; events of their sources open and close them"
     )
 
 
@@ -78,15 +71,14 @@ class PrivacySettings(Settings):
         description="files with policies or policy sets: XACML 3.0 (`.xml`), or the short form in YAML"
     )
     references: Annotated[tuple[Path, ...], OneOrMany(), FileRole.READ] = Field(
-        default=(), description="files with policies that the others may refer to"
+        (), description="files with policies that the others may refer to"
     )
-    combine: str = Field(default="deny-overrides", description="combining algorithm, if there are several policies")
+    combine: str = Field("deny-overrides", description="combining algorithm, if there are several policies")
     resource: dict[str, bool | int | float | str] = Field(
-        default={},
-        description="attributes of these events as a resource, by name; `id` defaults to the topic",
+        {}, description="attributes of these events as a resource, by name; `id` defaults to the topic"
     )
     attributes: dict[str, str] = Field(
-        default={},
+        {},
         description="by name (`subject.group`, `resource.kind`, `environment.situation`), the identifier by which the"
         " policies know an attribute; unset: its name, and for `id` the standard one",
     )
@@ -124,14 +116,14 @@ def compiled(domain: Domain) -> Contracts | None:
     catalogue = _catalogue(quality)
     return Contracts(
         catalogue,
-        tuple(read_producer(name, written, catalogue) for name, written in contracts.producers.items()),
-        tuple(read_consumer(name, written, catalogue) for name, written in contracts.consumers.items()),
-        tuple(read_situation(name, written) for name, written in contracts.situations.items()),
+        tuple(text_form.read_producer(name, written, catalogue) for name, written in contracts.producers.items()),
+        tuple(text_form.read_consumer(name, written, catalogue) for name, written in contracts.consumers.items()),
+        tuple(text_form.read_situation(name, written) for name, written in contracts.situations.items()),
         tuple(
             CollectorAssignment(
                 collector.topics,
                 frozenset(collector.clients),
-                tuple(read_collector(formula, catalogue, collector.sensor) for formula in collector.collect),
+                tuple(text_form.read_collector(formula, catalogue, collector.sensor) for formula in collector.collect),
             )
             for collector in quality.collectors
         ),
@@ -148,7 +140,7 @@ def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
     wrong = [
         problem
         for id, written in quality.indicators.items()
-        for problem in _problems(("quality", "indicators", id), read_indicator, id, written)
+        for problem in _problems(("quality", "indicators", id), text_form.read_indicator, id, written)
     ]
     if wrong:
         yield from wrong
@@ -161,13 +153,13 @@ def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
     for index, collector in enumerate(quality.collectors):
         for at, written in enumerate(collector.collect):
             where = ("quality", "collectors", index, "collect", at)
-            yield from _problems(where, read_collector, written, catalogue, collector.sensor)
+            yield from _problems(where, text_form.read_collector, written, catalogue, collector.sensor)
     for name, written in contracts.producers.items():
-        yield from _problems(("contracts", "producers", name), read_producer, name, written, catalogue)
+        yield from _problems(("contracts", "producers", name), text_form.read_producer, name, written, catalogue)
     for name, written in contracts.consumers.items():
-        yield from _problems(("contracts", "consumers", name), read_consumer, name, written, catalogue)
+        yield from _problems(("contracts", "consumers", name), text_form.read_consumer, name, written, catalogue)
     for name, written in contracts.situations.items():
-        yield from _problems(("contracts", "situations", name), read_situation, name, written)
+        yield from _problems(("contracts", "situations", name), text_form.read_situation, name, written)
     for index, private in enumerate(domain.privacy):
         if all(
             file.is_file() for file in (*private.policies, *private.references)
@@ -182,12 +174,12 @@ def _problems(where: Where, read: Any, *arguments: Any) -> Iterator[tuple[Where,
     try:
         read(*arguments)
     except PolicyError as error:
-        inside, what = mistake_at(error)
+        inside, what = text_form.mistake_at(error)
         yield (*where, *inside), what
 
 
 def _catalogue(quality: QualitySettings) -> Catalogue:
-    return make_catalogue(read_indicator(id, written) for id, written in quality.indicators.items())
+    return make_catalogue(text_form.read_indicator(id, written) for id, written in quality.indicators.items())
 
 
 def _known(client: ClientSettings) -> Subject:

@@ -5,14 +5,13 @@ a file carry a `FileRole`, so that `load` can make them relative to the file the
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
 from penstock.domain.patterns.settings import Pattern
+from penstock.domain.schema import policies
 from penstock.domain.schema.access import Access
 from penstock.domain.schema.admin import AdminSettings
 from penstock.domain.schema.base import MEMORY, MadeFolder, Name, Settings
@@ -21,13 +20,6 @@ from penstock.domain.schema.contents import ContentRule, declared
 from penstock.domain.schema.contracts import ContractSettings, PrivacySettings, QualitySettings
 from penstock.domain.schema.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
 from penstock.domain.schema.node_settings import Listener, NodeSettings
-from penstock.domain.schema.policies import (
-    AssertionSettings,
-    BrokeringSettings,
-    MonitorSettings,
-    ProtocolSettings,
-    TableSettings,
-)
 from penstock.domain.schema.statements import StatementSettings
 from penstock.domain.schema.tests import Tests
 from penstock.domain.schema.tokens import TokenSettings
@@ -41,11 +33,11 @@ class JournalSettings(Settings):
     """The journal: files of events and decisions that the pipeline reads."""
 
     folder: MadeFolder = Field(description="folder of the journal; each node has a folder of its own in it")
-    flush: Seconds = Field(default=0.5, ge=0, le=60, description="seconds of events that a killed node loses at most")
-    segment_size: Size = Field(default=64 * 2**20, ge=4096, description="bytes after which a file is sealed")
-    segment_age: Seconds = Field(default=3600.0, ge=1, le=86400, description="seconds after which a file is sealed")
+    flush: Seconds = Field(0.5, ge=0, le=60, description="seconds of events that a killed node loses at most")
+    segment_size: Size = Field(64 * 2**20, ge=4096, description="bytes after which a file is sealed")
+    segment_age: Seconds = Field(3600.0, ge=1, le=86400, description="seconds after which a file is sealed")
     when_failing: Literal["stop", "go on"] = Field(
-        default="stop",
+        "stop",
         description="behaviour of a node that cannot write its journal: admit nothing until it can, or go on"
         " and record how many rows are missing",
     )
@@ -54,75 +46,67 @@ class JournalSettings(Settings):
 class Domain(Settings):
     """The description of one deployment."""
 
-    domain: Name = Field(default="penstock", description="name of the domain: letters, digits, `-` and `_`")
+    domain: Name = Field("penstock", description="name of the domain: letters, digits, `-` and `_`")
     nodes: dict[Name, NodeSettings] = Field(
         min_length=1, description="the brokers by name; a name has letters, digits, `-` and `_`"
     )
-    links: tuple[LinkSettings, ...] = Field(
-        default=(), description="connections between nodes, and with foreign brokers"
-    )
-    foreign: dict[Name, ForeignSettings] = Field(default={}, description="brokers that are not Penstock nodes, by name")
+    links: tuple[LinkSettings, ...] = Field((), description="connections between nodes, and with foreign brokers")
+    foreign: dict[Name, ForeignSettings] = Field({}, description="brokers that are not Penstock nodes, by name")
     admin: AdminSettings | None = Field(
-        default=None,
-        description="users of the admin HTTP and their rights; unset: only the system user that runs the nodes",
+        None, description="users of the admin HTTP and their rights; unset: only the system user that runs the nodes"
     )
-    clients: dict[Name, ClientSettings] = Field(default={}, description="the listed clients, by name")
+    clients: dict[Name, ClientSettings] = Field({}, description="the listed clients, by name")
     content: tuple[ContentRule, ...] = Field(
-        default=(), description="how payloads are read, by topic; the first rule that matches counts"
+        (), description="how payloads are read, by topic; the first rule that matches counts"
     )
-    brokering: BrokeringSettings | None = Field(
-        default=None, description="link types and the brokering table; unset: everything is allowed"
+    brokering: policies.BrokeringSettings | None = Field(
+        None, description="link types and the brokering table; unset: everything is allowed"
     )
-    monitors: dict[Name, MonitorSettings] = Field(
-        default={}, description="execution monitors by name; those on one link are applied in this order"
+    monitors: dict[Name, policies.MonitorSettings] = Field(
+        {}, description="execution monitors by name; those on one link are applied in this order"
     )
-    protocols: dict[Name, ProtocolSettings] = Field(
-        default={}, description="required orders of events, by name; they expand to monitors"
+    protocols: dict[Name, policies.ProtocolSettings] = Field(
+        {}, description="required orders of events, by name; they expand to monitors"
     )
     access: Access | None = Field(
-        default=None,
+        None,
         description="rights to read and write Sparkplug messages and metrics; unset: Sparkplug is treated like"
         " other messages",
     )
     quality: QualitySettings | None = Field(
-        default=None, description="quality of context: indicators and their measurement; unset: nothing is measured"
+        None, description="quality of context: indicators and their measurement; unset: nothing is measured"
     )
     privacy: tuple[PrivacySettings, ...] = Field(
-        default=(), description="XACML policies that decide who may receive events, by topic"
+        (), description="XACML policies that decide who may receive events, by topic"
     )
     contracts: ContractSettings | None = Field(
-        default=None,
-        description="guarantees and needs of producers and consumers of context, and situations; unset: none",
+        None, description="guarantees and needs of producers and consumers of context, and situations; unset: none"
     )
     trust_groups: dict[Name, TrustGroupSettings] = Field(
-        default={}, description="groups of nodes and clients that prove to each other that they share a secret, by name"
+        {}, description="groups of nodes and clients that prove to each other that they share a secret, by name"
     )
     tokens: TokenSettings | None = Field(
-        default=None,
-        description="authorisation tokens that clients show and that travel with what they publish; unset: none",
+        None, description="authorisation tokens that clients show and that travel with what they publish; unset: none"
     )
     trust: TrustSettings | None = Field(
-        default=None,
-        description="ratings of neighbours, by which nodes accept each other's tokens; unset: every valid one",
+        None, description="ratings of neighbours, by which nodes accept each other's tokens; unset: every valid one"
     )
     statements: StatementSettings | None = Field(
-        default=None, description="policy statements: actions on messages that match; unset: none"
+        None, description="policy statements: actions on messages that match; unset: none"
     )
     capsules: dict[Name, CapsuleSettings] = Field(
-        default={}, description="capsules, which aggregate context over time windows, by name; run on Spark"
+        {}, description="capsules, which aggregate context over time windows, by name; run on Spark"
     )
     journal: JournalSettings | None = Field(
-        default=None, description="record of events and decisions; unset: nothing is recorded"
+        None, description="record of events and decisions; unset: nothing is recorded"
     )
     patterns: tuple[Pattern, ...] = Field(
-        default=(), description="short forms that expand to the keys above; `penstock check --expand` shows it"
+        (), description="short forms that expand to the keys above; `penstock check --expand` shows it"
     )
-    assertions: tuple[AssertionSettings, ...] = Field(
-        default=(), description="claims about the flows of the ensemble; `penstock check` proves them"
+    assertions: tuple[policies.AssertionSettings, ...] = Field(
+        (), description="claims about the flows of the ensemble; `penstock check` proves them"
     )
-    tests: Tests = Field(
-        default={}, description="policy tests by title, each a list of steps; `penstock test` runs them"
-    )
+    tests: Tests = Field({}, description="policy tests by title, each a list of steps; `penstock test` runs them")
 
     def declared(self, filter: str) -> RecordType:
         """Return the attributes that `content` declares of all events that a topic filter matches."""
@@ -140,7 +124,7 @@ class Domain(Settings):
         """Return the declared link types; None if none are declared."""
         return self.brokering.types if self.brokering is not None else None
 
-    def tables(self) -> Iterator[tuple[tuple[Step, ...], TableSettings]]:
+    def tables(self) -> Iterator[tuple[tuple[Step, ...], policies.TableSettings]]:
         """Yield every brokering table of the file, with its location."""
         if self.brokering is not None:
             yield ("brokering",), self.brokering
@@ -157,8 +141,7 @@ class DomainFile(Domain):
     """The contents of a domain file: a domain, or a part of one and the files with the others."""
 
     include: str | tuple[str, ...] = Field(
-        default=(),
-        description="files whose mappings are united with this file's; relative to this file",
+        (), description="files whose mappings are united with this file's; relative to this file"
     )
 
 

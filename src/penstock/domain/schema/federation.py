@@ -8,19 +8,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from penstock.domain.schema.base import (
-    Count,
-    Name,
-    OneOrMany,
-    OptionalReadFile,
-    QosLevel,
-    Settings,
-    Short,
-    TopicFilter,
-    as_list,
-    check_filter,
-    matching,
-)
+from penstock.domain.schema import base
 from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
 from penstock.domain.units import KEY, Below, HostPort, Written, mistake, mistakes
 
@@ -29,18 +17,18 @@ Mode = Literal["all", "subscribed", "advertised", "routed"]
 
 EdgeName = Annotated[
     str,
-    matching(r"^[^/+#]+/[^/+#]+$", "`GROUP/EDGE`, the two names of an edge node"),
+    base.matching(r"^[^/+#]+/[^/+#]+$", "`GROUP/EDGE`, the two names of an edge node"),
     WithJsonSchema({"type": "string", "pattern": "^[^/+#]+/[^/+#]+$"}),
 ]
 
 _PAIR_FORM = "two names, the one that dials first, such as `[gateway, cloud]`"
 
 
-class LinkTypes(Settings):
+class LinkTypes(base.Settings):
     """The types of a client's two links with a node."""
 
-    publish: Name = Field(description="type of the link on which the client publishes to the node")
-    notify: Name = Field(description="type of the link on which the node notifies the client")
+    publish: base.Name = Field(description="type of the link on which the client publishes to the node")
+    notify: base.Name = Field(description="type of the link on which the node notifies the client")
 
 
 def _as_types(value: object) -> object:
@@ -48,7 +36,7 @@ def _as_types(value: object) -> object:
     return {"publish": value, "notify": value} if isinstance(value, str) else value
 
 
-Types = Annotated[LinkTypes, Short(_as_types, {"type": "string"})]
+Types = Annotated[LinkTypes, base.Short(_as_types, {"type": "string"})]
 
 
 def _as_pair(value: object) -> object:
@@ -78,7 +66,7 @@ def _as_forward(value: object) -> Forward:
 def _wrong_modes(modes: dict[str, object]) -> Iterator[tuple[Below, PydanticCustomError]]:
     for filter, mode in modes.items():
         try:
-            check_filter(filter)
+            base.check_filter(filter)
         except PydanticCustomError as error:
             yield (filter, KEY), error
         if mode not in _MODES:
@@ -100,14 +88,14 @@ Forwarding = Annotated[
 ]
 
 
-class LinkTls(Settings):
+class LinkTls(base.Settings):
     """TLS of a link, for the node that dials."""
 
-    ca: OptionalReadFile = Field(
-        default=None, description="PEM file with the authorities of the other's certificate; unset: the system's"
+    ca: base.OptionalReadFile = Field(
+        None, description="PEM file with the authorities of the other's certificate; unset: the system's"
     )
-    cert: OptionalReadFile = Field(default=None, description="PEM file with the dialling node's own certificate")
-    key: OptionalReadFile = Field(default=None, description="PEM file with the private key of `cert`, not encrypted")
+    cert: base.OptionalReadFile = Field(None, description="PEM file with the dialling node's own certificate")
+    key: base.OptionalReadFile = Field(None, description="PEM file with the private key of `cert`, not encrypted")
 
     @model_validator(mode="after")
     def _certificate_and_key_go_together(self) -> LinkTls:
@@ -118,39 +106,36 @@ class LinkTls(Settings):
         return self
 
 
-class LinkSettings(Settings):
+class LinkSettings(base.Settings):
     """A connection of two nodes, or of a node and a foreign broker: a link in each direction."""
 
-    between: Annotated[tuple[Name, Name], BeforeValidator(_as_pair)] = Field(
+    between: Annotated[tuple[base.Name, base.Name], BeforeValidator(_as_pair)] = Field(
         description="the two it joins; the first dials the second and counts as its child, the second as its parent"
     )
-    type: Name | None = Field(
-        default=None, description="link type from the first to the second, and back unless `back` says another"
+    type: base.Name | None = Field(
+        None, description="link type from the first to the second, and back unless `back` says another"
     )
-    back: Name | None = Field(default=None, description="link type from the second to the first; unset: as `type`")
+    back: base.Name | None = Field(None, description="link type from the second to the first; unset: as `type`")
     forward: Forwarding = Field(
-        default=(("#", "subscribed"),),
-        description="which events go over the link: one of `all`, `subscribed`, `advertised` and"
-        " `routed`, or a mapping of topic filters to these, of which the first that matches counts; an"
-        " event that matches none does not go",
+        (("#", "subscribed"),),
+        description="which events go over the link: one of `all`, `subscribed`, `advertised` and `routed`, or a mapping"
+        " of topic filters to these, of which the first that matches counts; an event that matches none does not go",
         json_schema_extra={"default": "subscribed"},
     )
     address: HostPort | None = Field(
-        default=None, description="`host:port` where the first reaches the second; unset: the second's first listener"
+        None, description="`host:port` where the first reaches the second; unset: the second's first listener"
     )
     secret: str | None = Field(
-        default=None,
+        None,
         min_length=1,
         repr=False,
         description="text with which the first proves itself to the second; unset, without `secret_file`: one is"
         " made and kept in a file beside the domain file",
     )
-    secret_file: OptionalReadFile = Field(
-        default=None, description="file with that text, so that it is not in this one"
-    )
-    tls: LinkTls | None = Field(default=None, description="transport encryption of the dialling side; unset: none")
-    queue: Count = Field(
-        default=10_000, ge=0, description="QoS 1 and 2 messages kept for the other side while the link is down"
+    secret_file: base.OptionalReadFile = Field(None, description="file with that text, so that it is not in this one")
+    tls: LinkTls | None = Field(None, description="transport encryption of the dialling side; unset: none")
+    queue: base.Count = Field(
+        10_000, ge=0, description="QoS 1 and 2 messages kept for the other side while the link is down"
     )
 
     @model_validator(mode="after")
@@ -162,22 +147,22 @@ class LinkSettings(Settings):
         return self
 
 
-class ForeignSettings(Settings):
+class ForeignSettings(base.Settings):
     """A broker that is not a Penstock node, behind a link."""
 
     address: HostPort = Field(description="`host:port` where it listens")
-    user: str | None = Field(default=None, description="user name to log in with; unset: none")
-    password_file: OptionalReadFile = Field(default=None, description="file with the password of `user`")
-    tls: LinkTls | None = Field(default=None, description="transport encryption; unset: none")
-    version: Literal[4, 5] = Field(default=5, description="MQTT version to speak: 5, or 4 for MQTT 3.1.1")
-    client_id: str | None = Field(default=None, description="client id to connect with; unset: `<domain>-<node>`")
-    out: Annotated[tuple[TopicFilter, ...], OneOrMany()] = Field(
-        default=("#",), description="topics of the events that are sent to it"
+    user: str | None = Field(None, description="user name to log in with; unset: none")
+    password_file: base.OptionalReadFile = Field(None, description="file with the password of `user`")
+    tls: LinkTls | None = Field(None, description="transport encryption; unset: none")
+    version: Literal[4, 5] = Field(5, description="MQTT version to speak: 5, or 4 for MQTT 3.1.1")
+    client_id: str | None = Field(None, description="client id to connect with; unset: `<domain>-<node>`")
+    out: Annotated[tuple[base.TopicFilter, ...], base.OneOrMany()] = Field(
+        ("#",), description="topics of the events that are sent to it"
     )
-    in_: Annotated[tuple[TopicFilter, ...], OneOrMany()] = Field(
-        default=("#",), alias="in", description="topics of the events that are taken from it"
+    in_: Annotated[tuple[base.TopicFilter, ...], base.OneOrMany()] = Field(
+        ("#",), alias="in", description="topics of the events that are taken from it"
     )
-    qos: QosLevel = Field(default=1, description="highest QoS in both directions")
+    qos: base.QosLevel = Field(1, description="highest QoS in both directions")
 
     @model_validator(mode="after")
     def _a_password_is_somebody_s(self) -> ForeignSettings:
@@ -192,7 +177,7 @@ def _as_nodes(value: object) -> object:
         raise mistake("the node that the client connects to, or several")
     if isinstance(value, dict):
         return value
-    names = as_list(value)
+    names = base.as_list(value)
     for name in names:
         if not isinstance(name, str):
             raise mistake("a node's name, a list of names, or a mapping of names to link types")
@@ -204,51 +189,47 @@ def _as_nodes(value: object) -> object:
 _NODES_SHORT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 
 
-class ClientSettings(Settings):
+class ClientSettings(base.Settings):
     """A listed client: an entity with links to one node or several."""
 
-    node: Annotated[dict[Name, Types | None], Short(_as_nodes, _NODES_SHORT)] = Field(
-        default={},
+    node: Annotated[dict[base.Name, Types | None], base.Short(_as_nodes, _NODES_SHORT)] = Field(
+        {},
         description="the node that it connects to, a list of these, or a mapping of these to link types; required"
         " unless a pattern says it",
     )
     type: Types | None = Field(
-        default=None,
+        None,
         description="type of its links: one for both directions, or `publish` and `notify`; unset: `brokering.default`",
     )
-    id: str | None = Field(
-        default=None, min_length=1, description="its client id; unset, without the keys below: its name"
-    )
-    user: str | None = Field(default=None, min_length=1, description="user name that it must have logged in with")
+    id: str | None = Field(None, min_length=1, description="its client id; unset, without the keys below: its name")
+    user: str | None = Field(None, min_length=1, description="user name that it must have logged in with")
     certificate: str | None = Field(
-        default=None,
+        None,
         min_length=1,
         description="identity that its certificate must give it, as the listener's `tls.identity` takes it: the"
         " common name, or the whole subject",
     )
-    listener: HostPort | None = Field(
-        default=None, description="address of the node's listener that it must connect to"
-    )
-    where: dict[TopicFilter, ConditionText] = Field(
-        default={},
+    listener: HostPort | None = Field(None, description="address of the node's listener that it must connect to")
+    where: dict[base.TopicFilter, ConditionText] = Field(
+        {},
         description="by topic filter, a condition that content on these topics must satisfy to go to it, whatever its"
         " subscriptions ask for",
     )
     advertises: tuple[AdvertisementSettings, ...] = Field(
-        default=(),
+        (),
         description="its advertisements; if there are any, it may publish nothing else, whatever it advertises itself",
     )
 
     edge: EdgeName | None = Field(
-        default=None,
+        None,
         description="`GROUP/EDGE`: its Sparkplug edge node; no other client may publish as this edge node, nor this"
         " client as another",
     )
-    groups: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="groups that it belongs to, for policies about groups"
+    groups: Annotated[tuple[base.Name, ...], base.OneOrMany()] = Field(
+        (), description="groups that it belongs to, for policies about groups"
     )
-    attributes: dict[Name, bool | int | float | str] = Field(
-        default={}, description="its attributes, `subject.attributes` in conditions of policies"
+    attributes: dict[base.Name, bool | int | float | str] = Field(
+        {}, description="its attributes, `subject.attributes` in conditions of policies"
     )
 
     def types_at(self, node: str) -> LinkTypes | None:

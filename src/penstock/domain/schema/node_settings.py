@@ -6,19 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.domain.schema.base import (
-    MEMORY,
-    Count,
-    Name,
-    OptionalReadFile,
-    QosLevel,
-    ReadFile,
-    Settings,
-    StorePath,
-    TlsVersion,
-    UrlPath,
-    without_default,
-)
+from penstock.domain.schema import base
 from penstock.domain.schema.policies import NodeBrokering
 from penstock.domain.schema.trust import NodeTrust
 from penstock.domain.units import HostPort, Seconds, Size, WholeSeconds, mistake
@@ -29,23 +17,23 @@ _LARGEST_PACKET = 268_435_460
 _LARGEST_EXPIRY = 2**32 - 1
 
 
-class Tls(Settings):
+class Tls(base.Settings):
     """TLS of one listener."""
 
-    cert: ReadFile = Field(description="PEM file with the server's certificate, then its intermediates")
-    key: ReadFile = Field(description="PEM file with the private key of `cert`, not encrypted")
-    ca: OptionalReadFile = Field(
-        default=None, description="PEM file with the authorities that client certificates are checked against"
+    cert: base.ReadFile = Field(description="PEM file with the server's certificate, then its intermediates")
+    key: base.ReadFile = Field(description="PEM file with the private key of `cert`, not encrypted")
+    ca: base.OptionalReadFile = Field(
+        None, description="PEM file with the authorities that client certificates are checked against"
     )
     require_certificate: bool = Field(
-        default=False, description="whether a client must present a certificate signed by one of `ca`"
+        False, description="whether a client must present a certificate signed by one of `ca`"
     )
     identity: Literal["none", "cn", "subject"] = Field(
-        default="none",
+        "none",
         description="what of a client certificate becomes the user name: nothing, its common name,"
         " or its whole subject",
     )
-    min_version: TlsVersion = Field(default="1.2", description="lowest TLS version that is accepted")
+    min_version: base.TlsVersion = Field("1.2", description="lowest TLS version that is accepted")
 
     @model_validator(mode="after")
     def _client_certificates_need_an_authority(self) -> Tls:
@@ -56,26 +44,22 @@ class Tls(Settings):
         return self
 
 
-class Listener(Settings):
+class Listener(base.Settings):
     """One address on which a node accepts MQTT connections."""
 
     address: HostPort = Field(
         description="`host:port` to listen on; an IPv6 host stands in brackets, port 0 is any free port"
     )
-    websocket: bool = Field(default=False, description="whether MQTT comes inside WebSocket")
-    path: UrlPath = Field(
-        default="/mqtt",
-        description="URL path of the WebSocket; `/` is accepted beside it. Only with `websocket: true`",
+    websocket: bool = Field(False, description="whether MQTT comes inside WebSocket")
+    path: base.UrlPath = Field(
+        "/mqtt", description="URL path of the WebSocket; `/` is accepted beside it. Only with `websocket: true`"
     )
-    tls: Tls | None = Field(default=None, description="transport encryption; unset: in the clear")
+    tls: Tls | None = Field(None, description="transport encryption; unset: in the clear")
     anonymous: bool | None = Field(
-        default=None,
-        description="whether clients without a user name may connect here; unset: as the node says",
+        None, description="whether clients without a user name may connect here; unset: as the node says"
     )
-    max_connections: Count | None = Field(
-        default=None,
-        ge=1,
-        description="connections on this listener at a time; unset: only the node's limit",
+    max_connections: base.Count | None = Field(
+        None, ge=1, description="connections on this listener at a time; unset: only the node's limit"
     )
 
     @model_validator(mode="after")
@@ -85,84 +69,70 @@ class Listener(Settings):
         return self
 
 
-class Log(Settings):
+class Log(base.Settings):
     """The log that the node writes to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="least severe record that is written"
+        "info", description="least severe record that is written"
     )
     format: Literal["text", "json"] = Field(
-        default="text", description="one readable line, or one JSON object, for each record"
+        "text", description="one readable line, or one JSON object, for each record"
     )
 
 
-class LimitSettings(Settings):
+class LimitSettings(base.Settings):
     """Limits of a node, session or connection."""
 
-    connections: Count = Field(default=100_000, ge=1, description="connections to the node at a time")
+    connections: base.Count = Field(100_000, ge=1, description="connections to the node at a time")
     connect_timeout: Seconds = Field(
-        default=10.0,
-        gt=0,
-        le=86400,
-        description="seconds in which a new connection must send its CONNECT",
+        10.0, gt=0, le=86400, description="seconds in which a new connection must send its CONNECT"
     )
     max_packet_size: Size = Field(
-        default=_LARGEST_PACKET,
+        _LARGEST_PACKET,
         ge=20,
         le=_LARGEST_PACKET,
         description="bytes of the largest packet accepted; unset: as large as MQTT allows",
     )
-    receive_maximum: Count = Field(
-        default=20,
-        ge=1,
-        le=65535,
-        description="QoS 1 and 2 messages a client may have sent and not yet seen acknowledged",
+    receive_maximum: base.Count = Field(
+        20, ge=1, le=65535, description="QoS 1 and 2 messages a client may have sent and not yet seen acknowledged"
     )
-    inflight: Count = Field(
-        default=64,
+    inflight: base.Count = Field(
+        64,
         ge=1,
         le=65535,
         description="QoS 1 and 2 messages sent to a client and not yet acknowledged, where the client states"
         " no receive maximum",
     )
-    queued_messages: Count = Field(default=1000, ge=1, description="messages that wait for one session")
-    queued_bytes: Size = Field(
-        default=16 * _MIB,
-        ge=1,
-        description="bytes of the messages that wait for one session",
-    )
+    queued_messages: base.Count = Field(1000, ge=1, description="messages that wait for one session")
+    queued_bytes: Size = Field(16 * _MIB, ge=1, description="bytes of the messages that wait for one session")
     outbox_bytes: Size = Field(
-        default=4 * _MIB,
-        ge=1,
-        description="bytes waiting for one slow connection before QoS 0 messages to it are dropped",
+        4 * _MIB, ge=1, description="bytes waiting for one slow connection before QoS 0 messages to it are dropped"
     )
-    topic_alias_maximum: Count = Field(
-        default=10, ge=0, le=65535, description="topic aliases a client may use on a connection; 0 is none"
+    topic_alias_maximum: base.Count = Field(
+        10, ge=0, le=65535, description="topic aliases a client may use on a connection; 0 is none"
     )
-    topic_levels: Count = Field(default=201, ge=1, le=65536, description="levels of a topic name or filter")
+    topic_levels: base.Count = Field(201, ge=1, le=65536, description="levels of a topic name or filter")
     max_keepalive: WholeSeconds = Field(
-        default=0,
+        0,
         ge=0,
         le=65535,
         description="seconds of the longest keep alive; a client that asks for more, or for none, gets"
         " this one; 0 leaves it as the client says",
     )
-    max_qos: QosLevel = Field(default=2, description="highest QoS of a message that is accepted")
-    retain: bool = Field(default=True, description="whether retained messages are accepted and kept")
-    retained_messages: Count = Field(default=1_000_000, ge=0, description="retained messages the node keeps")
-    persisted_messages: Count = Field(
-        default=100_000,
-        ge=1,
-        description="messages that policies have persisted; the oldest are dropped for new ones",
+    max_qos: base.QosLevel = Field(2, description="highest QoS of a message that is accepted")
+    retain: bool = Field(True, description="whether retained messages are accepted and kept")
+    retained_messages: base.Count = Field(1_000_000, ge=0, description="retained messages the node keeps")
+    persisted_messages: base.Count = Field(
+        100_000, ge=1, description="messages that policies have persisted; the oldest are dropped for new ones"
     )
     session_expiry: WholeSeconds | None = Field(
-        default=None,
+        None,
         ge=0,
         le=_LARGEST_EXPIRY,
         description="seconds a session outlives its connection at most; unset: as long as the client asks",
     )
-    subscriptions_per_client: Count | None = Field(
-        default=None, ge=1, description="subscriptions that one session may hold; unset: no limit"
+    subscriptions_per_client: base.Count | None = Field(
+        None, ge=1, description="subscriptions that one session may hold; unset: no limit"
     )
 
 
@@ -181,73 +151,70 @@ def _listen_schema(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [*listener["anyOf"], {"type": "array", "items": listener, "minItems": 1}]
 
 
-class NodeSettings(Settings):
+class NodeSettings(base.Settings):
     """One broker."""
 
     listen: Annotated[tuple[Listener, ...], BeforeValidator(_as_listeners)] = Field(
         description="where the node accepts connections: `host:port`, a listener, or a list of these",
         json_schema_extra=_listen_schema,
     )
-    store: StorePath = Field(
-        default=MEMORY,
+    store: base.StorePath = Field(
+        base.MEMORY,
         description="SQLite file for sessions, retained and queued messages, or `memory`; unset in a domain"
         " file: `<node>.db` beside it",
-        json_schema_extra=without_default,
+        json_schema_extra=base.without_default,
     )
     synchronous: Literal["full", "normal"] = Field(
-        default="full",
+        "full",
         description="acknowledged messages survive a power cut (`full`), or only the end of the process (`normal`)",
     )
-    passwords: OptionalReadFile = Field(
-        default=None, description="password file as `mosquitto_passwd` or `penstock passwd` writes it"
+    passwords: base.OptionalReadFile = Field(
+        None, description="password file as `mosquitto_passwd` or `penstock passwd` writes it"
     )
-    acl: OptionalReadFile = Field(default=None, description="topic rights, as a Mosquitto ACL file")
+    acl: base.OptionalReadFile = Field(None, description="topic rights, as a Mosquitto ACL file")
     anonymous: bool | None = Field(
-        default=None,
+        None,
         description="whether clients without a user name may connect; unset: only on loopback listeners, and"
         " only without `passwords`",
     )
     admin: HostPort | None = Field(
-        default=None,
-        description="`host:port` of the HTTP server for operators, and for token requests; unset: none",
+        None, description="`host:port` of the HTTP server for operators, and for token requests; unset: none"
     )
     admin_tls: Tls | None = Field(
-        default=None,
-        description="transport encryption of `admin` and `console`; required unless they are on loopback",
+        None, description="transport encryption of `admin` and `console`; required unless they are on loopback"
     )
     console: HostPort | None = Field(
-        default=None,
+        None,
         description="`host:port` of the console, a page for operators, usually 127.0.0.1:18083; needs `admin`;"
         " unset: none",
     )
     suppressed: Literal["tell", "hide"] = Field(
-        default="tell",
-        description="the answer to an MQTT 5 client for a QoS 1 or 2 message that a monitor suppressed: `tell`"
-        " is reason"
-        " code 0x87 (not authorized), `hide` is success",
+        "tell",
+        description="the answer to an MQTT 5 client for a QoS 1 or 2 message that a monitor suppressed: `tell` is"
+        " reason code 0x87 (not authorized), `hide` is success",
     )
     sys_interval: Seconds = Field(
-        default=10.0, ge=0, le=86400, description="seconds between updates of the $SYS topics; 0 is no $SYS topics"
+        10.0, ge=0, le=86400, description="seconds between updates of the $SYS topics; 0 is no $SYS topics"
     )
-    log: Log = Field(default=Log(), description="what the node writes to standard error")
+    log: Log = Field(Log(), description="what the node writes to standard error")
     limits: LimitSettings = Field(
-        default=LimitSettings(), description="what the node, a session or a connection may use at most"
+        LimitSettings(), description="what the node, a session or a connection may use at most"
     )
-    overlay: Name | None = Field(
-        default=None,
+    overlay: base.Name | None = Field(
+        None,
         description="overlay that the node belongs to: events from a node of another overlay come from"
         " outside; unset: the same overlay as all nodes where it is unset",
     )
     brokering: NodeBrokering | None = Field(
-        default=None, description="this node's replacement for the domain's brokering table; unset: none"
+        None, description="this node's replacement for the domain's brokering table; unset: none"
     )
-    signing_key: OptionalReadFile = Field(
-        default=None,
+    signing_key: base.OptionalReadFile = Field(
+        None,
         description="PEM file with the node's private key for tokens, as `penstock token key` makes it; required with"
         " `tokens`",
     )
     trust: NodeTrust | None = Field(
-        default=None, description="this node's thresholds in place of those of `trust`; unset: none"
+        None, description="this node's thresholds in place of those of `trust`; unset: none"
     )
 
     @property
@@ -258,7 +225,7 @@ class NodeSettings(Settings):
     @property
     def durable(self) -> bool:
         """Return whether the store is a file."""
-        return self.store != MEMORY
+        return self.store != base.MEMORY
 
     def allows_anonymous(self, listener: Listener) -> bool:
         """Return whether a client without a user name may connect on `listener`."""

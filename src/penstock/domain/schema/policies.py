@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from penstock.domain.schema.base import Name, OneOrMany, QosLevel, Settings, Short, TopicFilter, check_filter
 from penstock.domain.schema.contents import ConditionText
@@ -44,13 +39,13 @@ class TableSettings(Settings):
     """A brokering table: what is allowed, or what is denied."""
 
     allow: tuple[BrokeringRule, ...] | None = Field(
-        default=None, description="everything that is allowed; all other pairs of link types are denied"
+        None, description="everything that is allowed; all other pairs of link types are denied"
     )
     deny: tuple[BrokeringRule, ...] | None = Field(
-        default=None, description="everything that is denied; all other pairs of link types are allowed"
+        None, description="everything that is denied; all other pairs of link types are allowed"
     )
     default: Types | None = Field(
-        default=None,
+        None,
         description="type of the links of clients that `clients` does not list, or lists without a type; unset:"
         " clients that are not listed are refused, if `clients` or `brokering.types` is there",
     )
@@ -73,7 +68,7 @@ class BrokeringSettings(TableSettings):
     """The brokering table of the domain and the link types it is about."""
 
     types: tuple[Name, ...] | None = Field(
-        default=None, min_length=1, description="the link types; unset: all links are of one type"
+        None, min_length=1, description="the link types; unset: all links are of one type"
     )
 
 
@@ -110,19 +105,13 @@ class OutputSettings(Settings):
         " the edge's filter matched",
     )
     payload: str | None = Field(
-        default=None,
-        description="its payload, a text; `{payload}` is that of the event that came in; unset: the same",
+        None, description="its payload, a text; `{payload}` is that of the event that came in; unset: the same"
     )
-    qos: QosLevel | None = Field(default=None, description="its QoS; unset: that of the event that came in")
-    retain: bool | None = Field(default=None, description="whether it is retained; unset: not, if the topic is new")
+    qos: QosLevel | None = Field(None, description="its QoS; unset: that of the event that came in")
+    retain: bool | None = Field(None, description="whether it is retained; unset: not, if the topic is new")
 
 
-def _as_output(value: object) -> object:
-    """Accept the short form of an output: its topic."""
-    return {"topic": value} if isinstance(value, str) else value
-
-
-OutputForm = Annotated[OutputSettings, Short(_as_output, {"type": "string"})]
+OutputForm = Annotated[OutputSettings, Short.of_text("topic")]
 
 
 def _as_true(value: object) -> object:
@@ -139,19 +128,17 @@ class EdgeSettings(Settings):
     """The action of an automaton in one state: one of `pass`, `suppress`, `rename`, `emit`; `when`; `next`."""
 
     when: ConditionText | None = Field(
-        default=None,
-        description="condition on the event's content; if it does not hold, the next edge that matches is tried",
+        None, description="condition on the event's content; if it does not hold, the next edge that matches is tried"
     )
-    pass_: IsSo | None = Field(default=None, alias="pass", description="true: the event goes on as it is")
-    suppress: IsSo | None = Field(default=None, description="true: the event ends here")
+    pass_: IsSo | None = Field(None, alias="pass", description="true: the event goes on as it is")
+    suppress: IsSo | None = Field(None, description="true: the event ends here")
     rename: str | None = Field(
-        default=None, min_length=1, description="the event goes on under this topic, a template as in `emit`"
+        None, min_length=1, description="the event goes on under this topic, a template as in `emit`"
     )
     emit: Annotated[tuple[OutputForm, ...], OneOrMany()] | None = Field(
-        default=None,
-        description="the events that go on in its place, in order: topics, or mappings with `topic` and `payload`",
+        None, description="the events that go on in its place, in order: topics, or mappings with `topic` and `payload`"
     )
-    next: Name | None = Field(default=None, description="the state after it; unset: the same")
+    next: Name | None = Field(None, description="the state after it; unset: the same")
 
     @model_validator(mode="after")
     def _one_form(self) -> EdgeSettings:
@@ -187,25 +174,25 @@ class MonitorSettings(Settings):
     """An execution monitor and the links it is on."""
 
     link: Annotated[tuple[LinkPattern, ...], OneOrMany(_LINK_FORM)] | None = Field(
-        default=None,
+        None,
         description="the link it is on, `cloud -> gateway`, or a list; `*` at either end is any entity, `?` any"
         " client that is not listed",
     )
-    on: NodeSide | None = Field(default=None, description="in place of `link`: all links of a node in one direction")
+    on: NodeSide | None = Field(None, description="in place of `link`: all links of a node in one direction")
     states: dict[Name, dict[EdgeName, SomeEdges]] | None = Field(
-        default=None,
+        None,
         description="an edit automaton: its states, and for each what it does with events by topic filter, or a list"
         " of this with conditions; `*` is every other event, and without it these are suppressed. It begins in `q0`,"
         " or if there is none, in the first",
         min_length=1,
     )
-    python: str | None = Field(default=None, description="a class of your own, `module:Class`")
-    with_: dict[str, Any] | None = Field(default=None, alias="with", description="arguments of the class, by name")
+    python: str | None = Field(None, description="a class of your own, `module:Class`")
+    with_: dict[str, Any] | None = Field(None, alias="with", description="arguments of the class, by name")
     filter: Annotated[tuple[TopicFilter, ...], OneOrMany()] | None = Field(
-        default=None, description="topic filters of the events that pass; all others are suppressed"
+        None, description="topic filters of the events that pass; all others are suppressed"
     )
     mapper: dict[TopicFilter, str] | None = Field(
-        default=None,
+        None,
         description="new topics by topic filter, with `{1}` for what the first wildcard matched; other events pass",
     )
 
@@ -234,14 +221,13 @@ class ProtocolSettings(Settings):
         " `a+`, with parentheses",
     )
     senders: dict[str, Annotated[tuple[Name, ...], OneOrMany("a client or a list of clients")]] = Field(
-        default={},
-        description="for an event of the protocol the client that sends it, or a list; unset: anybody",
+        {}, description="for an event of the protocol the client that sends it, or a list; unset: anybody"
     )
     protects: Annotated[tuple[Name, ...], OneOrMany("an entity or a list of entities")] = Field(
         description="the entities that must see these events only in this order"
     )
     guard: Annotated[tuple[str, ...], OneOrMany("an event of the protocol, or a list")] | None = Field(
-        default=None, description="the events that are suppressed when they are out of order; unset: all of them"
+        None, description="the events that are suppressed when they are out of order; unset: all of them"
     )
 
 
@@ -252,13 +238,13 @@ Flow = Annotated[Pair, pair_form(r"[A-Za-z0-9_-]{1,64}|\?", r"\s+to\s+", _FLOW_F
 class AssertionSettings(Settings):
     """A claim about the flows of the whole ensemble."""
 
-    never: Flow | None = Field(default=None, description="nothing may flow from one entity to another: `a to b`")
-    can: Flow | None = Field(default=None, description="something can flow from one entity to another: `a to b`")
+    never: Flow | None = Field(None, description="nothing may flow from one entity to another: `a to b`")
+    can: Flow | None = Field(None, description="something can flow from one entity to another: `a to b`")
     on: TopicFilter | None = Field(
-        default=None, description="topic filter of the events it is about; unset: events of any topic"
+        None, description="topic filter of the events it is about; unset: events of any topic"
     )
     routes: bool = Field(
-        default=False,
+        False,
         description="whether only ways through brokers count; otherwise clients on the way may republish what"
         " they read",
     )

@@ -84,14 +84,14 @@ class ApplySettings(Settings):
         " associate it with these"
     )
     of: Annotated[tuple[str, ...], OneOrMany("a client or a list of clients")] = Field(
-        default=(), description="the clients that send these messages, or `*` for any"
+        (), description="the clients that send these messages, or `*` for any"
     )
     at: Annotated[tuple[Name, ...], OneOrMany("a node or a list of nodes")] = Field(
-        default=(), description="in place of `of`: nodes that make the advertisement themselves"
+        (), description="in place of `of`: nodes that make the advertisement themselves"
     )
-    filter: TopicFilter = Field(default="#", description="topic filter of the publications that it covers")
+    filter: TopicFilter = Field("#", description="topic filter of the publications that it covers")
     where: ConditionText | None = Field(
-        default=None, description="condition on the content of these publications; unset: any content"
+        None, description="condition on the content of these publications; unset: any content"
     )
 
     @model_validator(mode="after")
@@ -122,12 +122,12 @@ class StatementSettings(Settings):
     """Policy statements: what is done with messages where and when they match."""
 
     policies: dict[Name, PolicyForm] = Field(
-        default={}, description="policies by name: text of the statement language, or its form as YAML"
+        {}, description="policies by name: text of the statement language, or its form as YAML"
     )
-    files: tuple[PolicyFile, ...] = Field(default=(), description="policies in files of their own")
-    apply: tuple[ApplySettings, ...] = Field(default=(), description="messages that policies apply to, in this order")
+    files: tuple[PolicyFile, ...] = Field((), description="policies in files of their own")
+    apply: tuple[ApplySettings, ...] = Field((), description="messages that policies apply to, in this order")
     grants: tuple[PolicyGrantSettings, ...] = Field(
-        default=(), description="grants to clients to set policies themselves; unset: none"
+        (), description="grants to clients to set policies themselves; unset: none"
     )
 
     def statements(self) -> Iterator[tuple[str, tuple[str | int, ...], Statement | PolicyError]]:
@@ -147,25 +147,27 @@ class StatementSettings(Settings):
             if isinstance(statement, PolicyError):
                 raise statement
             by_name[name] = statement
-        return Statements(
-            tuple(_given(applied, by_name) for applied in self.apply),
-            tuple(
-                SettingGrant(
-                    None if EVERYBODY in grant.to else frozenset(grant.to),
-                    frozenset(Message(carrier.capitalize()) for carrier in grant.set),
-                    None if EVERYBODY in grant.elements else frozenset(grant.elements),
-                )
-                for grant in self.grants
-            ),
+        grants = (
+            SettingGrant(_named(grant.to), frozenset(map(_carrier, grant.set)), _named(grant.elements))
+            for grant in self.grants
         )
+        return Statements(tuple(_given(applied, by_name) for applied in self.apply), tuple(grants))
+
+
+def _named(names: tuple[str, ...]) -> frozenset[str] | None:
+    return None if EVERYBODY in names else frozenset(names)
+
+
+def _carrier(name: str) -> Message:
+    return Message(name.capitalize())
 
 
 def _given(applied: ApplySettings, by_name: dict[str, Statement]) -> AssignedPolicy:
-    carrier = Message(applied.to.capitalize())
+    carrier = _carrier(applied.to)
     policy = policy_on(compile_statement(by_name[applied.policy]), carrier)
-    clients = None if EVERYBODY in applied.of else frozenset(applied.of)
     condition = None if applied.where is None else applied.where.compiled(ANYTHING)
-    return AssignedPolicy(applied.policy, policy, carrier, clients, frozenset(applied.at), applied.filter, condition)
+    where = _named(applied.of), frozenset(applied.at), applied.filter
+    return AssignedPolicy(applied.policy, policy, carrier, *where, condition)
 
 
 def problem_of(applied: ApplySettings, statement: Statement) -> str:

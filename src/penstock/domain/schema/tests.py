@@ -55,37 +55,37 @@ class ExpectedMessage(Settings):
     """An expected message; fields that are not set may have any value."""
 
     topic: TopicName = Field(description="topic of the message")
-    payload: str | None = Field(default=None, description="its payload; unset: any")
+    payload: str | None = Field(None, description="its payload; unset: any")
     metrics: dict[str, Any] | None = Field(
-        default=None, description="of a Sparkplug message, the values of all its metrics by name; unset: any"
+        None, description="of a Sparkplug message, the values of all its metrics by name; unset: any"
     )
     without: Annotated[tuple[str, ...], OneOrMany("the name of a metric or a list of these")] = Field(
-        default=(), description="of a Sparkplug message, metrics that are not in it"
+        (), description="of a Sparkplug message, metrics that are not in it"
     )
-    seq: int | None = Field(default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: any")
-    qos: QosLevel | None = Field(default=None, description="its QoS; unset: any")
-    retain: bool | None = Field(default=None, description="whether it is a retained message; unset: either")
-    at: Name | None = Field(default=None, description="node that sends it; unset: any")
+    seq: int | None = Field(None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: any")
+    qos: QosLevel | None = Field(None, description="its QoS; unset: any")
+    retain: bool | None = Field(None, description="whether it is a retained message; unset: either")
+    at: Name | None = Field(None, description="node that sends it; unset: any")
 
 
 class PublishStep(Settings):
     """A publication of a client."""
 
     topic: TopicName = Field(description="topic that it publishes to")
-    payload: str = Field(default="", description="its payload")
-    content: Any = Field(default=None, description="in place of `payload`: any value, which is sent as JSON")
+    payload: str = Field("", description="its payload")
+    content: Any = Field(None, description="in place of `payload`: any value, which is sent as JSON")
     metrics: dict[str, Any] | None = Field(
-        default=None,
+        None,
         description="in place of `payload`: a Sparkplug message, as values of metrics by name, or mappings with"
         " `value`, `type`, `alias`, `timestamp`, `properties`, `historical`, `transient`",
     )
     seq: int | None = Field(
-        default=None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: the next of its edge node"
+        None, ge=0, le=255, description="`seq` of a Sparkplug message; unset: the next of its edge node"
     )
-    qos: QosLevel = Field(default=0, description="QoS of the publication")
-    retain: bool = Field(default=False, description="whether it is to be retained")
-    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
-    at: Name | None = Field(default=None, description="node that it publishes at; unset: the first it is connected to")
+    qos: QosLevel = Field(0, description="QoS of the publication")
+    retain: bool = Field(False, description="whether it is to be retained")
+    policy: PolicyChoice | None = Field(None, description=_POLICY)
+    at: Name | None = Field(None, description="node that it publishes at; unset: the first it is connected to")
 
     @model_validator(mode="after")
     def _payload_or_content(self) -> PublishStep:
@@ -114,44 +114,42 @@ class SubscribeStep(Settings):
     """A subscription of a client."""
 
     filter: Filter = Field(description="topic filter")
-    qos: QosLevel = Field(default=2, description="highest QoS that it wants")
-    no_local: bool = Field(default=True, description="whether it does not want its own publications")
-    where: ConditionText | None = Field(
-        default=None, description="condition that content must satisfy; unset: any content"
-    )
+    qos: QosLevel = Field(2, description="highest QoS that it wants")
+    no_local: bool = Field(True, description="whether it does not want its own publications")
+    where: ConditionText | None = Field(None, description="condition that content must satisfy; unset: any content")
     name: Name | None = Field(
-        default=None, description="its name among the client's subscriptions with this filter; unset: no name"
+        None, description="its name among the client's subscriptions with this filter; unset: no name"
     )
-    scope: Scope = Field(default="global", description="whether other nodes are told of it")
-    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
+    scope: Scope = Field("global", description="whether other nodes are told of it")
+    policy: PolicyChoice | None = Field(None, description=_POLICY)
     contract: dict[str, Any] | None = Field(
-        default=None, description="contract of the subscription: guarantees and needs; unset: none"
+        None, description="contract of the subscription: guarantees and needs; unset: none"
     )
-    at: Name | None = Field(default=None, description="node that it subscribes at; unset: all it is connected to")
+    at: Name | None = Field(None, description="node that it subscribes at; unset: all it is connected to")
 
 
 class UnsubscribeStep(Settings):
     """The end of a client's subscription."""
 
     filter: Filter = Field(description="its topic filter")
-    name: Name | None = Field(default=None, description="its name; unset: the one without a name")
+    name: Name | None = Field(None, description="its name; unset: the one without a name")
 
 
 class AdvertiseStep(AdvertisementSettings):
     """An advertisement of a client."""
 
-    policy: PolicyChoice | None = Field(default=None, description=_POLICY)
-    at: Name | None = Field(default=None, description="node that it advertises at; unset: all it is connected to")
+    policy: PolicyChoice | None = Field(None, description=_POLICY)
+    at: Name | None = Field(None, description="node that it advertises at; unset: all it is connected to")
 
 
 class SetPolicyStep(Settings):
     """A policy for an existing subscription or advertisement of a client."""
 
-    subscription: str | None = Field(default=None, description="topic filter of the subscription")
-    name: str | None = Field(default=None, description="name of the subscription; unset: it has none")
-    advertisement: str | None = Field(default=None, description="in place of `subscription`: name of an advertisement")
+    subscription: str | None = Field(None, description="topic filter of the subscription")
+    name: str | None = Field(None, description="name of the subscription; unset: it has none")
+    advertisement: str | None = Field(None, description="in place of `subscription`: name of an advertisement")
     policy: PolicyChoice | None = Field(
-        default=None, description="its policy from now on: a name in `statements`, or a statement; unset: none any more"
+        None, description="its policy from now on: a name in `statements`, or a statement; unset: none any more"
     )
 
     @model_validator(mode="after")
@@ -163,33 +161,22 @@ class SetPolicyStep(Settings):
         return self
 
 
-def _short(key: str) -> Any:
-    """Accept the short form of a mapping with one main key: its value."""
-
-    def lengthen(value: object) -> object:
-        return {key: value} if isinstance(value, str) else value
-
-    return Short(lengthen, {"type": "string"})
-
-
-Messages = Annotated[tuple[Annotated[ExpectedMessage, _short("topic")], ...], OneOrMany()]
-Publications = Annotated[tuple[Annotated[PublishStep, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
-Subscriptions = Annotated[
-    tuple[Annotated[SubscribeStep, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
-]
-Unsubscriptions = Annotated[
-    tuple[Annotated[UnsubscribeStep, _short("filter")], ...], OneOrMany("a topic filter or a list of topic filters")
-]
+_TOPICS = OneOrMany("a topic or a list of topics")
+_FILTERS = OneOrMany("a topic filter or a list of topic filters")
+Messages = Annotated[tuple[Annotated[ExpectedMessage, Short.of_text("topic")], ...], OneOrMany()]
+Publications = Annotated[tuple[Annotated[PublishStep, Short.of_text("topic")], ...], _TOPICS]
+Subscriptions = Annotated[tuple[Annotated[SubscribeStep, Short.of_text("filter")], ...], _FILTERS]
+Unsubscriptions = Annotated[tuple[Annotated[UnsubscribeStep, Short.of_text("filter")], ...], _FILTERS]
 SetPolicies = Annotated[tuple[SetPolicyStep, ...], OneOrMany("what the policy is for, or a list of these")]
-Rates = Annotated[tuple[Annotated[RateStep, _short("topic")], ...], OneOrMany("a topic or a list of topics")]
+Rates = Annotated[tuple[Annotated[RateStep, Short.of_text("topic")], ...], _TOPICS]
 Advertisements = Annotated[tuple[AdvertiseStep, ...], OneOrMany("an advertisement or a list of these")]
 
 
 class Expected(Settings):
     """All messages that a client gets."""
 
-    in_order: Messages | None = Field(default=None, description="these messages, in this order")
-    any_order: Messages | None = Field(default=None, description="these messages, in any order")
+    in_order: Messages | None = Field(None, description="these messages, in this order")
+    any_order: Messages | None = Field(None, description="these messages, in any order")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Expected:
@@ -212,11 +199,11 @@ class ExpectedVerdict(Settings):
     """An expected verdict on what was published; fields that are not set may have any value."""
 
     at: Name = Field(description="node that decides")
-    from_: Name | None = Field(default=None, alias="from", description="where the event came from; unset: anywhere")
-    to: Name | None = Field(default=None, description="where it was to go; unset: anywhere")
-    stage: Stage | None = Field(default=None, description="stage that spoke; unset: any")
-    effect: Effect | None = Field(default=None, description="what it did; unset: anything")
-    rule: str | None = Field(default=None, description="rule of the verdict, such as a monitor's name; unset: any")
+    from_: Name | None = Field(None, alias="from", description="where the event came from; unset: anywhere")
+    to: Name | None = Field(None, description="where it was to go; unset: anywhere")
+    stage: Stage | None = Field(None, description="stage that spoke; unset: any")
+    effect: Effect | None = Field(None, description="what it did; unset: anything")
+    rule: str | None = Field(None, description="rule of the verdict, such as a monitor's name; unset: any")
 
 
 class StateKey(Settings):
@@ -250,80 +237,59 @@ def _as_connections(value: object) -> object:
 
 
 _CONNECT_FORM: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-ACTIONS = (
-    "connect",
-    "disconnect",
-    "subscribe",
-    "unsubscribe",
-    "advertise",
-    "unadvertise",
-    "set_policy",
-    "prove",
-    "show",
-    "publish",
-    "rate",
-    "cut",
-    "restore",
-    "restart",
-    "wait",
-)
 
 
 class PolicyTestStep(Settings):
     """One action, and the expected results."""
 
     connect: Annotated[dict[Name, Name | None], Short(_as_connections, _CONNECT_FORM)] | None = Field(
-        default=None,
+        None,
         description="clients that connect: a name, a list, or a mapping of names to nodes; listed clients are"
         " connected when a test begins",
     )
-    disconnect: Names | None = Field(default=None, description="clients that disconnect; their sessions stay")
+    disconnect: Names | None = Field(None, description="clients that disconnect; their sessions stay")
     subscribe: dict[Name, Subscriptions] | None = Field(
-        default=None, description="by client, a topic filter or a list of these"
+        None, description="by client, a topic filter or a list of these"
     )
     unsubscribe: dict[Name, Unsubscriptions] | None = Field(
-        default=None, description="by client, a topic filter or a list of these"
+        None, description="by client, a topic filter or a list of these"
     )
     advertise: dict[Name, Advertisements] | None = Field(
-        default=None, description="by client, an advertisement or a list of these"
+        None, description="by client, an advertisement or a list of these"
     )
     unadvertise: dict[Name, Names] | None = Field(
-        default=None, description="by client, the name of an advertisement that it takes back, or a list of these"
+        None, description="by client, the name of an advertisement that it takes back, or a list of these"
     )
     set_policy: dict[Name, SetPolicies] | None = Field(
-        default=None,
-        description="by client, a policy for a subscription or advertisement that it has, or a list of this",
+        None, description="by client, a policy for a subscription or advertisement that it has, or a list of this"
     )
     prove: dict[Name, Names] | None = Field(
-        default=None, description="by client, the trust group that it proves to be in, or a list of these"
+        None, description="by client, the trust group that it proves to be in, or a list of these"
     )
     show: dict[Name, ShownToken] | None = Field(
-        default=None, description="by client, the token with which it connects again, in place of what it is granted"
+        None, description="by client, the token with which it connects again, in place of what it is granted"
     )
     publish: dict[Name, Publications] | None = Field(
-        default=None, description="by client or foreign broker, a topic or a list of these, published one after another"
+        None, description="by client or foreign broker, a topic or a list of these, published one after another"
     )
     rate: dict[Name, Rates] | None = Field(
-        default=None,
-        description="by client, the topic of a message that it calls bad, or a mapping, or a list of these",
+        None, description="by client, the topic of a message that it calls bad, or a mapping, or a list of these"
     )
-    cut: Links | None = Field(default=None, description="link between nodes that breaks, such as `cloud -> gateway`")
-    restore: Links | None = Field(default=None, description="link that comes back")
-    restart: Names | None = Field(default=None, description="nodes that are killed and started again")
-    wait: Seconds | None = Field(default=None, ge=0, description="time that passes")
+    cut: Links | None = Field(None, description="link between nodes that breaks, such as `cloud -> gateway`")
+    restore: Links | None = Field(None, description="link that comes back")
+    restart: Names | None = Field(None, description="nodes that are killed and started again")
+    wait: Seconds | None = Field(None, ge=0, description="time that passes")
     expect: dict[str, Annotated[Expected, Short(_as_expected, _MESSAGES_FORM)]] = Field(
-        default={},
+        {},
         description="by client or foreign broker, all messages since the last `expect`, in"
         " order, or `any_order`; `*` is everybody who is not named",
     )
-    refused: Names = Field(default=(), description="clients that are refused")
+    refused: Names = Field((), description="clients that are refused")
     verdicts: Annotated[tuple[ExpectedVerdict, ...], OneOrMany()] = Field(
-        default=(), description="verdicts on publications since the last `expect`"
+        (), description="verdicts on publications since the last `expect`"
     )
-    states: States = Field(
-        default={}, description="by monitor, or `monitor @ source -> target`, the state that it is in"
-    )
-    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field(default=(), description="ratings of neighbours")
+    states: States = Field({}, description="by monitor, or `monitor @ source -> target`, the state that it is in")
+    ratings: Annotated[tuple[ExpectedRating, ...], OneOrMany()] = Field((), description="ratings of neighbours")
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> PolicyTestStep:
@@ -336,8 +302,9 @@ class PolicyTestStep(Settings):
 
     @property
     def actions(self) -> list[str]:
-        """Return the keys of the action: one, or none."""
-        return [key for key in ACTIONS if getattr(self, key) is not None]
+        """Return the keys of the action: one, or none. An action is None if it is not set, other keys are empty."""
+        fields = type(self).model_fields
+        return [key for key, field in fields.items() if field.default is None and getattr(self, key) is not None]
 
     @property
     def expects(self) -> bool:
@@ -348,17 +315,11 @@ class PolicyTest(Settings):
     """A test of a domain's policies, played without sockets."""
 
     subscribe: dict[Name, Subscriptions] | None = Field(
-        default=None, description="subscriptions at the beginning; unset: every listed client to everything"
+        None, description="subscriptions at the beginning; unset: every listed client to everything"
     )
-    states: States = Field(
-        default={}, description="by monitor, or `monitor @ source -> target`, the state that it begins in"
-    )
+    states: States = Field({}, description="by monitor, or `monitor @ source -> target`, the state that it begins in")
     steps: tuple[PolicyTestStep, ...] = Field(min_length=1, description="actions and expectations, one after the other")
 
 
-def _as_test(value: object) -> object:
-    return {"steps": value} if isinstance(value, list | tuple) else value
-
-
 Title = Annotated[str, Field(min_length=1, max_length=200)]
-Tests = dict[Title, Annotated[PolicyTest, Short(_as_test, {"type": "array"})]]
+Tests = dict[Title, Annotated[PolicyTest, Short.of_list("steps")]]

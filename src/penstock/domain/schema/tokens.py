@@ -1,7 +1,5 @@
 """Authorisation tokens in the domain file: keys, grants to clients, and grants between nodes."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -18,8 +16,8 @@ class TokenGrantSettings(Settings):
     clients: Annotated[tuple[Name | Literal["*"], ...], OneOrMany("the clients it is for, or `*` for any")] = Field(
         description="clients by name as `clients` lists them, or, if it does not, by user name; `*`: any"
     )
-    publish: Filters = Field(default=(), description="filters of the topics that they may publish to")
-    subscribe: Filters = Field(default=(), description="filters that cover what they may subscribe to")
+    publish: Filters = Field((), description="filters of the topics that they may publish to")
+    subscribe: Filters = Field((), description="filters that cover what they may subscribe to")
 
 
 class NeighbourSettings(Settings):
@@ -35,25 +33,24 @@ class TokenSettings(Settings):
 
     keys: ReadFile = Field(description="file with the public keys of nodes, as `penstock token key` writes it")
     revoked: OptionalReadFile = Field(
-        default=None, description="file with tokens and keys that no longer count, as `penstock token revoke` writes it"
+        None, description="file with tokens and keys that no longer count, as `penstock token revoke` writes it"
     )
     required: bool = Field(
-        default=True,
+        True,
         description="whether a client must show a token; if not, a client without one keeps its other rights,"
         " and its node vouches for what it publishes",
     )
     lifetime: Seconds = Field(
-        default=3600.0, ge=10, le=86400 * 3660, description="lifetime in seconds of tokens that nodes issue"
+        3600.0, ge=10, le=86400 * 3660, description="lifetime in seconds of tokens that nodes issue"
     )
     issuers: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(),
-        description="nodes whose tokens clients may show at every node; unset: each node accepts only its own",
+        (), description="nodes whose tokens clients may show at every node; unset: each node accepts only its own"
     )
     grants: tuple[TokenGrantSettings, ...] = Field(
-        default=(), description="grants for tokens that nodes issue; all grants that name a client count together"
+        (), description="grants for tokens that nodes issue; all grants that name a client count together"
     )
     neighbours: tuple[NeighbourSettings, ...] = Field(
-        default=(), description="what neighbours may receive from nodes; a neighbour that is not named: everything"
+        (), description="what neighbours may receive from nodes; a neighbour that is not named: everything"
     )
 
     def granted(self, client: str) -> tuple[frozenset[str], frozenset[str]] | None:

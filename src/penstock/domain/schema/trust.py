@@ -24,28 +24,28 @@ class BeginSettings(Settings):
 
     of: Name = Field(description="the neighbour")
     by: Name = Field(description="the node that rates it")
-    good: float = Field(default=0.0, ge=0, le=1e9, description="good evidence, r")
-    bad: float = Field(default=0.0, ge=0, le=1e9, description="bad evidence, s: already weighed by `penalty`")
+    good: float = Field(0.0, ge=0, le=1e9, description="good evidence, r")
+    bad: float = Field(0.0, ge=0, le=1e9, description="bad evidence, s: already weighed by `penalty`")
 
 
 class EvidenceSettings(Settings):
     """The kinds of evidence that a node collects itself."""
 
-    tokens: bool = Field(default=True, description="whether a token that is forged or malformed is bad evidence")
+    tokens: bool = Field(True, description="whether a token that is forged or malformed is bad evidence")
     monitors: bool = Field(
-        default=True,
+        True,
         description="whether monitors on the link give evidence: a suppressed event is bad, an unchanged one is good",
     )
     conform: bool = Field(
-        default=True,
+        True,
         description="whether events give evidence by conforming to the advertisements that the neighbour has forwarded",
     )
     contracts: bool = Field(
-        default=True,
+        True,
         description="whether events give evidence by keeping the quality that a contract guarantees on their topic",
     )
     evaluate: Annotated[str, matching(_FUNCTION, "`module:function`")] | None = Field(
-        default=None,
+        None,
         description="`module:function`, a function E of an interaction that returns true for good, false for bad, None"
         " for no evidence; the module is looked for beside the domain file, then as Python imports it",
     )
@@ -57,17 +57,15 @@ class FeedbackSettings(Settings):
     from_: Annotated[tuple[Name | Literal["*"], ...], OneOrMany("the clients that may rate, or `*`")] = Field(
         alias="from", description="clients that may rate what they have received; `*`: any"
     )
-    most: Count = Field(default=10, ge=1, description="ratings of one client about one neighbour in a `period`")
+    most: Count = Field(10, ge=1, description="ratings of one client about one neighbour in a `period`")
     least: Count = Field(
-        default=2,
+        2,
         ge=1,
         description="clients that must have called something of a neighbour bad within a `period` for it to count: one"
         " alone cannot bring it down",
     )
-    period: Seconds = Field(default=60.0, ge=1, le=86400 * 366, description="seconds of that period")
-    history: Count = Field(
-        default=1000, ge=1, le=1_000_000, description="latest events of each neighbour that can be rated"
-    )
+    period: Seconds = Field(60.0, ge=1, le=86400 * 366, description="seconds of that period")
+    history: Count = Field(1000, ge=1, le=1_000_000, description="latest events of each neighbour that can be rated")
 
 
 class NodeTrust(Settings):
@@ -80,39 +78,32 @@ class TrustSettings(Settings):
     """Ratings of neighbours, and thresholds to accept tokens by them."""
 
     rule: Literal["strict", "path"] = Field(
-        default="strict",
+        "strict",
         description="`strict`: a neighbour rated at least `sign` has signed the token, and another, or the same,"
         " that is rated so sends it; `path`: from as many signers as `signers` says, the least trustworthy path is"
         " rated at least `accept`",
     )
-    sign: Share = Field(default=0.5, description="rating of a neighbour from which a node signs what it sends, π")
+    sign: Share = Field(0.5, description="rating of a neighbour from which a node signs what it sends, π")
     accept: Share | None = Field(
-        default=None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
+        None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
     )
-    signers: Count = Field(default=1, ge=1, le=64, description="signers whose paths must be trusted, k")
-    penalty: Count = Field(default=3, ge=2, le=1000, description="weight of one bad event, μ")
-    base_rate: Share = Field(default=0.5, description="rating of a neighbour without evidence")
+    signers: Count = Field(1, ge=1, le=64, description="signers whose paths must be trusted, k")
+    penalty: Count = Field(3, ge=2, le=1000, description="weight of one bad event, μ")
+    base_rate: Share = Field(0.5, description="rating of a neighbour without evidence")
     half_life: Seconds | None = Field(
-        default=None,
-        gt=0,
-        le=86400 * 3660,
-        description="seconds after which evidence counts half; unset: it never ages",
+        None, gt=0, le=86400 * 3660, description="seconds after which evidence counts half; unset: it never ages"
     )
     begin: tuple[BeginSettings, ...] = Field(
-        default=(), description="evidence that nodes begin with; unset: none, so that ratings begin with `base_rate`"
+        (), description="evidence that nodes begin with; unset: none, so that ratings begin with `base_rate`"
     )
-    evidence: EvidenceSettings = Field(default=EvidenceSettings(), description="evidence that nodes collect themselves")
-    feedback: FeedbackSettings | None = Field(
-        default=None, description="clients that may rate what they receive; unset: none"
-    )
+    evidence: EvidenceSettings = Field(EvidenceSettings(), description="evidence that nodes collect themselves")
+    feedback: FeedbackSettings | None = Field(None, description="clients that may rate what they receive; unset: none")
     operators: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="clients that may set the evidence that a node holds, with `penstock trust apply`"
+        (), description="clients that may set the evidence that a node holds, with `penstock trust apply`"
     )
-    interval: Seconds = Field(
-        default=1.0, ge=0.05, le=3600, description="seconds between two vectors to a neighbour at least"
-    )
+    interval: Seconds = Field(1.0, ge=0.05, le=3600, description="seconds between two vectors to a neighbour at least")
     longest: Count | None = Field(
-        default=None, ge=1, le=1000, description="edges of the longest path looked at; unset: one less than nodes"
+        None, ge=1, le=1000, description="edges of the longest path looked at; unset: one less than nodes"
     )
 
     @model_validator(mode="after")
@@ -165,8 +156,8 @@ Variable = Annotated[
 class GroupSecret(Settings):
     """The place from which the nodes of a group read its secret; the secret itself never stands in a domain file."""
 
-    file: OptionalReadFile = Field(default=None, description="file with the secret; blanks around it do not count")
-    env: Variable | None = Field(default=None, description="environment variable with the secret")
+    file: OptionalReadFile = Field(None, description="file with the secret; blanks around it do not count")
+    env: Variable | None = Field(None, description="environment variable with the secret")
 
     @model_validator(mode="after")
     def _one_place(self) -> GroupSecret:
@@ -206,13 +197,13 @@ class TrustGroupSettings(Settings):
         description="where its nodes read the secret that they share with its clients"
     )
     nodes: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="nodes that are members: they hold the secret, prove it and ask for proofs of it"
+        (), description="nodes that are members: they hold the secret, prove it and ask for proofs of it"
     )
     clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(
-        default=(), description="clients that count as members without a proof: the domain vouches for them"
+        (), description="clients that count as members without a proof: the domain vouches for them"
     )
     expiry: Seconds = Field(
-        default=600.0, ge=4, le=86400 * 365, description="seconds for which a proof counts; it is renewed before"
+        600.0, ge=4, le=86400 * 365, description="seconds for which a proof counts; it is renewed before"
     )
 
 
@@ -232,16 +223,16 @@ class TrustGroup(NamedTuple):
 class ShownToken(Settings):
     """A token of the client's node that the client shows in place of the granted one."""
 
-    publish: Filters = Field(default=(), description="filters of the topics that it lets the client publish to")
-    subscribe: Filters = Field(default=(), description="filters that cover what it lets the client subscribe to")
+    publish: Filters = Field((), description="filters of the topics that it lets the client publish to")
+    subscribe: Filters = Field((), description="filters that cover what it lets the client subscribe to")
 
 
 class RateStep(Settings):
     """A client's rating of a message that it got."""
 
     topic: TopicName = Field(description="topic of the message")
-    payload: str | None = Field(default=None, description="its payload; unset: that of the last message on the topic")
-    good: bool = Field(default=False, description="whether it is good")
+    payload: str | None = Field(None, description="its payload; unset: that of the last message on the topic")
+    good: bool = Field(False, description="whether it is good")
 
 
 class ExpectedRating(Settings):
@@ -249,8 +240,8 @@ class ExpectedRating(Settings):
 
     of: Name = Field(description="the neighbour")
     by: Name = Field(description="the node that rates it")
-    at_least: Share | None = Field(default=None, description="lower bound of the rating; unset: none")
-    at_most: Share | None = Field(default=None, description="upper bound of the rating; unset: none")
+    at_least: Share | None = Field(None, description="lower bound of the rating; unset: none")
+    at_most: Share | None = Field(None, description="upper bound of the rating; unset: none")
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectedRating:

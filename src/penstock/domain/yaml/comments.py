@@ -1,7 +1,5 @@
 """The comments of a domain file, and the entries they belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -42,17 +40,7 @@ def notes_of(text: str, root: YamlEntry) -> Notes:
         else:
             about = here or max((item for item in places if item[0] < comment.line), default=(0, ()))[1]
             behind[about] = f"{behind[about]} {comment.text}" if about in behind else comment.text
-    return _separated(header, before, behind, footer, places)
-
-
-def _separated(
-    header: list[str],
-    before: dict[Loc, list[str]],
-    behind: dict[Loc, str],
-    footer: list[str],
-    places: list[tuple[int, Loc]],
-) -> Notes:
-    """Return the notes: comments at the top belong to the file up to an empty line, and then to the first key."""
+    # Comments at the top belong to the file up to an empty line, and then to the first key.
     end = len(header) - header[::-1].index("") if "" in header else 0
     if places and header[end:]:
         before[places[0][1]] = header[end:]

@@ -1,7 +1,5 @@
 """The files that a domain names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The canonical form of a domain file, with its comments, conditions and policies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

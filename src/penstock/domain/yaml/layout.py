@@ -1,7 +1,5 @@
 """The canonical layout of a domain file: line breaks, quotes, order of keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -105,11 +103,9 @@ def _has_lines(node: YamlNode) -> bool:
     if not isinstance(node, YamlScalar):
         inner = node.items if isinstance(node, YamlSequence) else node.entries.values()
         return any(_has_lines(entry.node) for entry in inner)
-    return isinstance(node.value, str) and _LINES.fullmatch(node.value) is not None and _is_printable(node.value)
-
-
-def _is_printable(text: str) -> bool:
-    return all(line.isprintable() for line in text.split(_END))
+    if not isinstance(node.value, str) or _LINES.fullmatch(node.value) is None:
+        return False
+    return all(line.isprintable() for line in node.value.split(_END))
 
 
 def _entries(node: YamlNode, loc: Loc) -> list[tuple[Step, YamlEntry]]:

@@ -1,7 +1,5 @@
 """Validation errors in terms of the file: place, key, what was found, what was expected."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -85,7 +83,8 @@ def _meant(key: str, owners: Iterable[type[BaseModel]]) -> str:
     """Return the key that was probably meant: one of the level below, or a similar one; empty if there is none."""
     annotations = {name: field.annotation for owner in owners for name, _, field in keys(owner)}
     for name, annotation in annotations.items():
-        if any(key == name for inner in _models(annotation) for name, _, _ in keys(inner)):
+        inner = filter(_is_model, _branches(annotation))
+        if any(key == name for model in inner for name, _, _ in keys(model)):
             return f"{name}.{key}"
     return nearest(key.lower().replace("-", "_"), annotations)
 
@@ -194,11 +193,6 @@ def _branches(annotation: Any) -> Iterator[Any]:
             yield from _branches(branch)
     else:
         yield annotation
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Return the models directly behind an annotation."""
-    return (kind for kind in _branches(annotation) if _is_model(kind))
 
 
 def _is_model(kind: Any) -> bool:

@@ -1,7 +1,5 @@
 """Writing a domain as the text of a domain file, in short forms where possible."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

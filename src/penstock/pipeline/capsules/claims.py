@@ -24,13 +24,8 @@ _TIME = rb'"([0-9:T-]{19}(?:\.[0-9]{1,9})?)Z"'
 # Numbers as JSON has them; the length is bounded, so that a double is made of them in no time.
 _NUMBER = rb"(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,25})?(?:[eE][+-]?[0-9]{1,4})?)"
 _ENTRY = re.compile(
-    rb'(\{"indicator":"[^"]+","criterion":"[^"]+","definition":"[^"]+"),"value":'
-    + _NUMBER
-    + rb',"created":'
-    + _TIME
-    + rb'(?:,"modified":'
-    + _TIME
-    + rb")?\}"
+    rb'(\{"indicator":"[^"]+","criterion":"[^"]+","definition":"[^"]+"),"value":%b,"created":%b(?:,"modified":%b)?\}'
+    % (_NUMBER, _TIME, _TIME)
 )
 
 

@@ -159,7 +159,8 @@ class _Reading:
             places.append(at)
         if kept:
             made: dict[str, Any] = {"at": [taken.at for taken in kept], "source": [taken.source for taken in kept]}
-            groups, numbers = (zip(*each, strict=True) for each in ((o.group for o in kept), (o.numbers for o in kept)))
+            groups = zip(*(taken.group for taken in kept), strict=True)
+            numbers = zip(*(taken.numbers for taken in kept), strict=True)
             made |= {f"k{at}": column for at, column in enumerate(groups)}
             made |= {f"n{at}": column for at, column in enumerate(numbers)}
             yield self._made(made, claimed, batch.take(pa.array(places)))
@@ -168,8 +169,7 @@ class _Reading:
 
     def _by_columns(self, batch: pa.RecordBatch, arrival: list[int], topics: list[str]) -> pa.RecordBatch | None:
         """Return the rows column by column, if there is nothing to ask of single events: each is a JSON object with the
-        numbers and the group that it must have, and none is late. None: it is not so.
-        """
+        numbers and the group that it must have, and none is late. None: it is not so."""
         capsule, lateness = self._capsule, self._capsule.window.lateness
         if capsule.where is not None or capsule.before or capsule.window.time is not None:
             return None
@@ -195,7 +195,7 @@ class _Reading:
         made |= {name: rows[name] for name in ("arrival", *_PLACE)}
         if pc.any(pc.match_substring(rows["properties"], RETAIN_UNTIL)).as_py():
             made[UNTIL] = [_until(properties) for properties in rows["properties"].to_pylist()]
-        known = {key for each in claimed for key in each}
+        known = {key for claims in claimed for key in claims}
         for at, key in enumerate(self._capsule.metrics):
             if key in known:
                 values = [claims.get(key) for claims in claimed]

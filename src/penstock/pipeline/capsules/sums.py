@@ -205,10 +205,8 @@ def _result_fields(made: CapsuleResult) -> dict[str, Any]:
 def _reduced(capsule: Capsule, group: tuple[str, ...], row: dict[str, Any]) -> ReducedGroup:
     start, reduction = row["start"], capsule.reduction
     if isinstance(reduction, FuseReduction):
-        items = sorted(
-            row["items"], key=lambda itemue: (itemue["arrival"], itemue["seq"], itemue["place"], itemue["part"])
-        )
-        return fused(capsule, start, group, [_input(capsule, group, itemue) for itemue in items])
+        items = sorted(row["items"], key=lambda item: (item["arrival"], item["seq"], item["place"], item["part"]))
+        return fused(capsule, start, group, [_input(capsule, group, item) for item in items])
     inputs, values = row["inputs"], dict[str, float | int]()
     for value in reduction.values:
         at = reduction.paths.index(value.path) if value.path else 0

@@ -5,20 +5,19 @@ deterministic: otherwise a filter on its result would run it twice for each row.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql.pandas.functions import arrow_udf
 
-from penstock.language.condition import Condition, condition_of
+from penstock.language.condition import Condition
 from penstock.language.errors import Failure, FailureKind, Outcome
-from penstock.language.parser import parse
 from penstock.language.printer import show
 from penstock.language.tree import Tree, reads
 from penstock.language.values import Duration, Timestamp, Uint, Value, make_map
 from penstock.model.content.content import Content, Format
+from penstock.pipeline.conditions.payloads import condition
 
 OUTCOME = "struct<value: boolean, error: string>"
 
@@ -38,20 +37,15 @@ def over_payload(tree: Tree, payload: Column, format: Format | None) -> Column:
 
 def _function(text: str, decide: Callable[[Condition, pa.Array], list[Outcome]]) -> Callable[[Column], Column]:
     def evaluate(batch: pa.Array) -> pa.Array:
-        return _outcomes(decide(_condition(text), batch))
+        return _outcomes(decide(condition(text), batch))
 
     # A function of batches, not of iterators: of those, Spark would run each in a worker of its own.
     return arrow_udf(evaluate, OUTCOME).asNondeterministic()  # type: ignore[call-overload, no-any-return]
 
 
-@lru_cache(maxsize=10_000)
-def _condition(text: str) -> Condition:
-    return condition_of(parse(text))
-
-
 def _outcomes(outcomes: list[Outcome]) -> pa.Array:
-    values = [None if isinstance(each, Failure) else each for each in outcomes]
-    errors = [each.kind.value if isinstance(each, Failure) else None for each in outcomes]
+    values = [None if isinstance(outcome, Failure) else outcome for outcome in outcomes]
+    errors = [outcome.kind.value if isinstance(outcome, Failure) else None for outcome in outcomes]
     return pa.StructArray.from_arrays([pa.array(values, pa.bool_()), pa.array(errors, pa.string())], ["value", "error"])
 
 
@@ -65,8 +59,8 @@ def _decide_records(condition: Condition, batch: pa.Array) -> list[Outcome]:
 
 
 def _decide_payloads(condition: Condition, batch: pa.Array, format: Format | None) -> list[Outcome]:
-    payloads = [each.encode() if isinstance(each, str) else each for each in batch.to_pylist()]
-    return [_NO_CONTENT if each is None else condition.holds(Content(each, format)) for each in payloads]
+    payloads = [payload.encode() if isinstance(payload, str) else payload for payload in batch.to_pylist()]
+    return [_NO_CONTENT if payload is None else condition.holds(Content(payload, format)) for payload in payloads]
 
 
 def _values(array: pa.Array) -> list[Value]:

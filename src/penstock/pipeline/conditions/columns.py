@@ -27,6 +27,7 @@ from penstock.pipeline.conditions.native.parts import Part
 from penstock.pipeline.conditions.native.shapes import column_type, names_collide
 
 Schema = StructType | RecordType | None
+Payload = Column | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,52 +49,36 @@ class Explanation:
 
 
 def condition_column(
-    condition: Condition | Tree,
-    schema: Schema,
-    content: Column,
-    payload: Column | None = None,
-    format: Format | None = None,
+    condition: Condition | Tree, schema: Schema, content: Column, payload: Payload = None, format: Format | None = None
 ) -> Column:
     """Return the outcome of a condition in each row: a struct of `value`, a bool, and `error`, the kind of a failure.
 
     Exactly one of the two is NULL. Content that is NULL is unreadable. Beside a schema, `xpath()` asks the `payload`,
     and finds no XML without one. The `format` of payloads is found by looking if it is not given.
     """
-    column, _ = explained_column(condition, schema, content, payload, format)
-    return column
+    return explained_column(condition, schema, content, payload, format)[0]
 
 
 def explained_column(
-    condition: Condition | Tree,
-    schema: Schema,
-    content: Column,
-    payload: Column | None = None,
-    format: Format | None = None,
+    condition: Condition | Tree, schema: Schema, content: Column, payload: Payload = None, format: Format | None = None
 ) -> tuple[Column, Explanation]:
     """Return what `condition_column` gives, and how it is evaluated."""
     native = _native(_tree(condition), schema, content, payload)
     if isinstance(native, NativeGap):
-        return _batch(_tree(condition), schema, content, payload, format), _explanation(native)
+        explanation = Explanation(native.construct, native.at or 0)
+        return _batch(_tree(condition), schema, content, payload, format), explanation
     return F.struct(native.value.alias("value"), native.error.alias("error")), Explanation()
 
 
 def holds(
-    condition: Condition | Tree,
-    schema: Schema,
-    content: Column,
-    payload: Column | None = None,
-    format: Format | None = None,
+    condition: Condition | Tree, schema: Schema, content: Column, payload: Payload = None, format: Format | None = None
 ) -> Column:
     """Return whether a permit's condition is true: one that fails grants nothing. Arguments as `condition_column`."""
     return F.coalesce(_value(_tree(condition), schema, content, payload, format), F.lit(False))
 
 
 def applies(
-    condition: Condition | Tree,
-    schema: Schema,
-    content: Column,
-    payload: Column | None = None,
-    format: Format | None = None,
+    condition: Condition | Tree, schema: Schema, content: Column, payload: Payload = None, format: Format | None = None
 ) -> Column:
     """Return whether a denial applies: one whose condition fails does too. Arguments as `condition_column`."""
     return F.coalesce(_value(_tree(condition), schema, content, payload, format), F.lit(True))
@@ -105,14 +90,10 @@ def native_holds(tree: Tree, schema: Schema, content: Column, given: Mapping[str
     return None if isinstance(native, NativeGap) else F.coalesce(native.value, F.lit(False))
 
 
-def explain_column(condition: Condition | Tree, schema: Schema, payload: Column | None = None) -> Explanation:
+def explain_column(condition: Condition | Tree, schema: Schema, payload: Payload = None) -> Explanation:
     """Return how a condition is evaluated over content of a schema."""
     native = _native(_tree(condition), schema, F.col("content"), payload)
-    return _explanation(native) if isinstance(native, NativeGap) else Explanation()
-
-
-def _explanation(gap: NativeGap) -> Explanation:
-    return Explanation(gap.construct, gap.at or 0)
+    return Explanation(native.construct, native.at or 0) if isinstance(native, NativeGap) else Explanation()
 
 
 def _tree(condition: Condition | Tree) -> Tree:
@@ -128,11 +109,7 @@ def _struct(schema: Schema) -> StructType | None:
 
 
 def _native(
-    tree: Tree,
-    schema: Schema,
-    content: Column,
-    payload: Column | None,
-    given: Mapping[str, Part] = MappingProxyType({}),
+    tree: Tree, schema: Schema, content: Column, payload: Payload, given: Mapping[str, Part] = MappingProxyType({})
 ) -> NativeOutcome | NativeGap:
     struct = _struct(schema)
     if struct is None:
@@ -151,14 +128,14 @@ def _xpath(tree: Tree) -> XPath | None:
     return next((node for node, _ in walk(tree) if isinstance(node, XPath)), None)
 
 
-def _value(tree: Tree, schema: Schema, content: Column, payload: Column | None, format: Format | None) -> Column:
+def _value(tree: Tree, schema: Schema, content: Column, payload: Payload, format: Format | None) -> Column:
     native = _native(tree, schema, content, payload)
     if isinstance(native, NativeGap):
         return _batch(tree, schema, content, payload, format).getField("value")
     return native.value
 
 
-def _batch(tree: Tree, schema: Schema, content: Column, payload: Column | None, format: Format | None) -> Column:
+def _batch(tree: Tree, schema: Schema, content: Column, payload: Payload, format: Format | None) -> Column:
     struct = _struct(schema)
     if struct is None:
         return over_payload(tree, content, format)

@@ -5,6 +5,8 @@ the other rows, and conditions that have no native form, are left to `stages/mat
 """
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -41,7 +43,7 @@ def narrowed(table: DataFrame, columns: Iterable[str], texts: Iterable[str]) -> 
 
 def without(table: DataFrame, columns: Iterable[str]) -> DataFrame:
     """Return the table without columns of typed content."""
-    return table.drop(*(each for name in columns for each in (name, _IS_THERE + name)), *ADDED)
+    return table.drop(*(column for name in columns for column in (name, _IS_THERE + name)), *ADDED)
 
 
 class TypedConditions:
@@ -79,13 +81,10 @@ class TypedConditions:
             others = table.filter(F.col("where").isNotNull())
             for name in self._columns:
                 others = others.filter(_is_missing(table, name))
-            is_typed = F.lit(False)
-            for name in self._columns:
-                is_typed = is_typed | _is_there(name)
+            is_typed = reduce(or_, map(_is_there, self._columns), F.lit(False))
             return table.filter(F.col("where").isNull() | is_typed), others
-        is_decided = F.col("where").isNull()
-        for applies, _ in self._branches:
-            is_decided = is_decided | F.coalesce(applies, F.lit(False))
+        decided = (F.coalesce(applies, F.lit(False)) for applies, _ in self._branches)
+        is_decided = reduce(or_, decided, F.col("where").isNull())
         return table.filter(is_decided), table.filter(~is_decided)
 
     def holds(self) -> Column:
@@ -109,8 +108,5 @@ def _is_there(name: str) -> Column:
 
 def _is_missing(table: DataFrame, name: str) -> Column:
     """Return whether there is no typed content, in terms of its attributes too: files count the NULLs of each."""
-    is_missing = ~_is_there(name)
-    for field in _struct(table, name).fields[:MAX_BRANCHES]:
-        if isinstance(field.dataType, AtomicType):
-            is_missing = is_missing & F.col(name).getField(field.name).isNull()
-    return is_missing
+    fields = (field for field in _struct(table, name).fields[:MAX_BRANCHES] if isinstance(field.dataType, AtomicType))
+    return reduce(and_, (F.col(name).getField(field.name).isNull() for field in fields), ~_is_there(name))

@@ -127,8 +127,7 @@ def _taken_off(node: Node, event: Event, before: CompiledDomain | None, row: Fie
 
 def _is_inherited(node: Node, pair: tuple[str, str]) -> bool:
     """Return whether a property marks the event as made of what a policy in XACML of this domain is about: its topic
-    does not show that.
-    """
+    does not show that."""
     if node.contracts is None or pair[0] != CONTRACT:
         return False
     name = pair[1].removeprefix(PRIVACY).rpartition("#")[0]

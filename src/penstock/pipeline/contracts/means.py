@@ -95,7 +95,7 @@ class MeanCollector:
         if now < self._next.get(name, now):
             return
         soonest = math.inf
-        for key, opened in [each for each in self.windows.items() if each[0][0] == name]:
+        for key, opened in [window for window in self.windows.items() if window[0][0] == name]:
             about = key[2]
             node, session = self.steps.ends(opened.row)
             assert node.contracts is not None

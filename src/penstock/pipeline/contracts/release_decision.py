@@ -39,8 +39,7 @@ FindLater = Callable[[Fields, str, float], OpenSituations]
 
 class ReleaseOutcome(NamedTuple):
     """What becomes of a row: what changes in it; or from when on it may go out, and as what row it waits; or what of it
-    goes into which mean. None of these: the subject does not get it.
-    """
+    goes into which mean. None of these: the subject does not get it."""
 
     changes: Fields | None = None
     waits: tuple[float, Fields] | None = None

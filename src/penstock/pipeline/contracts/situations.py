@@ -34,34 +34,12 @@ Place = tuple[float, int, int]
 """When something happens, and where in the order of its scope: by time, arrival and place; at a node without time."""
 
 _PLACE = pa.struct([("time", pa.float64()), ("arrival", pa.int64()), ("place", pa.int32())])
-_ARROW = pa.schema(
-    [
-        ("scope", pa.string()),
-        ("situation", pa.string()),
-        ("begins", _PLACE),
-        ("ends", _PLACE),
-        ("until", pa.float64()),
-    ]
-)
+_TEXT, _SECONDS = pa.string(), pa.float64()
+_ARROW = pa.schema({"scope": _TEXT, "situation": _TEXT, "begins": _PLACE, "ends": _PLACE, "until": _SECONDS})
 COLUMNS = (
-    "policy",
-    "revision",
-    "node",
-    "arrival",
-    "place",
-    "time",
-    "client_id",
-    "user",
-    "entity",
-    "neighbour",
-    "topic",
-    "payload",
-    "qos",
-    "retain",
-    "properties",
-    "expiry",
-    "path",
-    "id",
+    *("policy", "revision", "node", "arrival", "place", "time"),
+    *("client_id", "user", "entity", "neighbour"),
+    *("topic", "payload", "qos", "retain", "properties", "expiry", "path", "id"),
 )
 """What is asked of events that may say something of situations."""
 _NEVER = (math.inf, math.inf, math.inf)

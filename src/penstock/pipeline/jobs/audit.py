@@ -145,17 +145,10 @@ def audit(
         seen, denials, begins = _seen(events, policy), _denials(events), _begins(first, last)
         if to is not None:
             _write(spark, to, seen, denials, unused, rights)
-        return AuditReport(
-            policy.digest,
-            count,
-            tuple(SentEvents(*row) for row in seen.limit(MAX_ROWS).collect()),
-            tuple(Denial(*row) for row in denials.limit(MAX_ROWS).collect()),
-            unused,
-            _kinds(named, unused),
-            rights,
-            _steps(events, begins),
-            _when(events, begins, policy),
-        )
+        sent = tuple(SentEvents(*row) for row in seen.limit(MAX_ROWS).collect())
+        denied = tuple(Denial(*row) for row in denials.limit(MAX_ROWS).collect())
+        over_time = _steps(events, begins), _when(events, begins, policy)
+        return AuditReport(policy.digest, count, sent, denied, unused, _kinds(named, unused), rights, *over_time)
     finally:
         events.unpersist()
 

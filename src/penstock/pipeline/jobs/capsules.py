@@ -8,9 +8,9 @@ capsule allows; that is told by when events came, never by when a batch was made
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,14 +19,13 @@ import pyarrow.dataset as ds
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from penstock.pipeline.capsules import sums as capsule_sums
 from penstock.pipeline.capsules.rows import CapsuleReference, taken
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import stream
 from penstock.pipeline.jobs.govern import check_places
-from penstock.pipeline.jobs.stream import StreamBatch
+from penstock.pipeline.jobs.stream import OnBatch, Publish, StreamBatch
 from penstock.pipeline.mqtt import source
 from penstock.pipeline.mqtt.connection import BrokerAddress
 from penstock.pipeline.spark.policies import Asker, Policies
@@ -34,10 +33,9 @@ from penstock.pipeline.stages.govern import stream_view, view
 from penstock.pipeline.stages.release import check_stream
 from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables.filters import is_on
-from penstock.pipeline.tables.journal_stream import FORMAT, MAX_BYTES, JournalSource
+from penstock.pipeline.tables.journal_stream import MAX_BYTES
 from penstock.pipeline.tables.stream_marks import StreamLedger
-from penstock.pipeline.tables.tables import EVENT_TYPES
-from penstock.pipeline.tables.view import EVENT, NOT_BEFORE, UNTIL, current
+from penstock.pipeline.tables.view import NOT_BEFORE, UNTIL, current
 from penstock.policy.capsules.capsule import Capsule
 
 RESULTS, QUARANTINE, LOST = "results", "quarantine", "lost"
@@ -55,7 +53,7 @@ class Running:
     origin: Path | BrokerAddress
     """A journal, or a broker that sends what the capsule's client may have."""
     folder: Path
-    most_bytes: int = MAX_BYTES
+    max_bytes: int = MAX_BYTES
     partitions: int = 2
 
     @property
@@ -74,8 +72,7 @@ def given(events: DataFrame, policies: Policies, capsule: Capsule) -> DataFrame:
 
 def _had(rows: DataFrame) -> DataFrame:
     """Return rows of a view that its subject may have now; their time is when it gets them: a contract may give them
-    later than they came, and what was released for a time that is over is not taken any more.
-    """
+    later than they came, and what was released for a time that is over is not taken any more."""
     later = F.coalesce(F.col(NOT_BEFORE), F.col("time"))
     return current(rows).withColumn("time", later)
 
@@ -90,9 +87,7 @@ def process(rows: DataFrame, reference: CapsuleReference) -> DataFrame:
 
 
 def _on_topics(rows: DataFrame, capsule: Capsule) -> DataFrame:
-    return rows.filter(
-        reduce(lambda left, right: left | right, (is_on(each, F.col("topic")) for each in capsule.topics))
-    )
+    return rows.filter(reduce(or_, (is_on(filter, F.col("topic")) for filter in capsule.topics)))
 
 
 def _is_over(capsule: Capsule, closed: int) -> Column:
@@ -107,8 +102,8 @@ def start(
     running: Running,
     once: bool = False,
     every: float = 1.0,
-    publish: Callable[[DataFrame, int], None] | None = None,
-    on_batch: Callable[[StreamBatch], None] = lambda batch: None,
+    publish: Publish | None = None,
+    on_batch: OnBatch = lambda batch: None,
 ) -> StreamingQuery:
     """Run a capsule: `once`, up to what is there now; else until it is stopped, looking `every` so many seconds.
 
@@ -120,49 +115,27 @@ def start(
         check_places(running.reference.policies, (Asker(capsule.client),))
         check_stream(Scope.of(running.reference.policies, (Asker(capsule.client),)))
     ledger = StreamLedger.open(running.folder, running.checkpoint, shape(running), RESULTS)
-    for key, value in {**stream.SETTINGS, "spark.sql.shuffle.partitions": str(running.partitions)}.items():
-        spark.conf.set(key, value)
-    rows = (
-        _sent(spark, running, capsule)
-        if isinstance(running.origin, BrokerAddress)
-        else _recorded(spark, running, capsule)
-    )
-    sink = _CapsuleSink(running, publish, on_batch)
-    writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(running.checkpoint.resolve()))
-    writer = writer.queryName(f"penstock capsule {capsule.name} {ledger.token}")
-    return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
+    stream.configure(spark, running.partitions)
+    read = _sent if isinstance(running.origin, BrokerAddress) else _recorded
+    sink = _CapsuleSink(running.reference, running.folder, publish, on_batch)
+    name = f"penstock capsule {capsule.name} {ledger.token}"
+    return stream.begin(read(spark, running, capsule), sink.take, running.checkpoint, name, once, every)
 
 
 def _recorded(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
     assert isinstance(running.origin, Path)
-    policies = running.reference.policies
-    spark.dataSource.register(JournalSource)
     entry = running.reference.standing.domain().clients[capsule.client]
-    events = (
-        spark.readStream.format(FORMAT)
-        .schema(StructType([field for field in EVENT_TYPES.fields if field.name in EVENT]))
-        .option("max_bytes", str(running.most_bytes))
-        .option("quarantine", str((running.folder / LOST).resolve()))
-        .option("nodes", ",".join(sorted(entry.node)))
-    )
-    scope = Scope.of(policies, (Asker(capsule.client),))
-    return _had(_on_topics(stream_view(events.load(str(running.origin.resolve())), scope), capsule))
+    events = stream.journal_events(spark, running.origin, running.max_bytes, running.folder / LOST, entry.node)
+    scope = Scope.of(running.reference.policies, (Asker(capsule.client),))
+    return _had(_on_topics(stream_view(events, scope), capsule))
 
 
 def _sent(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
     assert isinstance(running.origin, BrokerAddress)
     source.register(spark)
-    options = {
-        **running.origin.options(),
-        "topics": ",".join(capsule.topics),
-        "spool": str((running.folder / _SPOOL).resolve()),
-    }
-    return (
-        spark.readStream.format(source.FORMAT)
-        .options(**options)
-        .load()
-        .withColumns({"place": F.lit(0), "part": F.lit(0)})
-    )
+    own = {"topics": ",".join(capsule.topics), "spool": str((running.folder / _SPOOL).resolve())}
+    sent = spark.readStream.format(source.FORMAT).options(**running.origin.options(), **own).load()
+    return sent.withColumns({"place": F.lit(0), "part": F.lit(0)})
 
 
 def shape(running: Running) -> dict[str, object]:
@@ -172,20 +145,18 @@ def shape(running: Running) -> dict[str, object]:
     return {"source": "broker" if isinstance(running.origin, BrokerAddress) else "journal", **described}
 
 
+@dataclass(frozen=True)
 class _CapsuleSink:
     """Takes batches, and each of them once."""
 
-    def __init__(
-        self,
-        running: Running,
-        publish: Callable[[DataFrame, int], None] | None,
-        on_batch: Callable[[StreamBatch], None],
-    ) -> None:
-        self._reference = running.reference
-        self._capsule = running.reference.capsule()
-        self._folder = running.folder
-        self._publish = publish
-        self._on_batch = on_batch
+    reference: CapsuleReference
+    folder: Path
+    publish: Publish | None
+    on_batch: OnBatch
+
+    @property
+    def _capsule(self) -> Capsule:
+        return self.reference.capsule()
 
     def take(self, rows: DataFrame, number: int) -> None:
         state = self._place(STATES, number)
@@ -200,25 +171,24 @@ class _CapsuleSink:
         if made.exists():
             written = rows.sparkSession.read.parquet(str(made)).filter(F.col("problem").isNull())
             count = written.count()
-            if self._publish is not None and count:
+            if self.publish is not None and count:
                 micros = F.unix_micros("start")
-                self._publish(written.withColumns({"time": F.col("end"), "window": micros}), number)
+                self.publish(written.withColumns({"time": F.col("end"), "window": micros}), number)
         while (old := self._before(number)) is not None:
             shutil.rmtree(old)
-        self._on_batch(StreamBatch(number, {self._capsule.name: count} if count else {}))
+        self.on_batch(StreamBatch(number, {self._capsule.name: count} if count else {}))
 
     def _sum(self, rows: DataFrame, number: int) -> None:
         """Return the state after a batch: windows that were open before it, and how far it is."""
         before = self._before(number)
         closed = None if before is None else _progress(before)
-        sums = capsule_sums.summed(taken(rows, self._reference, closed), self._capsule, closed)
+        sums = capsule_sums.summed(taken(rows, self.reference, closed), self._capsule, closed)
         if before is not None:
             left = rows.sparkSession.read.schema(sums.schema).parquet(str(before))
             left = left.filter(F.col("problem").isNull() & F.col("start").isNotNull())
             left = left if closed is None else left.filter(capsule_sums.is_open(self._capsule, closed))
             sums = capsule_sums.together(left.unionByName(sums), self._capsule)
-        draft = self._folder / _DRAFTS / f"{STATES}-{number}"
-        sums.write.mode("overwrite").parquet(str(draft))
+        draft = self._draft(sums, STATES, number)
         seen = pc.max(_table(draft, ["seen"])["seen"]).as_py()
         reached = max((at for at in (closed, seen) if at is not None), default=None)
         (draft / _PROGRESS).write_text(json.dumps({"closed": reached}))
@@ -232,9 +202,7 @@ class _CapsuleSink:
         kept = rows.select(F.lit(self._capsule.name).alias("capsule"), "problem", "event.*")
         micros = {name: F.timestamp_micros(name) for name in ("arrival", UNTIL)}
         kept = kept.withColumns(micros).withColumnRenamed("arrival", "time")
-        draft = self._folder / _DRAFTS / f"{QUARANTINE}-{number}"
-        kept.write.mode("overwrite").parquet(str(draft))
-        self._finish(draft, QUARANTINE, number)
+        self._finish(self._draft(kept, QUARANTINE, number), QUARANTINE, number)
 
     def _conclude(self, spark: SparkSession, number: int) -> None:
         """Return the results of the windows that the batch has closed."""
@@ -247,20 +215,23 @@ class _CapsuleSink:
         if not _table(state, ["start"], is_over).num_rows:
             return
         over = spark.read.parquet(str(state)).filter(_is_over(self._capsule, closed))
-        draft = self._folder / _DRAFTS / f"{RESULTS}-{number}"
-        made = capsule_sums.results(over, self._reference)
-        until = F.col(UNTIL)
-        made.filter(until.isNull() | (until > F.current_timestamp())).write.mode("overwrite").parquet(str(draft))
-        self._finish(draft, RESULTS, number)
+        made = capsule_sums.results(over, self.reference)
+        made = made.filter(F.col(UNTIL).isNull() | (F.col(UNTIL) > F.current_timestamp()))
+        self._finish(self._draft(made, RESULTS, number), RESULTS, number)
 
     def _before(self, number: int) -> Path | None:
         """Return the state that a batch goes on from."""
-        states = self._folder / STATES
+        states = self.folder / STATES
         earlier = [state for state in states.iterdir() if _number(state) < number] if states.is_dir() else []
         return max(earlier, key=_number, default=None)
 
     def _place(self, table: str, number: int) -> Path:
-        return self._folder / table / f"batch={number:09d}"
+        return self.folder / table / f"batch={number:09d}"
+
+    def _draft(self, rows: DataFrame, table: str, number: int) -> Path:
+        draft = self.folder / _DRAFTS / f"{table}-{number}"
+        rows.write.mode("overwrite").parquet(str(draft))
+        return draft
 
     def _finish(self, draft: Path, table: str, number: int) -> None:
         """Make what is written part of the table, in one step."""

@@ -206,22 +206,16 @@ def _replayed(
     count, first, last = arrivals.agg(F.count("*"), F.min("time"), F.max("time")).collect()[0]
     if to is not None:
         _write(about, to)
-    return ReplayReport(
-        count,
-        first,
-        last,
-        _totals(about, shown),
-        _changes(about, began, events, policy, then, shown),
-        _claims(each, began, ways.passed, policy),
-        _steps(about, first, last),
-        _metrics(before, ways.seen, (now, then), shown),
-    )
+    totals, changes = _totals(about, shown), _changes(about, began, events, policy, then, shown)
+    claims, steps = _claims(each, began, ways.passed, policy), _steps(about, first, last)
+    metrics = _metrics(before, ways.seen, (now, then), shown)
+    return ReplayReport(count, first, last, totals, changes, claims, steps, metrics)
 
 
 def _metrics(
     then: DataFrame, draft: DataFrame, policies: tuple[Policies, ...], shown: tuple[Asker, ...]
 ) -> tuple[MetricChange, ...]:
-    if not any(policy.ensemble.access is not None for each in policies for policy in each.judging):
+    if not any(policy.ensemble.access is not None for several in policies for policy in several.judging):
         return ()
     about = F.col("subject").isin(*(asker.label for asker in shown))
     return metric_changes(then.filter(about), draft.filter(about), MAX_ROWS)
@@ -229,7 +223,7 @@ def _metrics(
 
 def _everybody(events: DataFrame, policies: tuple[Policies, ...]) -> tuple[Asker, ...]:
     """Return the clients that a domain lists, and others that published or were sent something."""
-    wholes = [policy.ensemble for each in policies for policy in each.judging]
+    wholes = [policy.ensemble for several in policies for policy in several.judging]
     askers = {name: Asker(name) for whole in wholes for name in whole.devices}
     askers |= {name: Asker(name, is_neighbour=True) for whole in wholes for name in whole.foreign}
     sent = events.select(F.explode("reached").alias("one")).select(

@@ -190,15 +190,6 @@ class Reasons:
 
 
 def _example(event: Row) -> Example:
-    return Example(
-        event.node,
-        event.client_id,
-        event.user,
-        event.neighbour or event.entity,
-        event.topic,
-        bytes(event.payload),
-        event.qos,
-        event.retain,
-        bytes(event.properties),
-        remembered(event.facts),
-    )
+    publisher = event.node, event.client_id, event.user, event.neighbour or event.entity
+    properties, facts = bytes(event.properties), remembered(event.facts)
+    return Example(*publisher, event.topic, bytes(event.payload), event.qos, event.retain, properties, facts)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, session_rights
@@ -30,25 +31,11 @@ from penstock.policy.monitors.transitions import label_of
 ACL, ADVERTISEMENT, WHERE, BROKERING, MONITOR = "acl", "advertisement", "where", "brokering", "monitor"
 STATEMENT = "statement"
 
-_USE = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("node", pa.string()),
-        ("rule", pa.string()),
-        ("subject", pa.string()),
-        ("access", pa.string()),
-        ("topic", pa.string()),
-        ("events", pa.int64()),
-    ]
-)
-USE = "kind string, node string, rule string, subject string, access string, topic string, events bigint"
-"""A rule that decided something: about whom, on which topic, for how many events."""
-
 Batches = Iterator[pa.RecordBatch]
 
 
 class RuleUse(NamedTuple):
-    """A row of `USE`."""
+    """A rule that decided something: about whom, on which topic, for how many events."""
 
     kind: str
     node: str
@@ -57,6 +44,10 @@ class RuleUse(NamedTuple):
     access: str
     topic: str
     events: int
+
+
+_USE = pa.schema([*((name, pa.string()) for name in RuleUse._fields[:-1]), ("events", pa.int64())])
+USE = from_arrow_schema(_USE)
 
 
 class RuleName(NamedTuple):
@@ -102,27 +93,15 @@ def uses(events: DataFrame, standing: PolicyFiles, clients: tuple[NodeClient, ..
         "node", "topic", "link_type", F.explode("reached").alias("to")
     )
     reads = went.groupBy(
-        F.lit("read").alias("access"),
-        "node",
-        "topic",
-        F.col("to.client_id").alias("client_id"),
-        F.col("to.user").alias("user"),
-        F.col("to.entity").alias("entity"),
-        F.col("to.neighbour").alias("neighbour"),
-        F.col("link_type").alias("comes_by"),
-        F.col("to.link_type").alias("goes_by"),
+        *(F.lit("read").alias("access"), "node", "topic"),
+        *(F.col(f"to.{name}").alias(name) for name in ("client_id", "user", "entity", "neighbour")),
+        *(F.col("link_type").alias("comes_by"), F.col("to.link_type").alias("goes_by")),
     ).count()
     passes = F.col("effect") != "suppress"
     came = events.filter(F.col("kind") == ARRIVAL).groupBy(
         F.when(passes, "write").otherwise("denied").alias("access"),
-        "node",
-        "topic",
-        "client_id",
-        "user",
-        "entity",
-        "neighbour",
-        F.col("link_type").alias("comes_by"),
-        F.lit("").alias("goes_by"),
+        *("node", "topic", "client_id", "user", "entity", "neighbour"),
+        *(F.col("link_type").alias("comes_by"), F.lit("").alias("goes_by")),
     )
     decided = came.count().unionByName(reads).mapInArrow(_judging(standing, clients), USE)
     return decided.unionByName(_edges(events, standing))
@@ -166,8 +145,7 @@ class _ByFilter(NamedTuple):
 
 def _by_filter(policy: CompiledDomain, node: str) -> list[_ByFilter]:
     """Return what the domain advertises for clients that it lists at a node, its conditions on what they are sent, and
-    the policies that it gives to either.
-    """
+    the policies that it gives to either."""
     rules: list[_ByFilter] = []
     for entry in policy.ensemble.listed(node):
         for advertisement in entry.advertises:

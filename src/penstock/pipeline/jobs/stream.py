@@ -7,7 +7,7 @@ as a whole or not at all, and one that is done again after a crash is there alre
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,11 @@ class StreamBatch:
     counts: dict[str, int]
 
 
+Publish = Callable[[DataFrame, int], None]
+"""Takes the rows of a batch and its number."""
+OnBatch = Callable[[StreamBatch], None]
+
+
 @dataclass(frozen=True)
 class Stream:
     """What to stream, from where to where."""
@@ -58,7 +63,7 @@ class Stream:
     checkpoint: Path
     askers: tuple[Asker, ...]
     nodes: frozenset[str] | None = None
-    most_bytes: int = MAX_BYTES
+    max_bytes: int = MAX_BYTES
     """Of files, for one batch."""
     partitions: int = _PARTITIONS
     """Of the operators with state. A stream keeps to what it began with."""
@@ -73,8 +78,8 @@ def start(
     stream: Stream,
     once: bool = False,
     every: float = 1.0,
-    publish: Callable[[DataFrame, int], None] | None = None,
-    on_batch: Callable[[StreamBatch], None] = lambda batch: None,
+    publish: Publish | None = None,
+    on_batch: OnBatch = lambda batch: None,
 ) -> StreamingQuery:
     """Start streaming: `once`, up to what is sealed now; else until it is stopped, looking `every` so many seconds.
 
@@ -86,21 +91,37 @@ def start(
     scope = Scope.of(policies, stream.askers)
     check_stream(scope)
     ledger = StreamLedger.open(stream.folder, stream.checkpoint, _shape(scope))
-    for key, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(stream.partitions)}.items():
+    configure(spark, stream.partitions)
+    quarantine = stream.folder / QUARANTINE
+    rows = stream_view(journal_events(spark, stream.journal, stream.max_bytes, quarantine, stream.nodes), scope)
+    sink = _ViewSink(stream.folder, publish, on_batch)
+    return begin(rows, sink.take, stream.checkpoint, f"penstock stream {ledger.token}", once, every)
+
+
+def configure(spark: SparkSession, partitions: int) -> None:
+    """Set what a session needs that streams; `partitions` are those of the operators with state."""
+    for key, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(partitions)}.items():
         spark.conf.set(key, value)
+
+
+def journal_events(
+    spark: SparkSession, journal: Path, max_bytes: int, quarantine: Path, nodes: Collection[str] | None
+) -> DataFrame:
+    """Return the events of a journal as a stream, of some nodes or of all; what cannot be read goes to quarantine."""
     spark.dataSource.register(JournalSource)
-    source = (
-        spark.readStream.format(FORMAT)
-        .schema(StructType([field for field in EVENT_TYPES.fields if field.name in EVENT]))
-        .option("max_bytes", str(stream.most_bytes))
-        .option("quarantine", str((stream.folder / QUARANTINE).resolve()))
-    )
-    if stream.nodes is not None:
-        source = source.option("nodes", ",".join(sorted(stream.nodes)))
-    rows = stream_view(source.load(str(stream.journal.resolve())), scope)
-    sink = _ViewSink(stream, publish, on_batch)
-    writer = rows.writeStream.foreachBatch(sink.take).option("checkpointLocation", str(stream.checkpoint.resolve()))
-    writer = writer.queryName(f"penstock stream {ledger.token}")
+    types = StructType([field for field in EVENT_TYPES.fields if field.name in EVENT])
+    source = spark.readStream.format(FORMAT).schema(types).option("max_bytes", str(max_bytes))
+    source = source.option("quarantine", str(quarantine.resolve()))
+    if nodes is not None:
+        source = source.option("nodes", ",".join(sorted(nodes)))
+    return source.load(str(journal.resolve()))
+
+
+def begin(
+    rows: DataFrame, take: Callable[[DataFrame, int], None], checkpoint: Path, name: str, once: bool, every: float
+) -> StreamingQuery:
+    """Start a query that takes batches: `once`, up to what is there now; else `every` so many seconds."""
+    writer = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint.resolve())).queryName(name)
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")).start()
 
 
@@ -116,36 +137,31 @@ def _shape(scope: Scope) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True)
 class _ViewSink:
     """Takes batches, and each of them once."""
 
-    def __init__(
-        self,
-        stream: Stream,
-        publish: Callable[[DataFrame, int], None] | None,
-        on_batch: Callable[[StreamBatch], None],
-    ) -> None:
-        self._folder = stream.folder
-        self._publish = publish
-        self._on_batch = on_batch
+    folder: Path
+    publish: Publish | None
+    on_batch: OnBatch
 
     def take(self, rows: DataFrame, number: int) -> None:
         spark = rows.sparkSession
-        done = self._folder / VIEW / f"batch={number:09d}"
+        done = self.folder / VIEW / f"batch={number:09d}"
         if not done.exists():
-            draft = self._folder / _DRAFTS / str(number)
+            draft = self.folder / _DRAFTS / str(number)
             dated = current(rows).withColumn("date", F.date_format("time", "yyyy-MM-dd"))
             dated.write.mode("overwrite").partitionBy("subject", "date").parquet(str(draft))
             if not any(path.name.startswith("subject=") for path in draft.iterdir()):
                 shutil.rmtree(draft)
-                self._on_batch(StreamBatch(number, {}))
+                self.on_batch(StreamBatch(number, {}))
                 return
             done.parent.mkdir(parents=True, exist_ok=True)
             draft.rename(done)
         else:  # it was killed after that: monitors must go on from the states that the batch leaves
             rows.write.format("noop").mode("overwrite").save()
         written = spark.read.parquet(str(done))
-        if self._publish is not None:
-            self._publish(written, number)
+        if self.publish is not None:
+            self.publish(written, number)
         counts = {row["subject"]: row["count"] for row in written.groupBy("subject").count().collect()}
-        self._on_batch(StreamBatch(number, counts))
+        self.on_batch(StreamBatch(number, counts))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.domain import Ensemble
 from penstock.domain.schema.trust import TrustSettings
@@ -35,17 +36,10 @@ _EVENT = (
     *("node", "seq", "time", "neighbour", "client_id", "user", "link_type", "topic", "payload", "qos", "retain"),
     *("content_type", "properties", "expiry", "path", "id"),
 )
+_TEXT = pa.string()
 _JUDGED = pa.schema(
-    [
-        ("node", pa.string()),
-        ("seq", pa.int64()),
-        ("time", pa.float64()),
-        ("neighbour", pa.string()),
-        ("good", pa.bool_()),
-        ("problem", pa.string()),
-    ]
+    {"node": _TEXT, "seq": pa.int64(), "time": pa.float64(), "neighbour": _TEXT, "good": pa.bool_(), "problem": _TEXT}
 )
-_JUDGED_TYPES = "node string, seq bigint, time double, neighbour string, good boolean, problem string"
 
 
 class EvidenceSource(NamedTuple):
@@ -202,7 +196,7 @@ def evaluations(events: DataFrame, standing: PolicyFiles, where: str, whole: Ens
                     made.append({**known, "good": good, "problem": problem})
             yield pa.RecordBatch.from_pylist(made, schema=_JUDGED)
 
-    return came.mapInArrow(work, _JUDGED_TYPES)
+    return came.mapInArrow(work, from_arrow_schema(_JUDGED))
 
 
 def _as_seen(judged: DataFrame) -> DataFrame:

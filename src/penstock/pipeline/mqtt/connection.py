@@ -77,12 +77,9 @@ class BrokerAddress:
 
     def client(self) -> paho.Client:
         """Return a client that acknowledges by hand, and is not connected yet."""
+        clean, protocol = None if self.version == "5" else False, _VERSIONS[self.version]
         made = paho.Client(
-            CallbackAPIVersion.VERSION2,
-            self.client_id,
-            protocol=_VERSIONS[self.version],
-            manual_ack=True,
-            clean_session=False if self.version != "5" else None,
+            CallbackAPIVersion.VERSION2, self.client_id, clean_session=clean, protocol=protocol, manual_ack=True
         )
         if self.username is not None:
             made.username_pw_set(self.username, self.password)

@@ -99,10 +99,10 @@ class ViewPublisher:
             self._under_way[sent.mid] = topic
             self._settle()
 
-    def _wait(self, most: int) -> None:
+    def _wait(self, max_under_way: int) -> None:
         """Until no more than so many are under way."""
         with self._changed:
-            while len(self._under_way) > most and not self._refused:
+            while len(self._under_way) > max_under_way and not self._refused:
                 before = len(self._under_way)
                 if not self._changed.wait(_PATIENCE) and len(self._under_way) == before:
                     raise PipelineError(f"`{self.broker}` does not acknowledge what is published")

@@ -295,14 +295,7 @@ def _spooled(message: paho.MQTTMessage) -> SpooledMessage:
         correlation_data=getattr(properties, "CorrelationData", None),
         user_properties=tuple(getattr(properties, "UserProperty", ())),
     )
-    return SpooledMessage(
-        int(time.time() * 1_000_000),
-        message.topic,
-        bytes(message.payload),
-        message.qos,
-        message.retain,
-        content_type,
-        encode_properties(carried) if isinstance(properties, Properties) else b"",
-        getattr(properties, "MessageExpiryInterval", None),
-        message.mid if message.qos else 0,
-    )
+    content = message.topic, bytes(message.payload), message.qos, message.retain, content_type
+    encoded = encode_properties(carried) if isinstance(properties, Properties) else b""
+    expiry = getattr(properties, "MessageExpiryInterval", None)
+    return SpooledMessage(int(time.time() * 1_000_000), *content, encoded, expiry, message.mid if message.qos else 0)

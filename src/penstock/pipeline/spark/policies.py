@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.domain import ClientEntry, Domain, Ensemble, ensemble, expand, load, read
 from penstock.domain.compile.graph import graph
@@ -121,32 +122,25 @@ def _modules(standing: PolicyFiles) -> dict[str, str]:
     return digests
 
 
-class PublisherLink:
+class PublisherLink(NamedTuple):
     """Who an event came from, under a policy: the name of its link's beginning, and what the engine asks of it."""
 
-    def __init__(self, entity: str, link: LinkClass) -> None:
-        self.entity = entity
-        self.link = link
+    entity: str
+    link: LinkClass
 
 
+@dataclass(eq=False)
 class CompiledDomain:
     """A domain, compiled, with the access control files of its nodes."""
 
-    def __init__(
-        self,
-        digest: str,
-        domain: Domain,
-        whole: Ensemble,
-        acls: Mapping[str, Acl],
-        modules: Mapping[str, str] | None = None,
-    ) -> None:
-        self.digest = digest
-        self.domain = domain
-        self.ensemble = whole
-        self.acls = acls
-        self._modules = modules or {}
-        self._known_rights: dict[tuple[str, str, str | None], Rights | None] = {}
-        self._publishers: dict[tuple[str, str, str | None, str, str | None], PublisherLink | None] = {}
+    digest: str
+    domain: Domain
+    ensemble: Ensemble
+    acls: Mapping[str, Acl]
+    modules: Mapping[str, str]
+    """The digests of Python monitors' modules."""
+    _known_rights: dict[tuple[str, str, str | None], Rights | None] = field(default_factory=dict)
+    _publishers: dict[tuple[str, str, str | None, str, str | None], PublisherLink | None] = field(default_factory=dict)
 
     def new_node(self, name: str) -> Node:
         """Return a node whose monitors have seen nothing yet."""
@@ -171,9 +165,7 @@ class CompiledDomain:
                 return None
             bound = claims((), beyond.advertises)
             return PublisherLink(neighbour, LinkClass(None, beyond.publish, neighbour, claims=bound))
-        entry = self._listed.get((node.name, entity))
-        if entry is None:
-            entry = self.ensemble.client(node.name, client_id, user)
+        entry = self._listed.get((node.name, entity)) or self.ensemble.client(node.name, client_id, user)
         if entry is None:
             return None
         rights = self._rights(node, client_id, user)
@@ -222,11 +214,7 @@ class CompiledDomain:
     @property
     def has_links(self) -> bool:
         """Return whether nodes are joined."""
-        return any(
-            link.source in self.ensemble.nodes
-            for link in self.ensemble.links.values()
-            if link.target in self.ensemble.nodes
-        )
+        return any({*ends} <= {*self.ensemble.nodes} for ends in self.ensemble.links)
 
     def publishing(
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
@@ -263,7 +251,7 @@ class CompiledDomain:
         by_link: dict[tuple[str, str], tuple[object, ...]] = dict.fromkeys((*joined.links, *joined.unlisted), ())
         for name, settings in self.domain.monitors.items():
             content = self.domain.content if settings.states is not None else ()
-            code = self._modules.get(settings.python.partition(":")[0]) if settings.python is not None else None
+            code = self.modules.get(settings.python.partition(":")[0]) if settings.python is not None else None
             made = (name, settings.model_dump(exclude={"link", "on"}), content, code)
             for ends in dict.fromkeys(joined.monitored(settings)):
                 by_link[ends] = (*by_link[ends], made)
@@ -399,10 +387,8 @@ def judged_by(domain: Domain, folder: Path, journal: Path | None = None) -> Poli
 
 
 def _kept(journal: Path, modules: Path) -> dict[str, PolicyFiles]:
-    kept = dict[str, PolicyFiles]()
-    for home in _homes(journal):
-        kept[home.name] = PolicyFiles(home.name, _files(home), str(modules.resolve()))
-    return kept
+    folder = str(modules.resolve())
+    return {home.name: PolicyFiles(home.name, _files(home), folder) for home in _homes(journal)}
 
 
 def _homes(journal: Path) -> list[Path]:

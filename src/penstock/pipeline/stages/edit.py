@@ -14,17 +14,9 @@ from penstock.engine.stages import edit
 from penstock.journal.read.events import ARRIVAL, OUTPUT
 from penstock.pipeline.conditions.typed import without
 from penstock.pipeline.spark.policies import Policies, link_into
+from penstock.pipeline.stages import stage
 from penstock.pipeline.stages.conform import attached_to_made
 from penstock.pipeline.stages.keys import planned_by_batch, planned_later
-from penstock.pipeline.stages.stage import (
-    AS_IT_CAME,
-    RECORDED,
-    RUN,
-    KeyDraft,
-    Traffic,
-    was_stopped_at,
-    was_stopped_before,
-)
 from penstock.pipeline.state.buckets import Kept, in_order
 from penstock.pipeline.state.monitors import LINKS, LinkMonitors
 from penstock.pipeline.state.rows import Fields, event_fields, event_of
@@ -33,11 +25,11 @@ from penstock.pipeline.tables.tables import typed_columns_of
 from penstock.pipeline.tables.view import EVENT
 
 
-def plan(draft: KeyDraft) -> None:
+def plan(draft: stage.KeyDraft) -> None:
     """Decide whether there are monitors on the link, and whether they are those that there were."""
     policy, before, node = draft.policy, draft.before, draft.key.node
     if draft.is_as_recorded:
-        draft.edit = RECORDED
+        draft.edit = stage.RECORDED
         return
     monitors = policy.monitors(draft.publisher.entity, node)
     if not monitors:
@@ -45,19 +37,19 @@ def plan(draft: KeyDraft) -> None:
     is_same = before is not None and before.policy.monitors(before.publisher.entity, node) == monitors
     # What they made then has the quality and the contracts of then with it.
     attaches = policy.ensemble.contracts is not None or (before and before.policy.ensemble.contracts) is not None
-    draft.edit = RECORDED if is_same and not attaches else RUN
+    draft.edit = stage.RECORDED if is_same and not attaches else stage.RUN
 
 
-def on_table(traffic: Traffic) -> Traffic:
+def on_table(traffic: stage.Traffic) -> stage.Traffic:
     """Leave what monitors made then, if they are the same; else what those of the policy make."""
     rows = traffic.rows
     if not traffic.scope.may_run_monitors:
         return traffic.with_rows(rows.filter(F.col("passes") & _stays()))
     is_arrival = F.col("kind") == ARRIVAL
     # A monitor that would have seen other events would be in another state: then it is run as well.
-    reached = ~was_stopped_before("edit")
-    differs = (F.col("edit") == RUN) | (F.col("passes") != reached)
-    watched = rows.filter(is_arrival & (F.col("edit") != AS_IT_CAME))
+    reached = ~stage.was_stopped_before("edit")
+    differs = (F.col("edit") == stage.RUN) | (F.col("passes") != reached)
+    watched = rows.filter(is_arrival & (F.col("edit") != stage.AS_IT_CAME))
     links = watched.groupBy("node", "source").agg(F.max(differs).alias("runs"))
     links = links.select(F.col("node").alias("run_node"), F.col("source").alias("run_source"), "runs")
     same = (rows["node"] == links["run_node"]) & (rows["source"] == links["run_source"])
@@ -69,7 +61,7 @@ def on_table(traffic: Traffic) -> Traffic:
     return traffic.with_rows(kept.unionByName(planned, allowMissingColumns=True))
 
 
-def on_stream(traffic: Traffic) -> Traffic:
+def on_stream(traffic: stage.Traffic) -> stage.Traffic:
     """Run the monitors in any case, if the domain has any: what is still to come may differ."""
     if not traffic.scope.may_run_monitors:
         return on_table(traffic)
@@ -80,11 +72,11 @@ def on_stream(traffic: Traffic) -> Traffic:
 def _stays() -> Column:
     """Return whether a row is what monitors made then, or what came where there are none."""
     is_arrival, is_output = F.col("kind") == ARRIVAL, F.col("kind") == OUTPUT
-    recorded = is_output | ((~F.col("open") | was_stopped_at("judge")) & ~was_stopped_at("edit"))
-    return F.when(F.col("edit") == AS_IT_CAME, is_arrival).otherwise((F.col("edit") == RECORDED) & recorded)
+    recorded = is_output | ((~F.col("open") | stage.was_stopped_at("judge")) & ~stage.was_stopped_at("edit"))
+    return F.when(F.col("edit") == stage.AS_IT_CAME, is_arrival).otherwise((F.col("edit") == stage.RECORDED) & recorded)
 
 
-def _run(arrivals: DataFrame, traffic: Traffic) -> DataFrame:
+def _run(arrivals: DataFrame, traffic: stage.Traffic) -> DataFrame:
     policies = traffic.scope.policies
     key = ("node", "source")
     made = in_order(arrivals, key, lambda kept: EditSteps(policies, kept), (LINKS,), traffic.is_stream)

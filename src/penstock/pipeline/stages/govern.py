@@ -14,19 +14,7 @@ from penstock.journal.read.events import ARRIVAL, OUTPUT
 from penstock.pipeline.conditions.typed import MAX_BRANCHES, MAX_CONDITIONS, narrowed
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import Asker, Policies
-from penstock.pipeline.stages import (
-    admit,
-    conform,
-    edit,
-    emit,
-    judge,
-    match,
-    project,
-    prune,
-    release,
-    route,
-    shape,
-)
+from penstock.pipeline.stages import admit, conform, edit, emit, judge, match, project, prune, release, route, shape
 from penstock.pipeline.stages.keys import KeyTable, planned_by_batch
 from penstock.pipeline.stages.stage import SparkStage, Traffic
 from penstock.pipeline.state.scope import Scope

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from penstock.model.topic_tree import FilterIndex
 from penstock.model.verdict import Effect
-from penstock.pipeline.stages.stage import EventKey, KeyDraft, SparkStage, Traffic
+from penstock.pipeline.stages.stage import EventKey, KeyDraft, Receiver, SparkStage, Traffic
 from penstock.pipeline.state.actors import Actors
 from penstock.pipeline.state.rows import Fields
 from penstock.pipeline.state.scope import Scope
@@ -29,28 +29,15 @@ _NULLABLE = frozenset({"user", "neighbour"})
 MAX_KEYS_HERE = 10_000
 """More are planned by Spark's workers: that takes them less time than to compile the policies."""
 
-_RECEIVER = pa.struct(
-    [
-        ("subject", pa.string()),
-        ("reads", pa.bool_()),
-        ("where", pa.string()),
-        ("looks_on", pa.bool_()),
-        ("watched", pa.bool_()),
-        ("judged", pa.bool_()),
-    ]
-)
+_TEXTS = ("subject", "where")
+_RECEIVER = pa.struct([(name, pa.string() if name in _TEXTS else pa.bool_()) for name in Receiver._fields])
 _PLAN = pa.schema(
     [
         *((name, pa.string()) for name in KEYS),
         ("policy", pa.string()),
         ("admitted", pa.bool_()),
-        ("stage_now", pa.string()),
-        ("rule_now", pa.string()),
-        ("reason_now", pa.string()),
-        ("source", pa.string()),
-        ("link_type_now", pa.string()),
-        ("is_trusted", pa.bool_()),
-        ("conforms", pa.bool_()),
+        *((name, pa.string()) for name in ("stage_now", "rule_now", "reason_now", "source", "link_type_now")),
+        *((name, pa.bool_()) for name in ("is_trusted", "conforms")),
         ("conditions", pa.list_(pa.string())),
         ("edit", pa.string()),
         ("receivers", pa.list_(_RECEIVER)),

@@ -11,20 +11,9 @@ from pyspark.sql import Column, DataFrame
 
 from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.events.user_properties import CONTRACT
-from penstock.pipeline.contracts import delayed, means
+from penstock.pipeline.contracts import delayed, means, situations
 from penstock.pipeline.contracts.delayed import WAITING, Delayed
 from penstock.pipeline.contracts.release_decision import ReleaseSteps, gap
-from penstock.pipeline.contracts.situations import (
-    COLUMNS,
-    NOTHING_OPEN,
-    SITUATIONS,
-    Openings,
-    SituationCheck,
-    is_signal,
-    read_open,
-    timeline,
-    write_open,
-)
 from penstock.pipeline.spark.policies import CompiledDomain, Policies
 from penstock.pipeline.stages.judge import has_reserved
 from penstock.pipeline.stages.stage import KeyDraft, Traffic
@@ -53,7 +42,7 @@ def on_table(traffic: Traffic) -> Traffic:
     if not scope.has_contracts:
         return traffic.with_rows(views)
     policies, at_rest, learnt = scope.policies, scope.at_rest, traffic.all_learnt()
-    opened = timeline(learnt, policies, at_rest) if scope.has_situations else NOTHING_OPEN
+    opened = situations.timeline(learnt, policies, at_rest) if scope.has_situations else situations.NOTHING_OPEN
     marked = views.withColumn(_CONCERNED, _is_concerned(policies))
     concerned, others = marked.filter(_CONCERNED), marked.filter(~F.col(_CONCERNED))
     if at_rest:
@@ -76,18 +65,18 @@ def on_stream(traffic: Traffic) -> Traffic:
     if waits or scope.has_situations:
         released = _with_state(marked, learnt, scope, waits)
     else:
-        work = stepping(lambda: ReleaseSteps.recorded(scope, NOTHING_OPEN, may_wait=False).step, _CONCERNED)
+        work = stepping(lambda: ReleaseSteps.recorded(scope, situations.NOTHING_OPEN, may_wait=False).step, _CONCERNED)
         released = marked.mapInArrow(work, marked.schema)
     return traffic.with_rows(released.drop(_CONCERNED, "release_asks"))
 
 
 def _with_state(views: DataFrame, learnt: DataFrame, scope: Scope, waits: bool) -> DataFrame:
     """Return what is released of a stream. If something may have to wait, all that comes tells how late it is."""
-    is_learnt = is_signal(list(scope.policies.judging))
-    signals = learnt.select(*COLUMNS)
+    is_learnt = situations.is_signal(list(scope.policies.judging))
+    signals = learnt.select(*situations.COLUMNS)
     signals = delayed.clocks(signals, is_learnt) if waits else signals.filter(is_learnt)
     rows = views.unionByName(signals, allowMissingColumns=True)
-    variables = (SITUATIONS, WAITING) if waits else (SITUATIONS,)
+    variables = (situations.SITUATIONS, WAITING) if waits else (situations.SITUATIONS,)
     made = in_order(rows, ("node",), lambda kept: StreamedRelease(scope, waits, kept or {}), variables, True)
     return made.select(*views.columns)
 
@@ -96,8 +85,8 @@ class StreamedRelease:
     """Releases the rows of some nodes, in the order of each; rows without a subject may open or close situations."""
 
     def __init__(self, scope: Scope, waits: bool, kept: Kept) -> None:
-        self._openings = Openings(scope.policies)
-        self._openings.open.update(read_open(kept.get(SITUATIONS.name, b"[]")))
+        self._openings = situations.Openings(scope.policies)
+        self._openings.open.update(situations.read_open(kept.get(situations.SITUATIONS.name, b"[]")))
         opened = self._openings.open
         self._steps = ReleaseSteps(
             scope,
@@ -106,7 +95,7 @@ class StreamedRelease:
             waits,
         )
         self._delayed = Delayed(self._steps, kept.get(WAITING.name)) if waits else None
-        self._check = SituationCheck(scope.policies)
+        self._check = situations.SituationCheck(scope.policies)
 
     def step(self, row: Fields) -> Iterator[Fields]:
         """Yield the rows that go out before a row, and what changes in the row itself, if the subject gets it now."""
@@ -123,7 +112,7 @@ class StreamedRelease:
 
     def keep(self) -> Kept:
         """Return what is open, and what waits."""
-        kept = {SITUATIONS.name: write_open(self._openings)}
+        kept = {situations.SITUATIONS.name: situations.write_open(self._openings)}
         return kept if self._delayed is None else {**kept, WAITING.name: self._delayed.write()}
 
 
@@ -186,8 +175,7 @@ def _waiting(policy: CompiledDomain) -> Iterator[tuple[str, Degradation]]:
 
 def _check_replay(policies: Policies) -> None:
     """Raise `PipelineError` for rules that a replay cannot follow; those that clients brought, and XACML's, are found
-    when they decide something.
-    """
+    when they decide something."""
     for policy in policies.judging:
         for rule, degradation in _waiting(policy):
             if isinstance(degradation, Aggregate):

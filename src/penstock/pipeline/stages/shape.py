@@ -23,14 +23,8 @@ from penstock.pipeline.tables.executor import F, Window
 from penstock.pipeline.tables.view import NOT_BEFORE, UNTIL, VIEW
 
 _KEY = ("node", "subject")
-_KEPT = tuple(
-    dict.fromkeys(
-        (
-            *(name for name in VIEW if name not in (NOT_BEFORE, UNTIL)),
-            *("arrival", "policy", "revision", "client_id", "user", "link_type_now", "path", "id"),
-        )
-    )
-)
+_OTHERS = ("arrival", "policy", "revision", "client_id", "user", "link_type_now", "path", "id")
+_KEPT = (*(name for name in VIEW if name not in (NOT_BEFORE, UNTIL)), *_OTHERS)
 """The columns that stages after this need; Spark keeps no others of a stream."""
 
 

@@ -6,6 +6,7 @@ bucket has one value for each variable, under a version, with what is remembered
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, Row
@@ -81,27 +82,25 @@ def _bucketed(rows: DataFrame, key: tuple[str, ...], make: Make, variables: tupl
     return made.withColumn("time", F.timestamp_micros("time"))
 
 
+@dataclass(eq=False)
 class _Processor(StatefulProcessor):
     """The rows of a bucket, in the order of each key."""
 
-    def __init__(
-        self, key: tuple[str, ...], make: Make, variables: tuple[StateVariable, ...], columns: list[str]
-    ) -> None:
-        self._key = key
-        self._make = make
-        self._variables = variables
-        self._columns = columns
+    key: tuple[str, ...]
+    make: Make
+    variables: tuple[StateVariable, ...]
+    columns: list[str]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._states = {
             variable: handle.getValueState(variable.name, f"version int, {variable.field} binary")
-            for variable in self._variables
+            for variable in self.variables
         }
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         states = self._states.items()
         values = ((variable, state.get() if state.exists() else None) for variable, state in states)
-        steps = self._make({variable.name: variable.read(value) for variable, value in values if value is not None})
+        steps = self.make({variable.name: variable.read(value) for variable, value in values if value is not None})
         for row in sorted((row.asDict() for row in rows), key=self._place):
             row["time"] /= MICROSECONDS
             for changes in steps.step(row):
@@ -113,9 +112,9 @@ class _Processor(StatefulProcessor):
     def _place(self, row: Fields) -> tuple[object, ...]:
         """Return where a row comes. One without a part or a subject is for the steps to learn from, and comes first."""
         part = row.get("part")
-        key = (row[name] for name in self._key)
+        key = (row[name] for name in self.key)
         return *key, row["arrival"], row["place"], -1 if part is None else part, row.get("subject") or ""
 
     def _row(self, row: Fields) -> Row:
         row["time"] = round(row["time"] * MICROSECONDS)
-        return Row(**{name: row[name] for name in self._columns})
+        return Row(**{name: row[name] for name in self.columns})

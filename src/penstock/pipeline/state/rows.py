@@ -88,19 +88,8 @@ def batch_of(rows: list[Fields], types: pa.Schema) -> pa.RecordBatch:
 def event_of(row: Fields, link_type: str) -> Event:
     """Return the event that a row describes."""
     expires = None if row["expiry"] is None else row["time"] + row["expiry"]
-    return Event(
-        row["topic"],
-        row["payload"],
-        row["qos"],
-        row["retain"],
-        row["properties"],
-        expires,
-        row["client_id"],
-        row["user"],
-        link_type,
-        tuple(row["path"] or ()),
-        row["id"] or "",
-    )
+    content = row["topic"], row["payload"], row["qos"], row["retain"], row["properties"]
+    return Event(*content, expires, row["client_id"], row["user"], link_type, tuple(row["path"] or ()), row["id"] or "")
 
 
 def content_fields(event: Event) -> Fields:

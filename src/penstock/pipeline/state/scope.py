@@ -39,14 +39,13 @@ class Scope:
     at_rest: bool = False
     """What was not recorded is as at a node that has nothing to do, whose neighbours have proven what the domain says
     of them, and announced all policies that it gives. It is so where the question is what could be; a view assumes
-    nothing.
-    """
+    nothing."""
 
     @classmethod
     def of(cls, policies: Policies, askers: tuple[Asker, ...]) -> "Scope":
         """Look through the policies; raises what compiling a domain raises, before any job is started."""
         advertised = runs = watches = cyclic = access = statements = situations = False
-        wheres, most = set[str](), 0
+        wheres, max_wheres = set[str](), 0
         for policy in policies.judging:
             whole = policy.ensemble
             cyclic |= whole.is_cyclic
@@ -64,7 +63,7 @@ class Scope:
                 sessions = [session for asker in askers if (session := policy.session(node, asker)) is not None]
                 for session in sessions:
                     wheres |= _texts([condition for _, condition in session.place.where])
-                    most = max(most, len(session.place.where))
+                    max_wheres = max(max_wheres, len(session.place.where))
                 watches |= any(session.place.watch_out is not None for session in sessions)
         return cls(
             policies,
@@ -72,7 +71,7 @@ class Scope:
             has_advertised_conditions=advertised,
             has_conditions=bool(wheres),
             wheres=frozenset(wheres),
-            are_all_wheres=most <= 1,
+            are_all_wheres=max_wheres <= 1,
             trusts_types=policies.stands is None or _reads_alike(policies),
             may_run_monitors=runs,
             has_monitors_out=watches,

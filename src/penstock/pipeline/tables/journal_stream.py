@@ -99,7 +99,7 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Offset | None:
         return self._latest({}, None)
 
-    def _latest(self, start: Offset, most: int | None) -> Offset:
+    def _latest(self, start: Offset, max_bytes: int | None) -> Offset:
         """Return how far a batch goes: one file of each node after the other in turn, so that none is left behind."""
         waiting = {node: iter(some) for node, some in self._sealed(start).items()}
         end, size = dict(start), 0
@@ -110,7 +110,7 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     del waiting[node]
                     continue
                 size += _size(following[0])
-                if most is not None and size > most and end != start:
+                if max_bytes is not None and size > max_bytes and end != start:
                     return end
                 end[node] = max(following[1], end.get(node, 0))
         return end

@@ -67,7 +67,7 @@ class MetricChange(NamedTuple):
     lost: int
 
 
-def metric_changes(then: DataFrame, draft: DataFrame, most: int) -> tuple[MetricChange, ...]:
+def metric_changes(then: DataFrame, draft: DataFrame, max_rows: int) -> tuple[MetricChange, ...]:
     """Return the metrics that subjects gain or lose, by what they are given: `subject`, `node`, `origin`, `topic`,
     `payload`.
 
@@ -80,7 +80,7 @@ def metric_changes(then: DataFrame, draft: DataFrame, most: int) -> tuple[Metric
     totals = counted.groupBy("subject", "topic", "metric").agg(F.sum("was"), F.sum("is"), F.sum(more), F.sum(less))
     named = totals.toDF("subject", "topic", "metric", "then", "draft", "gained", "lost")
     weight = F.col("gained") + F.col("lost")
-    rows = named.filter(weight > 0).orderBy(weight.desc(), "subject", "topic", "metric").limit(most).collect()
+    rows = named.filter(weight > 0).orderBy(weight.desc(), "subject", "topic", "metric").limit(max_rows).collect()
     return tuple(MetricChange(*row) for row in rows)
 
 

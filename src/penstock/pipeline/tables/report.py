@@ -141,7 +141,7 @@ def strips(rows: Mapping[str, Sequence[tuple[datetime, int]]]) -> str:
     if not times:
         return '<p class="faint">Nothing to draw.</p>'
     first, last, length = times[0], times[-1], _least_gap(times)
-    span, most = (last - first).total_seconds() + length, max(count for _, marks in shown for _, count in marks)
+    span, highest = (last - first).total_seconds() + length, max(count for _, marks in shown for _, count in marks)
     left, right, foot = _LABEL, _WIDTH - 60, len(shown) * (_BAR + 6)
     width = max(2.0, (right - left) * length / span - 1)
     drawn = [f'<line x1="{left}" y1="{foot}" x2="{right}" y2="{foot}"/>']
@@ -151,7 +151,7 @@ def strips(rows: Mapping[str, Sequence[tuple[datetime, int]]]) -> str:
         for time, count in marks:
             x = left + (right - left) * (time - first).total_seconds() / span
             title = f"{label}, {moment(time)}: {count:,}"
-            drawn.append(_box(x, y, width, _BAR, 0, title, 0.25 + 0.75 * count / most))
+            drawn.append(_box(x, y, width, _BAR, 0, title, 0.25 + 0.75 * count / highest))
         whole = sum(count for _, count in marks)
         drawn.append(f'<text x="{right + 6}" y="{y + 14}" class="faint">{whole:,}</text>')
     drawn.append(f'<text x="{left}" y="{foot + 18}" class="faint">{moment(first)}</text>')
@@ -189,13 +189,13 @@ def _drawing(height: int, drawn: Sequence[str]) -> str:
     return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img">\n' + "\n".join(filter(None, drawn)) + "\n</svg>"
 
 
-def _short(label: str, most: int = _LONGEST) -> str:
+def _short(label: str, max_letters: int = _LONGEST) -> str:
     """Return a text without its middle if it is long: both ends of a topic tell it from others."""
     widths = [2 if east_asian_width(letter) in "WF" else 1 for letter in label]
-    if sum(widths) <= most:
+    if sum(widths) <= max_letters:
         return label
     ends = list(accumulate(widths))
-    half = (most - 1) // 2
+    half = (max_letters - 1) // 2
     head = bisect_right(ends, half)
     tail = bisect_left(ends, ends[-1] - half) + 1
     return f"{label[:head]}…{label[tail:]}"

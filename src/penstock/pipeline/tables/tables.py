@@ -55,12 +55,8 @@ def quarantine(
 ) -> DataFrame:
     """Return the parts of a journal that cannot be read, or are missing, and why."""
     journal_parts = _parts(journal, nodes, days)
-    fresh = _segments(
-        spark,
-        [part.path for part in journal_parts if part.last is None],
-        QUARANTINE_TYPES,
-        lambda path: read_segment(path).lost,
-    )
+    segments = [part.path for part in journal_parts if part.last is None]
+    fresh = _segments(spark, segments, QUARANTINE_TYPES, lambda path: read_segment(path).lost)
     settled = [str(part.quarantine) for part in journal_parts if part.last is not None and part.quarantine.exists()]
     return fresh.unionByName(spark.read.schema(QUARANTINE_TYPES).parquet(*settled)) if settled else fresh
 

@@ -9,51 +9,17 @@ NOT_BEFORE, UNTIL = "not_before", "retain_until"
 """The columns that say from when on, and up to when, a subject may have a row; NULL: always."""
 
 VIEW = (
-    "subject",
-    "node",
-    "seq",
-    "place",
-    "part",
-    "time",
-    "topic",
-    "payload",
-    "qos",
-    "retain",
-    "content_type",
-    "properties",
-    "expiry",
-    NOT_BEFORE,
-    UNTIL,
+    *("subject", "node", "seq", "place", "part", "time"),
+    *("topic", "payload", "qos", "retain", "content_type", "properties", "expiry"),
+    *(NOT_BEFORE, UNTIL),
 )
 """What a subject sees of an event; at a node in the order of `seq`, `place`, `part`. It does not name the publisher."""
 
 EVENT = (
-    "revision",
-    "node",
-    "seq",
-    "arrival",
-    "place",
-    "time",
-    "kind",
-    "client_id",
-    "user",
-    "entity",
-    "link_type",
-    "neighbour",
-    "topic",
-    "payload",
-    "qos",
-    "retain",
-    "content_type",
-    "properties",
-    "expiry",
-    "path",
-    "id",
-    "effect",
-    "stage",
-    "rule",
-    "open",
-    "facts",
+    *("revision", "node", "seq", "arrival", "place", "time", "kind"),
+    *("client_id", "user", "entity", "link_type", "neighbour"),
+    *("topic", "payload", "qos", "retain", "content_type", "properties", "expiry", "path", "id"),
+    *("effect", "stage", "rule", "open", "facts"),
 )
 """What the stages read of an event."""
 

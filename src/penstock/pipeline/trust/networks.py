@@ -124,18 +124,8 @@ def make_routes(links: Links, origins: Ints, reach: int) -> Routes:
     starts = np.searchsorted(target, np.arange(count, count * size))
     copy_bounds = np.searchsorted(target, bounds)
     node = order % size
-    return Routes(
-        links,
-        origins,
-        node,
-        order // size,
-        bounds,
-        edge,
-        source,
-        starts,
-        copy_bounds,
-        _levels(node, bounds, source, target, reach, size),
-    )
+    levels = _levels(node, bounds, source, target, reach, size)
+    return Routes(links, origins, node, order // size, bounds, edge, source, starts, copy_bounds, levels)
 
 
 def _layers(links: Links, origins: Ints) -> Ints:
@@ -163,16 +153,6 @@ def _levels(node: Ints, bounds: Ints, source: Ints, target: Ints, reach: int, si
         copy, before, key = copy[by_key], before[by_key], key[by_key]
         keys, starts, pair = np.unique(key, return_index=True, return_inverse=True)
         origin, place = keys % size, keys // size
-        levels.append(
-            Level(
-                starts,
-                pair,
-                copy,
-                before,
-                origin,
-                place,
-                np.searchsorted(place, bounds),
-                np.searchsorted(target[copy], bounds),
-            )
-        )
+        of_layers = np.searchsorted(place, bounds), np.searchsorted(target[copy], bounds)
+        levels.append(Level(starts, pair, copy, before, origin, place, *of_layers))
     return tuple(levels)

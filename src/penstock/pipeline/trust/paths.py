@@ -8,18 +8,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.pipeline.errors import ArgumentError
 from penstock.policy.trust.rating import UNIT
 
-EDGES = StructType(
-    [
-        StructField("rated", StringType(), False),
-        StructField("rater", StringType(), False),
-        StructField("rating", LongType(), False),
-    ]
-)
+EDGES = "rated string not null, rater string not null, rating bigint not null"
 """Who is rated, by whom, and how high in millionths. Messages go from the rated node to the one that rates it."""
 _WAYS = 2
 """Of the walks to a node, the least and the least over another last edge: one of them does not turn back."""
@@ -35,11 +28,9 @@ def least_sums(spark: SparkSession, edges: DataFrame, origins: Sequence[str], lo
         raise ArgumentError(f"walks have at least 1 edge, not `{longest}`")
     graph = _checked(edges)
     begun = spark.createDataFrame([(origin,) for origin in dict.fromkeys(origins)], "origin string")
-    last = (
-        graph.join(F.broadcast(begun), F.col("origin") == F.col("rated"))
-        .where(F.col("rater") != F.col("origin"))
-        .select("origin", "rated", F.col("rater").alias("node"), F.col("rating").alias("total"))
-    ).localCheckpoint()
+    last = graph.join(F.broadcast(begun), F.col("origin") == F.col("rated")).where(F.col("rater") != F.col("origin"))
+    last = last.select("origin", "rated", F.col("rater").alias("node"), F.col("rating").alias("total"))
+    last = last.localCheckpoint()
     sums = _sums(last, 1)
     for length in range(2, longest + 1):
         last = _continued(last, graph).localCheckpoint()
@@ -56,26 +47,13 @@ def least_averages(spark: SparkSession, edges: DataFrame, origins: Sequence[str]
     # A double tells any two such fractions apart, and equal ones are equal doubles.
     average = F.col("total") / F.col("edges")
     best = F.min(F.struct(average.alias("average"), "edges", "total")).alias("best")
-    return (
-        sums.groupBy("origin", "node")
-        .agg(best)
-        .select(
-            "origin",
-            "node",
-            F.col("best.edges").alias("edges"),
-            F.col("best.total").alias("total"),
-            (F.col("best.average") / F.lit(UNIT)).alias("rating"),
-        )
-    )
+    rating = (F.col("best.average") / F.lit(UNIT)).alias("rating")
+    return sums.groupBy("origin", "node").agg(best).select("origin", "node", "best.edges", "best.total", rating)
 
 
 def _checked(edges: DataFrame) -> DataFrame:
-    graph = (
-        edges.where(F.col("rated") != F.col("rater"))
-        .groupBy("rated", "rater")
-        .agg(F.min("rating").alias("rating"))
-        .persist()
-    )
+    others = edges.where(F.col("rated") != F.col("rater"))
+    graph = others.groupBy("rated", "rater").agg(F.min("rating").alias("rating")).persist()
     wrong = graph.where(F.col("rating").isNull() | ~F.col("rating").between(0, UNIT)).first()
     if wrong is not None:
         graph.unpersist()
@@ -89,13 +67,9 @@ def _continued(last: DataFrame, graph: DataFrame) -> DataFrame:
     ended = last.groupBy("origin", "node").agg(F.slice(ways, 1, _WAYS).alias("ways"))
     edge = graph.select(F.col("rated").alias("from"), F.col("rater").alias("to"), "rating")
     best = _first_not_from(F.col("to"))
-    return (
-        ended.join(edge, (F.col("from") == F.col("node")) & (F.col("to") != F.col("origin")))
-        .select(
-            "origin", F.col("from").alias("rated"), F.col("to").alias("node"), (best + F.col("rating")).alias("total")
-        )
-        .where(F.col("total").isNotNull())
-    )
+    walks = ended.join(edge, (F.col("from") == F.col("node")) & (F.col("to") != F.col("origin")))
+    ends = F.col("from").alias("rated"), F.col("to").alias("node")
+    return walks.select("origin", *ends, (best + F.col("rating")).alias("total")).where(F.col("total").isNotNull())
 
 
 def _first_not_from(node: Column) -> Column:

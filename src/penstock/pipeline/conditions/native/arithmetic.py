@@ -34,10 +34,6 @@ def within_uint(number: Column) -> Column:
     return within(number, 0, MAX_UINT).cast(UINT)
 
 
-def _uint_product(left: Column, right: Column) -> Column:
-    return F.try_multiply(left, right).try_cast("decimal(28,0)")
-
-
 def _by_zero(divisor: Column) -> Column:
     return where(divisor == 0, FailureKind.DIVIDE_BY_ZERO)
 
@@ -94,7 +90,7 @@ OPERATORS: Table = {
     ("%", (int, int)): _int_remainder,
     ("+", (Uint, Uint)): _uint(F.try_add),
     ("-", (Uint, Uint)): _uint(F.try_subtract),
-    ("*", (Uint, Uint)): _uint(_uint_product),
+    ("*", (Uint, Uint)): _uint(lambda left, right: F.try_multiply(left, right).try_cast("decimal(28,0)")),
     ("/", (Uint, Uint)): _uint_quotient,
     ("%", (Uint, Uint)): _uint_remainder,
     ("+", (float, float)): _double(lambda left, right: left + right),

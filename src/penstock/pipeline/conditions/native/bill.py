@@ -29,7 +29,7 @@ _LONG = (str, bytes, list, dict)
 
 class _ChargedLoop(NamedTuple):
     macro: ast.Macro
-    most: int
+    max_runs: int
     """How often its body is evaluated at most."""
 
 
@@ -52,10 +52,10 @@ class Bill:
             raise NativeGap("work that has to be counted")
 
     @contextmanager
-    def inside(self, macro: ast.Macro, most: int, element: int = 0) -> Iterator[None]:
+    def inside(self, macro: ast.Macro, max_runs: int, element: int = 0) -> Iterator[None]:
         """Charge what is charged within the context for the body of a macro, for so many elements."""
         before = self._place, self._loops
-        self._place, self._loops = (*self._place, id(macro), element), (*self._loops, _ChargedLoop(macro, most))
+        self._place, self._loops = (*self._place, id(macro), element), (*self._loops, _ChargedLoop(macro, max_runs))
         yield
         self._place, self._loops = before
 
@@ -65,9 +65,9 @@ class Bill:
 
     def macro(self, node: ast.Macro, range_: Part) -> int:
         """Going through a macro's elements; returns how many there are at most."""
-        most = self._elements(node.range, range_)
-        self._add(node, most * parts(node.guard, node.body) * self._times())
-        return most
+        max_elements = self._elements(node.range, range_)
+        self._add(node, max_elements * parts(node.guard, node.body) * self._times())
+        return max_elements
 
     def binary(self, node: ast.Binary, overload: Overload | None, left: Part, right: Part) -> None:
         """Charge an operator."""
@@ -115,7 +115,7 @@ class Bill:
         they find together is no more than the content.
         """
         loops = self._found_by(about) if about is not None else []
-        return math.prod(loop.most for loop in self._loops if loop not in loops)
+        return math.prod(loop.max_runs for loop in self._loops if loop not in loops)
 
     def _found_by(self, tree: ast.Tree) -> list[_ChargedLoop]:
         """Return the macros that lead from content to a value, if it comes from content by macros."""

@@ -14,25 +14,8 @@ from penstock.language.limits import MAX_MATCHED, MAX_SIZE
 from penstock.language.values import Duration, Timestamp, TypeName, Uint, Value
 from penstock.language.values import kind as name_of_type
 from penstock.pipeline.conditions.gaps import NativeGap
-from penstock.pipeline.conditions.native import arithmetic, conversions, times
+from penstock.pipeline.conditions.native import arithmetic, conversions, parts, times
 from penstock.pipeline.conditions.native.access import as_array, column
-from penstock.pipeline.conditions.native.parts import (
-    ColumnCell,
-    Constant,
-    Entries,
-    Items,
-    Part,
-    errors_of,
-    fail,
-    is_null,
-    kind,
-    kind_of,
-    made,
-    never,
-    no_nulls,
-    opened,
-    unless_failed,
-)
 from penstock.pipeline.conditions.native.patterns import native_pattern
 from penstock.pipeline.conditions.native.relations import present
 from penstock.pipeline.conditions.native.shapes import common, fitted, stored
@@ -59,94 +42,98 @@ _EXAMPLES: list[Value] = [None, False, 0, Uint(0), 0.0, "", b"", [], {}, Timesta
 _TYPE_NAMES = {type(value): name_of_type(value) for value in _EXAMPLES}
 
 
-def called(function: str, overloads: Overloads | None, parts: tuple[Part, ...]) -> Part:
+def called(function: str, overloads: Overloads | None, arguments: tuple[parts.Part, ...]) -> parts.Part:
     """Return a function of arguments that are not all constant; none of them fails in any case."""
-    kinds = tuple(map(kind_of, parts))
-    if overloads is None or (kinds not in overloads and (object,) * len(parts) not in overloads):
-        return fail(FailureKind.NO_MATCHING_OVERLOAD, *parts)
+    kinds = tuple(map(parts.kind_of, arguments))
+    if overloads is None or (kinds not in overloads and (object,) * len(arguments) not in overloads):
+        return parts.fail(FailureKind.NO_MATCHING_OVERLOAD, *arguments)
     match function, kinds:
         case "dyn", _:
-            return parts[0]
+            return arguments[0]
         case "type", _:
-            return _type(parts[0])
+            return _type(arguments[0])
         case "matches", _:
-            return _matches(*parts)
+            return _matches(*arguments)
         case "size", _ if kinds[0] in (list, dict):
-            return _size(opened(parts[0]))
+            return _size(parts.opened(arguments[0]))
         case _ if kinds[0] is Timestamp and function.startswith("get"):
-            return _on_calendar(function, *parts)
+            return _on_calendar(function, *arguments)
     if (function, kinds) in TABLE_OF_GAPS:
         raise NativeGap(TABLE_OF_GAPS[function, kinds])
-    return _run(TABLE[function, kinds], *parts)
+    return _run(TABLE[function, kinds], *arguments)
 
 
-def calculated(symbol: str, overloads: Overloads, left: Part, right: Part) -> Part:
+def calculated(symbol: str, overloads: Overloads, left: parts.Part, right: parts.Part) -> parts.Part:
     """`left + right` and other arithmetic."""
-    kinds = kind_of(left), kind_of(right)
+    kinds = parts.kind_of(left), parts.kind_of(right)
     if kinds not in overloads:
-        return fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
-    return _joined(opened(left), opened(right)) if kinds == (list, list) else _run(TABLE[symbol, kinds], left, right)
+        return parts.fail(FailureKind.NO_MATCHING_OVERLOAD, left, right)
+    return (
+        _joined(parts.opened(left), parts.opened(right))
+        if kinds == (list, list)
+        else _run(TABLE[symbol, kinds], left, right)
+    )
 
 
-def negated(part: Part) -> Part:
+def negated(part: parts.Part) -> parts.Part:
     """`-part`"""
-    native = arithmetic.NEGATION.get(kind_of(part))
-    return fail(FailureKind.NO_MATCHING_OVERLOAD, part) if native is None else _run(native, part)
+    native = arithmetic.NEGATION.get(parts.kind_of(part))
+    return parts.fail(FailureKind.NO_MATCHING_OVERLOAD, part) if native is None else _run(native, part)
 
 
-def _run(native: Native, *parts: Part) -> ColumnCell:
-    return _cell(native(*[column(part).value for part in parts]), *parts)
+def _run(native: Native, *arguments: parts.Part) -> parts.ColumnCell:
+    return _cell(native(*[column(part).value for part in arguments]), *arguments)
 
 
-def _cell(result: NativeCall, *parts: Part) -> ColumnCell:
-    before = no_nulls(*parts) + result.before
-    return made(result.shape, result.value, parts, fails=result.fails, before=before, uses=result.uses)
+def _cell(result: NativeCall, *arguments: parts.Part) -> parts.ColumnCell:
+    before = parts.no_nulls(*arguments) + result.before
+    return parts.made(result.shape, result.value, arguments, fails=result.fails, before=before, uses=result.uses)
 
 
-def _type(part: Part) -> ColumnCell:
-    name = F.lit(_TYPE_NAMES[kind_of(part)])
-    if isinstance(part, ColumnCell) and part.nullable and not is_null(part):
+def _type(part: parts.Part) -> parts.ColumnCell:
+    name = F.lit(_TYPE_NAMES[parts.kind_of(part)])
+    if isinstance(part, parts.ColumnCell) and part.nullable and not parts.is_null(part):
         name = F.when(part.value.isNull(), F.lit(_TYPE_NAMES[type(None)])).otherwise(name)
-    return made(types.TYPE, unless_failed(name, part), (part,), uses=2)
+    return parts.made(types.TYPE, parts.unless_failed(name, part), (part,), uses=2)
 
 
-def _size(part: Part) -> ColumnCell:
+def _size(part: parts.Part) -> parts.ColumnCell:
     match part:
-        case Items(parts) | Entries(parts):
-            size = unless_failed(F.lit(len(parts)), part)
-        case ColumnCell(ArrayType(), value):
+        case parts.Items(arguments) | parts.Entries(arguments):
+            size = parts.unless_failed(F.lit(len(arguments)), part)
+        case parts.ColumnCell(ArrayType(), value):
             size = F.array_size(value)
-        case ColumnCell(MapType(), value):
+        case parts.ColumnCell(MapType(), value):
             size = F.array_size(F.map_keys(value))
-        case ColumnCell(StructType() as shape, value):
+        case parts.ColumnCell(StructType() as shape, value):
             there = F.lit(0)
             for name in shape.names:
                 there = there + present(part, name).cast("int")
             size = F.when(value.isNotNull(), there)
         case _:
             raise TypeError("not a list or a map")
-    return made(types.INT, size.cast("long"), (part,), before=no_nulls(part))
+    return parts.made(types.INT, size.cast("long"), (part,), before=parts.no_nulls(part))
 
 
-def _joined(left: Part, right: Part) -> Part:
+def _joined(left: parts.Part, right: parts.Part) -> parts.Part:
     """`+` of lists."""
-    if isinstance(left, Items) and isinstance(right, Items):
-        return Items(left.parts + right.parts)
+    if isinstance(left, parts.Items) and isinstance(right, parts.Items):
+        return parts.Items(left.parts + right.parts)
     arrays = as_array(left), as_array(right)
-    shape = common([each.shape for each in arrays if isinstance(each.shape, ArrayType)])
+    shape = common([array.shape for array in arrays if isinstance(array.shape, ArrayType)])
     assert isinstance(shape, ArrayType)
-    first, second = (fitted(each.value, stored(each.shape), shape) for each in arrays)
+    first, second = (fitted(array.value, stored(array.shape), shape) for array in arrays)
     value = F.when(F.array_size(first) + F.array_size(second) <= MAX_SIZE, F.concat(first, second))
-    return made(shape, value, arrays, before=no_nulls(*arrays), fails=FailureKind.TOO_COSTLY, uses=2)
+    return parts.made(shape, value, arrays, before=parts.no_nulls(*arrays), fails=FailureKind.TOO_COSTLY, uses=2)
 
 
-def _matches(text: Part, pattern: Part) -> ColumnCell:
-    if not isinstance(pattern, Constant):
+def _matches(text: parts.Part, pattern: parts.Part) -> parts.ColumnCell:
+    if not isinstance(pattern, parts.Constant):
         raise NativeGap("a pattern from content")
     try:
         compiled(pattern.value)
     except EvaluationError as error:
-        return never(*errors_of(text), *no_nulls(text), kind(error.failure.kind))
+        return parts.never(*parts.errors_of(text), *parts.no_nulls(text), parts.kind(error.failure.kind))
     test = native_pattern(pattern.value)
     if test is None:
         raise NativeGap("matches")
@@ -154,14 +141,14 @@ def _matches(text: Part, pattern: Part) -> ColumnCell:
     return _cell(NativeCall(types.BOOL, matched, FailureKind.TOO_COSTLY, uses=2), text)
 
 
-def _on_calendar(function: str, moment: Part, zone: Part | None = None) -> ColumnCell:
+def _on_calendar(function: str, moment: parts.Part, zone: parts.Part | None = None) -> parts.ColumnCell:
     nanos = column(moment).value
-    parts = (moment,) if zone is None else (moment, zone)
+    arguments = (moment,) if zone is None else (moment, zone)
     if function == "getMilliseconds":
         result = times.milliseconds(nanos)
-        return _cell(NativeCall(result.shape, unless_failed(result.value, *parts), uses=2), *parts)
-    name = "UTC" if zone is None else zone.value if isinstance(zone, Constant) else ""
+        return _cell(NativeCall(result.shape, parts.unless_failed(result.value, *arguments), uses=2), *arguments)
+    name = "UTC" if zone is None else zone.value if isinstance(zone, parts.Constant) else ""
     offset = fixed_offset("00:00" if name == "UTC" else name)
     if offset is None:
         raise NativeGap("a time zone by name")
-    return _cell(times.on_calendar(function, nanos, int(offset.total_seconds())), *parts)
+    return _cell(times.on_calendar(function, nanos, int(offset.total_seconds())), *arguments)

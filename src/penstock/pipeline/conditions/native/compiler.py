@@ -17,29 +17,10 @@ from penstock.language.evaluators import functions
 from penstock.language.evaluators.work import Work
 from penstock.language.values import TypeName, Uint, Value, keys, make_map
 from penstock.pipeline.conditions.gaps import NativeGap
-from penstock.pipeline.conditions.native import macros
+from penstock.pipeline.conditions.native import macros, parts
 from penstock.pipeline.conditions.native.access import column, field, has, index, select
 from penstock.pipeline.conditions.native.bill import Bill
 from penstock.pipeline.conditions.native.calls import calculated, called, negated
-from penstock.pipeline.conditions.native.parts import (
-    NEVER,
-    ColumnCell,
-    Constant,
-    Entries,
-    Items,
-    Part,
-    Shape,
-    absorbed,
-    chosen,
-    errors_of,
-    fail,
-    is_never,
-    kind_of,
-    made,
-    never,
-    no_nulls,
-    opened,
-)
 from penstock.pipeline.conditions.native.relations import contains, equality, order, present
 from penstock.pipeline.conditions.native.shapes import common, fitted, stored
 
@@ -58,7 +39,7 @@ def compile_native(
     tree: ast.Tree, schema: StructType, content: Column, given: "Scope" = MappingProxyType({})
 ) -> NativeOutcome:
     """Return a condition over content in a struct as Spark's own expressions; raises `NativeGap`."""
-    compiler = _ColumnCompiler(ColumnCell(schema, content))
+    compiler = _ColumnCompiler(parts.ColumnCell(schema, content))
     outcome = truth(compiler.part(tree, given))
     compiler.bill.check()
     error = F.coalesce(F.lit(None).cast("string"), *outcome.errors)
@@ -70,37 +51,37 @@ def compile_native(
     return NativeOutcome(outcome.value, error)
 
 
-def truth(part: Part) -> ColumnCell:
+def truth(part: parts.Part) -> parts.ColumnCell:
     """Return a part as true or false."""
-    if is_never(part):
-        return never(*errors_of(part))
-    if kind_of(part) is not bool:
-        return fail(FailureKind.NO_MATCHING_OVERLOAD, part)
+    if parts.is_never(part):
+        return parts.never(*parts.errors_of(part))
+    if parts.kind_of(part) is not bool:
+        return parts.fail(FailureKind.NO_MATCHING_OVERLOAD, part)
     value = column(part)
-    return made(types.BOOL, value.value, (value,), before=no_nulls(value)) if value.nullable else value
+    return parts.made(types.BOOL, value.value, (value,), before=parts.no_nulls(value)) if value.nullable else value
 
 
-Scope = Mapping[str, Part]
+Scope = Mapping[str, parts.Part]
 
 
 class _ColumnCompiler:
-    def __init__(self, content: ColumnCell) -> None:
+    def __init__(self, content: parts.ColumnCell) -> None:
         self._content = content
         self._written_out = 0
         self.bill = Bill()
 
-    def part(self, node: ast.Tree, scope: Scope) -> Part:
+    def part(self, node: ast.Tree, scope: Scope) -> parts.Part:
         try:
             return self._part(node, scope)
         except NativeGap as gap:
             raise gap if gap.at is not None else NativeGap(gap.construct, node.at) from None
 
-    def _part(self, node: ast.Tree, scope: Scope) -> Part:
+    def _part(self, node: ast.Tree, scope: Scope) -> parts.Part:
         match node:
             case ast.Literal(kind, value):
-                return Constant(Uint(value) if kind == "uint" and isinstance(value, int) else value)
+                return parts.Constant(Uint(value) if kind == "uint" and isinstance(value, int) else value)
             case ast.TypeLiteral(name):
-                return Constant(TypeName(name))
+                return parts.Constant(TypeName(name))
             case ast.Attribute(name):
                 return field(self._content, name)
             case ast.Variable(name):
@@ -125,7 +106,7 @@ class _ColumnCompiler:
                 return self._call(node, scope)
             case ast.XPath():
                 # Columns are not a document; `columns.py` asks the payload if there is one.
-                return fail(FailureKind.UNREADABLE_CONTENT)
+                return parts.fail(FailureKind.UNREADABLE_CONTENT)
             case ast.Unary("!", operand):
                 return _folded(functions.invert, _inverted, self.part(operand, scope))
             case ast.Unary(_, operand):
@@ -139,8 +120,8 @@ class _ColumnCompiler:
             case ast.Conditional():
                 return self._conditional(node, scope)
             case ast.ListOf(items):
-                parts = self._parts(items, scope)
-                return _folded(lambda *values: list(values), lambda *given: Items(given), *parts)
+                arguments = self._parts(items, scope)
+                return _folded(lambda *values: list(values), lambda *given: parts.Items(given), *arguments)
             case ast.MapOf(entries):
                 flat = self._parts(tuple(part for entry in entries for part in entry), scope)
                 return _folded(_map_value, _map, *flat)
@@ -149,37 +130,41 @@ class _ColumnCompiler:
             case _:
                 raise TypeError(f"not a tree: {node!r}")
 
-    def _parts(self, nodes: tuple[ast.Tree, ...], scope: Scope) -> list[Part]:
+    def _parts(self, nodes: tuple[ast.Tree, ...], scope: Scope) -> list[parts.Part]:
         return [self.part(node, scope) for node in nodes]
 
-    def _has_attribute(self, name: str) -> Part:
+    def _has_attribute(self, name: str) -> parts.Part:
         shape = self._content.shape
         assert isinstance(shape, StructType)
-        return ColumnCell(types.BOOL, present(self._content, name)) if name in shape.names else Constant(False)
+        return (
+            parts.ColumnCell(types.BOOL, present(self._content, name)) if name in shape.names else parts.Constant(False)
+        )
 
-    def _call(self, node: ast.Call, scope: Scope) -> Part:
+    def _call(self, node: ast.Call, scope: Scope) -> parts.Part:
         function = node.function
         overloads = (functions.FUNCTIONS if node.receiver is None else functions.METHODS).get(function)
-        parts = self._parts(node.operands, scope)
+        arguments = self._parts(node.operands, scope)
         work: Work = [0]
 
-        def native(*given: Part) -> Part:
+        def native(*given: parts.Part) -> parts.Part:
             part = called(function, overloads, given)
             self.bill.call(node, _overload(overloads, given), given)
             return part
 
         written = functions.is_written(node.operands)
-        made_of = _folded(lambda *values: functions.call(function, overloads, values, work, written), native, *parts)
+        made_of = _folded(
+            lambda *values: functions.call(function, overloads, values, work, written), native, *arguments
+        )
         if work[0]:
             self.bill.of_constants(node, work[0])
         return made_of
 
-    def _binary(self, node: ast.Binary, scope: Scope) -> Part:
+    def _binary(self, node: ast.Binary, scope: Scope) -> parts.Part:
         symbol = node.operator
         overloads = functions.OPERATORS.get(symbol)
         work: Work = [0]
 
-        def native(left: Part, right: Part) -> Part:
+        def native(left: parts.Part, right: parts.Part) -> parts.Part:
             self.bill.binary(node, _overload(overloads, (left, right)), left, right)
             match symbol:
                 case "==":
@@ -202,34 +187,39 @@ class _ColumnCompiler:
             self.bill.of_constants(node, work[0])
         return made_of
 
-    def _conditional(self, node: ast.Conditional, scope: Scope) -> Part:
+    def _conditional(self, node: ast.Conditional, scope: Scope) -> parts.Part:
         condition = self.part(node.condition, scope)
         match condition:
-            case Constant(bool(chosen)):
-                return self.part(node.yes if chosen else node.no, scope)
+            case parts.Constant(bool(is_true)):
+                return self.part(node.yes if is_true else node.no, scope)
         test = truth(condition)
-        if is_never(test):
+        if parts.is_never(test):
             return test
         return _either(test, *self._parts((node.yes, node.no), scope))
 
-    def _macro(self, node: ast.Macro, scope: Scope) -> Part:
-        range_ = opened(self.part(node.range, scope))
-        if is_never(range_):
+    def _macro(self, node: ast.Macro, scope: Scope) -> parts.Part:
+        range_ = parts.opened(self.part(node.range, scope))
+        if parts.is_never(range_):
             return range_
-        if kind_of(range_) not in (list, dict):
-            return fail(FailureKind.NO_MATCHING_OVERLOAD, range_)
-        if isinstance(range_, Entries) and not errors_of(range_):
-            range_ = Items(tuple(map(Constant, keys(dict(range_.parts)))))
-        most = self.bill.macro(node, range_)
-        if isinstance(range_, Items) and not errors_of(range_) and node.name != "filter" and node.guard is None:
+        if parts.kind_of(range_) not in (list, dict):
+            return parts.fail(FailureKind.NO_MATCHING_OVERLOAD, range_)
+        if isinstance(range_, parts.Entries) and not parts.errors_of(range_):
+            range_ = parts.Items(tuple(map(parts.Constant, keys(dict(range_.parts)))))
+        max_elements = self.bill.macro(node, range_)
+        if (
+            isinstance(range_, parts.Items)
+            and not parts.errors_of(range_)
+            and node.name != "filter"
+            and node.guard is None
+        ):
             return self._spelled_out(node, range_, scope)
-        return self._looped(node, range_, most, scope)
+        return self._looped(node, range_, max_elements, scope)
 
-    def _spelled_out(self, node: ast.Macro, items: Items, scope: Scope) -> Part:
+    def _spelled_out(self, node: ast.Macro, items: parts.Items, scope: Scope) -> parts.Part:
         self._written_out += len(items.parts)
         if self._written_out > _MAX_WRITTEN_OUT:
             raise NativeGap("a macro over a long list")
-        made_of: list[Part] = []
+        made_of: list[parts.Part] = []
         for place, item in enumerate(items.parts):
             with self.bill.inside(node, 1, place):
                 made_of.append(self.part(node.body, {**scope, node.variable: item}))
@@ -239,12 +229,12 @@ class _ColumnCompiler:
             case "exists_one":
                 return _exactly_one(made_of)
             case _:
-                return _folded(lambda *values: list(values), lambda *given: Items(given), *made_of)
+                return _folded(lambda *values: list(values), lambda *given: parts.Items(given), *made_of)
 
-    def _looped(self, node: ast.Macro, range_: Part, most: int, scope: Scope) -> Part:
-        def of_each(tree: ast.Tree) -> Callable[[Part], Part]:
-            def evaluated(x: Part) -> Part:
-                with self.bill.inside(node, most):
+    def _looped(self, node: ast.Macro, range_: parts.Part, max_elements: int, scope: Scope) -> parts.Part:
+        def of_each(tree: ast.Tree) -> Callable[[parts.Part], parts.Part]:
+            def evaluated(x: parts.Part) -> parts.Part:
+                with self.bill.inside(node, max_elements):
                     return self.part(tree, {**scope, node.variable: x})
 
             return evaluated
@@ -264,63 +254,65 @@ class _ColumnCompiler:
                 return macros.mapped(array, lambda x: _one_column(body(x)), kept)
 
 
-def _overload(overloads: functions.Overloads | None, parts: tuple[Part, ...]) -> functions.Overload | None:
-    return None if overloads is None else overloads.get(tuple(map(kind_of, parts)))
+def _overload(overloads: functions.Overloads | None, arguments: tuple[parts.Part, ...]) -> functions.Overload | None:
+    return None if overloads is None else overloads.get(tuple(map(parts.kind_of, arguments)))
 
 
-def _one_column(part: Part) -> ColumnCell:
-    return never(*errors_of(part)) if is_never(part) else column(part)
+def _one_column(part: parts.Part) -> parts.ColumnCell:
+    return parts.never(*parts.errors_of(part)) if parts.is_never(part) else column(part)
 
 
-def _folded(on_values: Callable[..., Value], on_parts: Callable[..., Part], *parts: Part) -> Part:
+def _folded(on_values: Callable[..., Value], on_parts: Callable[..., parts.Part], *arguments: parts.Part) -> parts.Part:
     """Return a strict function: of constants now, else of columns; what always fails makes it fail."""
-    values = [part.value for part in parts if isinstance(part, Constant)]
-    if len(values) == len(parts):
+    values = [part.value for part in arguments if isinstance(part, parts.Constant)]
+    if len(values) == len(arguments):
         try:
-            return Constant(on_values(*values))
+            return parts.Constant(on_values(*values))
         except EvaluationError as error:
-            return fail(error.failure.kind)
-    if any(map(is_never, parts)):
-        return never(*errors_of(*parts))
-    return on_parts(*parts)
+            return parts.fail(error.failure.kind)
+    if any(map(parts.is_never, arguments)):
+        return parts.never(*parts.errors_of(*arguments))
+    return on_parts(*arguments)
 
 
-def _inverted(part: Part) -> Part:
+def _inverted(part: parts.Part) -> parts.Part:
     value = truth(part)
-    return made(types.BOOL, ~value.value, (value,)) if not is_never(value) else value
+    return parts.made(types.BOOL, ~value.value, (value,)) if not parts.is_never(value) else value
 
 
-def _combined(deciding: bool, parts: list[Part]) -> Part:
+def _combined(deciding: bool, arguments: list[parts.Part]) -> parts.Part:
     """`&&` and `||`: SQL's logic of three values absorbs errors as CEL does."""
-    if any(isinstance(part, Constant) and part.value is deciding for part in parts):
-        return Constant(deciding)
-    cells = [truth(part) for part in parts if not (isinstance(part, Constant) and part.value is (not deciding))]
+    if any(isinstance(part, parts.Constant) and part.value is deciding for part in arguments):
+        return parts.Constant(deciding)
+    cells = [
+        truth(part) for part in arguments if not (isinstance(part, parts.Constant) and part.value is (not deciding))
+    ]
     if not cells:
-        return Constant(not deciding)
-    return absorbed(reduce(op.or_ if deciding else op.and_, [each.value for each in cells]), cells)
+        return parts.Constant(not deciding)
+    return parts.absorbed(reduce(op.or_ if deciding else op.and_, [cell.value for cell in cells]), cells)
 
 
-def _exactly_one(parts: list[Part]) -> Part:
-    cells = [truth(part) for part in parts]
-    if any(map(is_never, cells)):
-        return never(*errors_of(*cells))
-    count = reduce(op.add, [each.value.cast("int") for each in cells], F.lit(0))
-    return made(types.BOOL, count == 1, cells)
+def _exactly_one(arguments: list[parts.Part]) -> parts.Part:
+    cells = [truth(part) for part in arguments]
+    if any(map(parts.is_never, cells)):
+        return parts.never(*parts.errors_of(*cells))
+    count = reduce(op.add, [cell.value.cast("int") for cell in cells], F.lit(0))
+    return parts.made(types.BOOL, count == 1, cells)
 
 
-def _either(test: ColumnCell, yes: Part, no: Part) -> Part:
+def _either(test: parts.ColumnCell, yes: parts.Part, no: parts.Part) -> parts.Part:
     """Return one of two values, of one type: what always fails is of any, and null goes with any."""
     cells = [_one_column(part) for part in (yes, no)]
-    shapes = [each.shape for each in cells if each.shape not in (NEVER, types.NULL)]
+    shapes = [cell.shape for cell in cells if cell.shape not in (parts.NEVER, types.NULL)]
     shape = shapes[0] if shapes else types.NULL
-    if any(each != shape for each in shapes):
-        shape = common([stored(each) for each in shapes])  # type: ignore[assignment]
-    first, second = (replace(each, value=_as(each, shape)) for each in cells)
-    return chosen(shape, test, first, second)
+    if any(other != shape for other in shapes):
+        shape = common([stored(other) for other in shapes])  # type: ignore[assignment]
+    first, second = (replace(cell, value=_as(cell, shape)) for cell in cells)
+    return parts.chosen(shape, test, first, second)
 
 
-def _as(part: ColumnCell, shape: Shape) -> Column:
-    if part.shape in (NEVER, types.NULL):
+def _as(part: parts.ColumnCell, shape: parts.Shape) -> Column:
+    if part.shape in (parts.NEVER, types.NULL):
         return F.lit(None)
     return part.value if part.shape == shape else fitted(part.value, stored(part.shape), stored(shape))
 
@@ -329,12 +321,12 @@ def _map_value(*flat: Value) -> Value:
     return make_map(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _map(*flat: Part) -> Part:
-    names = [part.value for part in flat[::2] if isinstance(part, Constant)]
+def _map(*flat: parts.Part) -> parts.Part:
+    names = [part.value for part in flat[::2] if isinstance(part, parts.Constant)]
     if len(names) < len(flat[::2]):
         raise NativeGap("a key from content")
     try:
         known = make_map(zip(names, flat[1::2], strict=True))
     except EvaluationError as error:
-        return fail(error.failure.kind, *flat)
-    return Entries(tuple(known.items()))
+        return parts.fail(error.failure.kind, *flat)
+    return parts.Entries(tuple(known.items()))

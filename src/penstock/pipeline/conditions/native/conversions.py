@@ -24,10 +24,6 @@ def _invalid(right: Column) -> tuple[Column, ...]:
     return (where(~right, FailureKind.INVALID_ARGUMENT),)
 
 
-def _int_of_uint(value: Column) -> NativeCall:
-    return NativeCall(types.INT, value.try_cast("long"), FailureKind.OUT_OF_RANGE)
-
-
 def _int_of_double(value: Column) -> NativeCall:
     # CEL: the least int as a double is already out of range.
     inside = F.when((value > float(MIN_INT)) & (value < _HALF), value)
@@ -77,7 +73,7 @@ def _bool_of_string(text: Column) -> NativeCall:
 
 FUNCTIONS: Table = {
     ("int", (int,)): lambda value: NativeCall(types.INT, value),
-    ("int", (Uint,)): _int_of_uint,
+    ("int", (Uint,)): lambda value: NativeCall(types.INT, value.try_cast("long"), FailureKind.OUT_OF_RANGE),
     ("int", (float,)): _int_of_double,
     ("int", (str,)): _int_of_string,
     ("uint", (int,)): _uint_of_int,

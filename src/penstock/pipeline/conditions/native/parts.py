@@ -7,6 +7,8 @@ CEL's does. So each column that is built of others has to be NULL where one of t
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -90,13 +92,9 @@ def kind_of(part: Part) -> type:
     match part:
         case Constant(value):
             return type(value)
-        case Items():
+        case Items() | ColumnCell(ArrayType()):
             return list
-        case Entries():
-            return dict
-        case ColumnCell(ArrayType()):
-            return list
-        case ColumnCell(MapType() | StructType()):
+        case Entries() | ColumnCell(MapType() | StructType()):
             return dict
         case ColumnCell(shape):
             return _PYTHON[shape]
@@ -209,12 +207,7 @@ def never(*errors: Column) -> ColumnCell:
 def unless_failed(column: Column, *parts: Part) -> Column:
     """Return a column that is NULL where one of the parts fails."""
     passed = [_passed(part) for part in _cells(parts) if part.errors]
-    if not passed:
-        return column
-    together = passed[0]
-    for each in passed[1:]:
-        together = together & each
-    return F.when(together, column)
+    return F.when(reduce(and_, passed), column) if passed else column
 
 
 def _cells(parts: Iterable[Part]) -> list[ColumnCell]:

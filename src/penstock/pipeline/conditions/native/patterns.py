@@ -32,8 +32,8 @@ def native_pattern(pattern: str) -> Callable[[Column], Column] | None:
     start = bool(tokens) and tokens[0]["other"] == "^"
     end = len(tokens) > start and tokens[-1]["other"] == "$"
     middle = tokens[start : len(tokens) - end]
-    if all(_is_plain(each) for each in middle):
-        return _literal("".join(each["atom"][-1] for each in middle), start, end)
+    if all(_is_plain(token) for token in middle):
+        return _literal("".join(token["atom"][-1] for token in middle), start, end)
     java = "".join(map(_java, tokens))
     return lambda text: text.rlike(java)
 

@@ -133,8 +133,7 @@ DURATIONS: Table = {
     ("getMinutes", (Duration,)): _whole(60 * SECOND),
     ("getSeconds", (Duration,)): _whole(SECOND),
     ("getMilliseconds", (Duration,)): lambda nanos: NativeCall(
-        types.INT,
-        F.call_function("div", nanos % F.lit(SECOND).cast("long"), F.lit(1_000_000).cast("long")),
+        types.INT, F.call_function("div", nanos % F.lit(SECOND).cast("long"), F.lit(1_000_000).cast("long"))
     ),
 }
 """A duration in whole hours, minutes and seconds."""

@@ -30,6 +30,10 @@ class Equal(NamedTuple):
     null_safe: bool
 
 
+def _operator(work: Callable[[pa.Array, pa.Array], pa.Array]) -> Callable[["Column", object], "Column"]:
+    return lambda column, other: both(work, column, other)
+
+
 class Column:
     """What is asked of each row."""
 
@@ -56,7 +60,7 @@ class Column:
         return self._equal(other, True)
 
     def _equal(self, other: object, null_safe: bool) -> "Column":
-        that = column(other)
+        that = literal(other)
         joined = (Equal(self.name, that.name, null_safe),) if self.is_plain and that.is_plain else ()
 
         def of(rows: Rows) -> pa.Array:
@@ -73,41 +77,20 @@ class Column:
     def __ne__(self, other: object) -> "Column":  # type: ignore[override]
         return ~(self == other)
 
-    def __lt__(self, other: object) -> "Column":
-        return both(pc.less, self, other)
-
-    def __le__(self, other: object) -> "Column":
-        return both(pc.less_equal, self, other)
-
-    def __gt__(self, other: object) -> "Column":
-        return both(pc.greater, self, other)
-
-    def __ge__(self, other: object) -> "Column":
-        return both(pc.greater_equal, self, other)
+    __lt__, __le__, __gt__, __ge__ = map(_operator, (pc.less, pc.less_equal, pc.greater, pc.greater_equal))
+    __add__, __sub__, __mul__ = map(_operator, (pc.add, pc.subtract, pc.multiply))
+    __or__ = _operator(pc.or_kleene)
 
     def __and__(self, other: object) -> "Column":
-        that = column(other)
+        that = literal(other)
         made = both(pc.and_kleene, self, that)
         made.equals = (*self.equals, *that.equals) if self.equals and that.equals else ()
         return made
 
-    def __or__(self, other: object) -> "Column":
-        return both(pc.or_kleene, self, other)
-
     def __invert__(self) -> "Column":
         return each(pc.invert, self)
 
-    def __add__(self, other: object) -> "Column":
-        return both(pc.add, self, other)
-
-    def __sub__(self, other: object) -> "Column":
-        return both(pc.subtract, self, other)
-
-    def __mul__(self, other: object) -> "Column":
-        return both(pc.multiply, self, other)
-
-    def __truediv__(self, other: object) -> "Column":
-        return both(lambda a, b: pc.divide(a.cast(pa.float64()), b), self, other)
+    __truediv__ = _operator(lambda left, right: pc.divide(left.cast(pa.float64()), right))
 
     def isNull(self) -> "Column":
         return each(pc.is_null, self)
@@ -135,14 +118,6 @@ class Column:
     def __getitem__(self, name: str) -> "Column":
         return Column(lambda rows: pc.struct_field(self.of(rows), name), name)
 
-    # --- chosen
-
-    def when(self, condition: "Column", value: object) -> "Column":
-        raise TypeError("only what `when` has begun goes on with it")
-
-    def otherwise(self, value: object) -> "Column":
-        raise TypeError("only what `when` has begun goes on with it")
-
     # --- in order
 
     def desc(self) -> "Column":
@@ -163,10 +138,10 @@ class Chosen(Column):
         self._last = last
 
     def when(self, condition: Column, value: object) -> "Column":
-        return Chosen([*self._branches, (condition, column(value))])
+        return Chosen([*self._branches, (condition, literal(value))])
 
     def otherwise(self, value: object) -> "Column":
-        return Chosen(self._branches, column(value))
+        return Chosen(self._branches, literal(value))
 
     def _of(self, rows: Rows) -> pa.Array:
         taken = [pc.fill_null(condition.of(rows), False) for condition, _ in self._branches]
@@ -208,7 +183,7 @@ def named(name: str) -> Column:
 
 
 def literal(value: object) -> Column:
-    """Return a column with the same value in each row."""
+    """Return a column with the same value in each row; a column as it is."""
     if isinstance(value, Column):
         return value
     kind = pa.int32() if type(value) is int and -(2**31) <= value < 2**31 else None
@@ -216,11 +191,6 @@ def literal(value: object) -> Column:
         kind = _TYPES["timestamp"]
     made = pa.scalar(value, kind)
     return Column(lambda rows: pa.repeat(made, rows.num_rows) if made.is_valid else pa.nulls(rows.num_rows), "literal")
-
-
-def column(value: object) -> Column:
-    """Return a column as it is, anything else as a literal."""
-    return value if isinstance(value, Column) else literal(value)
 
 
 def asked(value: "Column | str") -> Column:
@@ -235,7 +205,7 @@ def each(work: Callable[[pa.Array], pa.Array], of: Column) -> Column:
 
 def both(work: Callable[[pa.Array, pa.Array], pa.Array], one: object, other: object) -> Column:
     """Return what a function makes of two columns."""
-    left, right = column(one), column(other)
+    left, right = literal(one), literal(other)
     return Column(lambda rows: work(left.of(rows), right.of(rows)), "both")
 
 

@@ -19,7 +19,6 @@ from penstock.pipeline.tables.small.column import (
     as_python,
     asked,
     by_value,
-    column,
     each,
     elements,
     lists_of,
@@ -33,7 +32,7 @@ col, lit = named, literal
 
 
 def when(condition: Column, value: object) -> Column:
-    return Chosen([(condition, column(value))])
+    return Chosen([(condition, literal(value))])
 
 
 def desc(name: str) -> Column:
@@ -102,17 +101,13 @@ def xxhash64(name: Name) -> Column:
 
 
 def contains(name: Name, part: Column) -> Column:
-    def of(rows: Rows) -> pa.Array:
-        parts = part.of(rows).to_pylist()
-        return pa.array(
-            [
-                None if value is None else wanted in value
-                for value, wanted in zip(asked(name).of(rows).to_pylist(), parts, strict=True)
-            ],
-            pa.bool_(),
-        )
+    return _all((name, part), _is_member)
 
-    return Column(of, "contains")
+
+def _is_member(values: pa.Array, members: pa.Array) -> pa.Array:
+    rows = zip(values.to_pylist(), members.to_pylist(), strict=True)
+    known = (None if value is None or member is None else member in value for value, member in rows)
+    return pa.array(known, pa.bool_(), size=len(values))
 
 
 def concat(*columns: Name) -> Column:
@@ -237,11 +232,7 @@ def array_append(name: Name, value: Column) -> Column:
 
 
 def array_contains(name: Name, value: object) -> Column:
-    def work(lists: pa.Array, values: pa.Array) -> pa.Array:
-        rows = zip(lists.to_pylist(), values.to_pylist(), strict=True)
-        return pa.array([None if some is None or value is None else value in some for some, value in rows], pa.bool_())
-
-    return _all((asked(name), column(value)), work)
+    return _all((name, literal(value)), _is_member)
 
 
 # --- of several rows
@@ -267,9 +258,4 @@ def min(name: Name) -> SmallAggregate:
     return SmallAggregate(asked(name), "min")
 
 
-def row_number() -> RowNumber:
-    return RowNumber()
-
-
-def dense_rank() -> DenseRank:
-    return DenseRank()
+row_number, dense_rank = RowNumber, DenseRank

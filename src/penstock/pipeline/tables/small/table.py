@@ -13,7 +13,6 @@ from penstock.pipeline.tables.small.column import (
     Equal,
     Exploded,
     Name,
-    Rows,
     asked,
     elements,
     literal,
@@ -37,7 +36,7 @@ class SmallTable:
 
     sparkSession = SmallSession()
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: pa.Table) -> None:
         plain = pa.schema([pa.field(field.name, field.type) for field in rows.schema])
         self._rows = pa.table([_whole(column) for column in rows.columns], schema=plain)
 
@@ -88,8 +87,8 @@ class SmallTable:
             condition = named(text.removesuffix(" IS NULL")).isNull()
         return SmallTable(self._rows.filter(asked(condition).of(self._rows)))
 
-    def limit(self, most: int) -> "SmallTable":
-        return SmallTable(self._rows.slice(0, most))
+    def limit(self, num: int) -> "SmallTable":
+        return SmallTable(self._rows.slice(0, num))
 
     def distinct(self) -> "SmallTable":
         firsts, _ = groups([column.chunk(0) for column in self._rows.columns] if self._rows.num_rows else [], 0)
@@ -174,7 +173,7 @@ class SmallTable:
 class Grouped:
     """The rows of a table that have the same in some columns."""
 
-    def __init__(self, rows: Rows, by: Sequence[Column]) -> None:
+    def __init__(self, rows: pa.Table, by: Sequence[Column]) -> None:
         self._rows = rows
         self._by = by
 
