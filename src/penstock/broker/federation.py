@@ -107,16 +107,17 @@ class Federation:
         foreign = self.domain.foreign.get(name)
         if foreign is not None:
             overlay.subscribe_foreign(server.node, neighbour, foreign.out, foreign.qos)
-        greeting = self._greet_foreign(server, foreign) if foreign else self._greet_node(server, name)
+        node = server.node
+        if foreign:
+            greeting = self._greet_foreign(server, foreign)
+        else:
+            greeting = Greeting.of_node(server.name, node.federation.secrets[name], node.limits.max_packet_size)
         tls = (foreign.tls if foreign else None) or connection.tls
         context = make_client_context(tls) if tls else None
         dialler = Dialler(server, neighbour, greeting, lambda: self._locate(connection), context)
         dialler.terms = self._terms(server, connection)
         server.diallers[name] = dialler
         dialler.start()
-
-    def _greet_node(self, server: Server, name: str) -> Greeting:
-        return Greeting.of_node(server.name, server.node.federation.secrets[name], server.node.limits.max_packet_size)
 
     def _greet_foreign(self, server: Server, foreign: ForeignSettings) -> Greeting:
         password = None
@@ -138,8 +139,7 @@ class Federation:
         return self.domain.nodes[name].listeners[0].address
 
     def _secret(self, connection: LinkSettings) -> bytes:
-        """Return the secret of the dialling node: the domain's, or one that is generated and kept beside the domain
-        file."""
+        """Return the dialling node's secret: the domain's, or one that is generated and kept beside its file."""
         if connection.secret is not None:
             return connection.secret.encode()
         if connection.secret_file is not None:
@@ -181,8 +181,7 @@ def _group_secrets(domain: Domain, names: Iterable[str]) -> dict[str, dict[str, 
 
 
 def _make_whole(path: Path, data: bytes) -> None:
-    """Write a file for its owner only, atomically: nodes start at the same time, and must never see it without its
-    content."""
+    """Write a file for its owner only, atomically: nodes that start at the same time never see it empty."""
     if path.exists():
         raise FileExistsError(path)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)

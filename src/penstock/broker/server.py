@@ -193,8 +193,7 @@ class Server(Host):
         )
 
     def _set_admission(self, settings: NodeSettings, acl: Acl | None, ensemble: Ensemble | None) -> None:
-        """Set how publishers are told of refusals, and the first setting that depends on user names, which a node
-        without passwords cannot check."""
+        """Set the reason code of refusals, and the first setting that needs user names, if nothing checks them."""
         admission = self.node.admission
         admission.suppressed_reason = _SUPPRESSED[settings.suppressed]
         if acl is not None and acl.counts_on_users and admission.passwords is None:

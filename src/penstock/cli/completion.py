@@ -101,7 +101,7 @@ def _possible(before: list[str], begun: str) -> Iterable[Answer]:
 
 
 def _of_parser(parser: argparse.ArgumentParser, before: list[str], begun: str) -> Iterator[Answer]:
-    places, awaited = _positionals(parser), None
+    places, awaited = [action for action in parser._actions if not action.option_strings], None
     for at, word in enumerate(before):
         if awaited is not None:
             awaited = None
@@ -125,10 +125,6 @@ def _of_parser(parser: argparse.ArgumentParser, before: list[str], begun: str) -
             )
     elif places:
         yield from _values(places[0], before, begun)
-
-
-def _positionals(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in parser._actions if not action.option_strings]
 
 
 def _values(action: argparse.Action, before: list[str], begun: str) -> Iterable[Answer]:
@@ -156,8 +152,7 @@ def _help(action: argparse.Action) -> str:
 
 
 def _named(before: list[str], sections: Sequence[str]) -> Iterator[Answer]:
-    """Return the names in these sections of the domain file on the command line; the first section that is a mapping
-    counts."""
+    """Return the names in the first of these sections that is a mapping, in the domain file on the command line."""
     for word in before:
         path = Path(word)
         if path.suffix not in (".yaml", ".yml") or not path.is_file() or path.stat().st_size > _MAX_FILE_BYTES:

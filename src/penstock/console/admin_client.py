@@ -110,8 +110,7 @@ def _trusting(ca: str | None, pin: str | None) -> ssl.SSLContext:
 
 
 def _pinned(certificate: str | None) -> ssl.SSLContext:
-    """Return a context for a node on this machine: any name, but exactly this certificate; without one nothing is
-    trusted."""
+    """Return a context for a node on this machine: any name, but exactly this certificate; without one, none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -113,8 +113,7 @@ class Person:
                 await other.close()
 
     async def refresh(self) -> None:
-        """Ask the nodes for their states, unless they are fresh. A slow node is not waited for: then its state is
-        old, and `late` says since when."""
+        """Ask the nodes for their states, unless they are fresh. If a node is slow, `late_message` says since when."""
         if self._refreshing is None:
             if time.monotonic() - self._asked < FRESH_SECONDS:
                 return
@@ -147,8 +146,7 @@ class Person:
         self._asked = time.monotonic()
 
     async def _hear(self, client: ApiClient) -> NodeStates | None:
-        """Return the states of a process; None if it does not answer. The first is waited for, the others have a
-        time limit."""
+        """Return the states of a process; None if it does not answer. Only the first has no time limit."""
         try:
             if client is self.first:
                 answer = await self._ask(client)

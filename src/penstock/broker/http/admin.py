@@ -6,6 +6,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 class _QuietServer(uvicorn.Server):
     """A server that leaves signals to the node."""
 
-    def install_signal_handlers(self) -> None:
-        return
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 class AdminServer:

@@ -1,5 +1,4 @@
-"""The audit log: log-ins, changes and situations. It is logged, appended to a file if the domain names one, and its
-end can be read over the API."""
+"""The audit log: log-ins, changes and situations, in the log, in a file if the domain names one, and over the API."""
 
 import logging
 import os
@@ -81,8 +80,7 @@ class AuditLog:
         server.reporting.audits = audits
 
     def _bounded(self, entry: AuditEntry) -> AuditEntry | None:
-        """Return the entry, unless it is one refusal too many: a flood of bad requests does not flood the log and
-        the file."""
+        """Return the entry, unless it is one refusal too many: bad requests do not flood the log and the file."""
         if entry.done:
             return entry
         asker = ("address", entry.address) if entry.what == "log-in" else (entry.how, entry.who)

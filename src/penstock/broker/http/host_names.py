@@ -28,8 +28,7 @@ class OwnNames:
 
 
 def is_same_site(headers: Mapping[str, str], strict: bool = False) -> bool:
-    """Return whether a request was sent by a page of ours. Browsers say so with everything but plain GETs; a request
-    without such headers is from no browser."""
+    """Return whether a page of ours, or no browser, sent a request: browsers say so with all but plain GETs."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site not in ("same-origin", "none"):
         return False

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from penstock import __version__
-from penstock.broker.http.endpoint import ApiEndpoint, Error, Query
+from penstock.broker.http.endpoint import ApiEndpoint, Error
 
 _SCHEMAS = "#/components/schemas/{name}"
 _RIGHTS = "What a token may do: `read`; `content`, which is `read` and payloads; `change`, which is all."
@@ -47,11 +47,10 @@ def _operation(endpoint: ApiEndpoint, schema_of: dict[Any, Any]) -> dict[str, An
     if endpoint.right is None:
         operation["security"] = []
     if endpoint.query:
-        operation["parameters"] = [_parameter(query) for query in endpoint.query]
+        operation["parameters"] = [
+            {"name": query.name, "in": "query", "description": query.text, "schema": {"type": query.kind}}
+            for query in endpoint.query
+        ]
     if endpoint.body is not None:
         operation["requestBody"] = {"required": True, "content": content(endpoint.body)}
     return operation
-
-
-def _parameter(query: Query) -> dict[str, Any]:
-    return {"name": query.name, "in": "query", "description": query.text, "schema": {"type": query.kind}}

@@ -24,16 +24,14 @@ class Attempts:
         """Users and the networks that they have logged in from."""
 
     def wait(self, address: str, user: str, now: float) -> float:
-        """Return seconds to wait before another try; 0 if it may be made. Attempts from elsewhere do not lock out a
-        user where it has logged in before."""
+        """Return seconds to wait; 0: none. Attempts elsewhere do not lock out a user who has logged in from here."""
         is_known = _place(address, user) in self._good
         keys = ((key, most) for key, most in _keys(address, user) if not (is_known and key[0] == "as"))
         counted = [(self._since(key, now - PERIOD), most) for key, most in keys]
         return max((times[0] + PERIOD - now for times, most in counted if len(times) >= most), default=0.0)
 
     def failed(self, address: str, user: str, now: float) -> None:
-        """Count a failed attempt. Successes in between change nothing: an account of one's own does not buy more
-        guesses."""
+        """Count a failed attempt. Successes change nothing: an account of your own does not buy more guesses."""
         for key, _ in _keys(address, user):
             times = self._since(key, now - PERIOD)
             times.append(now)

@@ -86,15 +86,13 @@ class Journal:
 
     @property
     def is_full(self) -> bool:
-        """Return whether no more may be admitted now: the thread is behind, or the disk refuses and the node is to
-        stop."""
+        """Return whether nothing may be admitted: the thread is behind, or the disk refuses and the node is to stop."""
         if self._batches - self._done > MAX_WAITING or self._handed - self._written > MAX_WAITING_BYTES:
             return True
         return bool(self.failing) and self.settings.when_failing == "stop"
 
     def turn(self, now: float, received: int) -> float | None:
-        """Hand rows over if it is time, or return in how many seconds it is. `received`: bytes received by the node
-        in all."""
+        """Hand rows over if it is time, or return the seconds until then. `received`: bytes that the node received."""
         count = len(self.recorder.notes)
         if not count:
             self._received = received

@@ -1,5 +1,4 @@
-"""Changes on their way to the store: one transaction at a time; the commit, which waits for the disk, runs in a
-thread."""
+"""Changes on their way to the store: one transaction at a time, committed in a thread, which waits for the disk."""
 
 import asyncio
 import sqlite3

@@ -67,8 +67,7 @@ CREATE TABLE persisted (
   payload BLOB NOT NULL
 );
 """
-"""Format 5: policies of subscriptions and advertisements, those that waiting messages were judged by, and persisted
-messages."""
+"""Format 5: policies of subscriptions and advertisements, digests of the policies in force, persisted messages."""
 
 _FROM_5 = "CREATE TABLE bound (session INTEGER PRIMARY KEY, groups TEXT NOT NULL);"
 """Format 6: the trust groups that sessions are bound to."""

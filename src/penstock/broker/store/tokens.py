@@ -34,8 +34,7 @@ class StoredTokens:
         )
 
     def load_shown(self, sessions: Mapping[int, Session]) -> None:
-        """Load the tokens that sessions had shown when their clients left: waiting messages are judged by them until
-        they return."""
+        """Load the tokens of sessions whose clients have left: waiting messages are judged by them."""
         for number, text in self._shown:
             token = _read(text)
             if number in sessions and token is not None:

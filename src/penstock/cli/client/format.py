@@ -121,7 +121,9 @@ def _field(letter: str, layout: FieldLayout, indent: str | None, warn: Callable[
         "I": lambda message, now: layout.text(_local("%Y-%m-%dT%H:%M:%S%z", now).decode()),
         "l": lambda message, now: layout.number(len(message.payload)),
         "m": lambda message, now: layout.number(message.mid),
-        "P": lambda message, now: " ".join(f"{k}:{v}" for k, v in _user_properties(message)).encode(),
+        "P": lambda message, now: " ".join(
+            f"{k}:{v}" for k, v in getattr(message.properties, "UserProperty", [])
+        ).encode(),
         "p": lambda message, now: layout.data(bytes(message.payload)),
         "q": lambda message, now: b"%d" % message.qos,
         "R": lambda message, now: layout.text(_property(message, "response-topic")),
@@ -145,10 +147,6 @@ def _local(form: str, now: int) -> bytes:
 
 def _property(message: MQTTMessage, name: str) -> object:
     return getattr(message.properties, attribute(name), None)
-
-
-def _user_properties(message: MQTTMessage) -> list[tuple[str, str]]:
-    return getattr(message.properties, "UserProperty", [])
 
 
 def _first(values: object) -> object:

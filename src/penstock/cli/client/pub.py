@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,8 +104,8 @@ def publish(options: PubOptions) -> int:
             publisher.send(options.topic or "", payload, options.qos, retain=options.is_retained, properties=properties)
 
         if single is None:
-            for line in _lines():
-                send(line)
+            for line in sys.stdin.buffer:
+                send(line.removesuffix(b"\n"))
         else:
             for count in range(options.repeat):
                 if count:
@@ -128,8 +128,3 @@ def _payload(options: PubOptions) -> bytes:
     if not payload:
         raise broker.CommandFailure("nothing to publish: the input is empty (-n publishes an empty message)")
     return payload
-
-
-def _lines() -> Iterator[bytes]:
-    for line in sys.stdin.buffer:
-        yield line.removesuffix(b"\n")

@@ -17,8 +17,7 @@ _WINDOW = 1000  # how far reading may be ahead of the broker
 
 
 class PublishConnection:
-    """A connection; paho-mqtt's thread does its work while this one reads and waits. Its methods raise
-    `CommandFailure`."""
+    """A connection, served by paho-mqtt's thread while this one reads and waits; its methods raise `CommandFailure`."""
 
     def __init__(
         self,

@@ -318,8 +318,7 @@ class _Subscriber:
             self._rater.answered(number, reason, properties)
 
     def _resolve_alias(self, message: paho.MQTTMessage) -> None:
-        """Resolve topic aliases, which paho-mqtt leaves; brokers use them if `-D connect topic-alias-maximum` asks
-        for it."""
+        """Resolve a topic alias, which paho-mqtt leaves; `-D connect topic-alias-maximum` asks brokers for them."""
         alias = getattr(message.properties, "TopicAlias", None)
         if alias is None:
             return

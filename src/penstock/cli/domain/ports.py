@@ -27,8 +27,7 @@ class PortRange:
 
 
 def assign_ports(ranges: Sequence[PortRange]) -> dict[str, int]:
-    """Return the first port of each range, by its option. Given ports stay; default ports move upwards to avoid
-    them."""
+    """Return the first port of each range, by its option. Given ports stay; default ports move up to avoid them."""
     taken: dict[int, str] = {}
     first_ports: dict[str, int] = {}
     for range_ in sorted(ranges, key=lambda range_: range_.given is None):

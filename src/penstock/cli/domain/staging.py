@@ -37,7 +37,6 @@ class StagedDomain:
 
 
 def all_filters(topic: str) -> tuple[str, ...]:
-    """Return filters of everything that a client may subscribe to, as far as this topic and its derived events are
-    concerned."""
+    """Return filters that cover this topic and the events that are derived from it."""
     first = topic.partition("/")[0]
     return ("#", f"{first}/#") if topic.startswith("$") else ("#",)  # [MQTT-4.7.2-1]

@@ -45,15 +45,15 @@ class Starter:
         return {type_: names for type_, names in kinds.items() if names}
 
     def place(self, client: str) -> int:
-        """Return the index of the node where a client connects: devices are spread over the nodes that dial the
-        first."""
+        """Return the index of the node of a client: devices are spread over the nodes that dial the first."""
         leaves = len(self.nodes) - 1
         return self.devices.index(client) % leaves + 1 if client in self.devices and leaves else 0
 
 
 def domain_file(starter: Starter) -> str:
     """Return the domain file, with comments."""
-    head = (_HEAD.format(domain=_word(starter.domain)), _nodes(starter), _links(starter), _admin(starter))
+    admin = _ADMIN.format(admin=starter.admin) if starter.admin is not None else _NO_ADMIN
+    head = (_HEAD.format(domain=_word(starter.domain)), _nodes(starter), _links(starter), admin)
     journal = _JOURNAL if starter.journal else _NO_JOURNAL
     return "\n".join(filter(None, (*head, _clients(starter), _brokering(starter), journal, _proofs(starter))))
 
@@ -107,10 +107,6 @@ def _links(starter: Starter) -> str:
         return _ONE_NODE
     centre, *others = map(_word, starter.nodes)
     return _LINKS_HEAD + "".join(f"  - {{between: [{name}, {centre}], type: inside}}\n" for name in others)
-
-
-def _admin(starter: Starter) -> str:
-    return _ADMIN.format(admin=starter.admin) if starter.admin is not None else _NO_ADMIN
 
 
 def _clients(starter: Starter) -> str:

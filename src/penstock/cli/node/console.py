@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
         return EXIT_ERROR
     ca, pin = (str(path) if path is not None else None for path in (options.ca, options.pin))
     served = ConsoleSettings(node, at, _tls(options), ca, pin, tuple(options.also), tuple(options.host))
-    serve(served, _ready, options.until_eof)
+    serve(served, lambda address: print(f"penstock console ready: {address}", flush=True), options.until_eof)
     return 0
 
 
@@ -82,7 +82,3 @@ def _tls(options: argparse.Namespace) -> Tls | None:
         require_certificate=options.require_certificate,
         min_version=options.min_tls,
     )
-
-
-def _ready(address: str) -> None:
-    print(f"penstock console ready: {address}", flush=True)

@@ -61,7 +61,8 @@ def main(argv: list[str]) -> int:
 def _govern(spark: SparkSession, options: argparse.Namespace) -> None:
     began = time.monotonic()
     policies = _policies(options)
-    askers = every_subject(policies) if options.all_subjects else _askers(options)
+    askers = tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject or ()))
+    askers = every_subject(policies) if options.all_subjects else askers
     views = write_views(spark, options.journal, options.to, policies, askers, nodes_of(options), days_of(options))
     seconds = time.monotonic() - began
     written = [JobTable(str(views.view.resolve()), sum(views.counts.values()))]
@@ -90,7 +91,3 @@ def _policies(options: argparse.Namespace) -> Policies:
     if options.domain is None:
         return as_it_stood(options.journal, options.modules)
     return as_it_stands(options.domain, options.journal)
-
-
-def _askers(options: argparse.Namespace) -> tuple[Asker, ...]:
-    return tuple(Asker(name, options.user) for name in dict.fromkeys(options.subject))

@@ -6,7 +6,7 @@ import time
 from itertools import product
 from pathlib import Path
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline.shared import run_job
@@ -93,12 +93,12 @@ def run(spark: SparkSession, trials: list[SimulationTrial], options: argparse.Na
         print(json.dumps({"settings": [row.asDict() for row in settings], "seconds": round(seconds, 3)}, indent=2))
         return
     shown = [name for name in _SWEPT if len({row[name] for row in settings}) > 1] or ["rule"]
-    print_table((*shown, *MEASURES), [(*(str(row[name]) for name in shown), *_measures(row)) for row in settings])
+    table = [
+        (*(str(row[name]) for name in shown), *(_cell(row[name], row[f"{name}_pm"]) for name in MEASURES))
+        for row in settings
+    ]
+    print_table((*shown, *MEASURES), table)
     print(f"{len(settings)} settings on {options.replicates} networks each in {seconds:.1f} s")
-
-
-def _measures(row: Row) -> list[str]:
-    return [_cell(row[name], row[f"{name}_pm"]) for name in MEASURES]
 
 
 def _cell(mean: float | None, within: float | None) -> str:

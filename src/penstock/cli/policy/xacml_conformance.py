@@ -121,8 +121,7 @@ def _respond(case: Case) -> XacmlResponse:
 
 
 def _only_one(responses: list[XacmlResponse]) -> XacmlResponse:
-    """Return the response of the one initial policy that decides (IID029, IID030); the norm does not say how to
-    combine several."""
+    """Return the response of the one initial policy that decides (IID029, IID030): the norm combines none."""
     deciding = [response for response in responses if any(result.decision in ("Permit", "Deny") for result in response)]
     if len(deciding) > 1:
         raise XacmlError("more than one initial policy is applicable", PROCESSING_ERROR)
@@ -144,8 +143,7 @@ def _available(file: Path) -> Root | None:
 
 
 def difference(actual: XacmlResponse, expected: XacmlResponse) -> str | None:
-    """Return the first difference from the expected response, in the order of the norm's elements; None if there is
-    none."""
+    """Return the first difference from the expected response, in the order of the norm; None if there is none."""
     if len(actual) != len(expected):
         return f"{len(actual)} results, not {len(expected)}"
     for result, expected_result in zip(actual, expected, strict=True):

@@ -14,8 +14,7 @@ from penstock.console.map.link import WORDS
 
 MAX_CLIENTS = 50
 ORDER_SECONDS = 5.0
-"""Seconds for which clients stay in their order, though others are busier meanwhile: rows do not move away from the
-pointer."""
+"""Seconds for which clients stay in their order, so that rows do not move away from the pointer."""
 
 Opens = Callable[[tuple[str, ...]], Awaitable[None]]
 

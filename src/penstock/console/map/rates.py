@@ -48,8 +48,7 @@ class Rates:
         self._past: dict[tuple[str, str], deque[_Moment]] = {}
 
     def record(self, states: Mapping[str, NodeState], at: Mapping[str, float]) -> None:
-        """Record the states of nodes, each at its own time. If there are many clients, they are asked for less
-        often: then unchanged ones are not recorded again."""
+        """Record the states of nodes, each at its own time; clients only if they were asked for again."""
         for name, state in states.items():
             for kind, read in _READ.items():
                 source = state.portrait.clients if kind == "client" else state

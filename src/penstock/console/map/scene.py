@@ -174,8 +174,7 @@ def _shown(clients: Mapping[str, list[DrawnLink]], also: frozenset[str]) -> dict
 def _places(
     names: tuple[str, ...], links: tuple[DrawnLink, ...], beside: tuple[int, ...]
 ) -> tuple[Mapping[str, Point], Mapping[tuple[str, str], tuple[Point, ...]]]:
-    """Lay nodes out in layers, if there are not too many: the middle of each node's box, and the corners of long
-    lines."""
+    """Return the middle of each node and the corners of long lines, in layers; nothing if there are too many."""
     if len(names) > MAX_LAYERED:
         return {}, {}
     highs = {name: max(BOX[1], ROW * count) for name, count in zip(names, beside, strict=True)}

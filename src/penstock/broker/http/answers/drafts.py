@@ -41,8 +41,7 @@ class DomainDraft(msgspec.Struct, frozen=True):
 
     text: str
     revision: str = ""
-    """The revision of the file it was made from: the draft is refused if the file has changed since. Empty: not
-    checked."""
+    """The revision of the file it was made from; refused if the file has changed since. Empty: not checked."""
 
 
 class DraftProblem(msgspec.Struct, frozen=True):
@@ -142,8 +141,7 @@ async def accept_draft(request: ApiRequest, draft: DomainDraft) -> str:
 
 
 async def _check_additions(request: ApiRequest, text: str) -> None:
-    """Raise `ApiError` unless a draft certainly adds no files or code, sends no secret elsewhere, and keeps the
-    audit file."""
+    """Raise `ApiError` unless a draft adds no files or code, sends no secret elsewhere, and keeps the audit file."""
     async with written_beside(request, text) as path:
         options = ("--json", "--names", "--against", str(domain_file(request)))
         code, output, _ = await run_penstock("check", *options, str(path))
