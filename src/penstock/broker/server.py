@@ -184,13 +184,11 @@ class Server(Host):
         """Read the files that the settings name, and the domain's token files; raise `PolicyError` or `TlsError`."""
         passwords = Passwords.read(settings.passwords) if settings.passwords else None
         acl = Acl.read(settings.acl) if settings.acl else None
-        contexts = {
-            name: make_context(listener.tls) for name, listener in named_listeners(self.name, settings) if listener.tls
-        }
+        listeners = named_listeners(self.name, settings)
+        contexts = {name: make_context(listener.tls) for name, listener in listeners if listener.tls}
         tokens = ensemble.tokens if ensemble is not None else None
-        return NodeFiles(
-            passwords, acl, contexts, read_keys(self.name, settings, tokens) if tokens is not None else None
-        )
+        own_keys = read_keys(self.name, settings, tokens) if tokens is not None else None
+        return NodeFiles(passwords, acl, contexts, own_keys)
 
     def _set_admission(self, settings: NodeSettings, acl: Acl | None, ensemble: Ensemble | None) -> None:
         """Set the reason code of refusals, and the first setting that needs user names, if nothing checks them."""

@@ -39,7 +39,7 @@ class _FlowsPage:
         self._person = person
         request = ui.context.client.request
         self._query = dict(request.query_params) if request is not None else {}
-        self._asked = 0
+        self._requests = 0
         """Number of requests so far."""
 
     async def begin(self) -> None:
@@ -72,8 +72,8 @@ class _FlowsPage:
         await self._whole()
 
     async def _ask(self) -> None:
-        self._asked += 1
-        asking, source, target = self._asked, self._from.value.strip(), self._to.value.strip()
+        self._requests += 1
+        request, source, target = self._requests, self._from.value.strip(), self._to.value.strip()
         self._answer.clear()
         self._map.highlight([])
         if not source or not target:
@@ -91,7 +91,7 @@ class _FlowsPage:
             beyond = await self._flow(source, target, on, False) if routes and not answer.flows else None
         except ApiClientError as error:
             why = str(error)
-        if asking != self._asked:  # another request has been made meanwhile
+        if request != self._requests:  # another request has been made meanwhile
             return
         self._answer.clear()
         if why:

@@ -48,11 +48,11 @@ class Person:
         self.about = About("", "", "", (), "", "", "")
         self.states: dict[str, NodeState] = {}
         """By node, its last state."""
-        self.told_at: dict[str, float] = {}
+        self.state_times: dict[str, float] = {}
         """By node, the time of its last state, in seconds since 1970 by its own clock."""
         self.homes: dict[str, ApiClient] = {}
         """By node, the process that reported it."""
-        self.unheard: dict[str, str] = {}
+        self.unreachable: dict[str, str] = {}
         """By admin address, why its nodes cannot be reached."""
         self.error = ""
         """The reason why the first process cannot be reached; empty if it can."""
@@ -70,7 +70,7 @@ class Person:
         self._also = also
         """Admin addresses of other processes where the same log-in may be made."""
         self._revision = ""
-        self._asked = float("-inf")
+        self._refreshed_at = float("-inf")
         self._with_clients = float("-inf")
         """The time when clients were last asked for."""
         self._refreshing: asyncio.Task[None] | None = None
@@ -109,13 +109,13 @@ class Person:
                 nodes |= set((await other.get("/api/about", About)).nodes)
                 self.others.append(other)
             except ApiClientError as error:
-                self.unheard[other.url] = str(error)
+                self.unreachable[other.url] = str(error)
                 await other.close()
 
     async def refresh(self) -> None:
         """Ask the nodes for their states, unless they are fresh. If a node is slow, `late_message` says since when."""
         if self._refreshing is None:
-            if time.monotonic() - self._asked < FRESH_SECONDS:
+            if time.monotonic() - self._refreshed_at < FRESH_SECONDS:
                 return
             self._since = time.monotonic()
             self._refreshing = asyncio.create_task(self._refresh())
@@ -137,34 +137,34 @@ class Person:
         state_times: dict[str, float] = {}
         homes: dict[str, ApiClient] = {}
         clients = self.clients
-        for client, answer in zip(clients, await asyncio.gather(*map(self._hear, clients)), strict=True):
+        for client, answer in zip(clients, await asyncio.gather(*map(self._ask_states, clients)), strict=True):
             if answer is not None:
                 states = {**answer.nodes, **states}  # the first is believed about its own nodes
                 state_times |= dict.fromkeys(answer.nodes, answer.at)
                 homes |= dict.fromkeys(answer.nodes, client)
-        self.states, self.told_at, self.homes = states, state_times, homes
-        self._asked = time.monotonic()
+        self.states, self.state_times, self.homes = states, state_times, homes
+        self._refreshed_at = time.monotonic()
 
-    async def _hear(self, client: ApiClient) -> NodeStates | None:
+    async def _ask_states(self, client: ApiClient) -> NodeStates | None:
         """Return the states of a process; None if it does not answer. Only the first has no time limit."""
         try:
             if client is self.first:
                 answer = await self._ask(client)
                 self.error = ""
-                await self._learn(answer.revision)
+                await self._read_domain(answer.revision)
                 return answer
             async with asyncio.timeout(OTHERS_SECONDS):
                 answer = await self._ask(client)
-            self.unheard.pop(client.url, None)
+            self.unreachable.pop(client.url, None)
             return answer
         except TimeoutError:
-            self.unheard[client.url] = f"{client.url}: no answer in {OTHERS_SECONDS:g} s"
+            self.unreachable[client.url] = f"{client.url}: no answer in {OTHERS_SECONDS:g} s"
         except ApiClientError as error:
             if client is self.first:
                 self.has_ended |= error.status == 401  # the node has restarted, or the session was idle too long
                 self.error = str(error)
             else:
-                self.unheard[client.url] = str(error)
+                self.unreachable[client.url] = str(error)
         return None
 
     def _refreshed(self, _: asyncio.Task[None]) -> None:
@@ -188,7 +188,7 @@ class Person:
         clients, past = earlier.portrait.clients, earlier.portrait.past
         return replace(state, portrait=replace(state.portrait, clients=clients, past=past))
 
-    async def _learn(self, revision: str) -> None:
+    async def _read_domain(self, revision: str) -> None:
         """Read the domain in force; nothing that it names is run here."""
         if revision == self._revision:
             return

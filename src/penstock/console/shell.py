@@ -99,5 +99,5 @@ def _trouble(person: Person) -> str:
         return person.error or f"{person.first.url}: {person.late_message}"
     problems = [f"{name}: {state.trouble}" for name, state in person.states.items() if state.trouble]
     again = "log out and in again to see its nodes"
-    problems += [f"{why}: {again}" if "token" in why else why for why in person.unheard.values()]
+    problems += [f"{why}: {again}" if "token" in why else why for why in person.unreachable.values()]
     return "; ".join(problems[:3]) + (f"; and {len(problems) - 3} more" if len(problems) > 3 else "")

@@ -39,8 +39,8 @@ class Below(NamedTuple):
 class HtmlTable:
     """A heading and a table that can be refilled and keeps its scroll position."""
 
-    def __init__(self, title: str, heads: Sequence[str], most: int = MAX_ROWS, nothing: str = "None.") -> None:
-        self._heads, self._most, self._nothing = heads, most, nothing
+    def __init__(self, title: str, heads: Sequence[str], limit: int = MAX_ROWS, nothing: str = "None.") -> None:
+        self._heads, self._most, self._nothing = heads, limit, nothing
         with ui.element("div").classes("pk-table-box") as self.box:
             widgets.subheading(title)
             scroll = ui.element("div").classes("pk-scroll").props("role=region tabindex=0")
@@ -81,9 +81,9 @@ class HtmlTable:
         return f'<tr role="row" class="pk-above">{cells}</tr>{last}'
 
 
-def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MAX_ROWS) -> HtmlTable:
+def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], limit: int = MAX_ROWS) -> HtmlTable:
     """Show a table with these rows."""
-    return HtmlTable(title, heads, most).fill(rows)
+    return HtmlTable(title, heads, limit).fill(rows)
 
 
 def _columns(row: Sequence[object]) -> Sequence[object]:

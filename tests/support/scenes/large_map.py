@@ -69,7 +69,7 @@ def main() -> None:
             beat[0] += 1
             states = large(beat[0])
             rates.record(states, dict.fromkeys(states, float(beat[0])))
-            picture.tell(live(found, states, rates))
+            picture.update_live(live(found, states, rates))
 
         ui.timer(1.0, tell, immediate=False)
 

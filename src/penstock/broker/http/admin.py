@@ -90,7 +90,7 @@ class AdminServer:
         self.address = f"http{'s' if self.server.settings.admin_tls is not None else ''}://{bound}"
         self._names = OwnNames((bound.host, self._address.host), self.hosts)
         try:
-            local_token.write_token(self.address, self._api.guard.local)
+            local_token.write_token(self.address, self._api.tokens.local)
         except OSError as error:
             self.server.log.warning("the local admin token cannot be written", extra={"cause": str(error)})
         self._task = asyncio.create_task(self._http.serve([socket]))
@@ -98,7 +98,7 @@ class AdminServer:
 
     async def stop(self) -> None:
         self._http.should_exit = True
-        local_token.delete_token(self.address, self._api.guard.local)
+        local_token.delete_token(self.address, self._api.tokens.local)
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task

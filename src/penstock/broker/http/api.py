@@ -62,23 +62,23 @@ class Api:
         self.file = file.resolve() if file is not None else None
         """The domain file."""
         self.reread = reread
-        self.guard = AdminTokens()
+        self.tokens = AdminTokens()
         self.audit = AuditLog()
         self.recent = RecentDecisions()
-        self.analyses = FlowAnswers()
+        self.flow_answers = FlowAnswers()
         self.logins = Logins()
         self.comparisons = Comparisons()
-        self.changing = asyncio.Lock()
+        self.reload_lock = asyncio.Lock()
         self.turns = Turns()
-        self.showing = MaskedDomain()
+        self.masked_domain = MaskedDomain()
         self.history: deque[RatingSnapshot] = deque(maxlen=MAX_HISTORY)
         self.states: dict[tuple[bool, bool], tuple[bytes, float]] = {}
         """The last state of the nodes, with and without clients and content, and its time."""
         self.is_running = True
         self._revision: tuple[Domain, Revision] | None = None
-        self._discreet: tuple[Domain, Revision] | None = None
+        self._revision_without_attributes: tuple[Domain, Revision] | None = None
         self._passwords: tuple[object, Passwords | None] = (None, None)
-        self._noting: asyncio.Task[None] | None = None
+        self._recording: asyncio.Task[None] | None = None
         self.audit.file = self.settings.audit
         for server in self.servers.values():
             self.recent.watch(server)
@@ -86,15 +86,15 @@ class Api:
 
     def start(self) -> None:
         """Start recording ratings; may be called once for each address."""
-        if self._noting is None:
-            self._noting = asyncio.create_task(self._note())
+        if self._recording is None:
+            self._recording = asyncio.create_task(self._record_ratings())
 
     def stop(self) -> None:
         self.is_running = False
         self.logins.stop()
         self.comparisons.stop()
-        if self._noting is not None:
-            self._noting.cancel()
+        if self._recording is not None:
+            self._recording.cancel()
 
     @property
     def domain(self) -> Domain:
@@ -120,14 +120,14 @@ class Api:
     @property
     def revision_without_attributes(self) -> Revision:
         """Return the same without the values of clients' attributes; may be called in another thread."""
-        domain, cached = self.domain, self._discreet
+        domain, cached = self.domain, self._revision_without_attributes
         if cached is None or cached[0] is not domain:
             clients = {
                 name: client.model_copy(update={"attributes": dict.fromkeys(client.attributes, HIDDEN)})
                 for name, client in domain.clients.items()
             }
             cached = domain, Revision.of(domain.model_copy(update={"clients": clients}), self.federation.folder)
-            self._discreet = cached
+            self._revision_without_attributes = cached
         return cached[1]
 
     @property
@@ -156,7 +156,7 @@ class Api:
 
     def caller(self, server: "Server", token: str) -> Caller:
         """Return the caller with this token, and its present right."""
-        return self.guard.caller(server, self.settings, self.passwords, token, server.now())
+        return self.tokens.caller(server, self.settings, self.passwords, token, server.now())
 
     def refusal(self, server: "Server", request: Request, right: Right | None) -> Response | None:
         """Return the answer to a caller without the right; None if it has it."""
@@ -194,7 +194,7 @@ class Api:
 
         return Route(endpoint.path, respond, methods=[endpoint.method])
 
-    async def _note(self) -> None:
+    async def _record_ratings(self) -> None:
         """Record ratings periodically, where there are any."""
         while True:
             rated = {

@@ -68,8 +68,8 @@ class ApiRequest(NamedTuple):
     address: str
     token: str
 
-    def number(self, name: str, default: float, most: float) -> float:
-        """Return a number of the query, from 0 on and at most `most`."""
+    def number(self, name: str, default: float, maximum: float) -> float:
+        """Return a number of the query, from 0 on and at most `maximum`."""
         text = self.query.get(name)
         if text is None or text == "":
             return default
@@ -79,7 +79,7 @@ class ApiRequest(NamedTuple):
             value = -1.0
         if not 0 <= value < float("inf"):
             raise ApiError(f"`{name}`: expected a number from 0 on, found `{text:.40}`")
-        return min(value, most)
+        return min(value, maximum)
 
     def parsed_body(self, kind: type[Body]) -> Body:
         """Return the body, as JSON of that type; raise `ApiError`."""

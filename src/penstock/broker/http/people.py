@@ -67,7 +67,7 @@ async def _login(request: ApiRequest) -> LoggedIn:
         _record_login(request, show(user) if is_known else NO_USER, str(refused), False)
         raise ApiError(str(refused), refused.status, refused.later) from None
     _record_login(request, show(user), "", True)
-    return LoggedIn(request.api.guard.begin(user, passwords, request.server.now()), user, right, IDLE_SECONDS)
+    return LoggedIn(request.api.tokens.begin(user, passwords, request.server.now()), user, right, IDLE_SECONDS)
 
 
 def _record_login(request: ApiRequest, user: str, why: str, is_done: bool) -> None:
@@ -77,7 +77,7 @@ def _record_login(request: ApiRequest, user: str, why: str, is_done: bool) -> No
 
 @ENDPOINTS.add("POST /api/logout", "read", "end the session of the token")
 async def _logout(request: ApiRequest) -> Done:
-    request.api.guard.end(request.token)
+    request.api.tokens.end(request.token)
     record(request, "log-out", "", True)
     return Done()
 

@@ -26,9 +26,9 @@ class Attempts:
     def wait(self, address: str, user: str, now: float) -> float:
         """Return seconds to wait; 0: none. Attempts elsewhere do not lock out a user who has logged in from here."""
         is_known = _place(address, user) in self._good
-        keys = ((key, most) for key, most in _keys(address, user) if not (is_known and key[0] == "as"))
-        counted = [(self._since(key, now - PERIOD), most) for key, most in keys]
-        return max((times[0] + PERIOD - now for times, most in counted if len(times) >= most), default=0.0)
+        keys = ((key, limit) for key, limit in _keys(address, user) if not (is_known and key[0] == "as"))
+        counted = [(self._since(key, now - PERIOD), limit) for key, limit in keys]
+        return max((times[0] + PERIOD - now for times, limit in counted if len(times) >= limit), default=0.0)
 
     def failed(self, address: str, user: str, now: float) -> None:
         """Count a failed attempt. Successes change nothing: an account of your own does not buy more guesses."""

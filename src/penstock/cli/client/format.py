@@ -26,7 +26,7 @@ _JSON_PROPERTIES = (
 )
 _ESCAPES = dict(zip("\\0aenrtv", (b"\\", b"\0", b"\a", b"\x1b", b"\n", b"\r", b"\t", b"\v"), strict=True))
 _SEQUENCE = re.compile(
-    r"%(?P<left>-?)(?P<zero>0?)(?P<width>\d*)(?:\.(?P<most>\d*))?(?P<field>[^\d.-])"
+    r"%(?P<left>-?)(?P<zero>0?)(?P<width>\d*)(?:\.(?P<max_width>\d*))?(?P<field>[^\d.-])"
     r"|@(?P<time>.)|\\(?P<escape>.)|(?P<text>[^%@\\]+)",
     re.DOTALL,
 )
@@ -39,7 +39,7 @@ class FieldLayout:
     is_left: bool
     is_zero: bool
     width: int
-    most: int | None
+    max_width: int | None
 
     def number(self, value: object) -> bytes:
         """Return a number, or nothing if it is None."""
@@ -47,7 +47,7 @@ class FieldLayout:
 
     def text(self, value: object) -> bytes:
         """Return a text cut to the greatest width, or nothing if it is None."""
-        return self._pad(("" if value is None else str(value))[: self.most].encode(), is_zero=False)
+        return self._pad(("" if value is None else str(value))[: self.max_width].encode(), is_zero=False)
 
     def data(self, value: bytes) -> bytes:
         return self._pad(value, is_zero=self.is_zero)
@@ -97,8 +97,8 @@ def _piece(match: re.Match[str], indent: str | None, warn: Callable[[str], None]
         return lambda message, now: _ESCAPES[letter]
     if (letter := match["time"]) is not None:
         return _time(letter)
-    most = None if match["most"] is None else int(match["most"] or 0)
-    layout = FieldLayout(bool(match["left"]), bool(match["zero"]), int(match["width"] or 0), most)
+    max_width = None if match["max_width"] is None else int(match["max_width"] or 0)
+    layout = FieldLayout(bool(match["left"]), bool(match["zero"]), int(match["width"] or 0), max_width)
     return _field(match["field"], layout, indent, warn)
 
 

@@ -30,7 +30,7 @@ class Rater:
         self._judge = judge_of(text)
         self._warn = warn
         self._open: dict[int, str] = {}
-        self._said: set[str] = set()
+        self._warnings: set[str] = set()
 
     @property
     def is_waiting(self) -> bool:
@@ -43,10 +43,12 @@ class Rater:
         event = Event(message.topic, bytes(message.payload), content_type=content_type)
         good = self._judge(event.content)
         if isinstance(good, Failure):
-            self._say(f"no rating of a message on `{event.topic}`: {good}")
+            self._warn_once(f"no rating of a message on `{event.topic}`: {good}")
             return
         if len(self._open) >= _MAX_OPEN:
-            self._say(f"no rating of a message on `{event.topic}`: the node has not answered the last {_MAX_OPEN}")
+            self._warn_once(
+                f"no rating of a message on `{event.topic}`: the node has not answered the last {_MAX_OPEN}"
+            )
             return
         payload = json.dumps({"topic": event.topic, "good": good, "payload": event.digest})
         sent = client.publish(FEEDBACK, payload, 1, properties=properties(PacketTypes.PUBLISH, ContentType=JSON))
@@ -56,17 +58,17 @@ class Rater:
         """Handle the node's answer to a publication."""
         topic = self._open.pop(number, None)
         if topic is not None and reason.is_failure:
-            self._say(f"rating of a message on `{topic}` was refused: {answer(reason, packet_properties).words}")
+            self._warn_once(f"rating of a message on `{topic}` was refused: {answer(reason, packet_properties).words}")
 
     def give_up(self) -> None:
         """Report the ratings that will not be answered."""
         if self._open:
-            self._say(f"the connection was lost before {len(self._open)} ratings were answered")
+            self._warn_once(f"the connection was lost before {len(self._open)} ratings were answered")
             self._open.clear()
 
-    def _say(self, text: str) -> None:
-        if text not in self._said and len(self._said) < _MAX_WARNINGS:
-            self._said.add(text)
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
+            self._warnings.add(text)
             self._warn(text)
 
 

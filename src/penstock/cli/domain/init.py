@@ -147,7 +147,7 @@ def _starter(options: argparse.Namespace) -> template.Starter:
         elif options.yes:
             answers[question.option] = question.read(question.default)
         else:
-            answers[question.option] = _asked(question)
+            answers[question.option] = _ask(question)
     port = answers.pop("port")
     is_wished = options.port is not None or not options.yes
     ports = _ports(options, port if is_wished else None, answers)
@@ -181,7 +181,7 @@ def _with_option(question: Prompt, value: str) -> object:
         raise argparse.ArgumentTypeError(f"argument --{question.option}: {error}") from None
 
 
-def _asked(question: Prompt) -> object:
+def _ask(question: Prompt) -> object:
     while True:
         # To standard error: standard output has the passwords and the next steps.
         print(f"{question.asks} [{question.default}]: ", end="", file=sys.stderr, flush=True)

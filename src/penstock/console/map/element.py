@@ -30,7 +30,7 @@ class Map(Element, component="map.js"):
             self.drawn = drawn
             self.props["scene"] = plain(drawn)
 
-    def tell(self, now: scene.Live) -> None:
+    def update_live(self, now: scene.Live) -> None:
         """Send the live values that have changed."""
         self.run_method("tell", plain(now))
 
@@ -51,7 +51,7 @@ class LiveMap:
         self.rates = rates or Rates()
         self._also: tuple[str, ...] = ()
         self._domain, self._listed = person.domain, scene.listed(person.domain)
-        self.rates.record(person.states, person.told_at)
+        self.rates.record(person.states, person.state_times)
         drawn = scene.scene(person.domain, self._listed, person.states)
         self.element = Map(drawn, self._now(drawn))
         ui.timer(BEAT, self.beat)
@@ -59,7 +59,7 @@ class LiveMap:
     async def beat(self) -> None:
         """Ask the nodes, and send what has changed."""
         await self.person.refresh()
-        self.rates.record(self.person.states, self.person.told_at)
+        self.rates.record(self.person.states, self.person.state_times)
         self._show()
 
     def highlight(self, path: Iterable[tuple[str, str]]) -> None:
@@ -109,7 +109,7 @@ class LiveMap:
         if person.domain is not self._domain:
             self._domain, self._listed = person.domain, scene.listed(person.domain)
         self.element.draw(scene.scene(person.domain, self._listed, person.states, self._also))
-        self.element.tell(self._now(self.element.drawn))
+        self.element.update_live(self._now(self.element.drawn))
 
     def _now(self, drawn: scene.Scene) -> scene.Live:
         now = scene.live(drawn, self.person.states, self.rates)

@@ -36,7 +36,7 @@ class Rate(NamedTuple):
 
 class _Moment(NamedTuple):
     at: float
-    told: object
+    source: object
     """The object that the counters were read from."""
     flows: Mapping[str, LinkCounters]
 
@@ -61,7 +61,7 @@ class Rates:
         self, node: str, kind: str, source: object, at: float, read: Callable[[], dict[str, LinkCounters]]
     ) -> None:
         past = self._past.setdefault((node, kind), deque())
-        if past and (past[-1].at == at or past[-1].told is source):
+        if past and (past[-1].at == at or past[-1].source is source):
             return
         past.append(_Moment(at, source, read()))
         while len(past) > 2 and at - past[1].at >= SECONDS:

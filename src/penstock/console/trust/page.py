@@ -211,9 +211,12 @@ def _paths(state: TrustState) -> None:
 
 
 def _tokens(state: TrustState) -> None:
-    told = [(some.node, some.standing.tokens, some.revoked) for some in state.tokens]
-    of_nodes = [(node, tokens, revoked) for node, tokens, revoked in told if tokens is not None]
-    rows = [(node, tokens.required, tokens.known, tokens.refused, revoked) for node, tokens, revoked in of_nodes]
+    counted = [(of_node, of_node.standing.tokens) for of_node in state.tokens]
+    rows = [
+        (of_node.node, tokens.required, tokens.known, tokens.refused, of_node.revoked)
+        for of_node, tokens in counted
+        if tokens is not None
+    ]
     if rows:
         table("Tokens", ("node", "needed", "known", "refused", "revoked"), rows)
     keys = {
@@ -221,7 +224,7 @@ def _tokens(state: TrustState) -> None:
         for token_state in state.tokens
         for key in token_state.keys
     }
-    signing = {tokens.key for _, tokens, _ in of_nodes}
+    signing = {tokens.key for _, tokens in counted if tokens is not None}
     if keys:
         key_rows = [(node, id, id in signing, retired, revoked) for node, id, retired, revoked in sorted(keys)]
         table("Keys", ("of node", "key", "signs now", "retired", "revoked"), key_rows)

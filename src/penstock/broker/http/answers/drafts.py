@@ -246,7 +246,7 @@ def _checked(request: ApiRequest, path: Path, output: bytes) -> DraftCheck:
 @ENDPOINTS.add("GET /api/draft", "read", "the domain file, with marks in place of its secrets")
 async def _text(request: ApiRequest) -> DomainText:
     text, right = present_text(request), request.caller.right
-    texts = await request.api.showing.of(text)
+    texts = await request.api.masked_domain.of(text)
     shown = texts.change if includes_right(right, "change") else texts.content
     shown = shown if includes_right(right, "content") else texts.read
     if text and not shown:
@@ -271,7 +271,7 @@ async def _check(request: ApiRequest) -> DraftCheck:
 )
 async def _put(request: ApiRequest) -> Reloaded:
     draft = request.parsed_body(DomainDraft)
-    async with request.api.turns.turn(), request.api.changing:
+    async with request.api.turns.turn(), request.api.reload_lock:
         try:
             text = await accept_draft(request, draft)
             result = await check_draft(request, text)
@@ -293,7 +293,7 @@ async def _put(request: ApiRequest) -> Reloaded:
 
 @ENDPOINTS.add("POST /api/reload", "change", "read the domain file again, as SIGHUP does")
 async def _reload(request: ApiRequest) -> Done:
-    async with request.api.changing:
+    async with request.api.reload_lock:
         changes = await _reread(request)
         record(request, "reload", "; ".join(changes) or "nothing changes", True)
     return Done()

@@ -178,9 +178,9 @@ async def _flows(request: ApiRequest) -> Flows:
     is_whole = not request.query.get("from") and not request.query.get("to")
     if is_whole and len(domain.nodes) + len(domain.clients) > MAX_ENTITIES:
         raise ApiError(f"the domain has more than {MAX_ENTITIES} nodes and clients: give `from` or `to`", 409)
-    return msgspec.json.decode(await request.api.analyses.of(request.api.revision, *options), type=Flows)
+    return msgspec.json.decode(await request.api.flow_answers.of(request.api.revision, *options), type=Flows)
 
 
 @ENDPOINTS.add("GET /api/assertions", "read", "assertions of the domain about flows, and whether they hold")
 async def _assertions(request: ApiRequest) -> Assertions:
-    return msgspec.json.decode(await request.api.analyses.of(request.api.revision, "--assertions"), type=Assertions)
+    return msgspec.json.decode(await request.api.flow_answers.of(request.api.revision, "--assertions"), type=Assertions)
