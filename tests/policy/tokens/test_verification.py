@@ -312,7 +312,7 @@ def test_what_is_refused_is_not_kept() -> None:
 
 
 def test_at_most_so_many_are_kept() -> None:
-    verifier = Verifier(KEY_SET, HERE, most=2)
+    verifier = Verifier(KEY_SET, HERE, max_tokens=2)
     made = [token(id=f"t-{number}") for number in range(3)]
     for one in made:
         verifier.verify(one.text, NOW)

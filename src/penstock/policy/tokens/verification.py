@@ -96,17 +96,17 @@ def check_signatures(token: Token, keys: KeySet, now: float, revoked: Revoked = 
 class Verifier:
     """A cache of verified tokens: verifying one again costs a look-up, until the result expires.
 
-    It is made anew when keys or revocations change. Only what was accepted is kept, at most `most` tokens; the oldest
+    It is made anew when keys or revocations change. Only what was accepted is kept, at most `max_tokens`; the oldest
     go first.
     """
 
     def __init__(
-        self, keys: KeySet, audience: Collection[Party], revoked: Revoked = NOTHING, most: int = 1_000
+        self, keys: KeySet, audience: Collection[Party], revoked: Revoked = NOTHING, max_tokens: int = 1_000
     ) -> None:
         self._keys = keys
         self._audience = tuple(audience)
         self._revoked = revoked
-        self._most = most
+        self._max_tokens = max_tokens
         self._by_text: dict[bytes, Verified] = {}
         self._by_digest: dict[str, Verified] = {}
 
@@ -127,9 +127,9 @@ class Verifier:
         return verified if verified is not None and verified.counts(now) else None
 
     def _keep(self, text: bytes, verified: Verified) -> None:
-        if len(self._by_text) >= self._most:
+        if len(self._by_text) >= self._max_tokens:
             self._by_text.pop(next(iter(self._by_text)))
-        if len(self._by_digest) >= self._most:
+        if len(self._by_digest) >= self._max_tokens:
             self._by_digest.pop(next(iter(self._by_digest)))
         self._by_text[text] = verified
         self._by_digest[verified.token.digest] = verified

@@ -1,7 +1,5 @@
 """Status codes and Indeterminate, in the words of the norm."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from penstock.model.errors import PolicyError
@@ -48,15 +46,20 @@ class Unsupported(XacmlError):
         super().__init__(what, PROCESSING_ERROR)
 
 
-@contextmanager
-def located(where: str, unless: tuple[str, ...] = ()) -> Iterator[None]:
+class located:
     """Put the place before the message of an `XacmlError`, unless it begins with one of these already."""
-    try:
-        yield
-    except XacmlError as error:
-        if str(error).startswith(unless):
-            raise
-        raise error.at(where) from None
+
+    # A class, as a large policy has one for each value, and a generator would cost more.
+
+    def __init__(self, where: str, unless: tuple[str, ...] = ()) -> None:
+        self._where, self._unless = where, unless
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, XacmlError) and not str(error).startswith(self._unless):
+            raise error.at(self._where) from None
 
 
 class Indeterminate(Exception):

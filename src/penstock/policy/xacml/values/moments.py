@@ -30,7 +30,7 @@ _DAY_TIME_PATTERN = re.compile(
 _YEAR_MONTH_PATTERN = re.compile(r"(?P<sign>-)?P(?=\d)(?:(?P<year>\d{1,6})Y)?(?:(?P<month>\d{1,9})M)?", re.ASCII)
 
 
-@dataclass(order=True, unsafe_hash=True, slots=True)
+@dataclass(init=False, order=True, unsafe_hash=True, slots=True)
 class Moment:
     """A date, a time of day or both: nanoseconds as written, and minutes of the time zone, if it has one.
 
@@ -39,10 +39,11 @@ class Moment:
 
     local: int = field(compare=False)
     zone: int | None = field(compare=False)
-    instant: int = field(init=False)
+    instant: int
 
-    def __post_init__(self) -> None:
-        self.instant = self.local - (self.zone or 0) * MINUTE
+    def __init__(self, local: int, zone: int | None) -> None:
+        self.local, self.zone = local, zone
+        self.instant = local - (zone or 0) * MINUTE
 
 
 class Days(NamedTuple):
