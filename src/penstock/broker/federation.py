@@ -35,8 +35,8 @@ class Federation:
         if domain.journal is not None:
             for server in self.servers.values():
                 server.keep_journal(domain.journal, domain.domain)
-                self._revise(domain, server)
-        self._made_secret: bytes | None = None
+                self._record_revision(domain, server)
+        self._generated_secret: bytes | None = None
 
     async def start(self) -> None:
         """Listen everywhere, then dial."""
@@ -44,7 +44,7 @@ class Federation:
             self._share_secrets(server)
             await server.start()
         for server in self.servers.values():
-            await self._link(server)
+            await self._update_links(server)
 
     async def reload(self, domain: Domain) -> None:
         """Apply a new domain completely, or not at all if any part does not check. Connections stay where possible."""
@@ -61,12 +61,12 @@ class Federation:
         for name, server in self.servers.items():
             if server.journal is not None and domain.journal is not None:
                 server.journal.settings = domain.journal
-            self._revise(domain, server)
+            self._record_revision(domain, server)
             server.reload(domain.nodes[name], files[name], entities)
             self._share_secrets(server)
-            await self._link(server)
+            await self._update_links(server)
 
-    def _revise(self, domain: Domain, server: Server) -> None:
+    def _record_revision(self, domain: Domain, server: Server) -> None:
         """Record in the journal which policies are in force from here on, and keep their files."""
         if server.journal is not None:
             from penstock.journal.revision import Revision
@@ -85,7 +85,7 @@ class Federation:
         }
         group_proofs.hold(server.node, self._group_secrets[server.name], server.now())
 
-    async def _link(self, server: Server) -> None:
+    async def _update_links(self, server: Server) -> None:
         """Make exactly the links that the domain says the node makes."""
         connections = {connection.between[1]: connection for connection in server.node.ensemble.dials(server.name)}
         terms = {name: self._terms(server, settings) for name, settings in connections.items()}
@@ -100,7 +100,7 @@ class Federation:
     def _terms(self, server: Server, connection: LinkSettings) -> tuple[LinkSettings, ForeignSettings | None, bool]:
         """Return the settings of a connection; whether the two prove groups to each other is decided when it begins."""
         name = connection.between[1]
-        return _dialled(connection), self.domain.foreign.get(name), bool(groups.shared(server.node, name))
+        return _connection_settings(connection), self.domain.foreign.get(name), bool(groups.shared(server.node, name))
 
     def _dial(self, server: Server, name: str, connection: LinkSettings) -> None:
         neighbour = server.node.federation.neighbours[name]
@@ -144,17 +144,17 @@ class Federation:
             return connection.secret.encode()
         if connection.secret_file is not None:
             return connection.secret_file.read_bytes().strip()
-        if self._made_secret is None:
-            self._made_secret = self._read_or_make()
-        return self._made_secret
+        if self._generated_secret is None:
+            self._generated_secret = self._read_or_make_secret()
+        return self._generated_secret
 
-    def _read_or_make(self) -> bytes:
+    def _read_or_make_secret(self) -> bytes:
         fresh = secrets.token_hex(32).encode()
         if self.folder is None:
             return fresh
         path = self.folder / f".{self.domain.domain}.secret"
         try:
-            _make_whole(path, fresh + b"\n")
+            _write_atomically(path, fresh + b"\n")
         except FileExistsError:
             secret = path.read_bytes().strip()
             if not secret:
@@ -180,7 +180,7 @@ def _group_secrets(domain: Domain, names: Iterable[str]) -> dict[str, dict[str, 
     return by_node
 
 
-def _make_whole(path: Path, data: bytes) -> None:
+def _write_atomically(path: Path, data: bytes) -> None:
     """Write a file for its owner only, atomically: nodes that start at the same time never see it empty."""
     if path.exists():
         raise FileExistsError(path)
@@ -193,7 +193,7 @@ def _make_whole(path: Path, data: bytes) -> None:
         os.unlink(draft)
 
 
-def _dialled(connection: LinkSettings) -> LinkSettings:
+def _connection_settings(connection: LinkSettings) -> LinkSettings:
     """Return the settings that need a new connection; the others are applied to one that is up."""
     fields = LinkSettings.model_fields
     return connection.model_copy(update={name: fields[name].default for name in ("forward", "queue", "type", "back")})

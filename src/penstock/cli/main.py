@@ -43,9 +43,8 @@ _ROOMS = {
 """The folder that each command's module is in; `pipeline` and `completion` stand beside these folders."""
 _FOLDERS = {name: f"{folder}." for folder, names in _ROOMS.items() for name in names}
 
-_USAGE = "usage: penstock COMMAND [OPTIONS]\n\ncommands:\n" + "".join(
-    f"  {name:10} {text}\n" for name, text in COMMANDS.items()
-)
+_LISTED = "".join(f"  {name:10} {text}\n" for name, text in COMMANDS.items())
+_USAGE = f"usage: penstock COMMAND [OPTIONS]\n\ncommands:\n{_LISTED}"
 
 
 def module_of(command: str) -> str:

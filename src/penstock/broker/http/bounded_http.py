@@ -20,58 +20,59 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self._patience: asyncio.TimerHandle | None = None
-        self._reading: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         transport.set_write_buffer_limits(high=1, low=0)  # so that we are notified whenever something is not read
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
             return
-        self._wait()
+        self._start_head_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._heard()
-        elif self._patience is None:
-            self._wait()  # for the rest of the next one
+            self._stop_head_timer()
+        elif self._head_timer is None:
+            self._start_head_timer()  # for the rest of the next one
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._heard()
-        self._read()
+        self._stop_head_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._read()
-        self._reading = self.loop.call_later(WRITE_SECONDS, self._check_read, self.transport.get_write_buffer_size())
+        self._stop_write_timer()
+        unread = self.transport.get_write_buffer_size()
+        self._write_timer = self.loop.call_later(WRITE_SECONDS, self._check_progress, unread)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._read()
+        self._stop_write_timer()
 
-    def _read(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
-    def _check_read(self, before: int) -> None:
+    def _check_progress(self, before: int) -> None:
         unread = self.transport.get_write_buffer_size()
         if before - unread < MIN_READ:
-            self._reading = None
+            self._write_timer = None
             self.transport.abort()
         else:
-            self._reading = self.loop.call_later(WRITE_SECONDS, self._check_read, unread)
+            self._write_timer = self.loop.call_later(WRITE_SECONDS, self._check_progress, unread)
 
-    def _wait(self) -> None:
-        self._patience = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+    def _start_head_timer(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_timed_out)
 
-    def _heard(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _too_slow(self) -> None:
-        self._patience = None
+    def _head_timed_out(self) -> None:
+        self._head_timer = None
         is_asking = self.cycle is not None and not self.cycle.response_complete
         if not is_asking and not self.transport.is_closing():
             self.transport.abort()

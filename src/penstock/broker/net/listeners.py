@@ -30,15 +30,15 @@ class Listeners:
         self.bound: list[Address] = []
         """Where it listens for MQTT without WebSocket, with the ports that it really got."""
         self._contexts = {name: RenewableContext(context) for name, context in contexts.items()}
-        self._places: dict[str, Listener] = {}
+        self._listeners: dict[str, Listener] = {}
         self._counts: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []
 
     async def listen(self, name: str, listener: Listener, settings: NodeSettings, connect: Connect) -> None:
         """Accept connections at an address."""
         context = self._contexts.get(name)
-        patience = settings.limits.connect_timeout if context else None
-        self._places[name] = listener
+        handshake_seconds = settings.limits.connect_timeout if context else None
+        self._listeners[name] = listener
         address = listener.address
         try:
             server = await asyncio.get_running_loop().create_server(
@@ -47,7 +47,7 @@ class Listeners:
                 address.port,
                 ssl=context,
                 backlog=4096,
-                ssl_handshake_timeout=patience,
+                ssl_handshake_timeout=handshake_seconds,
             )
         except OSError as error:
             raise PenstockError(f"`{address}` cannot be listened on: {_cause(error)}") from None
@@ -63,7 +63,7 @@ class Listeners:
     def renew_certificates(self, listeners: list[tuple[str, Listener]], contexts: Mapping[str, ssl.SSLContext]) -> None:
         """Take new certificates for the listeners whose address has not changed."""
         for name, listener in listeners:
-            here = self._places.get(name)
+            here = self._listeners.get(name)
             if name in contexts and name in self._contexts and here is not None and here.address == listener.address:
                 self._contexts[name].present = contexts[name]
 
@@ -74,7 +74,7 @@ class Listeners:
 
     def is_full(self, name: str) -> bool:
         """Return whether a listener has as many connections as it may have."""
-        maximum = self._places[name].max_connections
+        maximum = self._listeners[name].max_connections
         return maximum is not None and self._counts[name] >= maximum
 
     def add(self, name: str) -> None:

@@ -63,10 +63,10 @@ class Journal:
         self._flushed = 0.0
         self._received = 0
         """Bytes that the node had received when rows were last handed over."""
-        self._handed = self._written = 0
+        self._bytes_handed = self._bytes_written = 0
         """Bytes that were handed over, and those that the thread has finished; and batches."""
-        self._batches = self._done = 0
-        self._given = 0
+        self._batches_handed = self._batches_written = 0
+        self._rows_handed = 0
         """Rows that were handed over."""
         self._segment: Segment | None = None
         self._seq = -1
@@ -74,7 +74,7 @@ class Journal:
         self._revision: Revision | None = None
         self._missing = 0
         """Rows that are missing before the next one, and not yet written as a gap."""
-        self._left = MissingRows(self._folder, node)
+        self._missing_file = MissingRows(self._folder, node)
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=f"{node}-journal", daemon=True)
 
@@ -87,7 +87,10 @@ class Journal:
     @property
     def is_full(self) -> bool:
         """Return whether nothing may be admitted: the thread is behind, or the disk refuses and the node is to stop."""
-        if self._batches - self._done > MAX_WAITING or self._handed - self._written > MAX_WAITING_BYTES:
+        if (
+            self._batches_handed - self._batches_written > MAX_WAITING
+            or self._bytes_handed - self._bytes_written > MAX_WAITING_BYTES
+        ):
             return True
         return bool(self.failing) and self.settings.when_failing == "stop"
 
@@ -120,10 +123,10 @@ class Journal:
             self._thread.join()
 
     def _hand_over(self, weight: int) -> None:
-        self._handed += weight
-        self._batches += 1
+        self._bytes_handed += weight
+        self._batches_handed += 1
         rows = self.recorder.take()
-        self._given += len(rows.notes)
+        self._rows_handed += len(rows.notes)
         self._queue.put(RowBatch(rows, weight))
 
     # --- in the thread
@@ -134,7 +137,7 @@ class Journal:
             try:
                 batch = self._queue.get(timeout=RETRY_SECONDS)
             except queue.Empty:
-                self._attempt(self._rest)
+                self._attempt(self._do_idle_work)
                 continue
             if batch is None:
                 self._finish()
@@ -146,8 +149,8 @@ class Journal:
             elif batch.rows.notes:
                 self._write(batch.rows)
             if isinstance(batch, RowBatch):
-                self._written += batch.weight
-                self._done += 1
+                self._bytes_written += batch.weight
+                self._batches_written += 1
             if self.is_awaited:
                 self._wake()
 
@@ -156,20 +159,20 @@ class Journal:
         if self._seq < 0:
             self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
             self._seq = recover(self._folder, self._node) + 1
-            self._missing += self._left.find()
+            self._missing += self._missing_file.find()
 
     def _keep_revision(self) -> None:
         if self._revision is not None:
             self._revision.keep(self._folder)
 
-    def _rest(self) -> None:
+    def _do_idle_work(self) -> None:
         """Do the periodic work when there is nothing to write."""
         self._prepare()
         if self.failing:
             self._keep_revision()
             self._probe()
-            self._succeeded()
-            self._left.keep(self._missing)
+            self._note_success()
+            self._missing_file.keep(self._missing)
         if self._segment is not None and self._is_over(self._segment, time.time()):
             self._seal()
 
@@ -193,24 +196,24 @@ class Journal:
         _, self._seq = self._begin(time.time())
         self._seal()
         self._missing = 0
-        self._left.keep(0)
+        self._missing_file.keep(0)
 
     def _write(self, rows: Rows) -> None:
         try:
             while not self._attempt(lambda: self._append(rows)):
                 if self.settings.when_failing == "go on" or self._is_stopping:
-                    self._lose(rows)
+                    self._drop(rows)
                     return
                 time.sleep(RETRY_SECONDS)
         except Exception:  # a bug of ours: these rows would fail again and again
             self._log.exception("rows cannot be written to the journal")
-            self._give_up()
-            self._lose(rows)
+            self._abandon_segment()
+            self._drop(rows)
 
-    def _lose(self, rows: Rows) -> None:
+    def _drop(self, rows: Rows) -> None:
         self.lost += len(rows.notes)
         self._missing += len(rows.notes)
-        self._left.keep(self._missing)
+        self._missing_file.keep(self._missing)
 
     def _append(self, rows: Rows) -> None:
         self._prepare()
@@ -220,9 +223,9 @@ class Journal:
         segment, seq = (self._segment, self._seq) if self._segment is not None else self._begin(now)
         self._seq = segment.write(seq, rows)
         self._missing = 0
-        self._left.keep(0)  # after the gap is written: a process killed in between records it twice, not never
+        self._missing_file.keep(0)  # after the gap is written: a process killed in between records it twice, not never
         self.rows += len(rows.notes)
-        self._succeeded()
+        self._note_success()
         if segment.size >= self.settings.segment_size:
             self._attempt(self._seal)  # the rows are in it, even if the rename fails
 
@@ -252,30 +255,30 @@ class Journal:
         try:
             step()
         except OSError as error:
-            self._fail(error)
-            self._give_up()
+            self._note_failure(error)
+            self._abandon_segment()
             return False
         return True
 
-    def _give_up(self) -> None:
+    def _abandon_segment(self) -> None:
         """Abandon the segment: it may not have what its writer thinks it has."""
         segment, self._segment = self._segment, None
         if segment is not None and not segment.abandon():
             self._seq = -1
 
-    def _succeeded(self) -> None:
+    def _note_success(self) -> None:
         if self.failing:
             self._log.info("the journal is written again", extra={"cause": f"{self.lost} rows are missing"})
             self.failing = ""
             self._wake()
 
-    def _fail(self, error: OSError) -> None:
+    def _note_failure(self, error: OSError) -> None:
         text = error.strerror or str(error)
         if text != self.failing:
             choice = "nothing is admitted" if self.settings.when_failing == "stop" else "the node goes on without it"
             self._log.error(f"the journal cannot be written: {choice}", extra={"cause": text})
         self.failing = text
-        self._left.keep(self._missing + self._given - self.rows - self.lost + len(self.recorder.notes))
+        self._missing_file.keep(self._missing + self._rows_handed - self.rows - self.lost + len(self.recorder.notes))
         self._wake()
 
 

@@ -10,6 +10,8 @@ from prometheus_client.registry import Collector
 if TYPE_CHECKING:
     from penstock.broker.server import Server
 
+Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
 
 class NodeCollector(Collector):
     """Collects the engine's own counters; nothing is counted twice."""
@@ -58,9 +60,7 @@ class NodeCollector(Collector):
         if node.trust.tokens is not None:
             yield from self._tokens()
 
-    def _metric(
-        self, kind: type[CounterMetricFamily] | type[GaugeMetricFamily], name: str, text: str, value: float
-    ) -> Metric:
+    def _metric(self, kind: Family, name: str, text: str, value: float) -> Metric:
         metric = kind(f"penstock_{name}", text, labels=["node"])
         metric.add_metric([self._server.node.name], value)
         return metric

@@ -41,14 +41,13 @@ class Rater:
         """Send the rating of a message to the node; nothing if the condition cannot be evaluated."""
         content_type = getattr(message.properties, "ContentType", "")
         event = Event(message.topic, bytes(message.payload), content_type=content_type)
-        good = self._judge(event.content)
+        good, why = self._judge(event.content), ""
         if isinstance(good, Failure):
-            self._warn_once(f"no rating of a message on `{event.topic}`: {good}")
-            return
-        if len(self._open) >= _MAX_OPEN:
-            self._warn_once(
-                f"no rating of a message on `{event.topic}`: the node has not answered the last {_MAX_OPEN}"
-            )
+            why = str(good)
+        elif len(self._open) >= _MAX_OPEN:
+            why = f"the node has not answered the last {_MAX_OPEN}"
+        if why:
+            self._warn_once(f"no rating of a message on `{event.topic}`: {why}")
             return
         payload = json.dumps({"topic": event.topic, "good": good, "payload": event.digest})
         sent = client.publish(FEEDBACK, payload, 1, properties=properties(PacketTypes.PUBLISH, ContentType=JSON))

@@ -136,9 +136,8 @@ def check_domain(source: DomainSource, nodes: list[str] | None = None) -> CheckR
         for at, assertion in enumerate(entities.assertions)
     )
     remarks = [Remark(("assertions", failure.index), str(failure)) for failure in failures]
-    odd = [
-        Remark(("statements", "apply", conflict.place), conflict.what) for conflict in conflicts(entities.statements)
-    ]
+    clashes = conflicts(entities.statements)
+    odd = [Remark(("statements", "apply", clash.place), clash.what) for clash in clashes]
     expansion = Expansion(checked.domain)
     problems = (source.problem(remark, expansion) for remark in remarks)
     warnings = sorted_problems([*checked.warnings, *(source.problem(remark, expansion) for remark in odd)])

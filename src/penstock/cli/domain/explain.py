@@ -242,9 +242,8 @@ def _of_node(options: argparse.Namespace) -> Account:
     query += [("policy", _policy(options))] if options.policy else []
     query += [("to", name) for name in options.to]
     try:
-        answer = AdminClient(options.node).ask(
-            "POST", "/api/explain", _payload(options), query, "application/octet-stream"
-        )
+        client, payload = AdminClient(options.node), _payload(options)
+        answer = client.ask("POST", "/api/explain", payload, query, "application/octet-stream")
         return msgspec.json.decode(answer, type=Account)
     except msgspec.MsgspecError as error:
         raise PenstockError(f"node at `{options.node}` cannot be reached: {error}") from None

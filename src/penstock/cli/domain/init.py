@@ -120,9 +120,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _questions(folder: Path) -> tuple[Prompt, ...]:
-    journal, console = (
-        "yes" if importlib.util.find_spec(module) is not None else "no" for module in ("pyarrow", "nicegui")
-    )
+    specs = map(importlib.util.find_spec, ("pyarrow", "nicegui"))
+    journal, console = ("yes" if spec is not None else "no" for spec in specs)
     return (
         Prompt("name", "Name of the domain", _name_of(folder), _name),
         Prompt("nodes", "Nodes (brokers); one is enough to begin with", "main", _names),

@@ -16,9 +16,8 @@ JOBS = {
     "simulate": "simulate trust decisions on random networks: what they keep out, and what they cost",
 }
 
-_USAGE = "usage: penstock pipeline JOB [OPTIONS]\n\njobs:\n" + "".join(
-    f"  {name:8} {text}\n" for name, text in JOBS.items()
-)
+_LISTED = "".join(f"  {name:8} {text}\n" for name, text in JOBS.items())
+_USAGE = f"usage: penstock pipeline JOB [OPTIONS]\n\njobs:\n{_LISTED}"
 
 
 def main(argv: list[str]) -> int:

@@ -88,9 +88,8 @@ class DraftEditor:
                     self.comparing = comparison.ComparisonBox(self.person, box, self._present, self.may)
                     self.comparing.build()
                 with widgets.card("Last changes"):
-                    self._changed = HtmlTable(
-                        "Last changes", ("at, UTC", "who", "what", "came to"), MAX_CHANGES, "No recent changes."
-                    )
+                    heads = ("at, UTC", "who", "what", "came to")
+                    self._changed = HtmlTable("Last changes", heads, MAX_CHANGES, "No recent changes.")
         _follow_dark(self.editor)
         if self.may and self.person.draft is not None:
             ui.timer(0, self._check_now, once=True)
