@@ -172,6 +172,26 @@ def test_another_version_is_not_guessed_at(tmp_path: Path) -> None:
     assert (events(tmp_path), problems(tmp_path)) == ([], ["its version is 5; versions 1, 2, 3, 4 are read"])
 
 
+def test_a_view_belongs_to_the_output_before_it(tmp_path: Path) -> None:
+    sent = rows(*((f"t/{number}", b"") for number in range(8)))
+    for numbers, kind in ((sent.outputs, (1, 3)), (sent.views, (2, 4, 6)), (sent.sent, (7,))):
+        numbers.extend(kind)
+    write_segments(tmp_path, [sent])
+    assert [(row["kind"], row["topic"], row["place"]) for row in events(tmp_path)] == [
+        ("arrival", "t/0", 0),
+        ("output", "t/1", 0),
+        ("view", "t/2", 0),
+        ("output", "t/3", 1),
+        ("view", "t/4", 1),
+        ("arrival", "t/5", 0),
+        ("view", "t/6", 0),
+        ("sent", "t/7", 0),
+    ]
+    topics = {row["seq"]: row["topic"] for row in events(tmp_path)}
+    belongs = [topics[row["arrival"]] for row in events(tmp_path)]
+    assert belongs == ["t/0", "t/0", "t/0", "t/0", "t/0", "t/5", "t/5", "t/7"]
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_versions_before_are_read(version: int, tmp_path: Path) -> None:
     _with_version(tmp_path / "before", version)

@@ -11,7 +11,8 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.journal.write.segment import Segment
-from tests.support.memory.journals import DENIED, NOON, rows, write_segments
+from penstock.model.verdict import Effect, Verdict
+from tests.support.memory.journals import DENIED, NOON, PASSES, PHONE, rows, write_segments
 from tests.support.processes.commands import penstock
 
 
@@ -85,6 +86,25 @@ def test_show_gives_an_account(journal: Path) -> None:
     ]
     assert "    2 bytes: ff 00" in out
     assert out.splitlines()[-1] == "    admit: suppress by acl line 3: `sue` may not write `x`"
+
+
+def test_show_says_in_which_form_it_was_sent_and_what_was_not(tmp_path: Path) -> None:
+    said = rows(("door/1", b"open"), ("door/1", b"o"), ("door/1", b"shut"), note=PASSES._replace(reached=()))
+    said.views.append(1)
+    said.withdrawn.append(2)
+    said.chosen.update({1: (PHONE,), 2: (PHONE,)})
+    said.verdicts[2] = Verdict("emit", Effect.SUPPRESS, "", "it expired while it waited")
+    write_segments(tmp_path, [said])
+    assert [line.strip() for line in _run("show", str(tmp_path))[1].splitlines()[4:]] == [
+        "2023-11-15T12:00:00.000000Z n #4 door/1 made from #3 of `sensor` (sensor-1) by lan, QoS 0",
+        "o",
+        "admit: pass",
+        "reached phone (QoS 0)",
+        "2023-11-15T12:00:00.000000Z n #5 door/1 from `sensor` (sensor-1) by lan, QoS 0",
+        "shut",
+        "emit: suppress: it expired while it waited",
+        "queued, and not sent to phone (QoS 0)",
+    ]
 
 
 def test_stats(journal: Path) -> None:

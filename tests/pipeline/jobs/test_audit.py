@@ -3,14 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.journal.read.events import KINDS
 from penstock.pipeline.jobs.audit import AuditReport, audit
 from penstock.policy.access.acl import Acl
+from tests.support.generators.governed import READERS, played
 from tests.support.memory.journals import events
 from tests.support.memory.recording import Written, record
 from tests.support.scenes.smart_home import recorded_home
@@ -132,6 +135,19 @@ def _check_counts(found: AuditReport, journal: Path) -> None:
 
 def test_who_saw_what_and_what_was_denied(audited: AuditReport, folder: Path) -> None:
     _check_counts(audited, folder)
+
+
+def test_who_saw_what_is_who_got_it_whatever_policies_made_of_it(interpreted: SparkSession, tmp_path: Path) -> None:
+    got, journal = Counter[tuple[str, str]](), Written(tmp_path)
+    for seed in range(16, 21):
+        domain, play = played(Random(seed))
+        journal.add_all(play.nodes.values(), journal.keep(domain))
+        got.update((name, message.topic) for name in READERS for message in play.deliveries(name))
+    assert {row["kind"] for row in events(tmp_path)} == set(KINDS)
+    seen = Counter[tuple[str, str]]()
+    for row in audit(interpreted, tmp_path).seen:
+        seen[row.subject, row.topic] += row.events if row.subject in READERS else 0
+    assert +seen == got
 
 
 def test_the_same_in_the_smart_home(interpreted: SparkSession, tmp_path: Path) -> None:
