@@ -112,7 +112,7 @@ def _acknowledgement(first: int, packet: packets.Ack, version: int) -> bytes:
     head = _packet_id(packet.packet_id)
     properties = packet.properties
     if version == MQTT_311 or (packet.reason == 0 and properties == NO_PROPERTIES):
-        return _frame(first, head)
+        return bytes((first, len(head))) + head
     if properties == NO_PROPERTIES:
         return _frame(first, head, _codes(packet.reason))
     return _frame(first, head, _codes(packet.reason), encode_properties_of(first >> 4, properties))

@@ -152,7 +152,11 @@ class NodeConnection:
         session = self.session
         if host.sampler is not None and session is not None:
             host.sampler(session, buffer, frames)
-        known, version = link_plans.plans_of(node, session).known if session is not None else _NO_PLANS, self.version
+        version = self.version
+        known: dict[bytes, Plan] | None = None
+        """The plans of the session; None: another packet has come since they were looked up, and may have changed them,
+        as by the state of a monitor.
+        """
         link = session.trust.tokens if session is not None else None
         history = link.history if link is not None else None
         recorder = node.recorder
@@ -167,6 +171,8 @@ class NodeConnection:
                 if first == 0x30 and end - start > 2:
                     after = start + 2 + (buffer[start] << 8) + buffer[start + 1]
                     if after <= end if version == 4 else after < end and not buffer[after]:
+                        if known is None:
+                            known = _NO_PLANS if session is None else link_plans.plans_of(node, session).known
                         plan = known.get(buffer[start + 2 : after])
                         if plan is None or not plan.valid:
                             topic = buffer[start + 2 : after]
@@ -189,7 +195,7 @@ class NodeConnection:
                             if recorder is not None:
                                 recorder.relayed(session, now, buffer, begin, frames, unrecorded)
                             entrances.relay_edited(node, session, packet, start + 2 - position, after - position, now)
-                            known = link_plans.plans_of(node, session).known
+                            known = None
                             relayed += 1
                             position = begin = end
                             unrecorded = relayed + handled
@@ -203,9 +209,7 @@ class NodeConnection:
                 unrecorded = relayed + handled
                 if self.phase != OPEN:
                     break
-                session = self.session
-                if session is not None:  # a monitor may have changed its state, and the plans with it
-                    known, version = link_plans.plans_of(node, session).known, self.version
+                session, version, known = self.session, self.version, None
             if self.framer.error is not None and self._held is None:
                 raise self.framer.error
         except WireError as error:

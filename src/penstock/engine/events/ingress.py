@@ -52,8 +52,8 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
         raise WireError(Reason.PROTOCOL_ERROR, "a client's PUBLISH has a subscription identifier")  # [MQTT-3.3.4-6]
     if session.neighbour in node.ensemble.foreign:
         packet = user_properties.from_outside(packet)
-    topic = _resolve_alias(node, session, packet)
-    if packet.qos:
+    topic = packet.topic if packet.properties.topic_alias is None else _resolve_alias(node, session, packet)
+    if packet.qos and session.received:
         if _is_repeated(node, session, packet):
             return
         _check_window(node, session)
@@ -82,7 +82,7 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
         outcome = Outcome(Reason.NOT_AUTHORIZED, refused)
     elif session.neighbour is None and topic in _CONTROL:
         outcome = _control(node, session, event, now)
-    elif _is_known_replay(node, session, packet, event):
+    elif event.retain and _is_known_replay(node, session, packet, event):
         outcome = runner.DONE
     else:
         outcome = runner.run(Passage(node, plans, event, session, now))
@@ -136,7 +136,7 @@ def _event(node: Node, session: Session, topic: str, packet: Publish, now: float
         packet.retain,
         # [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]
         travelling(node, session, packet.properties),
-        _expiry(packet.properties, now),
+        None if packet.properties.message_expiry is None else now + packet.properties.message_expiry,
         session.client_id,
         session.subject.user,
         session.place.publish_type,
@@ -168,6 +168,8 @@ def _look(node: Node, session: Session, event: Event, packet: Publish, plans: Pl
 
 def travelling(node: Node, session: Session, properties: Properties) -> bytes:
     """Return the properties that travel with a session's event, with the policies that it may attach."""
+    if properties is NO_PROPERTIES:
+        return b""
     if is_node(node, session):
         return user_properties.travelling(properties, is_node=True)
     kept = user_properties.travelling(properties)
@@ -203,14 +205,9 @@ def release(node: Node, session: Session, packet_id: int) -> None:
     outbox.push_durable(node, session, encode(_ANSWERS[answer](packet_id, reason), session.version))
 
 
-def _expiry(properties: Properties, now: float) -> float | None:
-    return None if properties.message_expiry is None else now + properties.message_expiry
-
-
 def _resolve_alias(node: Node, session: Session, packet: Publish) -> str:
     alias = packet.properties.topic_alias
-    if alias is None:
-        return packet.topic
+    assert alias is not None
     if alias > node.limits.topic_alias_maximum:  # [MQTT-3.2.2-17], [MQTT-3.3.2-9]
         raise WireError(Reason.TOPIC_ALIAS_INVALID, f"topic alias {alias} is over the maximum")
     if session.connection.aliases_in is None:

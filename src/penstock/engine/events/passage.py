@@ -30,24 +30,23 @@ _LET_GO: Any = None
 class Passage:
     """One event at one node. A step may put another event in its place."""
 
-    # Most events need none of these. As defaults of the class they cost nothing for each event, which slots would.
-    packet: Packet | None = None
-    plan: Plan | None = None
-    """The plan that it follows; a step may put one that content decided on in its place."""
-    judging: Judging | None = None
-    """The judging by policy statements in each direction; None: none has been asked."""
-    forms: Forms = _LET_GO
-    """The event as it goes to those for whom nothing changes it."""
-    shaped: dict[tuple[int, Event], tuple[Forms, ...]] | None = None
-    """The outputs of the monitors of outgoing links, so that receivers behind one link share one answer."""
-    is_replay = False
-    """It is a retained event: a neighbour is told so, and that it is nothing new."""
-    source: Source | None = None
-    """Who published it, for the journal, if that is not its sender: it has waited, or is the node's own."""
-    observer: "Observer | None" = None
-    """The observer of a run without effects; None: this is a real one."""
-    first: list[tuple[Plans, Event]] | None = None
-    """Events that the node itself publishes because of it, before it goes on."""
+    __slots__ = (
+        "came",
+        "event",
+        "first",
+        "forms",
+        "is_replay",
+        "judging",
+        "node",
+        "now",
+        "observer",
+        "packet",
+        "plan",
+        "plans",
+        "sender",
+        "shaped",
+        "source",
+    )
 
     def __init__(
         self, node: Node, plans: Plans, event: Event, sender: Session | None, now: float, packet: Packet | None = None
@@ -58,10 +57,25 @@ class Passage:
         self.sender = sender
         """The session that sent it here; None: the node itself."""
         self.now = now
-        if packet is not None:
-            self.packet = packet
+        self.packet = packet
         self.came = event
         """The event as the journal has it: before policy statements have changed it."""
+        self.plan: Plan | None = None
+        """The plan that it follows; a step may put one that content decided on in its place."""
+        self.judging: Judging | None = None
+        """The judging by policy statements in each direction; None: none has been asked."""
+        self.forms: Forms = _LET_GO
+        """The event as it goes to those for whom nothing changes it."""
+        self.shaped: dict[tuple[int, Event], tuple[Forms, ...]] | None = None
+        """The outputs of the monitors of outgoing links, so that receivers behind one link share one answer."""
+        self.is_replay = False
+        """It is a retained event: a neighbour is told so, and that it is nothing new."""
+        self.source: Source | None = None
+        """Who published it, for the journal, if that is not its sender: it has waited, or is the node's own."""
+        self.observer: Observer | None = None
+        """The observer of a run without effects; None: this is a real one."""
+        self.first: list[tuple[Plans, Event]] | None = None
+        """Events that the node itself publishes because of it, before it goes on."""
 
     def replace(self, event: Event) -> None:
         """Put another event in the place of this one."""

@@ -5,6 +5,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Answer, encode_told
 from penstock.engine.sessions.render import to_version_4, to_version_5
 from penstock.engine.sessions.session import Session
+from penstock.wire.codec import encode
 
 MAX_DEFERRED_BYTES = 64 * 2**20
 """Bytes that wait for the store before QoS 0 messages behind them are dropped."""
@@ -57,9 +58,11 @@ def push_durable(node: Node, session: Session, packet: bytes) -> None:
 def push_answer(node: Node, session: Session, answer: Answer, reason: str) -> None:
     """Send an answer when every change so far is in the store, with the reason if the client takes reasons."""
     state = session.connection
-    push_durable(
-        node, session, encode_told(answer, reason, session.version, state.problem_info, state.maximum_packet_size)
-    )
+    if reason:
+        packet = encode_told(answer, reason, session.version, state.problem_info, state.maximum_packet_size)
+    else:
+        packet = encode(answer, session.version)
+    push_durable(node, session, packet)
 
 
 def release_deferred(node: Node, deferred: list[tuple[Session, object, bytes]]) -> None:

@@ -67,7 +67,7 @@ class Forms:
     def __init__(self, event: Event, now: float) -> None:
         self.event = event
         self.now = now
-        self.has_reserved = RESERVED in event.properties
+        self.has_reserved = event.properties != b"" and RESERVED in event.properties
         """It carries what is only for nodes."""
         self._clients: Forms | None = None
         self._forms: dict[tuple[int, int, bool, tuple[int, ...]], tuple[bytes, bytes]] = {}

@@ -33,7 +33,7 @@ from penstock.engine.stages import (
 from penstock.engine.stages.draft import Draft, Stage
 from penstock.engine.trust import evidence
 from penstock.model.event import Event
-from penstock.model.verdict import Effect, Verdict
+from penstock.model.verdict import Verdict
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import topic_of
 from penstock.wire.reason import Reason
@@ -132,7 +132,7 @@ def run(passage: Passage) -> Outcome:
             if answer is None:
                 continue
             return _go_on(passage, answer) if isinstance(answer, Outputs) else _stop(passage, answer)
-        if plan.verdict.effect is Effect.SUPPRESS:
+        if plan.verdict is not PASS:
             return _stop(passage, plan.verdict)
         if plan.rest is None:
             break
