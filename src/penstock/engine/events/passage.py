@@ -71,7 +71,7 @@ class Passage:
         self.is_replay = False
         """It is a retained event: a neighbour is told so, and that it is nothing new."""
         self.source: Source | None = None
-        """Who published it, for the journal, if that is not its sender: it has waited, or is the node's own."""
+        """Its publisher, for the journal, if that is not its sender: it has waited, or is the node's own."""
         self.observer: Observer | None = None
         """The observer of a run without effects; None: this is a real one."""
         self.first: list[tuple[Plans, Event]] | None = None
