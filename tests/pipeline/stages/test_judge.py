@@ -32,7 +32,7 @@ def governed(folder: Path, policies: Policies, askers: tuple[Asker, ...], at_res
     views: Views = {}
     for batch in read_all(folder)[0].to_batches():
         for row in rows_of(batch):
-            if row["effect"] == "suppress" and row["stage"] != "judge":
+            if row["kind"] not in ("arrival", "output") or (row["effect"] == "suppress" and row["stage"] != "judge"):
                 continue
             draft = planner.plan(EventKey(*(row[name] for name in KEYS)))
             about = {"policy": draft.policy.digest, "link_type_now": draft.link_type}
