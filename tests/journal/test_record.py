@@ -132,8 +132,10 @@ async def test_live_nodes_record_what_sockets_got(seed: int) -> None:
         for reader in readers:
             await reader.stay()
         await asyncio.sleep(HELD_BACK + 0.5)
-        for peer in (*readers, *publishers):
-            await peer.go() if isinstance(peer, Reader) else await peer.disconnect()
+        for reader in readers:
+            await reader.go()
+        for publisher in publishers:
+            await publisher.close()
         nodes.stop()
         without = {name for name, version in VERSIONS.items() if version == 4}
         assert differing(sent(nodes.folder / "journal", without), got) == ()
