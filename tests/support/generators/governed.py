@@ -13,6 +13,8 @@ from penstock.engine.sessions import lifecycle
 from tests.support.memory.recording import record
 from tests.support.memory.sparkplug import encode
 
+PUBLISHERS = ("ann", "abe")
+"""Contracts, statements and monitors are those of the first."""
 READERS = ("bob", "eve", "dan")
 FILTERS = ("#", "p/#", "s/#", "c/#", "m/#", "spBv1.0/#", "$share/g/p/#", "$share/g/#", "$penstock/meta/#")
 EDGE = "spBv1.0/G/{}/E"
@@ -28,12 +30,14 @@ ACTIONS = (
     'Publish("[class,Alarm],[by,$Sender]")',
     'Publish("[class,Alarm]", "m/made")',
 )
+HELD_BACK = 2
+"""Seconds after which nothing is held back any more."""
 DEGRADED: tuple[list[dict[str, Any]], ...] = (
     [],
     [{"step": {"attribute": "x", "size": 2}}],
     [{"keep": ["y"]}],
-    [{"delay": 1}],
-    [{"aggregate": {"seconds": 2, "attributes": ["x"], "least": 1}}],
+    [{"delay": HELD_BACK - 1}],
+    [{"aggregate": {"seconds": HELD_BACK, "attributes": ["x"], "least": 1}}],
 )
 EDGES: tuple[dict[str, Any], ...] = (
     {"p/stop": {"suppress": True, "next": "q1"}, "*": "pass"},
@@ -45,12 +49,12 @@ EDGES: tuple[dict[str, Any], ...] = (
 
 
 def random_domain(random: Random, odds: float, nodes: str) -> dict[str, Any]:
-    """A domain with one publisher and three readers; each kind of policy is in it with the same odds."""
+    """A domain with two publishers and three readers; each kind of policy is in it with the same odds."""
     said: dict[str, Any] = {
         "nodes": {name: {} for name in nodes},
         "links": [{"between": ["n", "m"], "type": "default"}] if nodes == "nm" else [],
         "clients": {
-            "ann": {"node": "n", "type": "home"},
+            **{name: {"node": "n", "type": "home"} for name in PUBLISHERS},
             "bob": {"node": "n", "type": random.choice(["home", "cloud"])},
             "eve": {"node": random.choice(nodes), "type": random.choice(["home", "cloud"])},
             "dan": {"node": nodes[-1], "type": "home"},
@@ -65,7 +69,7 @@ def random_domain(random: Random, odds: float, nodes: str) -> dict[str, Any]:
         said["contracts"] = _contracts(random)
     if random.random() < odds:
         said["access"] = [
-            {"subject": "ann", "topics": "spBv1.0/#", "may": ["read", "write"]},
+            *({"subject": name, "topics": "spBv1.0/#", "may": ["read", "write"]} for name in PUBLISHERS),
             {"subject": "bob", "topics": "spBv1.0/#", "may": "read", "except": random.choice(["a", "b"])},
             {"subject": "eve", "topics": "spBv1.0/#", "may": "read", "when": "a.value > 5"},
             {"subject": "dan", "topics": "spBv1.0/+/NDATA/#", "may": "read"},
@@ -123,7 +127,7 @@ def _play(rehearsal: Rehearsal, random: Random, later: Domain) -> None:
     """Let clients come and go, subscribe and publish, time pass and policies change; at the end, everybody is there for
     what waited.
     """
-    for name in ("ann", *READERS):
+    for name in (*PUBLISHERS, *READERS):
         rehearsal.connect(name)
     away: set[str] = set()
     for turn in range(16):
@@ -137,11 +141,11 @@ def _play(rehearsal: Rehearsal, random: Random, later: Domain) -> None:
             away ^= {name}
         if random.random() < 0.2:
             rehearsal.wait(random.choice([1, 2, 6]))
-        properties = random.choice([(), (("unit", "C"),)])
+        publisher, properties = random.choice(PUBLISHERS), random.choice([(), (("unit", "C"),)])
         for topic, payload in random_messages(random):
             retain = random.random() < 0.2
             qos, expiry = random.randrange(3), random.choice([None, None, 5, 100])
-            rehearsal.publish("ann", topic, payload, qos, retain, properties=properties, expiry=expiry)
+            rehearsal.publish(publisher, topic, payload, qos, retain, properties=properties, expiry=expiry)
             rehearsal.run()
     if random.random() < 0.4:
         _reload(rehearsal, later)
