@@ -4,6 +4,7 @@ from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.state import renewed_contracts
+from penstock.engine.federation import write_rights
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, subscribe
 from penstock.engine.sessions.session import PolicyRevision
@@ -46,9 +47,10 @@ def govern(
         subscribe.renew(node, session)
     client_contracts.review(node, at)
     review.review(node, before, at)
+    write_rights.renew(node)
 
 
 def begin_revision(node: Node, before: PolicyRevision) -> None:
     """Judge by the present policies from now on; what was judged by others is judged again when it leaves."""
-    node.revision = PolicyRevision(before.number + 1, node.ensemble.access_digest, node.ensemble.statements_digest)
+    node.revision = before.next(node.ensemble)
     node.ledger.revision(node.revision)

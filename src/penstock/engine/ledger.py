@@ -55,6 +55,7 @@ class Changes:
         "received",
         "retained",
         "revision",
+        "rights",
         "sessions",
         "standings",
         "subscriptions",
@@ -85,6 +86,8 @@ class Changes:
         self.persisted: dict[int, Persisted] = {}
         self.dropped_persisted = 0
         """The number of oldest messages to remove."""
+        self.rights: dict[str, tuple[float, str | None]] = {}
+        """By node, its access list and since when it is in force."""
         self.revision: PolicyRevision | None = None
         """The policies by which events are judged; None: the same as before."""
         self.evidence: dict[str, Evidence] = {}
@@ -101,6 +104,7 @@ class Changes:
             or self.monitors
             or self.standings
             or self.revision is not None
+            or self.rights
             or self.persisted
             or self.evidence
             or self.tokens
@@ -248,6 +252,11 @@ class Ledger:
         """Store the policies by which events are judged from now on."""
         if self.durable:
             self.changes.revision = revision
+
+    def rights(self, name: str, at: float, text: str | None) -> None:
+        """Store the access list of a node."""
+        if self.durable:
+            self.changes.rights[name] = at, text
 
     def evidence(self, neighbour: str, evidence: Evidence) -> None:
         """Store the evidence about a neighbour."""

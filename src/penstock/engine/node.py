@@ -16,7 +16,7 @@ from penstock.engine.events.state import Dedup, PlanCache, Retained
 from penstock.engine.federation.state import FederationState
 from penstock.engine.ledger import Ledger
 from penstock.engine.recorder import Recorder
-from penstock.engine.sessions.session import PolicyRevision, Session
+from penstock.engine.sessions.session import NO_REVISION, Session
 from penstock.engine.sessions.state import Monitors, Sessions, Subscriptions
 from penstock.engine.settings import Admission, Runtime, alone
 from penstock.engine.sparkplug.state import renewed
@@ -76,7 +76,7 @@ class Node:
         """The state of edge nodes, if there are access policies."""
         self.ledger = Ledger(durable)
         self.later = Later(self.ledger)
-        self.revision = PolicyRevision(1, self.ensemble.access_digest, self.ensemble.statements_digest)
+        self.revision = NO_REVISION.next(self.ensemble)
         """The policies by which events are judged now."""
         self.recorder: Recorder | None = None
         """Gathers what the journal keeps, if there is one."""

@@ -118,12 +118,16 @@ _FROM_9 = "ALTER TABLE held ADD COLUMN retain INTEGER NOT NULL DEFAULT 0;"
 """Format 10: whether events that contracts hold back are sent as retained."""
 
 _FROM_10 = """
-CREATE TABLE revision (number INTEGER PRIMARY KEY, access TEXT NOT NULL, statements TEXT NOT NULL);
+CREATE TABLE revision (
+  number INTEGER PRIMARY KEY, access TEXT NOT NULL, statements TEXT NOT NULL, monitors TEXT NOT NULL
+);
 ALTER TABLE delivery ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE held ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
-INSERT INTO revision SELECT 0, coalesce((SELECT digest FROM access), ''), coalesce((SELECT digest FROM statements), '');
+INSERT INTO revision
+  SELECT 0, coalesce((SELECT digest FROM access), ''), coalesce((SELECT digest FROM statements), ''), '';
 DROP TABLE access;
 DROP TABLE statements;
+CREATE TABLE rights (node TEXT PRIMARY KEY, at REAL NOT NULL, text TEXT) WITHOUT ROWID;
 """
 """Format 11: the policies that each waiting message was judged by."""
 

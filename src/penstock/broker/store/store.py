@@ -22,6 +22,7 @@ from penstock.broker.store.tokens import StoredTokens
 from penstock.engine import governing
 from penstock.engine.contracts.situations import restore as restore_situations
 from penstock.engine.events.passage import Delivery
+from penstock.engine.federation import write_rights
 from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
 from penstock.engine.node import Node
@@ -124,8 +125,9 @@ class Store:
         write_changes(db, "monitor", "source target name", changes.monitors, lambda key, state: (*key, encode(state)))
         write_changes(db, "standing", "session source", changes.standings, lambda key, owed: (*key, encode(owed)))
         if (revision := changes.revision) is not None:
-            row = (revision.number, revision.access, revision.statements)
-            db.execute("INSERT OR REPLACE INTO revision VALUES (?,?,?)", row)
+            row = (revision.number, revision.access, revision.statements, revision.monitors)
+            db.execute("INSERT OR REPLACE INTO revision VALUES (?,?,?,?)", row)
+        write_changes(db, "rights", "node", changes.rights, lambda name, rights: (name, *rights))
         write_changes(db, "persisted", "id", changes.persisted, lambda row, message: (row, *message))
         if changes.dropped_persisted:
             oldest = "SELECT id FROM persisted ORDER BY id LIMIT ?"
@@ -170,6 +172,8 @@ class Store:
                 node.monitors.stored[tuple(key)] = msgspec.json.decode(state)
             self._tokens.load(node)
             revisions, last_revision = self._load_revisions(node)
+            for row in self._db.execute("SELECT * FROM rights"):
+                write_rights.restore(node, *row)
             sessions = self._load_sessions(node, now)
             self._tokens.load_shown(sessions)
             for session_ in sessions.values():

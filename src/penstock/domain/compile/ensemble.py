@@ -30,6 +30,7 @@ from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.access.brokering import BrokeringTable
 from penstock.policy.contracts.contract_set import Contracts
+from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import Monitor
 from penstock.policy.monitors.protocol import UNLISTED
 from penstock.policy.sparkplug.policies import Access
@@ -129,6 +130,18 @@ class Ensemble:
             if source in joined and target in joined:
                 joined[source].add(target)
         return joined
+
+    def way(self, begin: str, end: str) -> tuple[str, ...]:
+        """Return the nodes on a shortest way from one node to another; none if they are not joined."""
+        ways: dict[str, tuple[str, ...]] = {begin: (begin,)}
+        waiting = [begin]
+        for node in waiting:
+            if node == end:
+                return ways[end]
+            for joined in sorted(self._joined.get(node, set()) - ways.keys()):
+                ways[joined] = (*ways[node], joined)
+                waiting.append(joined)
+        return ()
 
     def parents(self, node: str) -> tuple[str, ...]:
         """Return the nodes and foreign brokers that the node dials: its parents. (brokering §7.1)"""
@@ -262,6 +275,12 @@ class Ensemble:
         return digest.hexdigest()
 
     @cached_property
+    def monitors_digest(self) -> str:
+        """Return a digest of the monitors on all links; of Python monitors, of their names."""
+        monitors = ((ends, [_shown(monitor) for monitor in all_]) for ends, all_ in sorted(self._monitors.items()))
+        return sha256(repr([pair for pair in monitors if pair[1]]).encode()).hexdigest()
+
+    @cached_property
     def statements_digest(self) -> str:
         """Return a digest of the policy statements that the domain applies and everything they depend on."""
         if not self.statements.given:
@@ -382,3 +401,7 @@ def _monitors(
         for ends in dict.fromkeys(joined.monitored(settings)):
             by_ends[ends].append(monitor)
     return {ends: tuple(monitors) for ends, monitors in by_ends.items()}
+
+
+def _shown(monitor: Monitor) -> tuple[str, str]:
+    return monitor.name, repr(monitor.states) if isinstance(monitor, Automaton) else ""

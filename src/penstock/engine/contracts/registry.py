@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.engine.contracts import privacy
 from penstock.engine.contracts.state import ContractState, Governed, Private
-from penstock.engine.events import user_properties
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -64,8 +64,12 @@ def named(state: ContractState, contract: ProducerContract) -> str:
 def of_origin(node: Node, event: Event) -> tuple[ProducerContract, ...]:
     """Return the present contracts of the publisher of an event at this node."""
     state = node.contracts
-    if state is None or not event.origin or any(hop in node.ensemble.nodes for hop in event.path):
+    if state is None or not event.origin:
         return ()
+    if any(hop in node.ensemble.nodes for hop in event.path):
+        publisher = None if user_properties.CONTRACT_BYTES in event.properties else publishers.publisher_of(node, event)
+        remote = None if publisher is None else publishers.entry_of(node, publisher)
+        return () if remote is None else state.contracts.producing(remote.name, event.topic)
     session = node.sessions.get(event.origin)
     if session is not None:
         return () if session.neighbour in node.ensemble.nodes else producing(node, session, event.topic)

@@ -6,7 +6,7 @@ from penstock.engine.contracts import client_contracts
 from penstock.engine.events import dedup, entrances, link_plans, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Plans
-from penstock.engine.federation import overlay
+from penstock.engine.federation import overlay, write_rights
 from penstock.engine.federation.messages import INTEREST
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, outbox
@@ -35,6 +35,7 @@ _CONTROL = advertise.TOPICS | feedback.TOPICS | client_contracts.TOPICS
 _FROM_NODES: dict[str, Callable[[Node, Session, bytes, float], Verdict | None]] = {
     INTEREST: overlay.take_interest,
     announcements.TOPIC: token_exchange.receive,
+    write_rights.TOPIC: write_rights.take,
 }
 """Handlers of control messages between nodes, which are no events."""
 _ANSWERS: dict[int, type[Pubrec] | type[Pubcomp]] = {PUBREC: Pubrec, PUBCOMP: Pubcomp}

@@ -1,34 +1,116 @@
-"""The publishers of events that have waited: who they are, as the domain has it now."""
+"""The publishers of events that have waited: who they are, where they published, and which way the event came here, as
+the domain has it now.
+"""
 
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.events import user_properties
+from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.journal_rows import Source
 from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions.session import Outgoing
 from penstock.model.event import Event
+from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
+from penstock.policy.access.acl import Rights
+from penstock.policy.contracts.contract import advertisement
 
 
-def is_neighbour(node: Node, event: Event) -> bool:
-    """Return True if an event came from a neighbour."""
-    session = node.sessions.get(event.origin)
-    return session is not None and session.neighbour is not None
+class Publisher(NamedTuple):
+    """The client or foreign broker that published an event, and the node that it published to."""
+
+    node: str
+    client_id: str
+    user: str | None
+    statements: str
+    """The digest of the policy statements by which that node judged the event; and of the domain's monitors then."""
+    monitors: str
 
 
-def entry_of(node: Node, event: Event) -> ClientEntry | None:
-    """Return the publisher's place in the domain. How a client came in is known only while its session lasts."""
-    session = node.sessions.get(event.origin)
-    if session is None or session.subject.user != event.user:
-        return node.ensemble.publisher(node.name, event.origin, event.user)
+def publisher_of(node: Node, event: Event) -> Publisher | None:
+    """Return the publisher of an event; None: a node itself, or it is not known."""
+    if not event.origin:
+        return None
+    if neighbour_in(event.origin) in node.ensemble.nodes:
+        texts = user_properties.told(event, user_properties.PUBLISHER)
+        try:
+            return msgspec.json.decode(texts[-1], type=Publisher) if texts else None
+        except msgspec.MsgspecError:
+            return Publisher("", event.origin, None, "", "")  # nobody that the domain lists
+    return Publisher(node.name, event.origin, event.user, node.revision.statements, node.revision.monitors)
+
+
+def carried(node: Node, event: Event) -> Event:
+    """Return an event for another node, where it may wait, with its publisher."""
+    publisher = None if event.path else publisher_of(node, event)
+    if publisher is None:
+        return event
+    text = msgspec.json.encode(publisher).decode()
+    return user_properties.having(event, None, ((user_properties.PUBLISHER, text),))
+
+
+def entry_of(node: Node, publisher: Publisher) -> ClientEntry | None:
+    """Return the publisher's place in the domain. How a client came in is known only here, while its session lasts."""
+    neighbour = neighbour_in(publisher.client_id)
+    if publisher.node not in node.ensemble.nodes:
+        return None
+    if neighbour is not None:
+        return neighbour_entry(node.ensemble, publisher.node, neighbour)
+    session = node.sessions.get(publisher.client_id) if publisher.node == node.name else None
+    if session is None or session.subject.user != publisher.user:
+        return node.ensemble.publisher(publisher.node, publisher.client_id, publisher.user)
     subject = session.subject
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
-def has_monitors(node: Node, entry: ClientEntry) -> bool:
-    """Return True if the link by which a client publishes has monitors."""
-    inwards, _ = entry.links(node.name)
-    return bool(node.ensemble.monitors(inwards))
+def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:
+    """Return the entry of a neighbour. A foreign broker with producer contracts may publish nothing else."""
+    inwards, outwards = whole.links.get((name, node)), whole.links.get((node, name))
+    if inwards is None or outwards is None:
+        return None
+    producers = whole.contracts.producers if whole.contracts is not None and name in whole.foreign else ()
+    advertises = tuple(advertisement(contract) for contract in producers if name in contract.producers)
+    return ClientEntry(name, inwards.type, outwards.type, advertises=advertises)
+
+
+def rights_of(node: Node, publisher: Publisher) -> Rights | None:
+    """Return what the access list of its node lets a publisher do; None: everything."""
+    acl = node.admission.acl
+    if publisher.node != node.name:
+        known = node.federation.rights.get(publisher.node)
+        acl = None if known is None else known.acl
+    is_client = neighbour_in(publisher.client_id) is None
+    return acl.rights(publisher.client_id, publisher.user) if acl is not None and is_client else None
+
+
+def cause_of(event: Event) -> str | None:
+    """Return the topic that the publisher of an event used, if monitors have made another event of it."""
+    causes = user_properties.told(event, user_properties.CAUSE)
+    return causes[0] if causes else None
+
+
+def made(output: Event, cause: Event) -> Event:
+    """Return what a monitor has made of an event, with the topic of its cause."""
+    if output is cause or user_properties.told(output, user_properties.CAUSE):
+        return output
+    return user_properties.having(output, None, ((user_properties.CAUSE, cause.topic),))
+
+
+def way_of(node: Node, event: Event, publisher: Publisher | None, entry: ClientEntry | None) -> Iterator[Link | None]:
+    """Yield the links by which an event came here; None for one that the domain no longer has."""
+    if publisher is not None and entry is not None:
+        yield entry.links(publisher.node)[0]
+    begin = publisher.node if publisher is not None else event.path[0] if event.path else node.name
+    nodes = (*event.path, node.name) if event.path[:1] == (begin,) else node.ensemble.way(begin, node.name)
+    for ends in pairwise(nodes):
+        yield node.ensemble.links.get(ends)
 
 
 def record_withdrawn(node: Node, waiting: Outgoing, now: float, reason: str) -> None:
@@ -64,7 +146,8 @@ def source_of(node: Node, event: Event) -> Source:
     if not event.origin:
         return Source("", None, node.name, event.link_type, None, 5, 5)
     session = node.sessions.get(event.origin)
-    entry = entry_of(node, event) if session is None or session.neighbour is None else None
+    is_client = session is None or session.neighbour is None
+    entry = entry_of(node, Publisher(node.name, event.origin, event.user, "", "")) if is_client else None
     entity = entry.name if entry is not None else session.place.entity if session is not None else event.origin
     neighbour = session.neighbour if session is not None else None
     return Source(event.origin, event.user, entity, event.link_type, neighbour, 5, 5)

@@ -27,14 +27,20 @@ CONTRACT = "penstock-contract"
 CONTRACT_BYTES = CONTRACT.encode()
 AT = "penstock-at"
 """The time of a private event's publication, in seconds since the epoch: its permitted retention counts from then."""
+PUBLISHER = "penstock-publisher"
+"""The publisher of an event that may wait at another node, as `publishers.Publisher` in JSON."""
+CAUSE = "penstock-cause"
+"""Of an event that a monitor has made: the topic of the event that it was made of."""
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
-OF_NODES = frozenset({PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace", AT})
+OF_NODES = frozenset(
+    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace", AT, PUBLISHER, CAUSE}
+)
 """Properties between nodes: a client that sets one is refused; other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
+_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT, PUBLISHER, CAUSE)
 """Those of them that belong to an event, and are kept with it."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.domain.schema.federation import LinkSettings
 from penstock.engine.events import entrances
-from penstock.engine.federation import messages, offers
+from penstock.engine.federation import messages, offers, write_rights
 from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
 from penstock.engine.federation.state import Change, News
@@ -106,6 +106,7 @@ def announce(node: Node, session: Session) -> None:
     if node.federation.news.is_all:
         node.federation.own_offers = offers.own_offers(node)
     exchange = node.federation.exchanges[session.id] = NeighbourExchange(node, session)
+    write_rights.announce(node, session)
     _tell(node, session, messages.packets(session, Change(offer=exchange.offer_all()), "offers"))
     node.federation.news.offer(*session.federation.offers)  # there is a way to them again
 

@@ -6,6 +6,7 @@ from penstock.domain.schema.federation import Forward
 from penstock.engine.federation.wants import Offer, Want
 from penstock.engine.sessions.session import Session
 from penstock.language.condition import Condition
+from penstock.policy.access.acl import Acl
 from penstock.policy.statements.statement import Policy
 
 Source = tuple[Session, str]
@@ -82,10 +83,20 @@ class OwnOffer(NamedTuple):
     """The session that offers it; None: the domain advertises it for somebody."""
 
 
+class KnownRights(NamedTuple):
+    """The access list of a node, as it is known here."""
+
+    at: float
+    """The time since which it is in force."""
+    text: str | None
+    """Its lines about publishing; None: it has none, and everything may be published there."""
+    acl: Acl | None
+
+
 class FederationState:
     """The neighbours of a node."""
 
-    __slots__ = ("exchanges", "interest_due", "neighbours", "news", "own_offers", "refused", "secrets")
+    __slots__ = ("exchanges", "interest_due", "neighbours", "news", "own_offers", "refused", "rights", "secrets")
 
     def __init__(self) -> None:
         self.neighbours: dict[str, Session] = {}
@@ -101,6 +112,8 @@ class FederationState:
         """The advertisements of clients here, by id."""
         self.refused: dict[int, set[Want]] = {}
         """By neighbour's session, the wants that policies did not let in: others may."""
+        self.rights: dict[str, KnownRights] = {}
+        """By node, this one included, what its access list lets clients publish."""
 
     @property
     def rated(self) -> list[str]:

@@ -43,7 +43,7 @@ class Offered(NamedTuple):
 class NeighbourOffers:
     """The offers that a neighbour has sent, and those that it has not sent again since it is back."""
 
-    __slots__ = ("doubted", "doubted_offers", "offers")
+    __slots__ = ("doubted", "doubted_offers", "offers", "rights")
 
     def __init__(self) -> None:
         self.offers: dict[str, Offered] = {}
@@ -53,6 +53,8 @@ class NeighbourOffers:
         in `doubted_offers` the same of its offers.
         """
         self.doubted_offers: dict[str, float] = {}
+        self.rights: dict[str, list[str]] = {}
+        """The parts of access lists that have come so far, by node."""
 
 
 NOTHING_TOLD = NeighbourOffers()

@@ -1,7 +1,7 @@
 """A session's place in the ensemble: which entity it is, of what types its two links are, and what monitors them."""
 
-from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.compile.entries import ClientEntry
+from penstock.engine.events import publishers
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -11,7 +11,6 @@ from penstock.language.statements.statement import Message
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
-from penstock.policy.contracts.contract import advertisement
 
 
 def entry_of(node: Node, subject: Subject) -> ClientEntry | None:
@@ -35,7 +34,7 @@ def settle_in(node: Node, session: Session) -> bool:
     entry = (
         entry_of(node, session.subject)
         if session.neighbour is None
-        else neighbour_entry(node.ensemble, node.name, session.neighbour)
+        else publishers.neighbour_entry(node.ensemble, node.name, session.neighbour)
     )
     if entry is None:
         return False
@@ -96,16 +95,6 @@ def look_on(node: Node) -> None:
     node.monitors.onlookers = wanted
     node.federation.news.everything()
     node.plans.forget_all()
-
-
-def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:
-    """Return the entry of a neighbour. A foreign broker with producer contracts may publish nothing else."""
-    inwards, outwards = whole.links.get((name, node)), whole.links.get((node, name))
-    if inwards is None or outwards is None:
-        return None
-    producers = whole.contracts.producers if whole.contracts is not None and name in whole.foreign else ()
-    advertises = tuple(advertisement(contract) for contract in producers if name in contract.producers)
-    return ClientEntry(name, inwards.type, outwards.type, advertises=advertises)
 
 
 def watch(node: Node, link: Link) -> Watch | None:

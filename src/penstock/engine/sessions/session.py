@@ -1,8 +1,10 @@
 """A session: the state of one client (subscriptions, windows, queues). The rules are in the other modules."""
 
 from collections import deque
+from copy import copy
 from typing import Any, Protocol
 
+from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, NeighbourOffers
@@ -51,17 +53,23 @@ class PolicyRevision:
     revisions are compared by identity.
     """
 
-    __slots__ = ("access", "number", "statements")
+    __slots__ = ("access", "monitors", "number", "statements")
 
-    def __init__(self, number: int, access: str, statements: str) -> None:
+    def __init__(self, number: int, access: str, statements: str, monitors: str) -> None:
         self.number = number
         """The number under which the store has it."""
         self.access = access
-        """The digest of the domain's access policies; and of the policy statements that it gives."""
+        """The digest of the domain's access policies; of the policy statements that it gives; and of its monitors."""
         self.statements = statements
+        self.monitors = monitors
+
+    def next(self, ensemble: Ensemble) -> "PolicyRevision":
+        """Return the revision that begins with other policies."""
+        digests = ensemble.access_digest, ensemble.statements_digest, ensemble.monitors_digest
+        return PolicyRevision(self.number + 1, *digests)
 
 
-NO_REVISION = PolicyRevision(0, "", "")
+NO_REVISION = PolicyRevision(0, "", "", "")
 
 
 class Outgoing:
@@ -322,7 +330,7 @@ class Outbox:
 
     def begin_revision(self) -> None:
         """Have all that waits judged again when it leaves: what the session may have has changed."""
-        self.revision = PolicyRevision(self.revision.number, self.revision.access, self.revision.statements)
+        self.revision = copy(self.revision)
 
     def waiting(self) -> int:
         """Return the deliveries queued behind the window."""

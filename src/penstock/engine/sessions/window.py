@@ -2,7 +2,6 @@
 
 from collections import deque
 
-from penstock.engine.contracts.release_recheck import MARKED
 from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.node import Node
@@ -94,7 +93,7 @@ def transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) ->
 
 def send(node: Node, delivery: Outgoing, now: float, forms: Forms | None, duplicate: bool) -> None:
     session, event = delivery.session, delivery.event
-    if event.properties and MARKED in event.properties:
+    if event.properties and (session.neighbour is None or session.neighbour not in node.ensemble.overlays):
         event = user_properties.for_clients(event)
     if session.trust.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
         event, forms = outgoing_tokens.with_token(node, event), None

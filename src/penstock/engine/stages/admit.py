@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from penstock.engine.events import publishers
 from penstock.engine.events.passage import Delivery
-from penstock.engine.sessions import session_rights
+from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.stages.draft import Draft
 from penstock.model.subject import Subject
 from penstock.model.topic import matches
@@ -80,27 +80,25 @@ def plan(draft: Draft) -> None:
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
-    """Ask whether the publisher of an event that has waited still has a place and the right to its topic, and whether
-    the token that it was published with counts.
+    """Ask whether the publisher of an event that has waited still has a place and the right to its topic, also at
+    another node, and whether the token that it was published with counts.
 
-    A publisher with monitors on its link is not asked about: they may have made the event, on a topic that it has no
-    right to. Nor is what goes by monitors of the receiver's link, for the same reason.
+    Of what monitors have made, the right to the topic that they made it of is asked.
     """
     passage, event = delivery.passage, delivery.event
     node = passage.node
     if node.trust.tokens is not None and node.trust.tokens.is_revoked(event.token):
         return _NO_LONGER
-    if not passage.is_replay and delivery.session.place.watch_out is not None:
-        return None
-    if not event.origin or publishers.is_neighbour(node, event):
-        return None  # the node's own, or judged where it began
-    entry = publishers.entry_of(node, event)
-    if entry is None:
+    publisher = publishers.publisher_of(node, event)
+    if publisher is None:
+        return None  # a node's own
+    if publishers.entry_of(node, publisher) is None:
         return _NO_LONGER
-    if publishers.has_monitors(node, entry):
-        return None
-    rights = session_rights.rights_of(node, event.origin, event.user)
-    return _NO_LONGER if rights is not None and not rights.may_write(event.topic) else None
+    topic, rights = publishers.cause_of(event) or event.topic, publishers.rights_of(node, publisher)
+    taken = node.ensemble.taken.get(neighbour_in(publisher.client_id) or "")
+    if taken is not None and not any(matches(filter, topic) for filter in taken):
+        return _NO_LONGER
+    return _NO_LONGER if rights is not None and not rights.may_write(topic) else None
 
 
 _NO_LONGER = Verdict("admit", Effect.SUPPRESS, "acl")

@@ -86,12 +86,9 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     """
     passage, event = delivery.passage, delivery.event
     node = passage.node
-    if not event.origin or publishers.is_neighbour(node, event):
-        return None
-    if not passage.is_replay and delivery.session.place.watch_out is not None:
-        return None
-    entry = publishers.entry_of(node, event)
-    if entry is None or publishers.has_monitors(node, entry):
+    publisher = publishers.publisher_of(node, event)
+    entry = None if publisher is None else publishers.entry_of(node, publisher)
+    if entry is None or publishers.cause_of(event) is not None:
         return None
     verdicts = judged(node, claims((), entry.advertises), event)
     return next((verdict for verdict in verdicts if verdict.effect is Effect.SUPPRESS), None)

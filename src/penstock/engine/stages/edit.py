@@ -1,7 +1,8 @@
 """Stage 4, edit: what does the link's execution monitor make of the event? (brokering §4.2)"""
 
 from penstock.engine.contracts import privacy
-from penstock.engine.events.passage import Outputs, Passage
+from penstock.engine.events import publishers
+from penstock.engine.events.passage import Delivery, Outputs, Passage
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.stages.draft import Draft
@@ -20,6 +21,8 @@ def tell_failures(node: Node, watch: Watch) -> None:
 
 def plan(draft: Draft) -> None:
     """Add a step where a monitor may change its state or the event; else a monitor costs nothing."""
+    if draft.waits is not None and draft.node.ensemble.has_monitors:
+        draft.for_each_delivery(ask_again)
     if not draft.link.monitors:
         return
     for monitor, state in zip(draft.link.monitors, draft.link.states, strict=True):
@@ -31,6 +34,28 @@ def plan(draft: Draft) -> None:
             reason = f"monitor `{monitor.name}` suppresses `{draft.topic}` in state `{state}`"
             draft.suppress(Verdict("edit", Effect.SUPPRESS, monitor.name, reason))
             return
+
+
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Ask whether the present monitors of all links by which an event came may let it pass, in some state. What a
+    monitor has made is not asked about, nor what was judged by the same monitors.
+    """
+    passage, event = delivery.passage, delivery.event
+    node = passage.node
+    publisher = publishers.publisher_of(node, event)
+    if publisher is None or publishers.cause_of(event) is not None:
+        return None
+    if passage.is_replay:
+        before = None if publisher.node == node.name else publisher.monitors
+    else:
+        before = delivery.revision.monitors
+    if before == node.revision.monitors:
+        return None
+    for link in publishers.way_of(node, event, publisher, publishers.entry_of(node, publisher)):
+        for monitor in () if link is None else node.ensemble.monitors(link):
+            if not monitor.may_pass(event):
+                return Verdict("edit", Effect.SUPPRESS, monitor.name, f"monitor `{monitor.name}` suppresses it now")
+    return None
 
 
 def run(passage: Passage) -> Verdict | Outputs:

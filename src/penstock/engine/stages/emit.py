@@ -1,11 +1,10 @@
 """Stage 11, emit: out to the subscribers, within their windows, in order, and after what must be durable is."""
 
 from penstock.engine.contracts.release_recheck import MARKED
-from penstock.engine.events import user_properties
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import PASS, Plan, Unresolved, interned_plan
 from penstock.engine.recorder import Recorder
-from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.window import send_or_queue
 from penstock.engine.stages.draft import Draft
@@ -58,16 +57,18 @@ def run(delivery: Delivery) -> Verdict | None:
     node = passage.node
     if session.neighbour is None or session.neighbour not in node.ensemble.overlays:
         if forms.has_reserved:
-            event, forms = forms.event, forms.for_clients()
-            is_marked = MARKED in event.properties  # a released event is marked with its rule while it waits
-            delivery.is_timed |= is_marked
-            delivery.event = event if is_marked else forms.event
+            delivery.event, forms = forms.event, forms.for_clients()  # while it waits, it has all
+            delivery.is_timed |= MARKED in delivery.event.properties  # the rule that has released it
     else:
-        event = user_properties.as_replay(forms.event) if passage.is_replay else forms.event
+        event = forms.event
+        if event.qos or event.retain or forms.has_reserved:  # it may wait there
+            event = publishers.carried(node, event)
+        if passage.is_replay:
+            event = user_properties.as_replay(event)
         if node.ensemble.is_cyclic:
             event = user_properties.with_path(event, node.name)
         if event is not forms.event:
-            forms = Forms(event, forms.now)
+            forms = forms.view_of(event)
             delivery.event = event
     if not send_or_queue(node, delivery, forms):
         return NOT_TAKEN

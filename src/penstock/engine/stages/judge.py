@@ -47,6 +47,16 @@ def begin_retained(delivery: Delivery) -> Verdict | None:
     sender = node.sessions.get(event.origin)
     is_neighbour = sender is not None and sender.neighbour is not None
     bounds = bindings.bounds_of(node, sender) if sender is not None and is_neighbour else _given(node, event)
+    publisher = publishers.publisher_of(node, event) if is_neighbour else None
+    if publisher is not None and publisher.statements != node.revision.statements:
+        given = [bound for bound in _given(node, event) if matches(bound.filter, event.topic)]
+        left = still(node, event, delivery.session, given, target.subscriptions, passage.now)
+        if left is None:
+            return BLOCKED
+        if left is not event:
+            event = passage.event = left
+            passage.forms = Forms(left, passage.now)
+            delivery.show(passage.forms)
     statements = [bound for bound in bounds if matches(bound.filter, event.topic)]
     if not statements and not target.is_judged and user_properties.RESERVED_BYTES not in event.properties:
         return None
@@ -81,8 +91,8 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
 
 def _given(node: Node, event: Event) -> Sequence[Bound]:
     """Return the policies that the domain gives to what the publisher of an event says."""
-    is_client = event.origin and not publishers.is_neighbour(node, event)
-    entry = publishers.entry_of(node, event) if is_client else None
+    publisher = publishers.publisher_of(node, event)
+    entry = None if publisher is None else publishers.entry_of(node, publisher)
     return bindings.own_bounds(node) if entry is None else bindings.given_bounds(node, entry.name)
 
 

@@ -1,11 +1,13 @@
 """Stage 6, route: may an event from this link's type go on to that link's type? (brokering §4.1)"""
 
+from penstock.engine.events import publishers
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
+from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
 
 
@@ -54,10 +56,23 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     is_back = event.origin == session.client_id or session.neighbour in event.path
     if passage.is_replay and session.neighbour is not None and is_back:
         return _BEEN_THERE  # brokering §5.3 T-Broker: z != x; it would also replace what is newer there
-    return None if may_pass(passage.node, event.link_type, session) else _CLOSED
+    return None if _may_have_come(passage.node, event, session) else _CLOSED
 
 
 _CLOSED = Verdict("route", Effect.SUPPRESS, "brokering")
+
+
+def _may_have_come(node: Node, event: Event, session: Session) -> bool:
+    """Return True if the tables of all nodes on its way let an event come here, and go on to a session."""
+    publisher = publishers.publisher_of(node, event)
+    entry = None if publisher is None else publishers.entry_of(node, publisher)
+    link_type = event.link_type
+    before: Link | None = None
+    for link in publishers.way_of(node, event, publisher, entry):
+        if link is None or (before is not None and not node.ensemble.table(link.source).allows(before.type, link.type)):
+            return False
+        before, link_type = link, link.type
+    return may_pass(node, link_type, session)
 
 
 def is_open(node: Node, link: LinkClass, session: Session) -> bool:

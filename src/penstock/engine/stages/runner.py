@@ -184,7 +184,7 @@ def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
             outbox.relay(node, plan, packet.data, packet.version, packet.after_topic)
             return DONE
     outcomes = []
-    for output in dedup.told_apart(outputs.events):
+    for output in dedup.told_apart(tuple(publishers.made(output, event) for output in outputs.events)):
         is_same = output.topic == event.topic
         plans = link_plans.plans_after_edit(node, sender, token if is_same else None)
         output = output if is_same else output._replace(token="")

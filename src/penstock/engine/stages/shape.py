@@ -7,6 +7,7 @@ for each form that policy statements have given the event.
 
 from collections.abc import Iterator
 
+from penstock.engine.events import publishers
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Target, WaitingPlace
 from penstock.engine.monitors import Watch
@@ -52,7 +53,10 @@ def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, 
     outputs = passage.shaped.get(key) if is_shared else None
     if outputs is None:
         events = edit.run_monitors(passage.node, watch, forms.event, passage.now)
-        outputs = tuple(forms if event is forms.event else Forms(event, passage.now) for event in events)
+        outputs = tuple(
+            forms if event is forms.event else Forms(publishers.made(event, forms.event), passage.now)
+            for event in events
+        )
         if is_shared:
             passage.shaped[key] = outputs
     return outputs

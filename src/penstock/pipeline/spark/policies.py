@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from penstock.domain import ClientEntry, Domain, Ensemble, ensemble, expand, load, read
 from penstock.domain.compile.graph import graph
+from penstock.engine.events import publishers
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.federation.wants import NODE_PREFIX
 from penstock.engine.node import Node
@@ -160,7 +161,7 @@ class CompiledDomain:
         self, node: Node, client_id: str, user: str | None, entity: str, neighbour: str | None
     ) -> PublisherLink | None:
         if neighbour is not None:
-            beyond = placement.neighbour_entry(self.ensemble, node.name, neighbour)
+            beyond = publishers.neighbour_entry(self.ensemble, node.name, neighbour)
             if beyond is None:
                 return None
             bound = claims((), beyond.advertises)

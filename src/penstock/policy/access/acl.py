@@ -158,10 +158,19 @@ class Acl:
         `called`: what explanations call the file, if not by its name; clients are told them, so not by its path.
         """
         name = os.path.basename(path) if called is None else called
+        return cls._parsed(read_lines(path), name, path)
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> "Acl":
+        """Read the text of an access control file; raises PolicyError."""
+        return cls._parsed(text.split("\n"), name, name)
+
+    @classmethod
+    def _parsed(cls, lines: list[str], name: str, path: str | os.PathLike[str]) -> "Acl":
         sections: dict[str | None, list[AclRule]] = {None: []}
         patterns: list[AclRule] = []
         user: str | None = None
-        for number, line in enumerate(read_lines(path), start=1):
+        for number, line in enumerate(lines, start=1):
             with located(path, number):
                 match _words(line):
                     case ["user", user_name]:
@@ -175,6 +184,13 @@ class Acl:
         anonymous = tuple(sections.pop(None))
         users = {name: tuple(rules) for name, rules in sections.items() if name is not None}
         return cls(name, anonymous, users, tuple(patterns))
+
+    def write_lines(self) -> str:
+        """Return the text of an access control file that grants and denies the same to those who publish."""
+        lines = [*_lines("topic", self.anonymous)]
+        for user, rules in self.users.items():
+            lines += [f"user {user}", *_lines("topic", rules)]
+        return "\n".join((*lines, *_lines("pattern", self.patterns)))
 
     def rights(self, client_id: str, user: str | None) -> Rights:
         """Return the rights of a client; `user` is None, or empty as Mosquitto has it, if it gave no user name."""
@@ -192,6 +208,11 @@ class Acl:
 def _ordered(rules: Iterable[AclRule]) -> tuple[AclRule, ...]:
     """Return the rules with `deny` first, then in an order that makes equal sets of rules equal."""
     return tuple(sorted(dict.fromkeys(rules), key=lambda rule: (rule.access != "deny", rule.filter, rule.access)))
+
+
+def _lines(kind: str, rules: Iterable[AclRule]) -> list[str]:
+    accesses = {"write": "write", "readwrite": "write", "deny": "deny"}
+    return [f"{kind} {accesses[rule.access]} {rule.filter}" for rule in rules if rule.access in accesses]
 
 
 def _permits(rule: AclRule | None) -> bool:

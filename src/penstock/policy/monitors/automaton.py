@@ -105,6 +105,16 @@ class Automaton:
     def steady(self, state: State, topic: str) -> bool | None:
         return self._table(state).move(topic).steady
 
+    def may_pass(self, event: Event) -> bool:
+        """Return False if the event passes unchanged in no state; one that a condition fails on passes in none."""
+        for state in self.states:
+            try:
+                if any(output is event for output in self.step(state.name, event, 0.0)[1]):
+                    return True
+            except MonitorError:
+                continue
+        return False
+
     def alphabet(self) -> tuple[str, ...]:
         """Return the filters of edges that do more than pass or suppress: they can change the state or the event."""
         needed = {

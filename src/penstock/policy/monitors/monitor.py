@@ -53,6 +53,9 @@ class Monitor(Protocol):
         state stays, False if it is suppressed and the state stays, None if `step` must be called.
         """
 
+    def may_pass(self, event: Event) -> bool:
+        """Return False if the event passes unchanged in no state."""
+
     def alphabet(self) -> tuple[str, ...]:
         """Return filters of the events that it must see, even without subscribers."""
 
@@ -128,6 +131,9 @@ class PythonMonitor:
 
     def steady(self, state: State, topic: str) -> bool | None:
         return None
+
+    def may_pass(self, event: Event) -> bool:
+        return True  # only its step could tell, and that may have effects
 
     def alphabet(self) -> tuple[str, ...]:
         return self._alphabet
