@@ -216,7 +216,7 @@ class Server(Host):
             if session is None or session.neighbour is not None:
                 continue
             # A client that has shown a token is known by it, and need not have a password here.
-            if session.trust.token is None and not is_known(session.subject, connection.door, passwords, unchecked):
+            if session.trust.token is None and not is_known(session.subject, passwords, unchecked):
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the user is no longer known")
             elif placement.entry_of(self.node, session.subject) is None:
                 connection.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")

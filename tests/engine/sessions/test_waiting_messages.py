@@ -1,15 +1,18 @@
 """Messages that wait for a session, queued or sent and not acknowledged, are judged by what holds when they leave."""
 
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
 
 from penstock.broker.store.store import Store
 from penstock.domain import Domain, Ensemble, ensemble
+from penstock.engine import governing
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.policy.access.acl import Acl
+from penstock.policy.access.passwords import PasswordHash, Passwords
+from penstock.wire.packet import WillMessage
+from penstock.wire.properties import Properties
 from tests.support.memory.node import MemoryNode
 from tests.support.memory.sparkplug import encode
 
@@ -54,10 +57,7 @@ def whole(**change: Any) -> Ensemble:
 
 
 def rights(text: str) -> Acl:
-    with NamedTemporaryFile("w") as file:
-        file.write(text or "user ann\ntopic write a\nuser bob\ntopic read a")
-        file.flush()
-        return Acl.read(file.name)
+    return Acl.parse(text or "user ann\ntopic write a\nuser bob\ntopic read a", "acl")
 
 
 def changed(joined: MemoryNode, acl: Acl, domain: Ensemble, is_restarted: bool) -> MemoryNode:
@@ -92,6 +92,62 @@ def test_a_message_that_waits_is_judged_when_it_leaves(change: str, is_sent: boo
     joined.commits = True
     again = joined.connect("bob", user="bob", clean_start=False, session_expiry=100)
     assert [message.payload for message in again.messages()] == expected
+
+
+# --- monitors
+
+RENAME = {"monitors": {"m": {"link": "ann -> test", "states": {"q0": {"b": {"rename": "a"}, "*": "pass"}}}}}
+
+
+@pytest.mark.parametrize(
+    ("topic", "acl", "expected"),
+    [
+        ("b", "user ann\ntopic write b\nuser bob\ntopic read a", [PAYLOAD]),
+        ("b", "user ann\ntopic write a\nuser bob\ntopic read a", []),
+        ("a", "user ann\ntopic write b\nuser bob\ntopic read a", []),
+    ],
+    ids=["the right to the cause is left", "the right to the cause is gone", "the right to the event is gone"],
+)
+@pytest.mark.parametrize("is_retained", [False, True], ids=["queued", "retained"])
+def test_a_monitor_on_the_link_of_a_publisher_does_not_keep_its_rights(
+    topic: str, acl: str, expected: list[bytes], is_retained: bool
+) -> None:
+    joined = MemoryNode(acl=rights("user ann\ntopic write #\nuser bob\ntopic read a"), whole=whole(**RENAME))
+    bob = joined.connect("bob", user="bob", clean_start=False, session_expiry=100)
+    if not is_retained:
+        bob.subscribe("a", 1)
+        bob.lose()
+    joined.connect("ann", user="ann").publish(topic, PAYLOAD, qos=1, retain=is_retained)
+    joined.govern(rights(acl), whole(**RENAME))
+    again = joined.connect("bob", user="bob", clean_start=False, session_expiry=100)
+    if is_retained:
+        again.subscribe("a", 1)
+    assert [message.payload for message in again.messages()] == expected
+
+
+# --- wills
+
+
+@pytest.mark.parametrize("is_delayed", [False, True])
+@pytest.mark.parametrize("change", ["nothing", "the client is not listed", "the user is not known"])
+def test_a_will_is_published_only_for_a_client_that_could_connect(change: str, is_delayed: bool) -> None:
+    joined = MemoryNode(whole=whole())
+    bob = joined.connect("bob").subscribe("a")
+    properties = Properties(will_delay=10) if is_delayed else Properties()
+    will = WillMessage("a", PAYLOAD, 0, False, properties)
+    ann = joined.connect("ann", user="ann", will=will, clean_start=False, session_expiry=100)
+    if is_delayed:
+        ann.lose()
+    clients = {"bob": CLIENTS["bob"]} if change == "the client is not listed" else CLIENTS
+    user = "eve" if change == "the user is not known" else "ann"
+    passwords = Passwords({user: PasswordHash.of(b"secret", 1)})
+    governing.govern(joined.node, joined.node.limits, passwords, None, whole(clients=clients))
+    if is_delayed:
+        joined.wait(10)
+    else:
+        ann.lose()
+    joined.turn()
+    assert [message.payload for message in bob.messages()] == ([PAYLOAD] if change == "nothing" else [])
 
 
 # --- Sparkplug

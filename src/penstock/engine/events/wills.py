@@ -2,13 +2,15 @@
 
 from penstock.engine.events import link_plans
 from penstock.engine.events.ingress import policy_refused, travelling
+from penstock.engine.events.passage import Passage
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, session_rights
 from penstock.engine.sessions.session import Session, Will
-from penstock.engine.stages import runner
+from penstock.engine.stages import admit, runner
 from penstock.engine.trust import client_tokens
 from penstock.model.event import Event
 from penstock.model.subject import Subject
+from penstock.model.verdict import Effect, Verdict
 from penstock.wire.packet import Connect
 
 
@@ -49,9 +51,25 @@ def publish(node: Node, session: Session, now: float) -> None:
     if will is None:
         return
     expires = None if will.lifetime is None else now + will.lifetime
-    carried = client_tokens.carry(node, session)
+    plans, carried = link_plans.plans_of(node, session), client_tokens.carry(node, session)
     token = carried.digest if carried is not None else ""
     event = will.event._replace(
         expires=expires, link_type=session.place.publish_type, token=token
     )  # as now, as for its plan
-    runner.publish_own(node, link_plans.plans_of(node, session), event, session, now)
+    gone = _why_gone(node, session)
+    if gone:
+        runner.record_refused(
+            Passage(node, plans, event, session, now), Verdict("admit", Effect.SUPPRESS, "will", gone)
+        )
+        node.deny("will denied", session, event.topic, gone)
+        return
+    runner.publish_own(node, plans, event, session, now)
+
+
+def _why_gone(node: Node, session: Session) -> str:
+    """Return why a client that has left a will could not connect any more; empty if it could."""
+    if placement.entry_of(node, session.subject) is None:
+        return "the domain no longer lists this client here"
+    admission = node.admission
+    is_known = admit.is_known(session.subject, admission.passwords, admission.unchecked)
+    return "" if is_known or session.trust.token is not None else "the user is no longer known"

@@ -97,7 +97,7 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Identity | Sess
         authenticated = authenticate(packet, door, node.admission.passwords)
         if isinstance(authenticated, str):
             return Refusal(Reason.NOT_AUTHORIZED, authenticated)
-        if not is_known(authenticated, door, node.admission.passwords, node.admission.unchecked):
+        if not is_known(authenticated, node.admission.passwords, node.admission.unchecked):
             return Refusal(Reason.NOT_AUTHORIZED, f"a user name cannot be checked here, and {node.admission.unchecked}")
         subject = authenticated
     if not packet.client_id:  # [MQTT-3.1.3-6]

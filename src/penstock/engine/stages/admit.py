@@ -47,11 +47,11 @@ def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> S
     return Subject(connect.client_id, user, door.address, door.listener)
 
 
-def is_known(subject: Subject, door: Door, passwords: Passwords | None, unchecked: str = "") -> bool:
+def is_known(subject: Subject, passwords: Passwords | None, unchecked: str = "") -> bool:
     """Return True if a subject authenticated earlier is still a user; `unchecked`: why unverifiable names are
     refused.
     """
-    if subject.user is None or door.certificate_user is not None:
+    if subject.user is None or subject.certificate is not None:
         return True
     return not unchecked if passwords is None else subject.user in passwords.hashes
 
