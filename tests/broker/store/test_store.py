@@ -278,6 +278,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     newer = (
         "standing",
         "revision",
+        "rights",
         "persisted",
         "bound",
         "shown",
@@ -312,6 +313,7 @@ FORMAT_10 = """
 ALTER TABLE held DROP COLUMN revision;
 ALTER TABLE delivery DROP COLUMN revision;
 DROP TABLE revision;
+DROP TABLE rights;
 CREATE TABLE access (digest TEXT NOT NULL);
 CREATE TABLE statements (digest TEXT NOT NULL);
 """

@@ -111,5 +111,5 @@ def _tell(node: Node, session: Session, name: str, known: KnownRights) -> None:
     text = known.text
     parts = [None] if text is None else [text[at : at + PART] for at in range(0, len(text), PART)] or [""]
     for number, part in enumerate(parts):
-        told = RightsPart(name, known.at, part, number, len(parts))
-        outbox.push(node, session, encode(Publish(TOPIC, msgspec.json.encode(told)), 5))
+        message = RightsPart(name, known.at, part, number, len(parts))
+        outbox.push(node, session, encode(Publish(TOPIC, msgspec.json.encode(message)), 5))
