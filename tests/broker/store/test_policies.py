@@ -116,7 +116,8 @@ def test_a_policy_that_is_restored_is_applied(store: Store) -> None:
 
 
 FORMAT_4 = """
-DROP TABLE revision; DROP TABLE rights; CREATE TABLE access (digest TEXT NOT NULL); DROP TABLE persisted; DROP TABLE bound;
+DROP TABLE revision; DROP TABLE rights; CREATE TABLE access (digest TEXT NOT NULL);
+DROP TABLE persisted; DROP TABLE bound;
 ALTER TABLE delivery DROP COLUMN revision;
 DROP TABLE shown; DROP TABLE token; DROP TABLE evidence;
 DROP TABLE brought; DROP TABLE held; DROP TABLE collected;

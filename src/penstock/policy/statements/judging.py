@@ -247,7 +247,7 @@ def _run(judgement: Judgement, chain: Chain, number: int, mark: str) -> bool:
                 continue
         acts = clause.actions
         if judgement.is_again:
-            acts = tuple(act for act in acts if act.element.name in AGAIN)
+            acts = tuple(act for act in acts if act.element.is_removal)
         if judgement.may_only_block:
             acts = tuple(act for act in acts if act.element.name == "BlockMessage")
         for act in acts:
@@ -262,7 +262,3 @@ def _run(judgement: Judgement, chain: Chain, number: int, mark: str) -> bool:
 
 def _verdict(policy: str, number: int, mark: str, place: int, effect: Effect, acts: tuple[Act, ...]) -> Verdict:
     return Verdict("judge", effect, f"{policy}#{number}{mark}.{place}", ", ".join(act.text for act in acts))
-
-
-AGAIN = frozenset({"BlockMessage", "RemoveAttributes", "KeepOnlyAttributes", "TrimAttributes"})
-"""Actions that count for a message that was judged before, after policies have changed."""

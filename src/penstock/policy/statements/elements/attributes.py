@@ -61,9 +61,31 @@ def _append_previous_hop(on: "Judgement") -> None:
 
 
 ATTRIBUTES = (
-    Element("TrimAttributes", _trim, None, PUBLICATIONS, _FORWARDED, needs_filter=True, is_shared=True, is_blind=True),
+    Element(
+        "TrimAttributes",
+        _trim,
+        None,
+        PUBLICATIONS,
+        _FORWARDED,
+        needs_filter=True,
+        is_shared=True,
+        is_blind=True,
+        is_removal=True,
+    ),
     *(
-        Element(name, run, None, FILTERS | PUBLICATIONS, _FORWARDED, 1, None, all_texts, is_shared=True, is_blind=True)
+        Element(
+            name,
+            run,
+            None,
+            FILTERS | PUBLICATIONS,
+            _FORWARDED,
+            1,
+            None,
+            all_texts,
+            is_shared=True,
+            is_blind=True,
+            is_removal=True,
+        )
         for name, run in (("RemoveAttributes", _remove), ("KeepOnlyAttributes", _keep_only))
     ),
     Element("ToXML", _to_xml, None, PUBLICATIONS, _FORWARDED, is_shared=True),

@@ -137,7 +137,9 @@ def _persist(on: "Judgement", collection: str = "messages") -> None:
 
 
 EFFECTS = (
-    Element("BlockMessage", _block, None, FILTERS | PUBLICATIONS, _FORWARDED, is_shared=True, is_blind=True),
+    Element(
+        "BlockMessage", _block, None, FILTERS | PUBLICATIONS, _FORWARDED, is_shared=True, is_blind=True, is_removal=True
+    ),
     Element("FloodMessage", _flood, None, FILTERS | PUBLICATIONS, _FORWARDED, is_blind=True),
     Element("UninsertMessage", _uninsert, None, frozenset({Message.SUBSCRIPTION, Message.ADVERTISEMENT}), _INSERTED),
     Element("Publish", _publish, None, least=1, most=2, check=_check_publish, is_blind=True),

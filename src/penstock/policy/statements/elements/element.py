@@ -46,6 +46,8 @@ class Element:
     """True if its effect is the same for all receivers, and it has no side effects."""
     is_blind: bool = False
     """True if it does not depend on the content of a publication, so that it reveals nothing of it."""
+    is_removal: bool = False
+    """True if it only takes something away. It is then run again on a message that waits, when policies change."""
 
     @property
     def about(self) -> str:
