@@ -265,6 +265,7 @@ class Server(Host):
             self._paused.append(connection)
         elif (
             session is not None
+            and not session.open  # asked first: an idle session's parts are not in the processor's cache
             and session.connection.blocked
             and session.connection.backlog > 2 * self.settings.limits.outbox_bytes
         ):

@@ -157,7 +157,7 @@ class NodeConnection:
         """The plans of the session; None: another packet has come since they were looked up, and may have changed them,
         as by the state of a monitor.
         """
-        link = session.trust.tokens if session is not None else None
+        link = session.trust.tokens if session is not None and session.neighbour is not None else None
         history = link.history if link is not None else None
         recorder = node.recorder
         if recorder is not None:
