@@ -5,7 +5,11 @@ from typing import Any
 import yaml
 
 from penstock.domain import Domain, ensemble
+from penstock.engine import governing
+from penstock.engine.federation import overlay
 from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.engine.sessions import lifecycle
+from penstock.policy.access.acl import Acl
 
 
 def domain(text: str) -> Domain:
@@ -21,6 +25,21 @@ def stage(text: str, subscribe: str | None = "#", **more: Any) -> Rehearsal:
         if subscribe is not None:
             rehearsal.subscribe(client, subscribe)
     return rehearsal
+
+
+def reload(rehearsal: Rehearsal, text: dict[str, Any], acls: dict[str, Acl]) -> None:
+    """Give all nodes another domain at once, as a reload of each of them does."""
+    written = Domain.model_validate(text)
+    rehearsal.ensemble = rehearsal.assembly.ensemble = whole = ensemble(written)
+    rehearsal.assembly.domain, rehearsal.assembly.acls = written, acls
+    for name, node in rehearsal.nodes.items():
+        governing.govern(node, node.limits, None, acls.get(name), whole, rehearsal.now)
+        for session in overlay.prepare(node):
+            lifecycle.end(node, session, rehearsal.now)
+    for (entity, at), peer in rehearsal.assembly.peers.items():
+        if peer.is_open and whole.publisher(at, entity, entity) is None:
+            rehearsal.disconnect(entity, at)
+    rehearsal.run()
 
 
 def topics(rehearsal: Rehearsal, entity: str) -> list[str]:

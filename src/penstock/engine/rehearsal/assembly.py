@@ -50,7 +50,7 @@ class Assembly:
         self.choose = choose
         self.domain = domain
         self.ensemble = whole
-        self._acls = acls
+        self.acls = acls
         self._stores = stores
         self._numbers = count()
         self._made_ids = count(1)
@@ -95,7 +95,7 @@ class Assembly:
 
     def start(self, name: str) -> None:
         """Start a node, with what its store has."""
-        store, acl, limits = self._stores.get(name), self._acls.get(name), self.domain.nodes[name].limits
+        store, acl, limits = self._stores.get(name), self.acls.get(name), self.domain.nodes[name].limits
         node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self.make_nonce)
         self.nodes[name], self._hosts[name] = node, Host(node, lambda: self.now, store)
         if self.ensemble.tokens is not None:
