@@ -1,14 +1,14 @@
 """What a domain lets pass at one moment, as plain data and a few lines: the oracle of plays over time.
 
-It knows nothing of nodes, plans and stages: an event may go to a reader if there is a way between them that every policy
-of the present domain leaves open.
+It knows nothing of plans and stages: an event may go to a reader if there is a way between them that every policy of
+the present domain leaves open.
 """
 
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 TYPES = ("open", "secret")
 TOPICS = ("t/1", "t/2")
@@ -16,6 +16,16 @@ BLOCK, REMOVE = (
     f"PolicyStatement {{ On(Forward, Publication) {{ If {{}} Then {{{element}}} }} }}"
     for element in ("BlockMessage()", "RemoveAttributes(y)")
 )
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _turned(policies: dict[K, V], key: K, new: V) -> dict[K, V]:
+    """The policies without that of the key, or, if there is none, with a new one."""
+    left = {known: value for known, value in policies.items() if known != key}
+    return left if key in policies else left | {key: new}
 
 
 @dataclass(frozen=True)
@@ -33,8 +43,9 @@ class Shape:
         links = list(itertools.pairwise(nodes))
         if len(nodes) > 2 and random.random() < 0.4:
             links.append((nodes[-1], nodes[0]))
-        places = lambda names: {name: random.choice(nodes) for name in names}  # noqa: E731
-        return cls(nodes, tuple(links), places(("p1", "p2")), places(("r1", "r2", "r3")))
+        places = {name: random.choice(nodes) for name in ("p1", "p2", "r1", "r2", "r3")}
+        publishers = {name: node for name, node in places.items() if name.startswith("p")}
+        return cls(nodes, tuple(links), publishers, {k: v for k, v in places.items() if k not in publishers})
 
     def ways(self, begin: str, end: str, passed: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         """All ways between two nodes that pass none twice."""
@@ -75,7 +86,6 @@ class Present:
         name = random.choice([publisher, reader])
         links = [(publisher, shape.publishers[publisher])]
         links += [ends for link in shape.links for ends in (link, link[::-1])]
-        turned = lambda old, key, new: {k: v for k, v in old.items() if k != key} | ({} if key in old else {key: new})  # noqa: E731
         match random.choice(("types", "denies", "unlisted", "writes", "where", "advertises", "statements", "monitors")):
             case "types":
                 key = random.choice([publisher, reader, *shape.nodes])
@@ -85,16 +95,16 @@ class Present:
             case "unlisted":
                 return replace(self, unlisted=self.unlisted ^ {name})
             case "writes":
-                return replace(self, writes=turned(self.writes, publisher, frozenset({random.choice(TOPICS)})))
+                return replace(self, writes=_turned(self.writes, publisher, frozenset({random.choice(TOPICS)})))
             case "where":
-                return replace(self, where=turned(self.where, reader, random.randint(1, 8)))
+                return replace(self, where=_turned(self.where, reader, random.randint(1, 8)))
             case "advertises":
-                return replace(self, advertises=turned(self.advertises, publisher, random.randint(1, 8)))
+                return replace(self, advertises=_turned(self.advertises, publisher, random.randint(1, 8)))
             case "statements":
                 chosen = random.choice(("block", "remove"))
-                return replace(self, statements=turned(self.statements, publisher, chosen))
+                return replace(self, statements=_turned(self.statements, publisher, chosen))
             case _:
-                return replace(self, monitors=turned(self.monitors, random.choice(links), random.randint(1, 8)))
+                return replace(self, monitors=_turned(self.monitors, random.choice(links), random.randint(1, 8)))
 
     def allows(self, publisher: str, reader: str, topic: str, x: int, has_y: bool) -> bool:
         """Whether the reader may be sent such an event now."""
