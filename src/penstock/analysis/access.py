@@ -63,7 +63,7 @@ def find_actor(whole: Ensemble, written: str) -> Actor:
         shown = whole.shown(node, listed)
         if shown is not None:
             entry = whole.client(node, shown.client_id, shown.user, shown.listener, shown.certificate)
-            return make_actor(shown, entry, listed, whole.is_own_id(node, listed, shown.client_id))
+            return make_actor(shown, entry, listed)
     stranger = Subject(name if kind == "client" else "", name if kind == "user" else None, "", "")
     return Actor((subject,), make_actor(stranger, None, name).record, name if kind == "edge" else "")
 

@@ -55,8 +55,6 @@ takes in everything that has come during the one before, so rounds would grow lo
 MAX_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
-_SUPPRESSED = {"tell": Reason.NOT_AUTHORIZED, "hide": Reason.SUCCESS}
-
 
 class NodeFiles(NamedTuple):
     """The contents of the files that a node's settings name."""
@@ -193,7 +191,7 @@ class Server(Host):
     def _set_admission(self, settings: NodeSettings, acl: Acl | None, ensemble: Ensemble | None) -> None:
         """Set the reason code of refusals, and the first setting that needs user names, if nothing checks them."""
         admission = self.node.admission
-        admission.suppressed_reason = _SUPPRESSED[settings.suppressed]
+        admission.hides = settings.suppressed == "hide"
         if acl is not None and acl.counts_on_users and admission.passwords is None:
             self.log.warning("the ACL file depends on user names, and this node does not check them: set `passwords`")
         policies = ensemble.access.policies if ensemble is not None and ensemble.access is not None else ()

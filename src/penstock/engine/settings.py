@@ -7,20 +7,20 @@ from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.domain.units import Address
 from penstock.policy.access.acl import Acl
 from penstock.policy.access.passwords import Passwords
-from penstock.wire.reason import Reason
 
 
 class Admission:
     """The rules of who may connect, and the answer to a sender whose message is suppressed."""
 
-    __slots__ = ("acl", "passwords", "suppressed_reason", "unchecked")
+    __slots__ = ("acl", "hides", "passwords", "unchecked")
 
     def __init__(self, passwords: Passwords | None, acl: Acl | None) -> None:
         self.passwords = passwords
         self.acl = acl
         self.unchecked = ""
         """The reason to refuse a user name that nobody can check here; empty: any name is accepted."""
-        self.suppressed_reason = Reason.NOT_AUTHORIZED
+        self.hides = False
+        """True if a publisher is not told what becomes of its message: every one is answered alike."""
 
 
 class Runtime:

@@ -1,5 +1,7 @@
 """A domain as entities and links: who a client is, what governs a link."""
 
+import random
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +168,33 @@ def test_clients_that_are_not_listed_get_the_default_but_no_name_of_another(
     brokering = {**CLIENTS["brokering"], "default": {"publish": "u", "notify": "v"}}
     whole = compiled(tmp_path, **{**CLIENTS, "brokering": brokering})
     assert whole.client("a", client_id, None, "a/0") == entry
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_client_id_that_is_listed_is_had_by_its_entry_only(seed: int) -> None:
+    draw = random.Random(seed)
+    names = ("a1", "b1", "c1")
+    users = (None, "ann", "bob")
+    clients: dict[str, dict[str, Any]] = {}
+    for name in names:
+        shown = {"id": draw.choice((None, *names, "d1")), "user": draw.choice(users)}
+        clients[name] = {"node": draw.choice(("a", "b")), **{key: part for key, part in shown.items() if part}}
+    default = {"types": ["t"], "default": "t"} if draw.random() < 0.5 else {}
+    plain = {"nodes": nodes("a", "b"), "clients": clients, "brokering": default}
+    whole = ensemble(Domain.model_validate(plain))
+    ids = {name: client.get("id", None if "user" in client else name) for name, client in clients.items()}
+    for node, client_id, user in product(("a", "b"), (*names, "d1", "e1"), users):
+        listing = {name for name in names if ids[name] == client_id}
+        owners = listing or ({client_id} & set(names))
+        for entry in (whole.client(node, client_id, user), whole.publisher(node, client_id, user)):
+            if owners:
+                assert entry is None or (entry.name in owners and entry.listed)
+            elif entry is None:
+                fitting = [
+                    name for name in names if clients[name]["node"] == node and clients[name].get("user") == user
+                ]
+                assert not default
+                assert not any(ids[name] is None for name in fitting)
 
 
 @pytest.mark.parametrize("key", ["clients", "types"])

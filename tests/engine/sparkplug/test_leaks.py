@@ -232,10 +232,9 @@ def test_a_client_is_not_another_by_its_client_id() -> None:
     plant = Plant()
     plant.born()
     posing = plant.joined.connect("scada", user="someone")
-    posing.subscribe("spBv1.0/#")
-    plant.edge.publish(NDATA, payload({"alias": 2, "string_value": MARK.decode()}, seq=1))
-    assert plant.seen(posing) == []
-    assert reason(posing.publish(NCMD, payload({"alias": 3, "int_value": 9}), qos=1)) == 0x87
+    assert posing.refused is not None
+    assert "client id `scada` belongs to another client" in posing.refused.text
+    assert plant.scada.closed is None
 
 
 # --- what is kept

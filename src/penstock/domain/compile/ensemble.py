@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from penstock.domain.compile.entries import ClientEntry, ClientMatch, by_client_id, matches_of, reserved_ids
+from penstock.domain.compile.entries import ClientEntry, ClientMatch, by_client_id, id_owners, matches_of
 from penstock.domain.compile.expand import expand
 from penstock.domain.compile.graph import OPEN, LinkGraph, graph
 from penstock.domain.compile.monitors import compile_monitor
@@ -105,7 +105,8 @@ class Ensemble:
     _defaults: dict[str, LinkTypes | None] = field(repr=False)
     _matches: dict[str, tuple[ClientMatch, ...]] = field(repr=False)
     _by_id: dict[Pair, tuple[ClientMatch, ...]] = field(repr=False)
-    _reserved: frozenset[str] = field(repr=False)
+    _owners: dict[str, frozenset[str]] = field(repr=False)
+    """By client id that belongs to somebody, the clients that may have it."""
     _monitors: dict[Pair, tuple[Monitor, ...]] = field(repr=False)
     _beyond: dict[Pair, frozenset[str]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
@@ -206,14 +207,18 @@ class Ensemble:
                 return match.entry
         return self._unlisted(node, client_id)
 
+    def may_have_id(self, entity: str, client_id: str) -> bool:
+        """Return whether a client id is free, or this client's: rights that hang on an id are for its owner only."""
+        owners = self._owners.get(client_id)
+        return owners is None or entity in owners
+
     def _candidates(self, node: str, client_id: str) -> Iterator[ClientMatch]:
         yield from self._by_id.get((node, client_id), ())
-        yield from self._matches[node]
+        yield from (match for match in self._matches[node] if self.may_have_id(match.entry.name, client_id))
 
     def _unlisted(self, node: str, client_id: str) -> ClientEntry | None:
         default = self._defaults[node]
-        # An entity's name is reserved for the entity: otherwise any unlisted client could use it.
-        if default is None or client_id in self._reserved:
+        if default is None or client_id in self._owners:
             return None
         return ClientEntry(client_id, default.publish, default.notify, listed=False)
 
@@ -251,12 +256,6 @@ class Ensemble:
     def _all_matches(self) -> Iterator[ClientMatch]:
         for matches in (*self._by_id.values(), *self._matches.values()):
             yield from matches
-
-    def is_own_id(self, node: str, entity: str, client_id: str) -> bool:
-        """Return whether policies about a client id apply to the client that uses it: not if the id is another
-        entity's name."""
-        bound = {match.entry.name for match in self._by_id.get((node, client_id), ())}
-        return entity in bound or entity == client_id or client_id not in self._reserved
 
     @cached_property
     def access_digest(self) -> str:
@@ -379,7 +378,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         },
         _matches={name: tuple(match for match in all_ if match.client_id is None) for name, all_ in matches.items()},
         _by_id=by_client_id(matches),
-        _reserved=reserved_ids(domain) if governed else frozenset(),
+        _owners=id_owners(domain) if governed else {},
         _monitors=_monitors(domain, joined, folder, reader),
     )
 

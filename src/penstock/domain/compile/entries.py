@@ -89,10 +89,15 @@ def by_client_id(matches: dict[str, list[ClientMatch]]) -> dict[Pair, tuple[Clie
     return by_id
 
 
-def reserved_ids(domain: Domain) -> frozenset[str]:
-    """Return the client ids that an unlisted client may not have."""
-    ids = (client.client_id(name) for name, client in domain.clients.items())
-    return frozenset({*domain.nodes, *domain.clients, *domain.foreign, *(id for id in ids if id is not None)})
+def id_owners(domain: Domain) -> dict[str, frozenset[str]]:
+    """Return by client id that the domain mentions the clients that may have it: those that ask for it, or else the one
+    of this name. The name of a node or of a foreign broker is nobody's.
+    """
+    owners: dict[str, set[str]] = {name: set() for name in (*domain.nodes, *domain.foreign)}
+    for name, client in domain.clients.items():
+        if (client_id := client.client_id(name)) is not None:
+            owners.setdefault(client_id, set()).add(name)
+    return {**{name: frozenset({name}) for name in domain.clients}, **{id: frozenset(of) for id, of in owners.items()}}
 
 
 def _listener(settings: NodeSettings, node: str, address: Address | None) -> str | None:

@@ -190,8 +190,9 @@ class NodeSettings(base.Settings):
     )
     suppressed: Literal["tell", "hide"] = Field(
         "tell",
-        description="the answer to an MQTT 5 client for a QoS 1 or 2 message that a monitor suppressed: `tell` is"
-        " reason code 0x87 (not authorized), `hide` is success",
+        description="the answer to an MQTT 5 client for a QoS 1 or 2 message that a policy suppressed: `tell` is"
+        " reason code 0x87 (not authorized); `hide` is success, which is then the answer for what nobody subscribes"
+        " to as well",
     )
     sys_interval: Seconds = Field(
         10.0, ge=0, le=86400, description="seconds between updates of the $SYS topics; 0 is no $SYS topics"

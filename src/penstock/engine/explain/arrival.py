@@ -70,8 +70,7 @@ def arrival(node: Node, entity: str, event: Event) -> Arrival:
     if entry is None:
         raise ExplainError(f"`{entity}` has no place at node `{node.name}`")
     link, _ = entry.links(node.name)
-    is_own_id = node.ensemble.is_own_id(node.name, link.source, subject.client_id)
-    actor = make_actor(subject, entry, link.source, is_own_id)
+    actor = make_actor(subject, entry, link.source)
     stand_in = Session(-1, subject, 5)
     stand_in.place.entity, stand_in.place.entry = entry.name, entry
     rights, bound = rights_of(node, stand_in), claims((), entry.advertises)

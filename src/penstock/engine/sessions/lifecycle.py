@@ -104,7 +104,7 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Identity | Sess
         subject = subject._replace(client_id=node.runtime.make_id())
     entry = placement.entry_of(node, subject)
     if entry is None:
-        return Refusal(Reason.NOT_AUTHORIZED, f"client `{subject.client_id}` is not one that the domain lists here")
+        return Refusal(Reason.NOT_AUTHORIZED, placement.why_not(node, subject))
     if token is not None and not client_tokens.is_holder(token, subject, entry):
         node.stats.tokens_refused += 1
         return Refusal(Reason.NOT_AUTHORIZED, client_tokens.not_holder(token, entry))

@@ -18,6 +18,14 @@ def entry_of(node: Node, subject: Subject) -> ClientEntry | None:
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
 
 
+def why_not(node: Node, subject: Subject) -> str:
+    """Return why a client has no entry at this node."""
+    id = subject.client_id
+    if not node.ensemble.may_have_id("", id):
+        return f"client id `{id}` belongs to another client of the domain, or to this one at another node"
+    return f"client `{id}` is not one that the domain lists here"
+
+
 def is_same(node: Node, before: Subject, now: Subject) -> bool:
     """Return True if both are the same user at the same place in the ensemble.
 

@@ -13,8 +13,7 @@ def actor_of(node: Node, session: Session) -> Actor | None:
     """Return the session as a subject; None for a node of the domain, which sees all and judges by itself."""
     place = session.place
     if place.actor is None and session.neighbour not in node.ensemble.nodes:
-        is_own_id = node.ensemble.is_own_id(node.name, place.entity, session.client_id)
-        place.actor = make_actor(session.subject, place.entry, place.entity, is_own_id)
+        place.actor = make_actor(session.subject, place.entry, place.entity)
     return place.actor
 
 
@@ -27,12 +26,9 @@ def renew(node: Node, session: Session) -> None:
             actor.reader = reader
 
 
-def make_actor(subject: Subject, entry: ClientEntry | None, name: str, is_own_id: bool = True) -> Actor:
-    """Whoever shows this much, as a subject of access policies; `entry` is what the domain knows it as.
-
-    `is_own_id`: policies about its client id are about it.
-    """
-    ids = [f"client:{subject.client_id}"] if is_own_id else []
+def make_actor(subject: Subject, entry: ClientEntry | None, name: str) -> Actor:
+    """Whoever shows this much, as a subject of access policies; `entry` is what the domain knows it as."""
+    ids = [f"client:{subject.client_id}"]
     groups: tuple[str, ...] = ()
     edge, attributes = "", dict[str, bool | int | float | str]()
     if entry is not None and entry.listed:

@@ -84,6 +84,17 @@ def _resolved(passage: Passage, plan: Plan, unresolved: Unresolved) -> Plan:
     return interned_plan(node.plans.resolved, matched, plan.groups, onlookers, *about)
 
 
+def is_asked_for(passage: Passage, unresolved: Unresolved | None) -> bool:
+    """Return True if a conditional subscription may have such an event, whatever the event says: a publisher must not
+    find out the conditions of others.
+    """
+    if unresolved is None:
+        return False
+    node, link, topic = passage.node, passage.plans.key, passage.event.topic
+    asking = (subscribed.session for predicates in unresolved.predicates for subscribed in predicates.values())
+    return any(_may_read(session, topic) and route.is_open(node, link, session) for session in asking)
+
+
 def ask_again(delivery: Delivery) -> Verdict | None:
     """Ask a subscription for a retained event: what it may read, and what it asks for."""
     passage, target = delivery.passage, delivery.target

@@ -137,7 +137,7 @@ def run(passage: Passage) -> Outcome:
         if plan.rest is None:
             break
         plan = plan.rest
-    plan = passage.plan  # which content may have decided on
+    unresolved, plan = plan.unresolved, passage.plan  # which content may have decided on
     recorder = node.recorder if passage.observer is None else None
     if recorder is not None:
         _record(passage, None)
@@ -149,7 +149,9 @@ def run(passage: Passage) -> Outcome:
             recorder.passed_over(target)
     if recorder is not None:
         _record_forms(passage, recorder)
-    return DONE if plan.has_receivers else _UNHEARD
+    if plan.has_receivers or node.admission.hides or match.is_asked_for(passage, unresolved):
+        return DONE
+    return _UNHEARD
 
 
 def deliver(delivery: Delivery, steps: tuple[DeliveryStep, ...], start: int = 0) -> bool:
@@ -189,7 +191,7 @@ def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
         plans = link_plans.plans_after_edit(node, sender, token if is_same else None)
         output = output if is_same else output._replace(token="")
         outcomes.append(run(Passage(node, plans, output, sender, passage.now)))
-    return DONE if DONE in outcomes else _UNHEARD
+    return DONE if DONE in outcomes or node.admission.hides else _UNHEARD
 
 
 def _stop(passage: Passage, verdict: Verdict) -> Outcome:
@@ -205,7 +207,7 @@ def _stop(passage: Passage, verdict: Verdict) -> Outcome:
         node.deny("publish denied", sender, topic, verdict.reason)
         return Outcome(_REFUSED.get(verdict.rule, Reason.NOT_AUTHORIZED), verdict.reason)
     node.deny("suppressed", sender, topic, verdict.reason)
-    return Outcome(node.admission.suppressed_reason, verdict.reason if node.admission.suppressed_reason >= 0x80 else "")
+    return DONE if node.admission.hides else Outcome(Reason.NOT_AUTHORIZED, verdict.reason)
 
 
 def _publish_first(passage: Passage) -> None:

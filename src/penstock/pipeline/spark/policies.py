@@ -167,7 +167,7 @@ class CompiledDomain:
             bound = claims((), beyond.advertises)
             return PublisherLink(neighbour, LinkClass(None, beyond.publish, neighbour, claims=bound))
         entry = self._listed.get((node.name, entity)) or self.ensemble.client(node.name, client_id, user)
-        if entry is None:
+        if entry is None or not self.ensemble.may_have_id(entry.name, client_id):
             return None
         rights = self._rights(node, client_id, user)
         return PublisherLink(entry.name, LinkClass(rights, entry.publish, claims=claims((), entry.advertises)))
