@@ -61,7 +61,7 @@ def publish(node: Node, session: Session, now: float) -> None:
         runner.record_refused(
             Passage(node, plans, event, session, now), Verdict("admit", Effect.SUPPRESS, "will", gone)
         )
-        node.deny("will denied", session, event.topic, gone)
+        node.deny("publish denied", session, event.topic, f"will: {gone}")
         return
     runner.publish_own(node, plans, event, session, now)
 

@@ -1,0 +1,129 @@
+"""What waits on live nodes is judged by what holds when it leaves."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clients.paho import Paho, properties
+from tests.support.memory.sparkplug import encode
+from tests.support.processes.commands import until
+from tests.support.processes.federation import federated
+from tests.support.processes.node import passwords, running
+
+PAYLOAD = b'{"x": 7, "y": 1}'
+CLIENTS: dict[str, Any] = {"ann": {"node": "main"}, "bob": {"node": "main"}}
+BLOCK = "PolicyStatement { On(Forward, Publication) { If {} Then {BlockMessage()} } }"
+STATED = {"policies": {"p": BLOCK}, "apply": [{"policy": "p", "to": "publication", "of": "ann"}]}
+LOW = {"name": "low", "filter": "a", "where": "x < 5"}
+CONTRACT = {"producers": {"ann": {"producer": "ann", "filter": "a", "rules": {"r": {"purpose": "p"}}}}}
+CHANGES: dict[str, dict[str, Any]] = {
+    "where": {"clients": CLIENTS | {"bob": {"node": "main", "where": {"a": "x < 5"}}}},
+    "advertises": {"clients": CLIENTS | {"ann": {"node": "main", "advertises": [LOW]}}},
+    "a statement": {"statements": STATED},
+    "a contract": {"contracts": CONTRACT},
+}
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["reload", "kill"])
+@pytest.mark.parametrize("change", ["nothing", "acl", *CHANGES])
+def test_a_message_in_flight_is_judged_again(change: str, is_killed: bool, tmp_path: Path) -> None:
+    """Issue 17, item 1: what was sent and not acknowledged was repeated whatever the domain said by then."""
+    settings = {"acl": "acl", "store": str(tmp_path / "store")}
+    plain: dict[str, Any] = {"clients": CLIENTS, "contracts": {"bring": "*"}}
+    with running(settings, {"acl": "topic readwrite #\n"}, **plain) as node:
+        with Paho("bob", clean=False) as bob:
+            bob.client.manual_ack_set(True)
+            bob.connects(node.port, SessionExpiryInterval=600).subscribe("a", 1)
+            with Paho("ann").connects(node.port) as ann:
+                ann.publish("a", PAYLOAD, 1)
+            assert bob.receive().payload == PAYLOAD
+            bob.breaks()
+        if change == "acl":
+            node.write("acl", "topic read #\ntopic readwrite marker/#\n")
+        node.configure(settings, **plain | CHANGES.get(change, {}))
+        if is_killed:
+            node.kill()
+            node.start()
+        else:
+            node.reload()
+        with Paho("bob", clean=False).connects(node.port, SessionExpiryInterval=600) as bob:
+            if change == "nothing":
+                assert bob.receive().payload == PAYLOAD
+            else:
+                bob.nothing_arrives()
+
+
+def test_what_another_node_keeps_is_judged_by_the_new_domain() -> None:
+    """Issue 17, item 2: what another node had retained or queued was delivered after a reload had closed its way."""
+    domain: dict[str, Any] = {
+        "nodes": {name: {"store": "memory"} for name in "abc"},
+        "links": [{"between": ["a", "b"], "type": "inner"}, {"between": ["b", "c"], "type": "outer"}],
+        "brokering": {"types": ["inner", "outer"]},
+        "clients": {"ann": {"node": "a", "type": "inner"}, "bob": {"node": "c", "type": "outer"}},
+    }
+    with federated(domain) as nodes:
+        with Paho("bob", clean=False).connects(nodes.ports["c"], SessionExpiryInterval=600) as bob:
+            bob.subscribe("#", 1)
+            with Paho("ann").connects(nodes.ports["a"]) as ann:
+                until(lambda: ann.publish("ready", b"", 1) == 0, "interest has spread")
+                bob.receive()
+                bob.leaves()
+                ann.publish("kept", b"1", 1, retain=True)
+                ann.publish("queued", b"2", 1)
+        domain["brokering"]["deny"] = [{"from": "inner", "to": "outer"}]
+        nodes.write(domain)
+        nodes.reload("a", "b", "c")
+        with Paho("bob", clean=False).connects(nodes.ports["c"], SessionExpiryInterval=600) as bob:
+            bob.nothing_arrives()
+            bob.subscribe("kept", 1)
+            bob.nothing_arrives()
+
+
+@pytest.mark.parametrize("change", ["nothing", "not listed", "no user"])
+def test_the_will_of_a_client_that_could_not_connect_any_more_is_not_published(change: str) -> None:
+    """Issue 17, item 3."""
+    clients = {"ann": {"node": "main", "user": "ann"}, "bob": {"node": "main", "user": "bob"}}
+    with (
+        running({"passwords": "passwords"}, {"passwords": passwords(ann="a", bob="b")}, clients=clients) as node,
+        Paho("bob").is_user("bob", "b").connects(node.port) as bob,
+        Paho("ann", clean=False).is_user("ann", "a") as ann,
+    ):
+        bob.subscribe("#", 1)
+        ann.client.will_set("gone", b"1", 1, properties=properties("will", WillDelayInterval=2))
+        ann.connects(node.port, SessionExpiryInterval=600).breaks()
+        node.write("passwords", passwords(bob="b") if change == "no user" else passwords(ann="a", bob="b"))
+        node.configure(
+            {"passwords": "passwords"}, clients={"bob": clients["bob"]} if change == "not listed" else clients
+        )
+        node.reload()
+        if change == "nothing":
+            assert bob.receive().topic == "gone"
+        else:
+            node.until_logged("publish denied", "will:")
+            bob.nothing_arrives()
+
+
+def test_a_report_does_not_leave_after_the_time_at_which_it_could_be_read() -> None:
+    """Issue 17, item 4: a queued message under `when: now < T` left after T."""
+    end = datetime.now(UTC) + timedelta(seconds=4)
+    access = [
+        {"subject": "G/E", "topics": "spBv1.0/G/+/E", "may": ["read", "write"]},
+        {
+            "subject": "bob",
+            "topics": "spBv1.0/G/+/E",
+            "may": "read",
+            "when": f"now < timestamp('{end.isoformat().replace('+00:00', 'Z')}')",
+        },
+    ]
+    clients = {"edge": {"node": "main", "edge": "G/E"}, "bob": {"node": "main"}}
+    with running({}, clients=clients, access=access) as node:
+        with Paho("bob", clean=False).connects(node.port, SessionExpiryInterval=600) as bob:
+            bob.subscribe("spBv1.0/#", 1)
+        with Paho("edge").connects(node.port) as edge:
+            metric = {"name": "m", "alias": 1, "datatype": 12, "string_value": "v"}
+            edge.publish("spBv1.0/G/NBIRTH/E", encode({"timestamp": 1, "seq": 0, "metrics": [metric]}), 1)
+        until(lambda: datetime.now(UTC) > end, "the time is over")
+        with Paho("bob", clean=False).connects(node.port, SessionExpiryInterval=600) as bob:
+            bob.nothing_arrives()
