@@ -1,8 +1,11 @@
 """Who is who, on live nodes: rights and policies concern only their owner, and answers tell nothing of others."""
 
+import json
+import time
 from typing import Any
 
 from tests.support.clients.paho import Paho, value
+from tests.support.processes.commands import until
 from tests.support.processes.node import passwords, running
 
 WARM, COLD = b'{"x": 30}', b'{"x": 3}'
@@ -63,3 +66,31 @@ def test_what_is_suppressed_in_secret_is_answered_like_what_nobody_subscribes_to
         reader.subscribe("asked", 1, said={"where": "x > 20"})
         assert [eve.publish(topic, COLD, 1) for topic in ("secret", "unheard", "heard", "asked")] == [0, 0, 0, 0]
         assert reader.receive().topic == "heard"
+
+
+def test_who_publishes_cannot_subtract_its_own_value_from_a_mean() -> None:
+    """Issue 17, item 14: `least` counted events, so a reader that published too learnt what one other had said."""
+    mean = {"purpose": "science", "degrade": [{"aggregate": {"seconds": 1, "attributes": ["x"], "least": 2}}]}
+    contracts = {
+        "producers": {"all": {"producer": ["ann", "bob", "eve"], "filter": "all", "rules": {"mean": mean}}},
+        "consumers": {"eve": {"consumer": "eve", "purpose": "science", "wants": {"all": {"filter": "all"}}}},
+    }
+    clients = {name: {"node": "main"} for name in ("ann", "bob", "eve")}
+    with (
+        running(clients=clients, contracts=contracts) as node,
+        Paho("ann").connects(node.port) as ann,
+        Paho("bob").connects(node.port) as bob,
+        Paho("eve").connects(node.port) as eve,
+    ):
+        eve.subscribe("all", 1)
+
+        def say() -> bool:
+            ann.publish("all", b'{"x": 10}', 1)
+            eve.publish("all", b'{"x": 0}', 1)
+            time.sleep(0.05)
+            return not eve.messages.empty()
+
+        for _ in range(80):  # over several periods
+            assert not say()
+        until(lambda: bob.publish("all", b'{"x": 1000000}', 1) >= 0x80 or say(), "a mean of two others")
+        assert json.loads(eve.receive().payload)["x"] > 100  # it contains what bob has said

@@ -181,7 +181,10 @@ def test_what_is_delayed_is_bounded() -> None:
     assert len(doctor.acknowledge()) == 10
 
 
-MEAN = {"purpose": "health", "degrade": [{"aggregate": {"seconds": 60, "attributes": ["lat"], "least": 2}}]}
+MEAN = {
+    "purpose": "health",
+    "degrade": [{"aggregate": {"seconds": 60, "attributes": ["lat"], "least": 1, "events": 2}}],
+}
 
 
 def test_means_survive_a_restart(store: Store) -> None:

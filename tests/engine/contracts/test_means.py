@@ -1,6 +1,8 @@
 """Subscriptions with a condition, and rules that give means: it is asked of the mean, never of what that is made of."""
 
 import json
+import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,3 +144,52 @@ def test_explanations_say_of_what_a_condition_is_asked(title: str, rule: dict[st
 def test_explanations_say_that_who_shares_a_subscription_gets_no_means() -> None:
     found = verdicts({"mean": MEAN}, "lat > 1.0", "$share/group/bob/#")
     assert any("who shares a subscription gets no means" in one for one in found), found
+
+
+PUBLISHERS = ("p0", "p1", "p2", "reader", "guest-1", "guest-2")
+MEANS = """
+policy: means
+combine: deny-unless-permit
+rules:
+  - permit: {{subject.purpose: health}}
+    obligations: [{{id: aggregate, set: {{seconds: 60, attribute: x, least: {least}, events: {events}}}}}]
+"""
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_mean_is_of_several_publishers_who_do_not_get_it(seed: int, tmp_path: Path) -> None:
+    """The oracle counts by hand: who is listed counts alone, all others together, and who reads not at all."""
+    draw = random.Random(seed)
+    least, events = draw.randint(1, 3), draw.randint(1, 4)
+    (tmp_path / "means.yaml").write_text(MEANS.format(least=least, events=events))
+    reader = draw.choice(("reader", "p1", "guest-1"))
+    domain = Domain.model_validate(
+        {
+            "nodes": {name: {"listen": "127.0.0.1:0"} for name in ("a", "b")},
+            "links": [{"between": ["a", "b"], "type": "open"}],
+            "clients": {name: {"node": ["a", "b"]} for name in PUBLISHERS[:4]},
+            "brokering": {"types": ["open"], "default": "open"},
+            "contracts": {"bring": "*"},
+            "privacy": [{"name": "means", "topics": "all", "policies": str(tmp_path / "means.yaml")}],
+        }
+    )
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    for number, name in enumerate(PUBLISHERS):
+        rehearsal.connect(name, "b" if name == reader else "ab"[number % 2], user="me" if name == "guest-2" else None)
+    rehearsal.bring(reader, "health", {"consumes": {"purpose": "health", "wants": {"all": {"filter": "all"}}}})
+    rehearsal.subscribe(reader, "all", no_local=False)
+    rehearsal.run()
+    means = list[float]()
+    for _ in range(4):
+        rehearsal.wait(60 - rehearsal.now % 60)
+        said = [(draw.choice(PUBLISHERS), draw.randrange(100)) for _ in range(draw.randrange(6))]
+        for name, x in said:
+            rehearsal.publish(name, "all", b'{"x": %d}' % x, draw.randrange(2))
+            rehearsal.run()
+        names = {"guest" if name.startswith("guest") else name for name, _ in said}
+        others = names - {"guest" if reader == "guest-1" else reader}
+        if said and len(others) >= least and len(said) >= events:
+            means.append(sum(x for _, x in said) / len(said))
+        rehearsal.wait(60 - rehearsal.now % 60)
+    got = [json.loads(delivered.payload)["x"] for delivered in rehearsal.deliveries(reader)]
+    assert got == pytest.approx(means)

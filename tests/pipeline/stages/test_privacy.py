@@ -150,7 +150,7 @@ def test_rules_without_a_side_are_said_before_anything_is_done(spark: SparkSessi
 @pytest.mark.recorded
 def test_means_by_an_obligation(spark: SparkSession, tmp_path: Path) -> None:
     domain = clinic(tmp_path)
-    aggregates = "{id: aggregate, set: {seconds: 60, attribute: v}}"
+    aggregates = "{id: aggregate, set: {seconds: 60, attribute: v, least: 1, events: 2}}"
     (tmp_path / "place.yaml").write_text(GRID.replace("{id: grid, set: {metres: 500}}", aggregates))
     news: Said = ("shop", "news", {})
     made = played(domain, tmp_path, (news, 60.0, PLACE, PLACE, 61.0, news), SUBJECTS)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.recorded
 
 MEAN = {"aggregate": {"seconds": 10, "attributes": ["v"]}}
 NEWS: Said = ("curious", "news", {})
-SUBJECTS = ("own", "far", "late", "both", "good", "open", "asks")
+SUBJECTS = ("own", "p1", "far", "late", "both", "good", "open", "asks")
 
 
 def _consumer(name: str, purpose: str, *needs: str) -> dict[str, Any]:
@@ -51,6 +51,7 @@ def hall(**more: Any) -> Domain:
         "good": _consumer("good", "science", "precision >= 90"),
         "open": {**_consumer("open", "help"), "situation": "alarm"},
         "asks": _consumer("asks", "science"),
+        "p1": _consumer("p1", "science"),  # its own events do not count
     }
     signal = {"filter": "alarm"}
     alarm = {
@@ -59,7 +60,8 @@ def hall(**more: Any) -> Domain:
         "closes": {**signal, "where": "on == false"},
         "lasts": "1h",
     }
-    places = {"p0": "b1", "p1": "b1", "guard": "b1", "curious": "b1", "own": "b1"} | dict.fromkeys(SUBJECTS[1:], "b2")
+    places = {"p0": "b1", "p1": "b1", "p2": "b2", "guard": "b1", "curious": "b1", "own": "b1"}
+    places |= dict.fromkeys(SUBJECTS[2:], "b2")
     precision = {"indicator": "precision", "formula": "value", "value": "q"}
     return Domain.model_validate(
         {
@@ -69,7 +71,7 @@ def hall(**more: Any) -> Domain:
             | {"asks": {"node": "b2", "where": {"r/+": "v > 50.0 && !has(who)"}}},
             "quality": {"collectors": [{"topics": "r/+", "collect": [precision]}]},
             "contracts": {
-                "producers": {"pulse": {"producer": ["p0", "p1"], "filter": "r/+", "rules": rules}},
+                "producers": {"pulse": {"producer": ["p0", "p1", "p2"], "filter": "r/+", "rules": rules}},
                 "consumers": consumers,
                 "situations": {"alarm": alarm},
             },
@@ -82,7 +84,7 @@ def story(seed: int, count: int) -> list[Said | float]:
     pick, said = random.Random(seed), list[Said | float]([NEWS, 12.0])
     for _ in range(count):
         content = {"v": pick.randint(0, 99), "q": pick.randint(50, 100), "who": "bob"}
-        said.append((pick.choice(("p0", "p1")), f"r/{pick.choice('ab')}", content))
+        said.append((pick.choice(("p0", "p1", "p2")), f"r/{pick.choice('ab')}", content))
         if pick.random() < 0.2:
             said.append(pick.choice((0.7, 3.3, 11.0)))
         if pick.random() < 0.1:
@@ -176,7 +178,7 @@ def test_a_view_has_what_nodes_sent(spark: SparkSession, tmp_path: Path) -> None
     assert not _wrong(_given(view(events, same, tuple(map(Asker, SUBJECTS)))), made.got), "worked out again"
     whole = found.filter("subject = 'far' and topic like 'r/%'").orderBy("not_before", "topic").collect()
     assert {row.not_before.timestamp() % 10 for row in whole} == {0.0}
-    cut = whole[2].not_before - timedelta(seconds=4)
+    cut = whole[5].not_before - timedelta(seconds=4)
     after = view(events.filter(F.col("time") >= F.lit(cut)), as_it_stood(made.journal), (Asker("far"),))
     some = after.filter("topic like 'r/%'").orderBy("not_before", "topic").collect()
     assert [(row.topic, row.payload) for row in some] == [

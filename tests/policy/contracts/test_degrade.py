@@ -203,6 +203,7 @@ def test_quality_in_content_is_lowered_too() -> None:
         lambda: Aggregate(60, ()),
         lambda: Aggregate(0, ("a",)),
         lambda: Aggregate(60, ("a",), least=0),
+        lambda: Aggregate(60, ("a",), events=0),
     ],
 )
 def test_degradations_that_are_none_are_refused(wrong: object) -> None:
@@ -213,24 +214,27 @@ def test_degradations_that_are_none_are_refused(wrong: object) -> None:
 def test_an_aggregate_releases_the_mean_of_a_time_when_it_is_over() -> None:
     hourly = Aggregate(3600, ("t", "gps.lat"), least=2)
     window: MeanWindow | None = None
-    for at, degrees in ((10, 20), (20, 24), (3599, 22)):
+    for at, degrees, publisher in ((10, 20, "ann"), (20, 24, "bob"), (3599, 22, "")):
         content = Content(f'{{"t": {degrees}, "gps": {{"lat": 48}}, "who": "Bob"}}'.encode())
-        window, released = absorb(hourly, window, content, of(precision=80), LIBRARY, at)
+        window, released = absorb(hourly, window, content, of(precision=80), LIBRARY, at, None, publisher)
         assert released is None
-    window, released = absorb(hourly, window, Content(b'{"t": 99, "gps": {"lat": 1}}'), Quality(), LIBRARY, 3600)
+    last = Content(b'{"t": 99, "gps": {"lat": 1}}')
+    for _ in range(2):
+        window, again = absorb(hourly, window, last, Quality(), LIBRARY, 3600, None, "ann")
+        released = again or released
     assert released is not None
     assert json.loads(released.payload) == {"t": 22.0, "gps": {"lat": 48.0}}
     assert released.of == 3
     assert [one.value for one in released.quality] == pytest.approx([100 * (1 - 0.2 / math.sqrt(3))])
     assert due(hourly, window, LIBRARY, 7199) == (window, None)
-    assert due(hourly, window, LIBRARY, 7200) == (None, None), "one event alone is not released"
+    assert due(hourly, window, LIBRARY, 7200) == (None, None), "one publisher alone is not released"
 
 
 def test_an_aggregate_of_more_than_it_takes_is_less_complete() -> None:
-    hourly, window = Aggregate(3600, ("t",)), None
+    hourly, window = Aggregate(3600, ("t",), events=MAX_INPUTS), None
     for number in range(MAX_INPUTS + 250):
-        content = Content(b'{"t": %d}' % (0 if number < MAX_INPUTS else 1000))
-        window, _ = absorb(hourly, window, content, of(completeness=100), LIBRARY, 1)
+        content, publisher = Content(b'{"t": %d}' % (0 if number < MAX_INPUTS else 1000)), f"p{number % 2}"
+        window, _ = absorb(hourly, window, content, of(completeness=100), LIBRARY, 1, None, publisher)
     _, released = due(hourly, window, LIBRARY, 3600)
     assert released is not None
     assert (released.of, json.loads(released.payload)) == (MAX_INPUTS, {"t": 0.0})

@@ -15,7 +15,7 @@ from penstock.domain.compile.entries import ClientEntry, ClientMatch, by_client_
 from penstock.domain.compile.expand import expand
 from penstock.domain.compile.graph import OPEN, LinkGraph, graph
 from penstock.domain.compile.monitors import compile_monitor
-from penstock.domain.compile.users import unchecked_users
+from penstock.domain.compile.users import accepts_any_user, unchecked_users
 from penstock.domain.schema.contents import ContentRule, declared
 from penstock.domain.schema.contents import reader as content_reader
 from penstock.domain.schema.contracts import compiled as compile_contracts
@@ -99,6 +99,8 @@ class Ensemble:
     """By node, the trust thresholds."""
     unchecked: dict[str, str]
     """By node that cannot check user names, the first setting that depends on them."""
+    takes_any_user: frozenset[str]
+    """The nodes where a client may give a user name that nobody has checked."""
     _rules: tuple[ContentRule, ...] = field(repr=False)
     _parents: dict[str, tuple[str, ...]] = field(repr=False)
     _tables: dict[str, BrokeringTable] = field(repr=False)
@@ -369,6 +371,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         if domain.trust is not None
         else {},
         unchecked=unchecked_users(domain),
+        takes_any_user=frozenset(name for name, node in domain.nodes.items() if accepts_any_user(node)),
         _rules=domain.content,
         _parents=joined.parents,
         _tables=joined.tables,

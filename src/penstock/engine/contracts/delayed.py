@@ -29,6 +29,7 @@ class StoredWindow(msgspec.Struct, frozen=True):
     qualities: list[list[str]]
     left_out: int
     expires: float | None = None
+    publishers: list[str] = []
 
 
 class Later:
@@ -118,7 +119,8 @@ def write_window(window: MeanWindow) -> bytes:
     """Encode a window for the store."""
     numbers = [numbers for numbers, _ in window.inputs]
     qualities = [[text for _, text in write_properties(quality)] for _, quality in window.inputs]
-    return msgspec.json.encode(StoredWindow(window.number, numbers, qualities, window.left_out, window.expires))
+    about = (window.left_out, window.expires, sorted(window.publishers))
+    return msgspec.json.encode(StoredWindow(window.number, numbers, qualities, *about))
 
 
 def read_window(data: bytes, now: float) -> MeanWindow:
@@ -129,4 +131,4 @@ def read_window(data: bytes, now: float) -> MeanWindow:
         raise ContentError(str(error)) from None
     qualities = [read_properties([("q", text) for text in texts], moment(now), "q") for texts in stored.qualities]
     inputs = tuple(zip(map(tuple, stored.numbers), qualities, strict=True))
-    return MeanWindow(stored.number, inputs, stored.left_out, stored.expires)
+    return MeanWindow(stored.number, inputs, stored.left_out, stored.expires, frozenset(stored.publishers))

@@ -5,7 +5,7 @@ from penstock.engine.contracts.held import CollectedWindow, HeldEvent, WindowKey
 from penstock.engine.contracts.quality import claimed
 from penstock.engine.contracts.release_decision import Consumers, ReleaseDecision, asked_of, decide, shown
 from penstock.engine.contracts.state import ContractState, Governed
-from penstock.engine.events import user_properties
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content, Format
@@ -107,9 +107,10 @@ def absorb_into(node: Node, session: Session, event: Event, decided: ReleaseDeci
         node.stats.dropped += 1
         node.notice("full", session, event.topic, "too much is collected for the session, new messages are dropped")
         return
-    catalogue = node.contracts.contracts.catalogue
+    catalogue, publisher = node.contracts.contracts.catalogue, publishers.counted(node, session, event)
+    before = known and known.window
     try:
-        window, _ = absorb(about.aggregate, known and known.window, content, quality, catalogue, now, event.expires)
+        window, _ = absorb(about.aggregate, before, content, quality, catalogue, now, event.expires, publisher)
     except ContentError:
         return  # nothing of it can be released
     node.later.collect(CollectedWindow(session, about, event, window))

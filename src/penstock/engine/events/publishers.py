@@ -15,12 +15,13 @@ from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.journal_rows import Source
 from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder
-from penstock.engine.sessions.session import Outgoing
+from penstock.engine.sessions.session import Outgoing, Session
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.access.acl import Rights
 from penstock.policy.contracts.contract import advertisement
+from penstock.policy.monitors.protocol import UNLISTED
 
 
 class Publisher(NamedTuple):
@@ -68,6 +69,23 @@ def entry_of(node: Node, publisher: Publisher) -> ClientEntry | None:
         return node.ensemble.publisher(publisher.node, publisher.client_id, publisher.user)
     subject = session.subject
     return node.ensemble.client(node.name, subject.client_id, subject.user, subject.listener, subject.certificate)
+
+
+def counted(node: Node, session: Session, event: Event) -> str:
+    """Return the publisher that counts for a mean which a session gets; empty: it is the same client, or not known."""
+    publisher, place = publisher_of(node, event), session.place
+    if publisher is None:
+        return ""
+    entry = entry_of(node, publisher)
+    name = _proven(node, publisher.node, entry, publisher.user)
+    return name if name != _proven(node, node.name, place.entry, session.subject.user) else ""
+
+
+def _proven(node: Node, at: str, entry: ClientEntry | None, user: str | None) -> str:
+    """Return the name of a client, by which it counts; all that have proven none are one."""
+    if entry is not None and entry.listed:
+        return entry.name
+    return f"user:{user}" if user and at not in node.ensemble.takes_any_user else UNLISTED
 
 
 def neighbour_entry(whole: Ensemble, node: str, name: str) -> ClientEntry | None:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from penstock.engine.contracts import release_recheck
 from penstock.engine.contracts.delayed import MAX_WINDOWS
 from penstock.engine.contracts.held import CollectedWindow, WindowKey
+from penstock.engine.events import publishers
 from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
 from penstock.model.quality import Quality
@@ -75,12 +76,13 @@ class MeanCollector:
             if sum(key[:2] == ends for key in self.windows) >= MAX_WINDOWS:
                 self.since[ends] = row["policy"], row["time"]
                 return
-        node, _ = self.steps.ends(row)
+        node, session = self.steps.ends(row)
         assert node.contracts is not None
         catalogue, window = node.contracts.contracts.catalogue, known and known.window
-        expires = event_of(row, row["link_type_now"]).expires
+        event = event_of(row, row["link_type_now"])
+        counts = event.expires, publishers.counted(node, session, event)
         try:
-            following, _ = absorb(about.aggregate, window, content, quality, catalogue, row["time"], expires)
+            following, _ = absorb(about.aggregate, window, content, quality, catalogue, row["time"], *counts)
         except ContentError:
             return  # nothing of it can be released
         self.windows[(*ends, about)] = OpenWindow(row, following)

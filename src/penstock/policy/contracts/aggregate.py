@@ -1,7 +1,8 @@
 """Aggregates: of many events, only the means of some attributes over a period, with the quality of means.
 
 Periods are the same for all: they begin at multiples of their length since the epoch. The mean of a period is made
-when an event of a later one comes, or when it is asked for after its end. It contains nothing of a single event.
+when an event of a later one comes, or when it is asked for after its end. It contains nothing of a single event, and
+needs several publishers: one that gets the mean and has published could subtract its own values, so it does not count.
 """
 
 import math
@@ -27,6 +28,8 @@ class MeanWindow(NamedTuple):
     left_out: int = 0
     expires: float | None = None
     """The time when the first of them expires, in seconds since the epoch."""
+    publishers: frozenset[str] = frozenset()
+    """Those who published them and count."""
 
 
 class Mean(NamedTuple):
@@ -50,8 +53,10 @@ def absorb(
     catalogue: Catalogue,
     now: float,
     expires: float | None = None,
+    publisher: str = "",
 ) -> tuple[MeanWindow, Mean | None]:
-    """Return the window with one more event, and the mean of the window before if it is over.
+    """Return the window with one more event, and the mean of the window before if it is over. `publisher`: who counts
+    for the event; empty: nobody.
 
     Raises `ContentError` for content that is no JSON, or has no such numbers; then nothing has changed.
     """
@@ -63,7 +68,10 @@ def absorb(
     if len(current.inputs) >= MAX_INPUTS:
         return current._replace(left_out=current.left_out + 1), released
     first = min((at for at in (current.expires, expires) if at is not None), default=None)
-    return current._replace(inputs=(*current.inputs, (numbers, quality)), expires=first), released
+    publishers = current.publishers | {publisher} if publisher else current.publishers
+    return MeanWindow(
+        current.number, (*current.inputs, (numbers, quality)), current.left_out, first, publishers
+    ), released
 
 
 def begin_of(aggregate: Aggregate, now: float) -> float:
@@ -79,10 +87,10 @@ def end_of(aggregate: Aggregate, now: float) -> float:
 def due(
     aggregate: Aggregate, window: MeanWindow | None, catalogue: Catalogue, now: float
 ) -> tuple[MeanWindow | None, Mean | None]:
-    """Return the window, None if it is over by now, and then its mean, if there were enough events."""
+    """Return the window, None if it is over by now, and then its mean, if there were enough publishers and events."""
     if window is None or window.number >= _number(aggregate, now):
         return window, None
-    if len(window.inputs) < aggregate.least:
+    if len(window.publishers) < aggregate.least or len(window.inputs) < aggregate.events:
         return None, None
     count = len(window.inputs)
     means: dict[str, Any] = {}

@@ -111,11 +111,14 @@ class Aggregate:
     seconds: float
     attributes: tuple[str, ...]
     least: int = 2
-    """The least number of events: of fewer, nothing is released."""
+    """The least number of publishers other than who gets the mean: of fewer, nothing is released."""
+    events: int = 1
+    """The least number of events."""
 
     def __post_init__(self) -> None:
         _check("aggregate", "seconds", self.seconds, 1.0, 365 * 86_400.0)
         _check("aggregate", "least", self.least, 1, MAX_INPUTS)
+        _check("aggregate", "events", self.events, 1, MAX_INPUTS)
         if not self.attributes:
             raise PolicyError("`aggregate` names no attribute")
 

@@ -221,6 +221,7 @@ _MAKERS: dict[str, Callable[[Assigned], Degradation]] = {
         _number(arguments, "seconds"),
         _texts(arguments, "attribute"),
         int(_number(arguments, "least")) if "least" in arguments else 2,
+        int(_number(arguments, "events")) if "events" in arguments else 1,
     ),
 }
 """Obligations by their identifiers: those that contracts compile to."""
@@ -233,7 +234,7 @@ PARAMETERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         ("step", "attribute size", "span"),
         ("keep", "attribute", ""),
         ("delay", "seconds", ""),
-        ("aggregate", "seconds attribute", "least"),
+        ("aggregate", "seconds attribute", "least events"),
     )
 }
 """Of each obligation, the parameters that it must have, and those that it may have."""

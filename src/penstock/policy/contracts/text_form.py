@@ -210,7 +210,7 @@ _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], A
     "step": (Step, "", {"attribute": str, "size": _number, "span": _number}),
     "keep": (Keep, "attributes", {"attributes": _names}),
     "delay": (Delay, "seconds", {"seconds": check_seconds}),
-    "aggregate": (Aggregate, "", {"seconds": check_seconds, "attributes": _names, "least": int}),
+    "aggregate": (Aggregate, "", {"seconds": check_seconds, "attributes": _names, "least": int, "events": int}),
 }
 """The class, the argument that may stand alone, and how arguments are read."""
 
