@@ -6,7 +6,7 @@ from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.federation import write_rights
 from penstock.engine.node import Node
-from penstock.engine.sessions import placement, subscribe
+from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import PolicyRevision
 from penstock.engine.sessions.session_rights import rights_for
 from penstock.engine.sparkplug.state import renewed
@@ -45,6 +45,7 @@ def govern(
         node.later.begin_anew(session, at)
         placement.settle_in(node, session)
         subscribe.renew(node, session)
+        outbox.recall(node, session)
     client_contracts.review(node, at)
     review.review(node, before, at)
     write_rights.renew(node)

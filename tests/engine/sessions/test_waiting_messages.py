@@ -94,6 +94,28 @@ def test_a_message_that_waits_is_judged_when_it_leaves(change: str, is_sent: boo
     assert [message.payload for message in again.messages()] == expected
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("change", ["nothing", "a statement blocks", "a statement removes"])
+def test_a_message_for_a_client_that_does_not_read_is_judged_when_it_leaves(
+    change: str, qos: int, version: int
+) -> None:
+    difference, _, expected = CHANGES[change]
+    joined = MemoryNode(whole=whole())
+    more: dict[str, Any] = {"topic_alias_maximum": 5} if version == 5 else {}
+    bob = joined.connect("bob", version, **more).subscribe("a", qos)
+    bob.take()
+    bob.goes_deaf()
+    ann = joined.connect("ann")
+    ann.publish("a", PAYLOAD, qos=qos)
+    joined.govern(None, whole(**difference))
+    ann.publish("a", PAYLOAD, qos=qos)
+    bob.reads_on()
+    count = 1 if qos == 0 else 2
+    assert [message.payload for message in bob.acknowledge()] == expected * count
+    assert not bob.session or not bob.session.outbox.inflight
+
+
 # --- monitors
 
 RENAME = {"monitors": {"m": {"link": "ann -> test", "states": {"q0": {"b": {"rename": "a"}, "*": "pass"}}}}}

@@ -1,11 +1,15 @@
 """Bytes to a session: into its buffer, behind whatever it waits for, and out at the end of a turn."""
 
+from collections import deque
+
 from penstock.engine.events.plan import Plan
 from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Answer, encode_told
-from penstock.engine.sessions.render import to_version_4, to_version_5
+from penstock.engine.sessions.render import packet_id_of, to_version_4, to_version_5
 from penstock.engine.sessions.session import Session
 from penstock.wire.codec import encode
+from penstock.wire.kinds import PUBLISH
+from penstock.wire.session import WAITING
 
 MAX_DEFERRED_BYTES = 64 * 2**20
 """Bytes that wait for the store before QoS 0 messages behind them are dropped."""
@@ -63,6 +67,38 @@ def push_answer(node: Node, session: Session, answer: Answer, reason: str) -> No
     else:
         packet = encode(answer, session.version)
     push_durable(node, session, packet)
+
+
+def recall(node: Node, session: Session) -> None:
+    """Take back the messages that a client which does not read has not been sent, because policies change: those at
+    QoS 1 and 2 wait in the queue and are judged again when they leave, those at QoS 0 are dropped.
+    """
+    messages = [packet for packet in session.buffer if packet[0] >> 4 == PUBLISH]
+    if not session.connection.blocked or not messages:
+        return
+    session.buffer[:] = [packet for packet in session.buffer if packet[0] >> 4 != PUBLISH]
+    session.connection.backlog = sum(map(len, session.buffer))
+    if session.connection.aliases_out is not None:
+        session.connection.aliases_out.clear()  # some were told in what is taken back
+    outbox, waiting = session.outbox, []
+    for packet in messages:
+        delivery = outbox.inflight.get(packet_id_of(packet)) if packet[0] & 0x06 else None
+        if delivery is None:
+            node.stats.dropped += 1
+        elif not packet[0] & 0x08:  # not sent before
+            del outbox.inflight[delivery.packet_id]
+            delivery.packet_id, delivery.state = 0, WAITING
+            node.ledger.moved(delivery)
+            outbox.quota += 1
+            outbox.queued_bytes += delivery.event.size()
+            waiting.append(delivery)
+        else:
+            outbox.quota += 1
+            outbox.resend = outbox.resend or deque()
+            outbox.resend.append(delivery)
+    if waiting:
+        outbox.queue = deque((*waiting, *(outbox.queue or ())))
+    node.sessions.go_on(session)
 
 
 def release_deferred(node: Node, deferred: list[tuple[Session, object, bytes]]) -> None:

@@ -144,6 +144,13 @@ def read_plain(packet: bytes) -> tuple[str, bytes]:
     return packet[start + 2 : end].decode(), packet[end + 1 :]
 
 
+def packet_id_of(packet: bytes) -> int:
+    """Return the packet identifier of a PUBLISH at QoS 1 or 2."""
+    start = _body(packet)
+    end = start + 2 + int.from_bytes(packet[start : start + 2], "big")
+    return int.from_bytes(packet[end : end + 2], "big")
+
+
 def _body(packet: bytes) -> int:
     start = 1
     while packet[start] & 0x80:
