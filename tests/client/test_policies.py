@@ -22,6 +22,7 @@ ALL = {
     "to": "*",
     "set": ["publication", "subscription", "advertisement", "unsubscription", "unadvertisement"],
     "elements": ["TrimAttributes", "RemoveAttributes", "BlockMessage", "UninsertMessage", "Publish"],
+    "others": "#",
 }
 TELL = 'PolicyStatement {{ On(Forward, {}) {{ If {{}} Then {{Publish("[class,{}],[message,$Message]")}} }} }}'
 

@@ -28,7 +28,7 @@ from tests.support.processes.mosquitto import free_port
 from tests.support.scenes.domains import nodes
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "statements" / "paper.yaml").read_text())
-GRANTED = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*"}
+GRANTED = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*", "others": "#"}
 
 
 def policy(start: str) -> str:

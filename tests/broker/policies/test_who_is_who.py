@@ -2,10 +2,14 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.clients.paho import Paho, value
 from tests.support.processes.commands import until
+from tests.support.processes.federation import together
 from tests.support.processes.node import passwords, running
 
 WARM, COLD = b'{"x": 30}', b'{"x": 3}'
@@ -94,3 +98,55 @@ def test_who_publishes_cannot_subtract_its_own_value_from_a_mean() -> None:
             assert not say()
         until(lambda: bob.publish("all", b'{"x": 1000000}', 1) >= 0x80 or say(), "a mean of two others")
         assert json.loads(eve.receive().payload)["x"] > 100  # it contains what bob has said
+
+
+SILENCE = "PolicyStatement { On(Forward, Publication) { @broker: Egress If {} Then {BlockMessage()} } }"
+REFUSAL = "PolicyStatement { On(Insert, Subscription) { If {} Then {UninsertMessage()} } }"
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_policy_of_an_advertisement_does_not_concern_what_others_publish(qos: int, tmp_path: Path) -> None:
+    """Issue 17, item 12: by an advertisement of `data/#` eve, who may write `data/eve` only, silenced bob."""
+    (tmp_path / "acl").write_text("topic read data/#\npattern write data/%c\ntopic write $penstock/#\n")
+    grant = {"to": ["eve", "firewall"], "set": "advertisement", "elements": "*"}
+    wide = {"to": "firewall", "set": "advertisement", "elements": "*", "others": "data/#"}
+    domain: dict[str, Any] = {
+        "nodes": {name: {"store": "memory", "acl": str(tmp_path / "acl")} for name in ("a", "b")},
+        "links": [{"between": ["a", "b"]}],
+        "clients": {name: {"node": "a"} for name in ("bob", "eve", "firewall")} | {"ann": {"node": "b"}},
+        "statements": {"grants": [grant, wide]},
+    }
+    with (
+        together(domain, 1) as nodes,
+        Paho("ann").connects(nodes.ports["b"]) as ann,
+        Paho("bob").connects(nodes.ports["a"]) as bob,
+        Paho("eve").connects(nodes.ports["a"]) as eve,
+        Paho("firewall").connects(nodes.ports["a"]) as firewall,
+    ):
+        ann.subscribe("data/#", qos)
+
+        def advertise(by: Paho, name: str, policy: str) -> int:
+            payload = json.dumps({"name": name, "filter": "data/#", "policy": policy}).encode()
+            return by.publish("$penstock/advertise", payload, 1)
+
+        def arriving() -> str:
+            """Have both publish; return the topic that comes first."""
+            eve.publish("data/eve", b"", qos)
+            bob.publish("data/bob", b"", qos)
+            if ann.messages.empty():
+                time.sleep(0.05)
+            return "" if ann.messages.empty() else ann.receive().topic
+
+        until(lambda: arriving() == "data/eve", "both come")
+        assert advertise(eve, "mine", SILENCE) == 0
+        assert advertise(eve, "yours", REFUSAL) == 0x87
+
+        def hears(topic: str) -> bool:
+            return all(arriving() == topic for _ in range(20))
+
+        until(lambda: hears("data/bob"), "only bob is heard: eve's policy has come to the other node")
+        assert advertise(firewall, "all", SILENCE) == 0
+        until(lambda: hears(""), "nobody is heard, by a right of its own")
+        assert advertise(firewall, "too", REFUSAL) == 0
+        with Paho("bob").connects(nodes.ports["a"]) as late:
+            assert late.subscribe("data/bob") == 0x87

@@ -31,7 +31,7 @@ ON_PUBLICATIONS = "PolicyStatement {{ On(Forward, Publication) {{ {} }} }}"
 TRIM = ON_PUBLICATIONS.format("If {} Then {RemoveAttributes(secret)}")
 BLOCK = ON_PUBLICATIONS.format("If {} Then {BlockMessage()}")
 PERSIST = ON_PUBLICATIONS.format("If {} Then {Persist(audit)}")
-GRANT = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*"}
+GRANT = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*", "others": "#"}
 CLIENTS = {name: {"node": "test"} for name in ("ann", "bob", "p")}
 
 

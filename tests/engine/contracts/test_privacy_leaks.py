@@ -147,7 +147,7 @@ def test_policies_of_a_subscription_count(kind: str, who: str, tmp_path: Path) -
 
 # --- policies of advertisements
 
-GRANTS = {"statements": {"grants": [{"to": "*", "set": ["advertisement"], "elements": "*"}]}}
+GRANTS = {"statements": {"grants": [{"to": "*", "set": ["advertisement"], "elements": "*", "others": "#"}]}}
 ASKING = [
     "If {lat > 47.0} Then {BlockMessage()}",
     "If {!has(lat)} Then {} Elseif {lat > 47.0} Then {BlockMessage()}",

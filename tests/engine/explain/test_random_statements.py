@@ -89,7 +89,7 @@ def scenes(draw: st.DrawFn, cyclic: bool) -> Scene:
                 {"policy": f"given{at}", "to": to, "of": names or "*", **({"where": where} if where else {})}
                 for at, (to, where) in enumerate(applied)
             ],
-            "grants": [{"to": "*", "set": carriers, "elements": "*"}],
+            "grants": [{"to": "*", "set": carriers, "elements": "*", "others": draw(st.sampled_from(["#", "none"]))}],
         }
     )
     members = {"nodes": ["n0", "n1"], "clients": ["s0", "s1"]}

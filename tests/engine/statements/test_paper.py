@@ -23,7 +23,7 @@ def policy(start: str) -> str:
     return str(next(text for title, text in TEXTS.items() if title.startswith(start)))
 
 
-EVERYTHING = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*"}
+EVERYTHING = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*", "others": "#"}
 
 
 def play(count: int = 1, mode: str = "subscribed", **more: Any) -> Rehearsal:

@@ -17,7 +17,7 @@ TRIM = ON_PUBLICATIONS.format("If {} Then {RemoveAttributes(secret)}")
 BLOCK = ON_PUBLICATIONS.format("If {} Then {BlockMessage()}")
 ASKS = ON_PUBLICATIONS.format("If {secret == 2} Then {RemoveAttributes(secret)}")
 FIREWALL = "PolicyStatement { On(Insert, Subscription) { If {} Then {UninsertMessage()} } }"
-GRANT = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*"}
+GRANT = {"to": "*", "set": ["publication", "subscription", "advertisement"], "elements": "*", "others": "#"}
 MESSAGE = {"a": 1, "secret": 2}
 
 

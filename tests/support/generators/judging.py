@@ -166,6 +166,7 @@ class StatementPlays:
         self.steps: list[dict[str, Any]] = []
         joined: dict[str, Any] = {"nodes": {}, "links": [], "clients": {}, "monitors": {}}
         given: dict[str, Any] = {"policies": {}, "apply": [], "grants": [GRANT]}
+        given["grants"] += [{**GRANT, "others": "#"}] if random.random() < 0.5 else []
         groups: dict[str, Any] = {
             name: {"secret": {"env": f"SECRET_{name}"}, "nodes": [], "clients": []} for name in ("G", "H")
         }

@@ -116,6 +116,11 @@ class PolicyGrantSettings(Settings):
     elements: Annotated[tuple[str, ...], OneOrMany("a rule element or a list")] = Field(
         description="the rule elements that these policies may use, or `*` for all"
     )
+    others: Annotated[tuple[TopicFilter, ...], OneOrMany("a topic filter or a list")] = Field(
+        (),
+        description="topic filters: policies of advertisements within one of these concern what all clients publish and"
+        " subscribe to; unset: policies of an advertisement concern only what its own client publishes",
+    )
 
 
 class StatementSettings(Settings):
@@ -148,7 +153,7 @@ class StatementSettings(Settings):
                 raise statement
             by_name[name] = statement
         grants = (
-            SettingGrant(_named(grant.to), frozenset(map(_carrier, grant.set)), _named(grant.elements))
+            SettingGrant(_named(grant.to), frozenset(map(_carrier, grant.set)), _named(grant.elements), grant.others)
             for grant in self.grants
         )
         return Statements(tuple(_given(applied, by_name) for applied in self.apply), tuple(grants))

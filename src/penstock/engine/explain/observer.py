@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 
-from penstock.engine.events import dedup
+from penstock.engine.events import dedup, publishers
 from penstock.engine.events.fan_out import may_take
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Outputs, Passage
@@ -360,7 +360,7 @@ class Explainer:
             return
         back = beyond.federation.neighbours[node.name]
         path = (*event.path, node.name) if node.ensemble.is_cyclic else (node.name,)
-        token = self._carried.named(node, event)
+        token, event = self._carried.named(node, event), publishers.carried(node, event)
         link, user = Link(node.name, beyond.name, back.place.publish_type), back.subject.user
         came = event._replace(origin=back.client_id, user=user, link_type=link.type, path=path, token=token)
         self.arrivals.append(Arrival(beyond, link, came, back, back.rights))

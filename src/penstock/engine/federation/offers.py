@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from penstock.engine.federation.state import OwnOffer
-from penstock.engine.federation.wants import Offer
+from penstock.engine.federation.wants import CLIENT, OTHERS, Offer, owner
+from penstock.engine.federation.wants import encode_part as _part
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements import filter_policies
@@ -13,20 +14,18 @@ from penstock.model.topic import overlaps
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.assignments import AssignedPolicy
 
-MAX_CLIENT_ID_LENGTH = 64
-"""Characters; of a longer client id the digest stands in an offer's id."""
-
 
 def changed(node: Node, session: Session, name: str) -> None:
     """Note that a client has set or withdrawn an advertisement of this name."""
-    id = _client_offer_id(node, session, name)
-    node.statements.acted.pop(("offer", id), None)  # it is another message
     advertised = session.declared.advertisements.get(name)
-    if advertised is not None and advertised.scope == "global":
-        node.federation.own_offers[id] = _own(node, id, advertised, session.place.publish_type, session)
-    else:
-        node.federation.own_offers.pop(id, None)
-    node.federation.news.offer(id)
+    for kind in (CLIENT, OTHERS):
+        id = _client_offer_id(node, session, kind, name)
+        node.statements.acted.pop(("offer", id), None)  # it is another message
+        if advertised is not None and advertised.scope == "global" and kind == _kind(node, session, advertised):
+            node.federation.own_offers[id] = _own(node, id, advertised, session.place.publish_type, session)
+        else:
+            node.federation.own_offers.pop(id, None)
+        node.federation.news.offer(id)
 
 
 def own_offers(node: Node) -> dict[str, OwnOffer]:
@@ -42,7 +41,7 @@ def own_offers(node: Node) -> dict[str, OwnOffer]:
     for session in node.sessions.values():
         for advertised in session.declared.advertisements.values():
             if advertised.scope == "global":
-                id = _client_offer_id(node, session, advertised.name)
+                id = _client_offer_id(node, session, _kind(node, session, advertised), advertised.name)
                 offers[id] = _own(node, id, advertised, session.place.publish_type, session)
     return offers
 
@@ -115,14 +114,11 @@ def _known(node: Node, id: str) -> Iterator[OwnOffer]:
                 yield OwnOffer(forwarded, session.place.publish_type, condition, policy, session)
 
 
-def _client_offer_id(node: Node, session: Session, name: str) -> str:
+def _client_offer_id(node: Node, session: Session, kind: str, name: str) -> str:
     """Several sessions may be of one entity, and each has names of its own."""
-    client_id = session.client_id
-    if len(client_id) > MAX_CLIENT_ID_LENGTH:
-        client_id = f"sha256:{sha256(client_id.encode()).hexdigest()}"
-    return f"{_part(node.name)}/{_part(client_id)}/client/{_part(name)}"
+    return f"{owner(node.name, session.client_id)}/{kind}/{_part(name)}"
 
 
-def _part(text: str) -> str:
-    """Encode a part of an id, so that ids with different parts differ."""
-    return text.replace("%", "%25").replace("/", "%2F")
+def _kind(node: Node, session: Session, advertised: ProducerAdvertisement) -> str:
+    judges_others = node.ensemble.statements.may_judge_others(session.place.entity, advertised.filter)
+    return OTHERS if judges_others else CLIENT

@@ -1,5 +1,6 @@
 """The values that two nodes exchange: wants and offers."""
 
+from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
@@ -61,10 +62,34 @@ NOTHING_TOLD = NeighbourOffers()
 """For the sessions of clients, which share it: three dictionaries for each would be a tenth of an idle connection."""
 
 
+CLIENT, OTHERS = "client", "others"
+"""The kinds of offers that clients make: their policies concern the client's own events, or those of others too."""
+MAX_CLIENT_ID_LENGTH = 64
+"""Characters; of a longer client id the digest stands in an offer's id."""
+
+
 def is_of_client(id: str) -> bool:
     """Return True if a client has advertised it itself; else the domain has, for somebody."""
     parts = id.split("/")
-    return len(parts) != 4 or parts[2] == "client"
+    return len(parts) != 4 or parts[2] in (CLIENT, OTHERS)
+
+
+def owner_in(id: str) -> str:
+    """Return the client whose events alone the policy of an offer concerns; empty: it concerns all."""
+    owner, _, kind = id.rpartition("/")[0].rpartition("/")
+    return owner if is_of_client(id) and kind != OTHERS else ""
+
+
+def owner(node: str, client_id: str) -> str:
+    """Return the client of a node as the ids of its offers name it."""
+    if len(client_id) > MAX_CLIENT_ID_LENGTH:
+        client_id = f"sha256:{sha256(client_id.encode()).hexdigest()}"
+    return f"{encode_part(node)}/{encode_part(client_id)}"
+
+
+def encode_part(text: str) -> str:
+    """Encode a part of an id, so that ids with different parts differ."""
+    return text.replace("%", "%25").replace("/", "%2F")
 
 
 NODE_PREFIX = "$node/"

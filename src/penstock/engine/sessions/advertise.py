@@ -90,7 +90,7 @@ def _advertise(node: Node, session: Session, payload: bytes, now: float) -> Outc
     except (TopicError, ConditionError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"advertisement `{message.name}`: {error}")
     if message.policy is not msgspec.UNSET:
-        policy = bindings.settable(node, session, message.policy, Message.ADVERTISEMENT)
+        policy = bindings.settable(node, session, message.policy, Message.ADVERTISEMENT, message.filter)
         if isinstance(policy, str):
             return Outcome(Reason.NOT_AUTHORIZED, f"advertisement `{message.name}`: {policy}")
         advertised = replace(advertised, policy=policy)

@@ -61,7 +61,7 @@ def run(delivery: Delivery) -> Verdict | None:
             delivery.is_timed |= MARKED in delivery.event.properties  # the rule that has released it
     else:
         event = forms.event
-        if event.qos or event.retain or forms.has_reserved:  # it may wait there
+        if event.qos or event.retain or forms.has_reserved or _has_policies(passage.plan):  # or it may wait there
             event = publishers.carried(node, event)
         if passage.is_replay:
             event = user_properties.as_replay(event)
@@ -79,6 +79,11 @@ def run(delivery: Delivery) -> Verdict | None:
     if delivery.qos:
         delivery.wait()
     return None
+
+
+def _has_policies(plan: Plan | None) -> bool:
+    """Return True if its publisher's advertisements have policies: at other nodes they concern just its events."""
+    return plan is not None and any(not bound.is_given for bound in plan.statements)
 
 
 def _record(recorder: Recorder, delivery: Delivery) -> None:

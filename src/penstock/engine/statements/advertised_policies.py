@@ -4,6 +4,7 @@ meets is asked for each subscription and each neighbour, so they are indexed as 
 
 from collections.abc import Iterator
 
+from penstock.engine.federation.wants import owner_in
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.state import Advertised, AdvertisedPolicies
@@ -32,7 +33,7 @@ def _all(node: Node) -> Iterator[Advertised]:
                 name, where = f"{session.place.entity}: {advertised.name}", (advertised.filter, advertised.condition)
                 yield Advertised(Bound(advertised.policy, name, *where, Message.ADVERTISEMENT), session)
         for id, offered in session.federation.offers.items():
-            if offered.policy is not None and offered.policy.concerns(Message.SUBSCRIPTION):
+            if offered.policy is not None and offered.policy.concerns(Message.SUBSCRIPTION) and not owner_in(id):
                 where = (offered.offer.filter, offered.condition)
                 yield Advertised(Bound(offered.policy, id, *where, Message.ADVERTISEMENT), session)
 

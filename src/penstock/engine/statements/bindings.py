@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from penstock.engine.federation.wants import is_of_client
+from penstock.engine.federation.wants import is_of_client, owner_in
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.applicability import as_bound
@@ -26,7 +26,7 @@ def bounds_of(node: Node, session: Session) -> tuple[Bound, ...]:
     for id, offered in sorted(session.federation.offers.items()):
         if offered.policy is not None:
             about = (offered.offer.filter, offered.condition, Message.ADVERTISEMENT)
-            bounds.append(Bound(offered.policy, id, *about, is_strange=is_of_client(id)))
+            bounds.append(Bound(offered.policy, id, *about, is_strange=is_of_client(id), owner=owner_in(id)))
     return tuple(bound for bound in bounds if bound.policy.concerns(Message.PUBLICATION))
 
 
@@ -55,24 +55,29 @@ def readable(text: str) -> Policy:
         raise PolicyError(str(error)) from None
 
 
-def settable(node: Node, session: Session, text: str, carrier: Message) -> Policy | str:
-    """Return the policy that a client wants to set, or why it may not. The text is read only if it may set one."""
+def settable(node: Node, session: Session, text: str, carrier: Message, filter: str = "") -> Policy | str:
+    """Return the policy that a client wants to set, or why it may not. The text is read only if it may set one.
+    `filter`: of the advertisement that it is for.
+    """
     if not node.ensemble.statements.may_set(session.place.entity, carrier):
         return f"policy: {node.ensemble.statements.none_of(session.place.entity, carrier)}"
     try:
         policy = policy_on(make_policy(text), carrier)
     except (StatementError, PolicyError) as error:
         return f"policy: {error}"
-    refused = why_not(node, session, policy, carrier)
+    refused = why_not(node, session, policy, carrier, filter)
     return f"policy: {refused}" if refused else policy
 
 
-def why_not(node: Node, session: Session, policy: Policy, carrier: Message) -> str:
+def why_not(node: Node, session: Session, policy: Policy, carrier: Message, filter: str = "") -> str:
     """Return why a client may not set a policy; empty if it may."""
-    rights = session.rights
+    rights, statements, client = session.rights, node.ensemble.statements, session.place.entity
+    is_about_others = carrier is Message.ADVERTISEMENT and policy.concerns(Message.SUBSCRIPTION)
+    if is_about_others and not statements.may_judge_others(client, filter):
+        return f"`{client}` may not set policies about what others subscribe to in `{filter}`: no grant says `others`"
     denied = next((topic for topic in _topics(policy) if rights is not None and not rights.may_write(topic)), None)
-    refused = f"`{session.place.entity}` may not publish on `{denied}`" if denied is not None else ""
-    return node.ensemble.statements.why_not(session.place.entity, carrier, policy) or refused
+    refused = f"`{client}` may not publish on `{denied}`" if denied is not None else ""
+    return statements.why_not(client, carrier, policy) or refused
 
 
 def _topics(policy: Policy) -> Iterable[str]:

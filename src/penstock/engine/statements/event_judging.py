@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from penstock.engine.contracts import privacy, release_decision
-from penstock.engine.events import user_properties
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.plan import Target
+from penstock.engine.federation.wants import owner
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
@@ -107,6 +108,10 @@ class Judging:
         except PolicyError as error:
             self.verdict = Verdict("judge", Effect.SUPPRESS, ATTACHED, str(error))
             return
+        if any(bound.owner for bound in statements):
+            publisher = publishers.publisher_of(node, event)
+            by = "" if publisher is None else owner(publisher.node, publisher.client_id)
+            statements = [bound for bound in statements if bound.owner in ("", by)]
         if any(bound.is_strange for bound in statements) and self._is_private:
             known = frozenset(bound.policy for bound in attached)
             statements = [_blind(bound, known) if bound.is_strange else bound for bound in statements]

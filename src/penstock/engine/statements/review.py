@@ -48,7 +48,7 @@ def _take_away(node: Node, session: Session) -> None:
             _of_subscription(node, subscribed)
             node.notice(DROPPED, session, subscribed.filter, f"a subscription's policy is dropped: {why}")
     for name, advertised in list(session.declared.advertisements.items()):
-        why = _why_not(node, session, advertised.policy, Message.ADVERTISEMENT)
+        why = _why_not(node, session, advertised.policy, Message.ADVERTISEMENT, advertised.filter)
         if why:
             session.declared.advertisements[name] = changed = replace(advertised, policy=None)
             node.ledger.advertisement(session, name, changed)
@@ -56,8 +56,8 @@ def _take_away(node: Node, session: Session) -> None:
             node.notice(DROPPED, session, advertised.filter, f"the policy of advertisement `{name}` is dropped: {why}")
 
 
-def _why_not(node: Node, session: Session, policy: Policy | None, carrier: Message) -> str:
-    return "" if policy is None or policy == nothing() else bindings.why_not(node, session, policy, carrier)
+def _why_not(node: Node, session: Session, policy: Policy | None, carrier: Message, filter: str = "") -> str:
+    return "" if policy is None or policy == nothing() else bindings.why_not(node, session, policy, carrier, filter)
 
 
 def _of_subscription(node: Node, subscribed: Subscribed) -> None:

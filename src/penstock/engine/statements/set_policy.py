@@ -38,7 +38,9 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome
     if (message.subscription is None) is (message.advertisement is None):
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `subscription` and `advertisement`")
     carrier = Message.SUBSCRIPTION if message.subscription is not None else Message.ADVERTISEMENT
-    policy = None if message.policy is None else bindings.settable(node, session, message.policy, carrier)
+    known = session.declared.advertisements.get(message.advertisement or "")
+    about = (carrier, "" if known is None else known.filter)
+    policy = None if message.policy is None else bindings.settable(node, session, message.policy, *about)
     if isinstance(policy, str):
         return Outcome(Reason.NOT_AUTHORIZED, policy)
     if message.subscription is not None:

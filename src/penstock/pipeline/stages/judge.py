@@ -16,7 +16,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 
 from penstock.engine.events import user_properties
-from penstock.engine.federation.wants import is_of_client
+from penstock.engine.federation.wants import is_of_client, owner_in
 from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
@@ -193,8 +193,9 @@ class JudgeSteps:
             bound = _bound(announced)
             if bound is None:
                 return None
-            bound = bound._replace(is_strange=sender.neighbour is not None and is_of_client(announced.name))
-            own = (sender, bound.policy, Message.ADVERTISEMENT)
+            if sender.neighbour is not None:
+                bound = bound._replace(is_strange=is_of_client(announced.name), owner=owner_in(announced.name))
+            own = (sender, bound.policy, Message.ADVERTISEMENT, bound.filter)
             if sender.neighbour is None and self._scope.policies.decide_again and bindings.why_not(node, *own):
                 continue  # the client could not have set it
             bounds.append(bound)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from penstock.language.condition import Condition
 from penstock.language.statements.statement import Message
+from penstock.model.topic import covers
 from penstock.policy.statements.statement import Policy
 
 
@@ -29,6 +30,8 @@ class SettingGrant:
     """The clients; None: any client. The same for `elements`."""
     carriers: frozenset[Message]
     elements: frozenset[str] | None
+    others: tuple[str, ...] = ()
+    """Filters of the topics on which policies of their advertisements concern what others publish and subscribe to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,11 @@ class Statements:
     def may_set(self, client: str, carrier: Message) -> bool:
         """Return whether a client may set some policy on such a message."""
         return bool(self._granted(client, carrier))
+
+    def may_judge_others(self, client: str, filter: str) -> bool:
+        """Return whether policies of a client's advertisement concern others than itself."""
+        granted = self._granted(client, Message.ADVERTISEMENT)
+        return any(covers(others, filter) for grant in granted for others in grant.others)
 
     def none_of(self, client: str, carrier: Message) -> str:
         """Return the message for a client that may not set policies."""

@@ -59,6 +59,8 @@ class Bound(NamedTuple):
     """True if the domain assigns it; else a client or neighbour has set it."""
     is_strange: bool = False
     """True if a client beyond a neighbour has set it, so that it may concern events of others."""
+    owner: str = ""
+    """The client whose events alone it concerns, as offers name it; empty: it concerns events of all."""
 
     def matches(self, content: Content) -> bool:
         """Return whether its filter matches a publication.
