@@ -1,5 +1,6 @@
 """Packets in columns are what each is by itself."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ PROPERTIES = st.sampled_from(
         NO_PROPERTIES,
         Properties(content_type="text/plain", payload_format=1),
         Properties(message_expiry=7, user_properties=(("u", "v"), ("penstock-path", "n1,n2"), ("penstock-id", "i"))),
+        Properties(user_properties=(("penstock-publisher", '["n1", "c", null, "", ""]'),)),
         Properties(topic_alias=3, correlation_data=b"\0" * 300),
     ]
 )
@@ -73,10 +75,15 @@ def _one_by_one(packet: bytes, version: int) -> dict[str, Any] | None:
         "retain": read.retain,
         "content_type": read.properties.content_type,
         "properties": user_properties.travelling(read.properties),
+        **_publisher(json.loads(sent.get(user_properties.PUBLISHER, "[null, null, null]"))),
         "expiry": read.properties.message_expiry,
         "path": path.split(",") if path else None,
         "id": sent.get(user_properties.ID) or None,
     }
+
+
+def _publisher(told: list[str | None]) -> dict[str, str | None]:
+    return dict(zip(("publisher_node", "publisher", "publisher_user"), told, strict=False))
 
 
 def _columns(packets: list[tuple[bytes, int]]) -> list[dict[str, Any]]:

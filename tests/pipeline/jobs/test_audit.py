@@ -1,7 +1,7 @@
 """An audit against a plain count over the same journal, and against rules that are known to be of no use."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -116,13 +116,18 @@ def _sent(journal: Path) -> Iterator[tuple[str, str, str]]:
     for row in events(journal):
         for one in row["reached"]:  # type: ignore[attr-defined]
             if one["neighbour"] is None:
-                yield one["entity"], str(row["topic"]), str(row["neighbour"] or row["entity"])
+                yield one["entity"], str(row["topic"]), _publisher(row)
 
 
 def _denied(journal: Path) -> Iterator[tuple[object, ...]]:
     for row in events(journal):
         if row["effect"] == "suppress":
-            yield row["node"], row["stage"], row["rule"], row["neighbour"] or row["entity"], row["topic"]
+            yield row["node"], row["stage"], row["rule"], _publisher(row), row["topic"]
+
+
+def _publisher(row: Mapping[str, object]) -> str:
+    """Clients of the smart home have their names as ids."""
+    return str(row["entity"] if row["neighbour"] is None else row["publisher"] or row["neighbour"])
 
 
 def _check_counts(found: AuditReport, journal: Path) -> None:
@@ -154,6 +159,7 @@ def test_the_same_in_the_smart_home(interpreted: SparkSession, tmp_path: Path) -
     list(recorded_home(tmp_path))
     found = audit(interpreted, tmp_path)
     _check_counts(found, tmp_path)
+    assert ("lock", "DL_unlock", "bell") in {one[:3] for one in found.seen}, "not the node that it came by"
     unused = {one.rule for one in found.unused}
     assert "deny from sensitive to internet" not in unused, "it kept motion from the cloud"
     assert "no-remote-unlock: in q0, DL_unlock" not in unused

@@ -67,6 +67,10 @@ class Nodes:
         """SIGSTOP: it keeps its connections, and says nothing any more."""
         self._processes[name].send_signal(signal.SIGSTOP)
 
+    def thaw(self, name: str) -> None:
+        """SIGCONT: it goes on."""
+        self._processes[name].send_signal(signal.SIGCONT)
+
     def reload(self, *names: str) -> None:
         for name in names:
             before = len(self.log(name))

@@ -51,8 +51,11 @@ def publisher_of(node: Node, event: Event) -> Publisher | None:
 def carried(node: Node, event: Event) -> Event:
     """Return an event for another node, where it may wait, with its publisher."""
     publisher = None if event.path else publisher_of(node, event)
-    if publisher is None:
-        return event
+    return event if publisher is None else published(event, publisher)
+
+
+def published(event: Event, publisher: Publisher) -> Event:
+    """Return the event with its publisher."""
     text = msgspec.json.encode(publisher).decode()
     return user_properties.having(event, None, ((user_properties.PUBLISHER, text),))
 
@@ -155,7 +158,7 @@ def _record(
     node: Node, recorder: Recorder, waiting: Outgoing, event: Event, now: float, rows: list[int], verdict: Verdict
 ) -> None:
     if not event.topic.startswith("$SYS/"):
-        recorder.show(user_properties.for_clients(event), waiting.session, waiting.qos)
+        recorder.show(user_properties.for_record(event), waiting.session, waiting.qos)
         recorder.forms_end(source_of(node, event), now, rows, verdict)
 
 

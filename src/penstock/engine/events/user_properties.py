@@ -40,17 +40,20 @@ OF_NODES = frozenset(
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT, PUBLISHER, CAUSE)
-"""Those of them that belong to an event, and are kept with it."""
+_OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
+_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE)
+"""Those of them that belong to an event, and are kept with it. The last two say where it comes from."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
 
 
 def travelling(properties: Properties, is_node: bool = False, is_record: bool = False) -> bytes:
-    """Return the properties that go on to subscribers unaltered; `is_record`: also those that nodes gave to clients."""
+    """Return the properties that go on to subscribers unaltered; `is_record`: those that policies gave it, whoever it
+    was sent to.
+    """
     if properties is NO_PROPERTIES:
         return b""
-    kept = (*_WITH_EVENTS, *_SHOWN) if is_record else _WITH_EVENTS if is_node else ()
+    kept = (*_OF_POLICIES, *_SHOWN) if is_record else _WITH_EVENTS if is_node else ()
     return encode_properties(
         Properties(
             payload_format=properties.payload_format,
@@ -92,6 +95,12 @@ def for_clients(event: Event) -> Event:
         pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(_SHOWN)
     )
     return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
+
+
+def for_record(event: Event) -> Event:
+    """Return the event as clients get it, and with its publisher if it came from another node."""
+    publishers = told(event, PUBLISHER)
+    return having(for_clients(event), None, ((PUBLISHER, publishers[-1]),)) if publishers else for_clients(event)
 
 
 def is_alike(event: Event, other: Event) -> bool:

@@ -95,4 +95,4 @@ def _record(recorder: Recorder, delivery: Delivery) -> None:
     elif passage.sender is not None or passage.source is not None:
         delivery.is_planned = False  # not as it is
         qos = delivery.qos if target is None else target.qos
-        recorder.show(user_properties.for_clients(event), delivery.session, qos)
+        recorder.show(user_properties.for_record(event), delivery.session, qos)

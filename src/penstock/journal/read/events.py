@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.engine.federation.wants import neighbour_in
 from penstock.journal.format import EVENT_KINDS, OPEN, READABLE, RowKind
-from penstock.journal.read.packets import Packets, read_packets
+from penstock.journal.read.packets import PUBLISHER, Packets, read_packets
 from penstock.journal.write.recover import read_intact
 
 _TIME = pa.timestamp("us", "UTC")
@@ -43,6 +44,7 @@ EVENTS = pa.schema(
         pa.field("link_type", pa.string(), nullable=False),
         pa.field("neighbour", pa.string()),
         pa.field("version", pa.int8(), nullable=False),
+        *(pa.field(name, pa.string()) for name in PUBLISHER),
         pa.field("topic", pa.string(), nullable=False),
         pa.field("payload", pa.binary(), nullable=False),
         pa.field("qos", pa.int8(), nullable=False),
@@ -174,6 +176,7 @@ def events_of(batches: list[pa.RecordBatch], node: str, refuse: Callable[[pa.Tab
         "place": pa.array(places.astype(np.int32)),
         **by_source,
         **{name: column for name, column in packets._asdict().items() if name not in ("problem", "path")},
+        **_publishers(packets, node, sources, source_at, arrival_at),
         "path": _paths(packets.path, by_source["neighbour"]),
         **verdicts,
     }
@@ -259,6 +262,27 @@ def _taken(defined: list[dict[str, Any]], names: tuple[str, ...], at: pa.Array) 
         name: pa.array([definition.get(name) for definition in defined], EVENTS.field(name).type).take(at)
         for name in names
     }
+
+
+def _publishers(
+    packets: Packets, node: str, sources: list[dict[str, Any]], source_at: Ints, arrival_at: Ints
+) -> dict[str, pa.StringArray]:
+    """Return who published each event: the client that sent it, or the one that a neighbour told of with it, or with
+    what it was made of.
+    """
+    own = [_own_publisher(node, source) for source in sources]
+    is_own, is_told = np.array(list(map(bool, own))), pc.is_valid(packets.publisher).to_numpy(zero_copy_only=False)
+    of_others = np.where(is_told | (arrival_at < 0), np.arange(len(is_told)), arrival_at) + len(own)
+    at = pa.array(np.where(is_own[source_at], source_at, of_others))
+    of_sources = {name: pa.array([each.get(name) for each in own], pa.string()) for name in PUBLISHER}
+    return {name: pa.concat_arrays([column, getattr(packets, name)]).take(at) for name, column in of_sources.items()}
+
+
+def _own_publisher(node: str, source: dict[str, Any]) -> dict[str, Any]:
+    client_id = source.get("client_id")
+    if not client_id or source.get("neighbour") is not None or neighbour_in(client_id) is not None:
+        return {}
+    return dict(zip(PUBLISHER, (node, client_id, source.get("user")), strict=True))
 
 
 def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Ints) -> dict[str, pa.Array]:

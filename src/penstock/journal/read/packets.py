@@ -5,6 +5,7 @@ Packets without properties are split by arithmetic on whole columns; each packet
 
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,11 +16,13 @@ from penstock.wire.errors import WireError
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.packet import Publish
 from penstock.wire.primitives import topic_of
+from penstock.wire.properties import Properties
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _EMPTY = np.zeros(0, np.uint8)
+PUBLISHER = ("publisher_node", "publisher", "publisher_user")
 _LENGTH_BYTES = 4
 """The most bytes that a packet's length takes."""
 
@@ -34,6 +37,10 @@ class Packets(NamedTuple):
     content_type: pa.StringArray
     properties: pa.BinaryArray
     """Forwarded properties in wire form, including those only for nodes, such as policies."""
+    publisher_node: pa.StringArray
+    publisher: pa.StringArray
+    publisher_user: pa.StringArray
+    """The client or foreign broker that published it, and at which node, if another node told of that."""
     expiry: pa.Int64Array
     path: pa.ListArray
     """The nodes it has passed, if a neighbour sent them."""
@@ -65,6 +72,9 @@ def read_packets(packets: pa.BinaryArray, versions: npt.NDArray[np.int8]) -> Pac
         pa.array(cut.first & 1 != 0, pa.bool_(), mask=is_bad),
         by_property.column("content_type", pa.string(), len(packets)),
         _without(by_property.column("properties", pa.binary(), len(packets)).fill_null(b""), bad),
+        by_property.column("publisher_node", pa.string(), len(packets)),
+        by_property.column("publisher", pa.string(), len(packets)),
+        by_property.column("publisher_user", pa.string(), len(packets)),
         by_property.column("expiry", pa.int64(), len(packets)),
         by_property.column("path", pa.list_(pa.string()), len(packets)),
         by_property.column("id", pa.string(), len(packets)),
@@ -191,7 +201,17 @@ def _property_values(packet: Publish) -> dict[str, Any]:
     return {
         "content_type": properties.content_type,
         "properties": user_properties.travelling(properties, is_record=True),
+        **_publisher(properties),
         "expiry": properties.message_expiry,
         "path": path.split(",") if path else None,
         "id": user_properties.id_of(properties) or None,
     }
+
+
+def _publisher(properties: Properties) -> dict[str, str | None]:
+    texts = [value for name, value in properties.user_properties if name == user_properties.PUBLISHER]
+    try:
+        told = msgspec.json.decode(texts[-1], type=tuple[str, str, str | None, str, str])
+    except (IndexError, msgspec.MsgspecError):
+        return {}
+    return dict(zip(PUBLISHER, told, strict=False))

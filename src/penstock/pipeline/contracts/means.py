@@ -80,6 +80,9 @@ class MeanCollector:
         assert node.contracts is not None
         catalogue, window = node.contracts.contracts.catalogue, known and known.window
         event = event_of(row, row["link_type_now"])
+        if row["publisher"] is not None and row["publisher_node"] != row["node"]:
+            told = publishers.Publisher(row["publisher_node"], row["publisher"], row["publisher_user"], "", "")
+            event = publishers.published(event, told)
         counts = event.expires, publishers.counted(node, session, event)
         try:
             following, _ = absorb(about.aggregate, window, content, quality, catalogue, row["time"], *counts)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.engine.federation.wants import neighbour_in
 from penstock.journal.listing import parts
 from penstock.journal.read.events import ARRIVAL
+from penstock.journal.read.packets import PUBLISHER
 from penstock.model.topic import is_wild
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.rule_usage import ACL, NodeClient, PolicyNodes, RuleName, line, listed_clients, rules, uses
@@ -132,9 +134,9 @@ def audit(
             F.slice(F.sort_array(F.collect_set("topic")), 1, MAX_TOPICS + 1).alias("topics"),
         )
         rows = used.collect()
-        named = rules(policy, recording)
+        every = rules(policy, recording)
         spoke = {RuleName(row.kind, row.node, row.rule) for row in rows}
-        unused = tuple(rule for rule in named if rule not in spoke)
+        unused = tuple(rule for rule in every if rule not in spoke)
         exercised = {
             (row.node, row.rule, row.subject, row.access): (row.events, tuple(row.topics))
             for row in rows
@@ -142,13 +144,14 @@ def audit(
         }
         made = PolicyNodes(policy)
         rights = tuple(right for client in clients for right in _rights(made, client, exercised))
-        seen, denials, begins = _seen(events, policy), _denials(events), _begins(first, last)
+        named = _with_publishers(events, policy)
+        seen, denials, begins = _seen(named, policy), _denials(named), _begins(first, last)
         if to is not None:
             _write(spark, to, seen, denials, unused, rights)
         sent = tuple(SentEvents(*row) for row in seen.limit(MAX_ROWS).collect())
         denied = tuple(Denial(*row) for row in denials.limit(MAX_ROWS).collect())
-        over_time = _steps(events, begins), _when(events, begins, policy)
-        return AuditReport(policy.digest, count, sent, denied, unused, _kinds(named, unused), rights, *over_time)
+        over_time = _steps(events, begins), _when(named, begins, policy)
+        return AuditReport(policy.digest, count, sent, denied, unused, _kinds(every, unused), rights, *over_time)
     finally:
         events.unpersist()
 
@@ -188,7 +191,7 @@ def _clients(events: DataFrame, policy: CompiledDomain) -> tuple[NodeClient, ...
 
 def _sent(events: DataFrame, policy: CompiledDomain) -> DataFrame:
     """Return a row for each event and client or foreign broker that was sent it, with the column `times`."""
-    sent = events.select("topic", "time", _publisher(), times_sent(), F.explode("reached").alias("to"))
+    sent = events.select("topic", "time", "publisher", times_sent(), F.explode("reached").alias("to"))
     sent = sent.filter(F.col("to.neighbour").isNull() | ~F.col("to.neighbour").isin(*policy.ensemble.nodes))
     return sent.withColumn("subject", F.col("to.entity"))
 
@@ -209,7 +212,7 @@ def _when(events: DataFrame, begins: Column, policy: CompiledDomain) -> tuple[Se
 
 
 def _denials(events: DataFrame) -> DataFrame:
-    denied = events.filter(F.col("effect") == "suppress").select("*", _publisher())
+    denied = events.filter(F.col("effect") == "suppress")
     counted = denied.groupBy("node", "stage", "rule", "publisher", "topic").agg(
         F.count("*").alias("events"),
         F.min("time").alias("first"),
@@ -219,8 +222,30 @@ def _denials(events: DataFrame) -> DataFrame:
     return counted.orderBy(F.col("events").desc(), "node", "stage", "rule", "publisher", "topic")
 
 
-def _publisher() -> Column:
-    return F.coalesce("neighbour", "entity").alias("publisher")
+def _with_publishers(events: DataFrame, policy: CompiledDomain) -> DataFrame:
+    """Return events with the names of their publishers in `publisher`: of a neighbour's, the neighbour if it did not
+    tell.
+    """
+    told = events.filter(F.col("neighbour").isNotNull() & F.col("publisher").isNotNull())
+    names = [(*row, _name(policy, *row)) for row in told.select(*PUBLISHER).distinct().collect()]
+    types = "known_node string, known_id string, known_user string, known_name string"
+    known = F.broadcast(events.sparkSession.createDataFrame(names, types))
+    is_same = (
+        F.col("neighbour").isNotNull()
+        & (F.col("publisher_node") == F.col("known_node"))
+        & (F.col("publisher") == F.col("known_id"))
+        & F.col("publisher_user").eqNullSafe(F.col("known_user"))
+    )
+    named = events.join(known, is_same, "left")
+    return named.withColumn("publisher", F.coalesce("known_name", "neighbour", "entity")).drop(*known.columns)
+
+
+def _name(policy: CompiledDomain, node: str, client_id: str, user: str | None) -> str:
+    neighbour = neighbour_in(client_id)
+    if neighbour is not None:
+        return neighbour
+    entry = policy.ensemble.publisher(node, client_id, user) if node in policy.ensemble.nodes else None
+    return client_id if entry is None else entry.name
 
 
 _Exercised = dict[tuple[str, str, str, str], tuple[int, tuple[str, ...]]]

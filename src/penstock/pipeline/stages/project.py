@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
-from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.messages import actor_of
 from penstock.engine.stages import project
 from penstock.model.event import Event
@@ -23,7 +22,7 @@ from penstock.pipeline.state.rows import Fields
 from penstock.pipeline.tables.executor import F
 from penstock.policy.sparkplug.edge_nodes import PlantReader
 
-_LEARNT = ("policy", "node", "topic", "payload", "properties", "time", "arrival", "place")
+_LEARNT = ("policy", "node", "topic", "payload", "properties", "time", "arrival", "place", "id")
 """What is learnt from a message."""
 
 
@@ -62,8 +61,7 @@ class ProjectSteps(EdgeNodes):
         policy, node = self.enter(row)
         if row["subject"] is None:
             self._event = Event(row["topic"], row["payload"], properties=row["properties"] or b"")
-            if node.sparkplug is not None:
-                births.take_in(node, self._event)
+            self.learn(node, row, self._event)
             return
         session = self._session(policy, node, row["subject"])
         if session is None:

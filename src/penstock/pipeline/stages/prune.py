@@ -6,7 +6,6 @@ does not come back.
 
 from collections.abc import Iterator
 
-from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.messages import actor_of
 from penstock.engine.stages import prune
 from penstock.model.verdict import Effect
@@ -57,5 +56,5 @@ class PruneSteps(EdgeNodes):
         if verdict.effect is Effect.SUPPRESS:
             yield {"passes": False}
             return
-        births.take_in(node, event)
+        self.learn(node, row, event)
         yield {"payload": event.payload}

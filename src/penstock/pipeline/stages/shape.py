@@ -11,6 +11,7 @@ from penstock.engine.events import user_properties
 from penstock.engine.events.plan import Target
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import edit, shape
+from penstock.journal.read.packets import PUBLISHER
 from penstock.model.event import Event
 from penstock.pipeline.spark.policies import by_name
 from penstock.pipeline.stages.judge import with_ways
@@ -23,7 +24,7 @@ from penstock.pipeline.tables.executor import F, Window
 from penstock.pipeline.tables.view import NOT_BEFORE, UNTIL, VIEW
 
 _KEY = ("node", "subject")
-_OTHERS = ("arrival", "policy", "revision", "client_id", "user", "link_type_now", "path", "id")
+_OTHERS = ("arrival", "policy", "revision", "client_id", "user", "link_type_now", "path", "id", *PUBLISHER)
 _KEPT = (*(name for name in VIEW if name not in (NOT_BEFORE, UNTIL)), *_OTHERS)
 """The columns that stages after this need; Spark keeps no others of a stream."""
 

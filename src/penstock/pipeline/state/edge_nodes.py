@@ -7,17 +7,20 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 
 from penstock.engine.node import Node
+from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.state import CERTIFICATES
+from penstock.model.event import Event
 from penstock.model.sparkplug.topic import NAMESPACE, SparkplugSource
 from penstock.pipeline.spark.policies import Asker, CompiledDomain, Policies
 from penstock.pipeline.state.actors import Actors
 from penstock.pipeline.state.buckets import Kept, StateVariable, Steps, in_order
 from penstock.pipeline.state.rows import Fields
+from penstock.pipeline.state.ways import is_first
 from penstock.pipeline.tables.executor import F
 from penstock.policy.sparkplug.edge_nodes import Numbered, Plant, PlantReader
 from penstock.policy.sparkplug.views import BirthRecord, WithheldMetrics
 
-EDGES = StateVariable("edges", "edges", 1)
+EDGES = StateVariable("edges", "edges", 2)
 _EDGE = "edge"
 
 
@@ -44,6 +47,8 @@ class EdgeNode:
 
     plant: Plant = field(default_factory=Plant)
     readers: dict[str, PlantReader] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    """Which of its messages came lately, and by which arrival, where they may come by several ways."""
 
 
 class _KeptEdge(msgspec.Struct):
@@ -55,6 +60,7 @@ class _KeptEdge(msgspec.Struct):
     numbered: list[tuple[SparkplugSource, Numbered]]
     standings: list[tuple[str, SparkplugSource, WithheldMetrics]]
     numbers: list[tuple[str, SparkplugSource, int, int]]
+    seen: dict[str, int]
 
 
 class EdgeNodes:
@@ -80,6 +86,11 @@ class EdgeNodes:
             node.sparkplug.plant = self.edge.plant
         return policy, node
 
+    def learn(self, node: Node, row: Fields, event: Event) -> None:
+        """Learn from a message, by the first of the ways that it came: an old birth must not count again."""
+        if node.sparkplug is not None and is_first(self.edge.seen, row, event.payload):
+            births.take_in(node, event)
+
     def keep(self) -> Kept:
         """Return what is known of all edge nodes."""
         stored = [_kept_edge(*ends, edge) for ends, edge in (self._edges or {}).items()]
@@ -87,7 +98,7 @@ class EdgeNodes:
 
 
 def _edge(kept: _KeptEdge) -> EdgeNode:
-    made = EdgeNode(Plant(dict(kept.known), dict(kept.numbered)))
+    made = EdgeNode(Plant(dict(kept.known), dict(kept.numbered)), seen=kept.seen)
     for subject, source, standing in kept.standings:
         made.readers.setdefault(subject, PlantReader()).standings[source] = standing
     for subject, source, seq, lost in kept.numbers:
@@ -105,4 +116,5 @@ def _kept_edge(node: str, name: str, edge: EdgeNode) -> _KeptEdge:
         list(numbered.items()),
         [(subject, source, standing) for subject, reader in readers for source, standing in reader.standings.items()],
         [(subject, source, *number) for subject, reader in readers for source, number in reader.numbers.items()],
+        edge.seen,
     )

@@ -1,19 +1,17 @@
 """What the monitors of links remember, from row to row and, over a stream, from batch to batch."""
 
-import hashlib
 from typing import Any
 
 import msgspec
 
 from penstock.engine import governing
-from penstock.engine.events.state import MAX_REMEMBERED
 from penstock.engine.node import Node
 from penstock.pipeline.spark.policies import CompiledDomain, Policies
 from penstock.pipeline.state.buckets import Kept, StateVariable
 from penstock.pipeline.state.rows import Fields
+from penstock.pipeline.state.ways import is_first
 
 LINKS = StateVariable("links", "links", 1)
-_DIGEST = 12
 
 Ends = tuple[str, str]
 """A link at a node: the node, and the other end."""
@@ -29,14 +27,7 @@ class LinkMemory(msgspec.Struct):
 
     def is_first(self, row: Fields) -> bool:
         """Return whether an event has not come to the link by an earlier arrival."""
-        if row["id"] is None:
-            return True
-        described = msgspec.json.encode((row["id"], row["topic"], bytes(row["said"])))
-        digest = hashlib.blake2b(described, digest_size=_DIGEST).hexdigest()
-        if digest not in self.seen and len(self.seen) >= MAX_REMEMBERED:
-            del self.seen[next(iter(self.seen))]
-        arrival: int = row["arrival"]
-        return self.seen.setdefault(digest, arrival) == arrival
+        return is_first(self.seen, row, row["said"])
 
 
 class LinkMonitors:

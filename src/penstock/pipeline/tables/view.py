@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 
 from penstock.journal.read.events import WITHDRAWN
+from penstock.journal.read.packets import PUBLISHER
 from penstock.pipeline.tables.executor import F
 
 NOT_BEFORE, UNTIL = "not_before", "retain_until"
@@ -18,6 +19,7 @@ VIEW = (
 EVENT = (
     *("revision", "node", "seq", "arrival", "place", "time", "kind"),
     *("client_id", "user", "entity", "link_type", "neighbour"),
+    *PUBLISHER,
     *("topic", "payload", "qos", "retain", "content_type", "properties", "expiry", "path", "id"),
     *("effect", "stage", "rule", "open", "facts"),
 )
