@@ -119,3 +119,19 @@ def test_an_event_that_could_still_come_leaves(change: str, way: str) -> None:
     played = Played(way, before)
     played.reload(before | {key: before.get(key) for key in after if before.get(key)}, "pattern write oven")
     assert played.arrived() == [PAYLOAD]
+
+
+@pytest.mark.parametrize("max_packet_size", [300, 2_000, 1_000_000])
+def test_a_long_access_list_is_told_in_packets_that_the_neighbour_takes(max_packet_size: int) -> None:
+    written = domain(
+        nodes={name: {"listen": "127.0.0.1:0", "limits": {"max_packet_size": max_packet_size}} for name in NODES}
+    )
+    lines = [f'topic write room/{number}/\u00e4"' for number in range(200)]
+    acl = Acl.parse("\n".join(("user ann", *lines, "topic read other")), "acl")
+    rehearsal = Rehearsal(written, ensemble(written), {"a": acl})
+    rehearsal.run()
+    for node in rehearsal.nodes.values():
+        known = node.federation.rights["a"]
+        assert known.acl is not None
+        assert known.acl.rights("ann", "ann").may_write('room/199/\u00e4"')
+        assert not known.acl.rights("ann", "ann").may_write("other")

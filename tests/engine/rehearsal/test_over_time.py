@@ -80,7 +80,11 @@ class Play:
             self.rehearsal.connect(name)
 
     def _change(self) -> None:
-        self.present = self.present.changed(self.random)
+        before = self.present
+        self.present = before.changed(self.random)
+        if self.cut and self.present.writes != before.writes:
+            self.present = before  # nodes that are cut off do not hear of another access list
+            return
         self.log.append(f"the domain is {self.present}")
         reload(self.rehearsal, self.present.as_domain(), self._acls())
 

@@ -19,6 +19,7 @@ from penstock.engine.events.plan import Plan
 from penstock.engine.sessions import lifecycle, outbox, receive, session_flow
 from penstock.engine.sessions.refusal import encode_told
 from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.state import max_packet_size
 from penstock.engine.stages.admit import Door
 from penstock.wire.codec import decode
 from penstock.wire.errors import WireError, protocol_error
@@ -268,7 +269,8 @@ class NodeConnection:
     def _opened(self, version: int, max_silence: int) -> None:
         self.phase = OPEN
         self.version = version
-        self.framer = Framer(self.host.node.limits.max_packet_size)
+        neighbour = None if self.session is None else self.session.neighbour
+        self.framer = Framer(max_packet_size(self.host.node.limits.max_packet_size, neighbour))
         self.framer.minimal = version == 5
         self.max_silence = max_silence
         self.silence = 0

@@ -31,7 +31,7 @@ class Publisher(NamedTuple):
     client_id: str
     user: str | None
     statements: str
-    """The digest of the policy statements by which that node judged the event; and of the domain's monitors then."""
+    """What stands for the policy statements by which that node judged the event; and for the monitors then."""
     monitors: str
 
 
@@ -45,7 +45,15 @@ def publisher_of(node: Node, event: Event) -> Publisher | None:
             return msgspec.json.decode(texts[-1], type=Publisher) if texts else None
         except msgspec.MsgspecError:
             return Publisher("", event.origin, None, "", "")  # nobody that the domain lists
-    return Publisher(node.name, event.origin, event.user, node.revision.statements, node.revision.monitors)
+    return Publisher(node.name, event.origin, event.user, *present_digests(node))
+
+
+def present_digests(node: Node) -> tuple[str, str]:
+    """Return what stands for the policy statements and monitors of now with events that travel."""
+    return node.revision.statements[:_DIGITS], node.revision.monitors[:_DIGITS]
+
+
+_DIGITS = 16
 
 
 def carried(node: Node, event: Event) -> Event:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from penstock.engine.federation import overlay
 from penstock.engine.federation.wants import NODE_PREFIX
 from penstock.engine.sessions import lifecycle
+from penstock.engine.sessions.state import max_packet_size
 from penstock.model.group_proof import METHOD
 from penstock.wire.framing import MAX_PACKET
 from penstock.wire.packet import Connect, Subscribe, SubscriptionRequest
@@ -29,6 +30,7 @@ class Greeting(NamedTuple):
     @classmethod
     def of_node(cls, name: str, secret: bytes, max_bytes: int) -> "Greeting":
         """Return the greeting for another node."""
+        max_bytes = max_packet_size(max_bytes, name)
         bound = max_bytes if max_bytes < MAX_PACKET else None
         return cls(NODE_PREFIX + name, user=name, password=secret, max_bytes=bound)
 

@@ -14,6 +14,7 @@ from penstock.engine.federation.state import Change
 from penstock.engine.federation.wants import Offer, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.state import ROOM_FOR_NODES
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 
@@ -105,7 +106,8 @@ def _wider(filter: str) -> Iterator[str]:
 
 
 def _room(session: Session) -> int:
-    return min(session.connection.maximum_packet_size or MAX_BYTES, MAX_BYTES) - _AROUND
+    max_size = session.connection.maximum_packet_size
+    return (min(max_size - ROOM_FOR_NODES, MAX_BYTES) if max_size else MAX_BYTES) - _AROUND
 
 
 def _longest(want: Want) -> int:

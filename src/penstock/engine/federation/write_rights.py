@@ -18,8 +18,10 @@ from penstock.wire.reason import Reason
 TOPIC = "$penstock/rights"
 """The control topic on which nodes tell each other their access lists."""
 PART = 16_384
-"""Characters of a list in one packet."""
-MAX_PARTS = 4_096
+"""Characters of a list in one packet, if the neighbour takes such packets."""
+MAX_PARTS = 65_536
+_AROUND = 256
+"""Bytes of a packet that are not lines of a list, or half of them."""
 
 
 class RightsPart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,8 +110,9 @@ def _tell_others(node: Node, name: str, known: KnownRights, but: Session | None)
 
 
 def _tell(node: Node, session: Session, name: str, known: KnownRights) -> None:
-    text = known.text
-    parts = [None] if text is None else [text[at : at + PART] for at in range(0, len(text), PART)] or [""]
+    text, max_size = known.text, session.connection.maximum_packet_size
+    size = min(PART, max(max_size // 2 - _AROUND, 1)) if max_size else PART
+    parts = [None] if text is None else [text[at : at + size] for at in range(0, len(text), size)] or [""]
     for number, part in enumerate(parts):
         message = RightsPart(name, known.at, part, number, len(parts))
         outbox.push(node, session, encode(Publish(TOPIC, msgspec.json.encode(message)), 5))

@@ -4,6 +4,7 @@ from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
+from penstock.engine.sessions.state import max_packet_size
 from penstock.engine.trust import group_proofs
 from penstock.model.topic import MAX_BYTES, is_wild
 from penstock.wire.codec import encode
@@ -35,7 +36,7 @@ def say(
     """Queue the CONNACK. `assigned`: the client id that the node has chosen; `proof`: of trust groups."""
     properties = NO_PROPERTIES
     if packet.version == 5:
-        limits = node.limits
+        limits, max_size = node.limits, max_packet_size(node.limits.max_packet_size, session.neighbour)
         proven = proof.answer if proof is not None and proof.answer is not None else NO_PROPERTIES
         wished = packet.properties.session_expiry or 0
         expiry = NO_EXPIRY if session.connection.expiry == NEVER else int(session.connection.expiry)
@@ -45,7 +46,7 @@ def say(
             # [MQTT-3.2.2-9]
             maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
             retain_available=None if limits.retain else False,
-            maximum_packet_size=limits.max_packet_size if limits.max_packet_size < MAX_PACKET else None,
+            maximum_packet_size=max_size if max_size < MAX_PACKET else None,
             assigned_client_id=assigned,  # [MQTT-3.2.2-16]
             topic_alias_maximum=limits.topic_alias_maximum or None,
             server_keepalive=keepalive if keepalive != packet.keepalive else None,

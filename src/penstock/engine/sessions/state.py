@@ -69,6 +69,15 @@ class Sessions(dict[str, Session]):
         return unfinished.values()
 
 
+ROOM_FOR_NODES = 4_096
+"""Bytes that a packet between nodes may be larger than a client's: nodes add what must travel with an event."""
+
+
+def max_packet_size(limit: int, neighbour: str | None) -> int:
+    """Return the size of packets that a node takes from a client, or from a neighbour."""
+    return limit if neighbour is None else limit + ROOM_FOR_NODES
+
+
 class Subscriptions:
     """The subscriptions at a node."""
 

@@ -46,10 +46,10 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     if publisher is None or publishers.cause_of(event) is not None:
         return None
     if passage.is_replay:
-        before = None if publisher.node == node.name else publisher.monitors
+        is_same = publisher.node != node.name and publisher.monitors == publishers.present_digests(node)[1]
     else:
-        before = delivery.revision.monitors
-    if before == node.revision.monitors:
+        is_same = delivery.revision.monitors == node.revision.monitors
+    if is_same:
         return None
     for link in publishers.way_of(node, event, publisher, publishers.entry_of(node, publisher)):
         for monitor in () if link is None else node.ensemble.monitors(link):

@@ -48,7 +48,7 @@ def begin_retained(delivery: Delivery) -> Verdict | None:
     is_neighbour = sender is not None and sender.neighbour is not None
     bounds = bindings.bounds_of(node, sender) if sender is not None and is_neighbour else _given(node, event)
     publisher = publishers.publisher_of(node, event) if is_neighbour else None
-    if publisher is not None and publisher.statements != node.revision.statements:
+    if publisher is not None and publisher.statements != publishers.present_digests(node)[0]:
         given = [bound for bound in _given(node, event) if matches(bound.filter, event.topic)]
         left = still(node, event, delivery.session, given, target.subscriptions, passage.now)
         if left is None:
