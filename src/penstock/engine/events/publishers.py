@@ -31,7 +31,7 @@ class Publisher(NamedTuple):
     client_id: str
     user: str | None
     statements: str
-    """What stands for the policy statements by which that node judged the event; and for the monitors then."""
+    """A digest of the policy statements by which that node judged the event; and of the monitors then."""
     monitors: str
 
 
