@@ -12,6 +12,7 @@ from penstock.domain.compile.users import warnings
 from tests.support.memory.node import MemoryNode
 
 ALICE = {"alice": {"node": "test", "user": "alice"}}
+BOB = {"node": "test", "user": "bob"}
 RULES = {"rules": {"some": {"visible_to": {"user": ["alice"]}}}}
 CONTRACTS = {"producers": {"m": {"producer": "bob", "filter": "m/#", **RULES}}}
 ANYBODY = {"types": ["default"], "default": "default"}
@@ -27,7 +28,7 @@ def domain(node: dict[str, Any], **more: Any) -> Domain:
         ("a client", {}, {"clients": ALICE}, ["client `alice` is known by its user name"]),
         ("a contract", {}, {"contracts": CONTRACTS}, ["rule `some` of contract `m` is for some user names"]),
         ("nothing", {}, {"clients": {"bob": {"node": "test"}}}, []),
-        ("a password file", {"passwords": "passwords"}, {"clients": ALICE}, []),
+        ("a password file", {"passwords": "passwords"}, {"clients": {**ALICE, "bob": BOB}}, []),
         ("nobody comes in without", {"anonymous": False}, {"clients": ALICE}, []),
         ("also a certificate", {}, {"clients": {"alice": {**ALICE["alice"], "certificate": "alice"}}}, []),
     ],
@@ -38,6 +39,14 @@ def test_it_is_told_what_counts_on_user_names(
     written = domain(node, clients={"bob": {"node": "test"}, **more.pop("clients", {})}, **more)
     assert [warning.what.partition(",")[0] for warning in warnings(written)] == told, title
     assert list(ensemble(written).unchecked.values()) == told, title
+
+
+def test_it_is_told_that_any_user_may_be_a_client_of_which_nothing_is_asked() -> None:
+    clients = {"bob": BOB, "carol": {"node": "test", "certificate": "carol"}, "dave": {"node": "test", "id": "d"}}
+    (told,) = warnings(domain({"passwords": "passwords"}, clients=clients))
+    assert told.loc == ("clients", "dave")
+    assert told.what.startswith("every user of `test` may connect as `dave`")
+    assert not list(warnings(domain({}, clients={"dave": clients["dave"]})))
 
 
 def test_who_gives_a_name_is_refused_where_it_counts() -> None:

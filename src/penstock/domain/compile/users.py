@@ -49,7 +49,7 @@ def unchecked_users(domain: Domain) -> dict[str, str]:
 
 
 def warnings(domain: Domain) -> Iterator[Remark]:
-    """Find settings that depend on user names where nobody checks them."""
+    """Find settings that depend on user names where nobody checks them, and clients that any user may be."""
     nodes_of = dict[Remark, list[str]]()
     for name, node in domain.nodes.items():
         if accepts_any_user(node):
@@ -59,3 +59,8 @@ def warnings(domain: Domain) -> Iterator[Remark]:
         where = ", ".join(f"`{node}`" for node in nodes)
         what = f"{remark.what}, and {where} does not check them: clients that give one are refused (set `passwords`)"
         yield Remark(remark.loc, what)
+    for name, client in domain.clients.items():
+        checking = [node for node in client.node if node in domain.nodes and domain.nodes[node].passwords is not None]
+        if checking and client.user is None and client.certificate is None:
+            what = f"every user of `{checking[0]}` may connect as `{name}`, which is known by its client id alone"
+            yield Remark(("clients", name), f"{what} (set `user`)")
