@@ -1,19 +1,20 @@
-"""`python -m benchmarks`: the node beside other brokers, matching by content, a journal, views and capsules on Spark,
-tokens and trust between nodes, decisions by XACML, the console.
+"""`python -m benchmarks`: the node beside other brokers, a bystander of floods, matching by content, a journal, views
+and capsules on Spark, tokens and trust between nodes, decisions by XACML, the console.
 
-`node`, `matching`, `journal`, `govern`, `capsules`, `tokens`, `federation`, `vectors`, `xacml` or `console` as the
-first argument: only that, with its own options. Without, options are those of `node`, and only it is run; but
-`--quick` is for all.
+`node`, `starvation`, `matching`, `journal`, `govern`, `capsules`, `tokens`, `federation`, `vectors`, `xacml` or
+`console` as the first argument: only that, with its own options. Without, options are those of `node`, and only it is
+run; but `--quick` is for all.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import capsules, console, federation, govern, journal, node, tokens, vectors, xacml
+from benchmarks import capsules, console, federation, govern, journal, node, starvation, tokens, vectors, xacml
 from benchmarks.matching import __main__ as matching
 
 PARTS: dict[str, Callable[[Sequence[str]], int]] = {
     "node": node.main,
+    "starvation": starvation.main,
     "matching": matching.main,
     "journal": journal.main,
     "govern": govern.main,

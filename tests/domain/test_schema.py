@@ -97,7 +97,7 @@ def test_every_quantity_says_its_unit() -> None:
         for name, value in properties(DomainFile.model_json_schema())
         if name.endswith(("_timeout", "_interval", "_keepalive", "_expiry", "_bytes", "_size"))
     }
-    assert len(quantities) == 8
+    assert len(quantities) == 9
     assert [name for name, text in quantities.items() if not text.startswith(units)] == []
 
 

@@ -52,6 +52,9 @@ TICK = 1.0
 MAX_PACKETS = 4000
 """Packets that are processed before output is sent although the round of input has not ended. Under overload a round
 takes in everything that has come during the one before, so rounds would grow longer and longer."""
+TURN_SECONDS, LEAST_SHARE = 0.008, 0.0005
+"""The time of a turn that connections with more input than fits into one share, and the least that each of them gets:
+whoever sends little waits no longer than such a turn, whatever the others send."""
 MAX_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
@@ -90,10 +93,10 @@ class Server(Host):
         self.awake = False
         self._packets = 0
         """Packets processed in this round of input."""
-        self._paused: list[NodeConnection] = []
-        """Connections that wait for the store."""
         self._held: dict[NodeConnection, None] = {}
-        """Connections that hold publications back until the journal has room, in the order in which they began."""
+        """Connections that are not read before they have had another share of a turn, the next one first."""
+        self._deadline = 0.0
+        """The end of the share of the connection that is handled."""
         self._flusher: asyncio.TimerHandle | None = None
         self.commits = Commits(name, self.log, self._finish_commit)
         self.reporting = Reporting(self.log)
@@ -246,8 +249,27 @@ class Server(Host):
             self.listeners.remove(connection.door.listener)
         self._held.pop(connection, None)
 
+    def begin_share(self) -> None:
+        self._deadline = time.perf_counter() + max(TURN_SECONDS / (1 + len(self._held)), LEAST_SHARE)
+
+    def is_late(self) -> bool:
+        return time.perf_counter() > self._deadline
+
+    def has_room_for(self, connection: NodeConnection) -> bool:
+        ledger, session = self.node.ledger, connection.session
+        if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MAX_DEFERRED_BYTES:
+            return False
+        # `open` is asked first: an idle session's parts are not in the processor's cache
+        if session is None or session.open or not session.connection.blocked or connection.is_lost:
+            return True
+        return session.connection.backlog <= 2 * self.settings.limits.outbox_bytes
+
     def add_held(self, connection: NodeConnection) -> None:
         self._held[connection] = None
+        self.wake()
+
+    def remove_held(self, connection: NodeConnection) -> None:
+        self._held.pop(connection, None)
 
     def log_event(self, text: str, level: int = INFO, **details: object) -> None:
         self.log.log(level, text, extra=details)
@@ -257,17 +279,9 @@ class Server(Host):
 
     def count_packets(self, connection: NodeConnection, packets: int) -> None:
         """Throttle a client that gets ahead of the store or does not read; have a turn, and send now if it is late."""
-        session, ledger = connection.session, self.node.ledger
-        if len(ledger.deferred) > MAX_DEFERRED or ledger.deferred_bytes > outbox.MAX_DEFERRED_BYTES:
-            connection.transport.pause_reading()
-            self._paused.append(connection)
-        elif (
-            session is not None
-            and not session.open  # asked first: an idle session's parts are not in the processor's cache
-            and session.connection.blocked
-            and session.connection.backlog > 2 * self.settings.limits.outbox_bytes
-        ):
-            connection.transport.pause_reading()  # until the client reads
+        if not self.has_room_for(connection):
+            self._deadline = 0.0
+            connection.hold()
         self._packets += packets
         if self._packets > MAX_PACKETS:
             self._packets = 0
@@ -294,10 +308,20 @@ class Server(Host):
         if node.notices:
             notices, node.notices = node.notices, []
             self.reporting.report(notices)
+        self._go_on()
         if node.sessions.replaying or (node.sessions.lagging and self.commits.is_idle):
             self.wake()
         if node.federation.news and node.federation.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)
+
+    def _go_on(self) -> None:
+        """Give each connection that waits its share of this turn."""
+        if self.is_full or not self._held:
+            return
+        for connection in list(self._held):
+            if connection.phase >= CLOSED or self.has_room_for(connection):
+                connection.go_on()
+                self.wake()
 
     def commit(self) -> None:
         """Begin to store what has changed, unless the store is still busy; `_finish_commit` follows."""
@@ -309,26 +333,22 @@ class Server(Host):
                 outbox.release_deferred(self.node, ledger.take()[1])
 
     def _finish_commit(self, deferred: Deferred) -> None:
-        """Send the packets that waited for the store, and read again from connections that were stopped."""
+        """Send the packets that waited for the store, and let connections that waited for it go on."""
         outbox.release_deferred(self.node, deferred)
-        for connection in self._paused:
-            connection.transport.resume_reading()
-        self._paused.clear()
         self.turn()
 
     def _hand_to_journal(self, journal: "Journal") -> None:
         seconds = journal.turn(self.now(), self.node.stats.bytes_received)
         if seconds is not None and self._flusher is None:
             self._flusher = self._loop.call_later(seconds, self._flush)
+        was_full = self.is_full
         self.is_full = journal.is_awaited = journal.is_full  # it is behind, or cannot be written
         if journal.failing != self._journal_failure:
             self._journal_failure = journal.failing
             self._sys.alarm(self.now())
             self.wake()
-        if self._held and not self.is_full:
-            held, self._held = self._held, {}
-            for connection in held:
-                connection.release_held()
+        if self._held and was_full and not self.is_full:
+            self.wake()
 
     def _flush(self) -> None:
         """Hand over rows that have waited for the flush interval."""

@@ -9,6 +9,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import PolicyRevision
 from penstock.engine.sessions.session_rights import rights_for
+from penstock.engine.sessions.step_budget import at_once
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.stages.edit import tell_failures
 from penstock.engine.statements import review
@@ -29,6 +30,7 @@ def govern(
     at = node.runtime.clock() if now is None else now
     node.limits, node.admission.passwords, node.admission.acl = limits, passwords, acl
     node.ensemble = ensemble or node.ensemble
+    node.ensemble.reader.max_steps = at_once(limits.condition_steps)
     before = node.revision
     begin_revision(node, before)
     node.table = node.ensemble.table(node.name)

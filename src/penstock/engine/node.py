@@ -18,6 +18,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions.session import NO_REVISION, Session
 from penstock.engine.sessions.state import Monitors, Sessions, Subscriptions
+from penstock.engine.sessions.step_budget import at_once
 from penstock.engine.settings import Admission, Runtime, alone
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.statements.state import StatementState
@@ -59,6 +60,7 @@ class Node:
         self.ensemble = alone(name) if ensemble is None else ensemble
         self.table = self.ensemble.table(name)
         self.limits = limits
+        self.ensemble.reader.max_steps = at_once(limits.condition_steps)
         self.admission = Admission(passwords, acl)
         self.runtime = Runtime(make_id, make_nonce)
         self.sessions = Sessions()

@@ -26,7 +26,7 @@ class Admission:
 class Runtime:
     """The services of the process that runs a node: time, randomness, and its place."""
 
-    __slots__ = ("clock", "host", "load", "make_id", "make_nonce")
+    __slots__ = ("clock", "host", "load", "make_id", "make_nonce", "paid_steps")
 
     def __init__(self, make_id: Callable[[], str], make_nonce: Callable[[], bytes] | None) -> None:
         self.make_id = make_id
@@ -39,6 +39,8 @@ class Runtime:
         self.host = ""
         self.load = 0.0
         """The load of the node, from 0 to 1."""
+        self.paid_steps = 0
+        """The steps of conditions so far that subscribers have paid for."""
 
 
 def alone(name: str) -> Ensemble:

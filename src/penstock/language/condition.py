@@ -57,12 +57,16 @@ class Condition:
         """Return whether it is true for these attributes; steps are counted, and XPath evaluated, on the content."""
         if self._metered is None:
             return self.decide(attributes)
-        if content.spent > MAX_EVENT_WORK:
-            return Failure(
-                FailureKind.TOO_COSTLY, f"what is asked of this event takes more than {MAX_EVENT_WORK} steps"
-            )
-        outcome, steps = self._metered(attributes, partial(find, content) if self._finds else no_xml)
-        content.spent += min(steps, MAX_WORK)
+        work, event_work = MAX_WORK, MAX_EVENT_WORK
+        if content.max_steps is not None:
+            work, event_work = min(work, content.max_steps), min(event_work, content.max_steps)
+        if content.spent > event_work:
+            return Failure(FailureKind.TOO_COSTLY, f"what is asked of this event takes more than {event_work} steps")
+        xpath = partial(find, content) if self._finds else no_xml
+        outcome, steps = self._metered(attributes, xpath, MAX_WORK - work)
+        content.spent += min(steps, work)
+        if work < steps and isinstance(outcome, Failure) and outcome.kind is FailureKind.TOO_COSTLY:
+            return Failure(outcome.kind, f"on this content the condition would take more than {work} steps")
         return outcome
 
 

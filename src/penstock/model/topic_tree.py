@@ -145,6 +145,16 @@ class TopicTree(Generic[T]):
             return iter([(filter, by_text[filter])] if filter in by_text else [])
         return iter([(text, by_text[text]) for text in sorted(_beside(self._tree, filter, covers))])
 
+    def may_match(self, filter: str) -> bool:
+        """Return False if the filter matches no topic, as far as a short look tells."""
+        return bool(self._by_text) if is_wild(filter) else filter in self._by_text
+
+    def walk(self, filter: str) -> Iterator[list[str]]:
+        """Yield the topics that the filter matches, in lists; each takes about `MAX_BATCH` steps. The tree
+        may change meanwhile: what is not touched is found, what comes or goes may be.
+        """
+        return _batches(self._tree, filter, covers) if is_wild(filter) else iter([[filter]])
+
     def covering(self, filter: str) -> Iterator[T]:
         """Return the values of the filters that match all that this one matches."""
         return map(self._by_text.__getitem__, _covering(self._tree, filter))
@@ -270,10 +280,16 @@ def _batches(root: _Branch, filter: str, asks: Callable[[str, str], bool]) -> It
     waiting: list[tuple[list[_Node], int]] = [([root], 0)]
     while waiting:
         nodes, depth = waiting.pop()
-        if depth == len(levels):
-            yield from _all_texts(nodes) if is_open else _ending(nodes, filter, asks)
+        if depth == len(levels) and not is_open:
+            yield from _ending(nodes, filter, asks)
             continue
         branches = [node for node in nodes if isinstance(node, _Branch)]
+        if depth == len(levels):  # all that ends at or below the nodes
+            yield [node for node in nodes if isinstance(node, str)]
+            yield [text for branch in branches for text in (branch.text, branch.rest) if text is not None]
+            below = [child for branch in branches for child in branch.children.values()]
+            waiting.extend((below[at : at + MAX_BATCH], depth) for at in range(0, len(below), MAX_BATCH))
+            continue
         yield [rest for branch in branches if (rest := branch.rest) is not None and asks(filter, rest)]
         level = levels[depth]
         if level != "+":
@@ -296,15 +312,3 @@ def _ending(nodes: list[_Node], filter: str, asks: Callable[[str, str], bool]) -
         branches = [node for node in nodes if isinstance(node, _Branch)]
         yield [branch.text for branch in branches if branch.text is not None]
         yield [rest for branch in branches if (rest := branch.rest) is not None and asks(filter, rest)]
-
-
-def _all_texts(nodes: list[_Node]) -> Iterator[list[str]]:
-    """Yield the texts that end at or below the nodes, level by level."""
-    while nodes:
-        texts = [node for node in nodes if isinstance(node, str)]
-        yield texts
-        if len(texts) == len(nodes):
-            return
-        branches = [node for node in nodes if isinstance(node, _Branch)]
-        yield [text for branch in branches for text in (branch.text, branch.rest) if text is not None]
-        nodes = [child for branch in branches for child in branch.children.values()]

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from penstock.engine.connections.connection import MAX_CONNECT_BYTES
+from penstock.engine.connections.connection import MAX_CONNECT_BYTES, NodeConnection
+from penstock.engine.connections.host import Host
 from penstock.wire.codec import encode
 from penstock.wire.packet import (
     Connack,
@@ -52,6 +53,55 @@ def test_how_bytes_are_cut_makes_no_difference(version: int, seed: int) -> None:
     assert whole.closed is pieces.closed is Reason.SUCCESS
 
 
+class SharingHost(Host):
+    """Gives a connection so many questions whether it is late, then nothing more in this turn."""
+
+    def __init__(self, joined: MemoryNode, share: int) -> None:
+        super().__init__(joined.node, lambda: joined.now)
+        self.share = self.left = share
+        self.held: list[NodeConnection] = []
+
+    def begin_share(self) -> None:
+        self.left = self.share
+
+    def is_late(self) -> bool:
+        self.left -= 1
+        return self.left <= 0
+
+    def add_held(self, connection: NodeConnection) -> None:
+        self.held.append(connection)
+
+    def remove_held(self, connection: NodeConnection) -> None:
+        self.held.remove(connection)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_shares_of_turns_delay_packets_and_change_nothing_else(seed: int) -> None:
+    """Issue 17, item 17. However a connection is cut off in its turns, and although its transport is lost before the
+    last one, its packets are handled in order, and a bystander has its turn in between."""
+    draw = random.Random(seed)
+    joined = MemoryNode()
+    reader, writer = joined.connect("reader").subscribe("#"), joined.connect("writer")
+    reader.take()
+    host = writer.node_end.host = SharingHost(joined, draw.randrange(1, 5))
+    packets = [
+        Publish(f"a/{number % 7}", b"%d" % number, qos, packet_id=qos * (number + 1))
+        for number, qos in enumerate(draw.choices((0, 1), (4, 1), k=2_000))
+    ]
+    stream = b"".join(encode(packet, 5) for packet in packets)
+    writer.node_end.receive(stream + bytes(draw.choice((0, 200_000))))  # the end of it may be no packet at all
+    assert host.held
+    writer.node_end.end()
+    turns = 0
+    while host.held:
+        host.held[0].go_on()
+        joined.turn()
+        turns += 1
+    assert reader.payloads() == [packet.payload.decode() for packet in packets]
+    assert turns > 2
+    assert "writer" not in joined.node.sessions
+
+
 def test_an_acknowledgement_that_waits_for_the_store_goes_out_before_the_reason() -> None:
     joined = MemoryNode(durable=True, commits=False)
     client = joined.connect("ann", session_expiry=60)
@@ -84,7 +134,7 @@ def test_publications_wait_while_the_host_is_full_and_nothing_else_does() -> Non
         writer.node_end.tick()
     assert writer.node_end.phase == OPEN
     host.is_full = False
-    writer.node_end.release_held()
+    writer.node_end.go_on()
     joined.turn()
     assert writer.take() == [Pingresp()]
     assert reader.payloads() == ["1", "2", "3"]

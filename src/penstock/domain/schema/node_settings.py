@@ -122,6 +122,7 @@ class LimitSettings(base.Settings):
     max_qos: base.QosLevel = Field(2, description="highest QoS of a message that is accepted")
     retain: bool = Field(True, description="whether retained messages are accepted and kept")
     retained_messages: base.Count = Field(1_000_000, ge=0, description="retained messages the node keeps")
+    retained_bytes: Size = Field(1024 * _MIB, ge=0, description="bytes of the retained messages the node keeps")
     persisted_messages: base.Count = Field(
         100_000, ge=1, description="messages that policies have persisted; the oldest are dropped for new ones"
     )
@@ -131,8 +132,15 @@ class LimitSettings(base.Settings):
         le=_LARGEST_EXPIRY,
         description="seconds a session outlives its connection at most; unset: as long as the client asks",
     )
-    subscriptions_per_client: base.Count | None = Field(
-        None, ge=1, description="subscriptions that one session may hold; unset: no limit"
+    sessions: base.Count = Field(
+        200_000, ge=1, description="sessions that the node keeps, of clients that are connected and of others"
+    )
+    subscriptions_per_client: base.Count = Field(10_000, ge=1, description="subscriptions that one session may hold")
+    condition_steps: base.Count = Field(
+        1_000_000,
+        ge=1,
+        description="steps a second that conditions may take on what one client publishes, and as many in its"
+        " subscriptions; beyond them its messages are refused, and messages by these subscriptions withheld",
     )
 
 

@@ -8,9 +8,13 @@ Whoever owns the transport calls `begin` when it is there, `receive` with what a
 transport takes no more bytes and takes them again, `tick` once a second, and `end` when it is gone. The connection is
 its session's outlet: it writes to its transport, and closes it. A live node drives it from asyncio's callbacks, a
 rehearsal from its wires, a test by hand.
+
+A peer that sends more than its share of a turn waits for the next one, and is not read meanwhile: the host says when
+the share is used up (`Host.is_late`), and calls `go_on` in a later turn. The same holds while the host has no room.
 """
 
 import math
+from collections import deque
 from typing import ClassVar
 
 from penstock.engine.connections.host import DISCARD, Host, Transport
@@ -31,6 +35,10 @@ from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
 
 MAX_CONNECT_BYTES = 512 * 1024
 """Bytes of the largest CONNECT: a peer that is not authenticated yet gets no more memory than this."""
+MAX_PIECE_BYTES = 128 * 1024
+"""Bytes that are divided into packets at once."""
+MAX_BATCH = 128
+"""Packets that are passed on before the host is asked whether the connection's share of the turn is used up."""
 CLOSE_SECONDS = 5
 """The time that a closed connection may take to read its last bytes."""
 
@@ -41,11 +49,14 @@ class NodeConnection:
     """The rules of a connection that hold whoever connected; see `Inbound` and `Outbound`."""
 
     __slots__ = (
-        "_held",
+        "_cause",
+        "_left",
+        "_unread",
         "door",
         "framer",
         "host",
         "is_heard",
+        "is_held",
         "max_silence",
         "phase",
         "reason",
@@ -74,8 +85,18 @@ class NodeConnection:
         """Seconds since it began; once it is open, since the peer was heard; once it is closed, since then."""
         self.max_silence = 0
         """Seconds; 0: any."""
-        self._held: list[tuple[bytes, list[Frame], int]] | None = None
-        """Frames from the peer that the journal has no room for."""
+        self.is_held = False
+        """The peer is not read: its share of a turn is used up, or the host has no room. `go_on` ends it."""
+        self._left: tuple[bytes, list[Frame], int] | None = None
+        """Packets that wait, in their buffer, and where the first of them begins; behind them waits `_unread`."""
+        self._unread: deque[bytes] = deque()
+        self._cause: str | None = None
+        """The reason why the transport is gone, while packets that came before are still waiting."""
+
+    @property
+    def is_lost(self) -> bool:
+        """The transport is gone, and packets that came before are still waiting."""
+        return self._cause is not None
 
     @property
     def name(self) -> str:
@@ -98,7 +119,7 @@ class NodeConnection:
             if self.silence > CLOSE_SECONDS:
                 self.transport.abort()
         elif self.phase == OPEN:
-            if self.silence >= self.max_silence > 0 and self._held is None:  # [MQTT-3.1.2-22]
+            if self.silence >= self.max_silence > 0 and not self.is_held:  # [MQTT-3.1.2-22]
                 cause = "nothing received within one and a half keep alive times"
                 self.disconnect(Reason.KEEP_ALIVE_TIMEOUT, cause)
         elif self.silence > math.ceil(self.host.node.limits.connect_timeout):
@@ -115,9 +136,50 @@ class NodeConnection:
                 data = self._receive_first(data)
             if self.phase >= CLOSED or not data:
                 return
+        host = self.host
+        host.node.stats.bytes_received += len(data)
+        if self.is_held or len(data) > MAX_PIECE_BYTES:
+            self._unread.extend(data[at : at + MAX_PIECE_BYTES] for at in range(0, len(data), MAX_PIECE_BYTES))
+            self.hold()
+            return
         buffer, frames = self.framer.feed(data)
-        self._take(buffer, frames, 0)
-        self.host.node.stats.bytes_received += len(data)
+        if len(frames) > 1:
+            host.begin_share()
+        if self._take(buffer, frames, 0):
+            self.hold()
+
+    def hold(self) -> None:
+        """Do not read the peer until the host lets it go on."""
+        if not self.is_held:
+            self.is_held = True
+            self.transport.pause_reading()
+            self.host.add_held(self)
+
+    def go_on(self) -> None:
+        """Handle what waits, as far as the connection's share of this turn goes; if all is handled, read on."""
+        host = self.host
+        self.is_heard = True
+        host.begin_share()
+        while self.phase < CLOSED:
+            if self._left is not None:
+                (buffer, frames, position), self._left = self._left, None
+            elif self._unread:
+                buffer, frames = self.framer.feed(self._unread.popleft())
+                position = 0
+            else:
+                break
+            if self._take(buffer, frames, position):
+                return
+            if host.is_late() and self._unread:
+                return
+        if self.phase < CLOSED and not host.has_room_for(self):
+            return
+        self._unread.clear()
+        self._left, self.is_held = None, False
+        host.remove_held(self)
+        self.transport.resume_reading()
+        if self._cause is not None:
+            self.end(self._cause)
 
     def _receive_first(self, data: bytes) -> bytes:
         """Handle a packet of a connection that is not open yet. Return what comes behind it: its limits are others."""
@@ -144,15 +206,41 @@ class NodeConnection:
         self.host.wake()
         return rest
 
-    def _take(self, buffer: bytes, frames: list[Frame], position: int) -> None:
-        """Handle packets of an open connection. `position`: where the first of the frames begins in the buffer."""
+    def _take(self, buffer: bytes, frames: list[Frame], position: int) -> bool:
+        """Handle packets of an open connection, as far as its share goes; return whether some are left for later.
+
+        `position`: where the first of the frames begins in the buffer.
+        """
+        host, at, count = self.host, 0, len(frames)
+        try:
+            while at < count:
+                batch = frames[at : at + MAX_BATCH] if count > MAX_BATCH else frames
+                if host.is_full:
+                    batch = _before_publication(batch)
+                handled = self._take_batch(buffer, batch, position) if batch else 0
+                at += handled
+                if self.phase != OPEN:
+                    return False
+                if at < count:
+                    if handled:
+                        position = frames[at - 1][2]
+                    if host.is_full or host.is_late():
+                        self._left = (buffer, frames[at:], position)
+                        return True
+            if self.framer.error is not None:
+                raise self.framer.error
+        except WireError as error:
+            self.fail(error)
+        except Exception as error:
+            host.log_error(error, self.name)
+            self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
+        return False
+
+    def _take_batch(self, buffer: bytes, frames: list[Frame], position: int) -> int:
+        """Handle packets until the share of the turn is used up; return how many."""
         host = self.host
         node = host.node
-        if host.is_full:
-            frames = self._hold(buffer, frames)
         session = self.session
-        if host.sampler is not None and session is not None:
-            host.sampler(session, buffer, frames)
         version = self.version
         known: dict[bytes, Plan] | None = None
         """The plans of the session; None: another packet has come since they were looked up, and may have changed them,
@@ -200,6 +288,8 @@ class NodeConnection:
                             relayed += 1
                             position = begin = end
                             unrecorded = relayed + handled
+                            if host.is_late():
+                                break
                             continue
                 if relayed and recorder is not None and session is not None:
                     recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
@@ -208,46 +298,20 @@ class NodeConnection:
                 handled += 1
                 position = begin = end
                 unrecorded = relayed + handled
-                if self.phase != OPEN:
+                if self.phase != OPEN or host.is_late():
                     break
                 session, version, known = self.session, self.version, None
-            if self.framer.error is not None and self._held is None:
-                raise self.framer.error
-        except WireError as error:
-            self.fail(error)
-        except Exception as error:
-            host.log_error(error, self.name)
-            self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
-        if relayed and recorder is not None and session is not None:
-            recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
-        stats = node.stats
-        stats.received += relayed
-        stats.packets_received += len(frames)
-        if session is not None:
-            session.took += len(frames)
-        host.count_packets(self, len(frames))
-
-    def _hold(self, buffer: bytes, frames: list[Frame]) -> list[Frame]:
-        """Return the packets before the first publication, and hold the others back."""
-        before = 0
-        if self._held is None:
-            before = next((place for place, frame in enumerate(frames) if frame[0] >> 4 == PUBLISH), len(frames))
-        if before < len(frames):
-            if self._held is None:
-                self._held = []
-                self.host.add_held(self)
-            self._held.append((buffer, frames[before:], frames[before - 1][2] if before else 0))
-            self.transport.pause_reading()
-        return frames[:before]
-
-    def release_held(self) -> None:
-        """Go on with what was held back."""
-        held, self._held = self._held or [], None
-        self.is_heard = True
-        self.transport.resume_reading()
-        for buffer, frames, start in held:
-            if self.phase < CLOSED:
-                self._take(buffer, frames, start)
+        finally:
+            if relayed and recorder is not None and session is not None:
+                recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
+            node.stats.received += relayed
+            node.stats.packets_received += relayed + handled
+            if session is not None:
+                session.took += relayed + handled
+                if host.sampler is not None:
+                    host.sampler(session, buffer, frames[: relayed + handled])
+            host.count_packets(self, relayed + handled)
+        return relayed + handled
 
     def _open(self, first: int, body: bytes) -> None:
         """Handle a packet that comes before the connection is open."""
@@ -287,7 +351,6 @@ class NodeConnection:
         if self.session is not None and self.session.outlet is self:
             session_flow.unblock(self.host.node, self.session, self.host.now())
             self.host.wake()
-        self.transport.resume_reading()
 
     def send(self, packets: list[bytes]) -> None:
         """Write the packets and empty the list; see `Outlet`."""
@@ -373,7 +436,10 @@ class NodeConnection:
         self.transport.close()
 
     def end(self, cause: str = "closed") -> None:
-        """Handle the loss of the transport."""
+        """Handle the loss of the transport; what came before it is handled first."""
+        if self.phase == OPEN and (self._left is not None or self._unread):
+            self.transport, self._cause = DISCARD, cause
+            return
         self.host.remove_connection(self)
         self._part()
         if self.session is not None:
@@ -388,6 +454,11 @@ class NodeConnection:
         self.reason = self.reason or Reason.SUCCESS
         if self.session is not None:
             lifecycle.lost(self.host.node, self.session, self, self.host.now())
+
+
+def _before_publication(frames: list[Frame]) -> list[Frame]:
+    """Return the packets before the first publication."""
+    return frames[: next((place for place, frame in enumerate(frames) if frame[0] >> 4 == PUBLISH), len(frames))]
 
 
 def _cut(packets: list[bytes]) -> bool:

@@ -73,7 +73,7 @@ class Host:
         self.now = now
         self._storage = storage
         self.is_full = False
-        """Nothing may be published now: connections hold publications back until `release_held`."""
+        """Nothing may be published now: connections hold publications back until `go_on`."""
         self.sampler: Sampler | None = None
 
     def turn(self) -> None:
@@ -99,8 +99,24 @@ class Host:
     def count_packets(self, connection: Any, packets: int) -> None:
         """Note that a connection has handled so many packets."""
 
+    def begin_share(self) -> None:
+        """Note that a connection begins to use its share of this turn."""
+
+    def is_late(self) -> bool:
+        """Return whether that share is used up."""
+        return False
+
+    def has_room_for(self, connection: Any) -> bool:
+        """Return whether more of the connection's peer can be taken now."""
+        return True
+
     def add_held(self, connection: Any) -> None:
-        """Note that a connection has begun to hold publications back."""
+        """Note that a connection is not read until it may go on (`NodeConnection.go_on`): here, at once."""
+        if not self.is_full:
+            connection.go_on()
+
+    def remove_held(self, connection: Any) -> None:
+        """Note that the connection is read again."""
 
     def remove_connection(self, connection: Any) -> None:
         """Note that the transport of a connection is gone."""

@@ -21,7 +21,9 @@ from penstock.wire.errors import WireError
 
 RELEASED = Verdict("release", Effect.PASS, "", "it was held back until now")
 MAX_REPLAYED = 100
-"""Retained messages sent to one session before others have their turn."""
+"""Retained messages that are sent in one turn, to one session or to several."""
+STEP_COST = 2
+"""The number of messages that can be sent in the time that a step of a replay may take."""
 
 
 def plan_at_once(node: Node, session: Session, raw: bytes) -> Plan | None:
@@ -54,7 +56,7 @@ def relay_edited(node: Node, session: Session, packet: bytes, start: int, after_
         event = event._replace(token=plans.key.token.goes)
     if node.ensemble.is_cyclic:
         event = dedup.arriving(node, event, "", now)
-    runner.run(Passage(node, plans, event, session, now, Packet(packet, session.version, after_topic)))
+    runner.run_within_budget(Passage(node, plans, event, session, now, Packet(packet, session.version, after_topic)))
 
 
 def publish_made(node: Node, now: float) -> None:
@@ -77,30 +79,34 @@ def _steps(node: Node, topic: str, waits: WaitingPlace) -> Plan:
     return runner.compile_plan(Draft(node, topic, link_plans.own_plans(node), waits))
 
 
-def replay(node: Node, session: Session, now: float) -> None:
+def replay(node: Node, session: Session, now: float, budget: int = MAX_REPLAYED) -> None:
     """Send the next retained messages; what is left goes on in a later turn, as the client reads."""
     if session.trust.tokens is not None and not session.trust.tokens.is_registered:
         return
-    budget, room = MAX_REPLAYED, STEP_BYTES
-    while session.replays and budget and room > 0 and not session.connection.blocked and session.outlet is not None:
-        replaying = session.replays[0]
+    room = STEP_BYTES
+    while session.replays and budget > 0 and room > 0 and not session.connection.blocked and session.outlet is not None:
+        key, replaying = next(iter(session.replays.items()))
         if not replaying.left:
-            session.replays = session.replays[1:]
+            budget -= STEP_COST
+            if not replaying.step():
+                del session.replays[key]
             continue
-        topic, event = replaying.left[0]
-        subscribed = replaying.subscribed
+        topic, subscribed = replaying.left[-1], replaying.subscribed
+        event = node.retained.get(topic)
+        if event is None or node.retained.numbers[topic] > replaying.number:
+            replaying.left.pop()  # gone or replaced meanwhile, and the newer one has been delivered live
+            continue
         if min(event.qos, subscribed.qos) and (
             session.outbox.queue or session.outbox.resend or session.outbox.quota <= 0
         ):
             return  # goes on with the next acknowledgement
-        replaying.left.popleft()
+        replaying.left.pop()
         budget -= 1
-        if node.retained.get(topic) is not event:
-            continue  # replaced meanwhile, and the newer one has been delivered live
         if event.expires is not None and event.expires <= now:
             retained.forget(node, topic)
             continue
         room -= event.size()
+        subscribed.since = max(subscribed.since, replaying.begun)
         _send_retained(node, session, subscribed, event, now)
     if session.replays and not session.connection.blocked and session.outlet is not None:
         node.sessions.go_on(session)

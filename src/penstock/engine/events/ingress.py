@@ -86,7 +86,7 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
     elif event.retain and _is_known_replay(node, session, packet, event):
         outcome = runner.DONE
     else:
-        outcome = runner.run(Passage(node, plans, event, session, now))
+        outcome = runner.run_within_budget(Passage(node, plans, event, session, now))
     if packet.qos:
         _answer(node, session, packet, outcome)
     if node.statements.made:

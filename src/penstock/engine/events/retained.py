@@ -12,9 +12,15 @@ def keep(node: Node, event: Event, sender: Session | None) -> None:
     if not event.payload:  # [MQTT-3.3.1-6], [MQTT-3.3.1-7]
         forget(node, event.topic)
         return
-    if len(node.retained) >= node.limits.retained_messages and node.retained.get(event.topic) is None:
+    limits, before = node.limits, node.retained.get(event.topic)
+    size = node.retained.size + event.size() - (0 if before is None else before.size())
+    full = "too many retained messages" if before is None and len(node.retained) >= limits.retained_messages else ""
+    full = full or ("too many bytes in retained messages" if size > limits.retained_bytes else "")
+    if full:
         node.stats.dropped += 1
-        node.notice("full", sender, event.topic, "too many retained messages, this one is not kept")
+        node.notice("full", sender, event.topic, f"{full}, this one is not kept")
+        if before is not None:  # nobody is sent an older one later than this one
+            forget(node, event.topic)
         return
     event = _with_token(node, event, sender)
     node.retained.hold(event)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
+from typing import Any
 from weakref import WeakValueDictionary
 
 from penstock.engine.events.link_class import LinkClass
@@ -14,18 +15,35 @@ from penstock.model.topic_tree import TopicTree
 class Retained(TopicTree[Event]):
     """Retained messages, one for each topic, and when they expire."""
 
-    __slots__ = ("due",)
+    __slots__ = ("due", "number", "numbers", "size")
 
     def __init__(self) -> None:
         super().__init__()
+        self.number = 0
+        """The number of messages that have been retained so far."""
+        self.numbers: dict[str, int] = {}
+        """By topic, the number of its message."""
+        self.size = 0
+        """Bytes of all of them."""
         self.due: list[tuple[float, str]] = []
         """A heap."""
 
     def hold(self, event: Event) -> None:
         """Have the event as its topic's retained one."""
+        before = self.get(event.topic)
+        self.size += event.size() - (0 if before is None else before.size())
+        self.number += 1
+        self.numbers[event.topic] = self.number
         self.set(event.topic, event)
         if event.expires is not None:
             heappush(self.due, (event.expires, event.topic))
+
+    def pop(self, text: str) -> Event | None:
+        event = super().pop(text)
+        if event is not None:
+            self.size -= event.size()
+            del self.numbers[text]
+        return event
 
     def expired(self, now: float) -> Iterator[str]:
         """Yield the topics whose retained message is over."""  # [MQTT-3.3.2-5]
@@ -36,10 +54,15 @@ class Retained(TopicTree[Event]):
                 yield topic
 
 
+MAX_SEARCHED = 400_000
+"""Topics that are looked through in a turn; beyond it, to make all plans again is less work."""
+MAX_SWEPT = 4_000
+
+
 class PlanCache:
     """The plans of a node, by class of links and topic, until a subscription or a policy comes or goes."""
 
-    __slots__ = ("by_class", "interned", "own", "planned", "resolved", "routes", "steps")
+    __slots__ = ("_discarded", "_searched", "by_class", "interned", "own", "planned", "resolved", "routes", "steps")
 
     def __init__(self) -> None:
         self.by_class: WeakValueDictionary[LinkClass, Plans] = WeakValueDictionary()
@@ -54,20 +77,30 @@ class PlanCache:
         self.resolved: dict[tuple[object, ...], Plan] = {}
         self.steps: dict[Steps, Steps] = {}
         """Steps of plans, each once."""
+        self._searched = 0
+        """Topics that were looked through in this turn for those that a changed subscription concerns."""
+        self._discarded: list[dict[Any, Any]] = []
+        """What is forgotten and still takes memory: to free much at once would stop the node."""
 
     def of(self, link: LinkClass) -> Plans:
         """Return the plans of a class of links; all links of the class share them."""
         plans = self.by_class.get(link)
         if plans is None:
-            goes = "" if link.token is None else link.token.goes
-            routes = self.routes.setdefault((link.link_type, link.neighbour, link.is_own, link.statements, goes), {})
-            plans = self.by_class[link] = Plans(link, routes)
+            plans = self.by_class[link] = Plans(link, self._routes_of(link))
         return plans
+
+    def _routes_of(self, link: LinkClass) -> dict[str, Plan]:
+        goes = "" if link.token is None else link.token.goes
+        return self.routes.setdefault((link.link_type, link.neighbour, link.is_own, link.statements, goes), {})
 
     def forget(self, filter: Filter) -> None:
         """Forget the plans of topics that a changed subscription may concern."""
         self.resolved.clear()
         prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
+        if filter.is_wild:
+            self._searched += sum(map(len, self.routes.values()))
+            if self._searched > MAX_SEARCHED:
+                self.forget_all()
         for routes in self.routes.values():
             if not filter.is_wild:
                 self._invalidate(routes.pop(filter.filter, None))
@@ -77,16 +110,23 @@ class PlanCache:
 
     def forget_all(self) -> None:
         """Forget all plans: rights may have changed, or what a session can take."""
-        for plans in self.by_class.values():
-            plans.known.clear()
-        used = {id(plans.routes) for plans in self.by_class.values()}
-        self.routes = {key: routes for key, routes in self.routes.items() if id(routes) in used}
-        for routes in self.routes.values():
-            routes.clear()
-        self.interned.clear()
-        self.resolved.clear()
-        self.steps.clear()
+        self._discarded += (*self.routes.values(), self.interned, self.resolved, self.steps)
+        self.routes, self.interned, self.resolved, self.steps = {}, {}, {}, {}
+        for plans in list(self.by_class.values()):
+            self._discarded.append(plans.known)
+            plans.known, plans.routes = {}, self._routes_of(plans.key)
         self.planned = 0
+
+    def sweep(self) -> None:
+        """Free some of what is forgotten, once a turn."""
+        self._searched, left = 0, MAX_SWEPT
+        while self._discarded and left:
+            entries = self._discarded[-1]
+            while entries and left:
+                entries.popitem()
+                left -= 1
+            if not entries:
+                self._discarded.pop()
 
     def begin_anew(self) -> None:
         """Forget all plans and link classes."""

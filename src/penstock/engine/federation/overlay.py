@@ -5,7 +5,6 @@ is what somebody beyond it wants (`interest.py` works it out); the two sides tel
 be advertised, on a control topic that only they may use.
 """
 
-from collections import deque
 from collections.abc import Iterator
 
 import msgspec
@@ -19,7 +18,7 @@ from penstock.engine.federation.state import Change, News
 from penstock.engine.federation.wants import NODE_PREFIX, Offer, Offered, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
-from penstock.engine.sessions.session import NEVER, Replay, Session, Subscribed, key_of
+from penstock.engine.sessions.session import NEVER, Session, Subscribed, key_of
 from penstock.engine.statements import advertised_policies, bindings, filter_policies
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
@@ -229,8 +228,7 @@ def _take_want(
         return
     subscribe.add(node, subscribed, filter)
     node.ledger.subscription(session, subscribed.key, subscribed)
-    retained = node.retained.match(filter.filter)
-    session.replays = [*session.replays, Replay(subscribed, deque(retained))]
+    subscribe.begin_replay(node, subscribed, filter, now)
 
 
 def take_refused(node: Node, session: Session, now: float) -> None:

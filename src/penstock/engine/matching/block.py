@@ -10,7 +10,7 @@ long as sorting would.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, compress
 from operator import xor
 from typing import Any, NamedTuple
@@ -50,9 +50,26 @@ class Entry:
         """The number of alternatives that it is filed as instead."""
         self.values: dict[Hashable, Any] = {}
 
-    def holds(self, attributes: Mapping[str, Value], content: Content) -> bool:
-        """Return True if the condition is true; a failure is not."""
-        return (self.condition.holds(content) if self.decide is None else self.decide(attributes)) is True
+    def waiting(self) -> Iterator[Any]:
+        """Yield the values that wait for it; of an alternative, those of the whole condition."""
+        for value in self.values.values():
+            if isinstance(value, Entry):
+                yield from value.waiting()
+            else:
+                yield value
+
+    def holds(self, attributes: Mapping[str, Value], content: Content, ask: "Asker | None" = None) -> bool:
+        """Return True if the condition is true; a failure is not. `ask` decides instead where steps are counted."""
+        return self.decide(attributes) is True if self.decide is not None else self.holds_for(content, ask)
+
+    def holds_for(self, content: Content, ask: "Asker | None") -> bool:
+        """Return the same, of the content alone."""
+        if ask is not None and self.condition.is_metered:
+            return ask(self, content)
+        return self.condition.holds(content) is True
+
+
+Asker = Callable[[Entry, Content], bool]
 
 
 class _Line(NamedTuple):
@@ -124,14 +141,16 @@ class Block:
         if 2 * self._removed.bit_count() > len(self._sorted):
             self._fresh, self._sorted, self._values, self._columns, self._removed = tuple(self), (), (), (), 0
 
-    def find(self, attributes: Mapping[str, Value], content: Content, matches: list[Any]) -> None:
+    def find(
+        self, attributes: Mapping[str, Value], content: Content, matches: list[Any], ask: Asker | None = None
+    ) -> None:
         """Put the values of what holds into the list."""
         if self._fresh:
             self._debt += len(self._fresh)
             if self._debt > COST_OF_SORTING * len(self) and len(self) > FEW:
                 self._sort()
             for entry in self._fresh:
-                if entry.holds(attributes, content):
+                if entry.holds(attributes, content, ask):
                     matches.extend(entry.values.values())
         columns = self._columns
         still = -1 if columns else (1 << len(self._sorted)) - 1
@@ -160,7 +179,7 @@ class Block:
             bit = still & -still
             still ^= bit
             number = bit.bit_length() - 1
-            if not bit & unsure or self._sorted[number].holds(attributes, content):
+            if not bit & unsure or self._sorted[number].holds(attributes, content, ask):
                 matches.extend(values[number].values())
 
     def _sort(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
-from penstock.engine.matching.block import Entry
+from penstock.engine.matching.block import Asker, Entry
 from penstock.engine.matching.matching_tree import CROWD, TreeNode
 from penstock.language.condition import Condition, condition_of
 from penstock.language.finds import texts_needed
@@ -79,17 +79,19 @@ class Predicates(Generic[T]):
         for key, entry in self._by_key.items():
             yield entry.values[key]
 
-    def match(self, content: Content) -> list[T]:
-        """Return the values whose condition is true for this content; one that fails is not."""
+    def match(self, content: Content, ask: Asker | None = None) -> list[T]:
+        """Return the values whose condition is true for this content; one that fails is not. Where a condition counts
+        steps, `ask` decides, if it is given.
+        """
         values: list[T] = []
         loose: Iterable[Entry] = self._loose.values()
         if self._finding:
             loose = chain(loose, self._findable(content))
         for entry in loose:
-            if entry.condition.holds(content) is True:
+            if entry.holds_for(content, ask):
                 values.extend(entry.values.values())
         if self._alternatives is not None:
-            for entry in dict.fromkeys(self._alternatives.match(content)):
+            for entry in dict.fromkeys(self._alternatives.match(content, ask)):
                 values.extend(entry.values.values())
         if not self._trees:
             return values
@@ -101,7 +103,7 @@ class Predicates(Generic[T]):
         for name in names:
             if name in attributes and name in trees:
                 for block in trees[name].blocks(attributes):
-                    block.find(attributes, content, values)
+                    block.find(attributes, content, values, ask)
         return values
 
     def _findable(self, content: Content) -> Iterator[Entry]:

@@ -123,6 +123,8 @@ def _open(
     refused = wills.refused(node, packet, subject)
     if refused:
         return Refusal(Reason.NOT_AUTHORIZED, refused)
+    if subject.client_id not in node.sessions and len(node.sessions) >= node.limits.sessions:
+        return Refusal(Reason.QUOTA_EXCEEDED, f"the node keeps {node.limits.sessions} sessions already")
     assigned = None if packet.client_id else subject.client_id
     # [MQTT-3.1.3-2] [MQTT-3.1.3-7] [MQTT-3.1.4-4]
     session, present = _session(node, packet, subject, proof.proven if proof is not None else {}, now)
@@ -283,7 +285,7 @@ def end(node: Node, session: Session, now: float) -> None:
         publishers.record_withdrawn(node, delivery, now, "its session has ended")
     session.outbox.inflight = {}
     session.outbox.queue = None
-    session.replays = []
+    session.replays = {}
     if session.declared.advertisements:
         advertise.forget(node, session)
     client_contracts.forget(node, session, now)

@@ -1,6 +1,7 @@
 """A session: the state of one client (subscriptions, windows, queues). The rules are in the other modules."""
 
 from collections import deque
+from collections.abc import Iterator
 from copy import copy
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, NeighbourOffers
 from penstock.engine.journal_rows import Source
 from penstock.engine.monitors import Watch
+from penstock.engine.sessions.step_budget import StepBudget
 from penstock.engine.sparkplug.state import Actor
 from penstock.engine.trust.state import SessionTrust
 from penstock.language.condition import Condition
@@ -179,16 +181,31 @@ def key_of(filter: str, name: str = "") -> str:
 
 
 class Replay:
-    """Retained messages that a subscription still has to be sent, with the event that each topic held then."""
+    """A walk through the retained messages that a subscription still has to be sent. It takes steps as it is asked
+    to, so that one over many topics costs nothing before, and nothing more when it is dropped.
+    """
 
-    __slots__ = ("left", "subscribed")
+    __slots__ = ("_batches", "begun", "left", "number", "subscribed")
 
-    def __init__(self, subscribed: Subscribed, left: deque[tuple[str, Event]]) -> None:
+    def __init__(self, subscribed: Subscribed, batches: Iterator[list[str]], number: int, begun: float) -> None:
         self.subscribed = subscribed
-        self.left = left
+        self.begun = begun
+        self.number = number
+        """The number of the last message that was retained before the subscription: later ones came live."""
+        self.left: list[str] = []
+        """Topics of the present step that are still to be sent, the next one last."""
+        self._batches = batches
+
+    def step(self) -> bool:
+        """Find more topics; False if there are none."""
+        batch = next(self._batches, None)
+        if batch is None:
+            return False
+        self.left = sorted(batch, reverse=True)
+        return True
 
 
-_NO_REPLAYS: list[Replay] = []
+_NO_REPLAYS: dict[str, Replay] = {}
 
 
 class Will:
@@ -361,11 +378,13 @@ class Session:
         "outlet",
         "place",
         "plans",
+        "publishing",
         "received",
         "replays",
         "rights",
         "since",
         "subject",
+        "subscribing",
         "subscriptions",
         "took",
         "trust",
@@ -390,8 +409,12 @@ class Session:
         self.since = 0.0
         """Since when its rights, its contracts and the domain have been what they are; see `release_wait.is_whole`."""
         self.durable = False
+        self.publishing: StepBudget | None = None
+        self.subscribing: StepBudget | None = None
+        """The steps of conditions on what it publishes, and of those in its subscriptions; None: none so far."""
         self.subscriptions: dict[str, Subscribed] = {}
-        self.replays: list[Replay] = _NO_REPLAYS
+        self.replays = _NO_REPLAYS
+        """Replays by the key of their subscription, the next one first."""
         self.outlet: Outlet | None = None
         self.buffer: list[bytes] = []
         self.open = False

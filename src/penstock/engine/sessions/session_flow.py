@@ -115,6 +115,7 @@ def unblock(node: Node, session: Session, now: float) -> None:
 def take_turn(node: Node, now: float) -> None:
     """Between two rounds of input: go on with what was too much for one round."""
     federation, sessions = node.federation, node.sessions
+    node.plans.sweep()
     if federation.neighbours and federation.news:
         overlay.refresh(node, now)
     ratings = node.trust.ratings
@@ -123,15 +124,17 @@ def take_turn(node: Node, now: float) -> None:
     if node.statements.made:
         entrances.publish_made(node, now)
     if sessions.replaying or sessions.lagging:
-        for session in sessions.take_unfinished():
+        unfinished = sessions.take_unfinished()
+        for session in unfinished:
             if session.outlet is None:
                 continue
             if session.connection.held:
                 sessions.lagging[session.id] = session
             else:
-                _continue(node, session, now)
+                _continue(node, session, now, len(unfinished))
 
 
-def _continue(node: Node, session: Session, now: float) -> None:
+def _continue(node: Node, session: Session, now: float, beside: int = 1) -> None:
+    """Send what waits, in a turn in which so many sessions do."""
     pump(node, session, now)
-    entrances.replay(node, session, now)
+    entrances.replay(node, session, now, entrances.MAX_REPLAYED // beside)

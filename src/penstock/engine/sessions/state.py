@@ -1,7 +1,8 @@
 """A node's state about sessions: sessions and their timers, subscriptions, and the monitors on their links."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 
 from penstock.engine.events.plan import Group
 from penstock.engine.matching.predicates import Predicates
@@ -9,6 +10,9 @@ from penstock.engine.monitors import Watch
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.model.topic_tree import FilterIndex
 from penstock.policy.monitors.monitor import State
+
+MAX_RESUMED = 20
+"""Sessions that go on in one turn; the others follow in the next ones."""
 
 
 class Timers:
@@ -62,11 +66,11 @@ class Sessions(dict[str, Session]):
         """Schedule the session to send more: in the next turn, or after the store has what was sent now."""
         (self.lagging if session.connection.held else self.replaying)[session.id] = session
 
-    def take_unfinished(self) -> Iterable[Session]:
-        """Return those that have more to be sent; they are no longer noted."""
-        unfinished = {**self.lagging, **self.replaying}
-        self.lagging, self.replaying = {}, {}
-        return unfinished.values()
+    def take_unfinished(self) -> list[Session]:
+        """Return the next that have more to be sent; they are no longer noted."""
+        self.replaying.update(self.lagging)
+        self.lagging = {}
+        return [self.replaying.pop(number) for number in list(islice(self.replaying, MAX_RESUMED))]
 
 
 ROOM_FOR_NODES = 4_096

@@ -1,6 +1,5 @@
 """SUBSCRIBE and UNSUBSCRIBE: the index, the shared groups, and the retained messages that a subscription brings."""
 
-from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -28,6 +27,8 @@ from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
 _WISHES = ("where", "name", "scope", "policy", "contract")
+_AT_ONCE = 40
+"""Retained messages that follow a SUBSCRIBE at once; the others come in later turns."""
 _WHERE = "where"
 """The key of the conditional subscriptions of a filter in the index."""
 
@@ -38,7 +39,6 @@ def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> No
     wishes = _Wishes.of(packet.properties)
     reasons: list[int] = []
     texts: list[str] = []
-    replays: list[Replay] = []
     filters = [_parse(subscription.filter) for subscription in packet.subscriptions]  # all, before any is taken
     # [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT311-3.8.4-4]
     for filter, subscription in zip(filters, packet.subscriptions, strict=True):
@@ -81,18 +81,23 @@ def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> No
             handling = subscription.retain_handling
             # [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT-3.8.4-4] [MQTT311-3.3.1-6] [MQTT311-3.8.4-3]
             if filter.group is None and (handling == 0 or (handling == 1 and is_new)):  # [MQTT-3.3.1-9] to -11
-                left = deque(node.retained.match(filter.filter))
-                if left:
-                    subscribed.since = now
-                    replays.append(Replay(subscribed, left))
+                begin_replay(node, subscribed, filter, now)
         # [MQTT311-3.9.3-2]
         reasons.append(0x80 if session.version == 4 and reason >= 0x80 else reason)
     answer = Suback(packet.packet_id, tuple(reasons))
     outbox.push_answer(node, session, answer, "; ".join(texts))  # [MQTT-3.8.4-1]
-    if replays:
-        again = {replay.subscribed.key for replay in replays}  # what is left of an earlier replay is in the new one
-        session.replays = [replay for replay in session.replays if replay.subscribed.key not in again] + replays
-        entrances.replay(node, session, now)
+    if session.replays:
+        entrances.replay(node, session, now, _AT_ONCE)
+
+
+def begin_replay(node: Node, subscribed: Subscribed, filter: Filter, now: float) -> None:
+    """Have the subscription sent what is retained, in later turns; an earlier replay of it begins anew."""
+    if node.retained.may_match(filter.filter):
+        session = subscribed.session
+        replay = Replay(subscribed, node.retained.walk(filter.filter), node.retained.number, now)
+        session.replays = session.replays or {}  # not the empty one that all share
+        session.replays.pop(subscribed.key, None)
+        session.replays[subscribed.key] = replay
 
 
 def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
@@ -168,7 +173,7 @@ def remove(node: Node, session: Session, key: str) -> bool:
     client_contracts.unsubscribed(node, session, key)
     _take_out(node, subscribed, parse_filter(subscribed.filter))
     if session.replays:
-        session.replays = [replay for replay in session.replays if replay.subscribed.key != key]
+        session.replays.pop(key, None)
     node.ledger.subscription(session, key, None)
     node.federation.news.subscription(session, key)
     return True
@@ -330,6 +335,6 @@ def _refusal(node: Node, session: Session, filter: Filter, key: str) -> Outcome 
     if session.rights is not None and not session.rights.may_subscribe(filter.filter):
         return Outcome(Reason.NOT_AUTHORIZED, session.rights.why_subscribe(filter.filter))
     most = limits.subscriptions_per_client
-    if most is not None and len(session.subscriptions) >= most and key not in session.subscriptions:
+    if len(session.subscriptions) >= most and key not in session.subscriptions:
         return Outcome(Reason.QUOTA_EXCEEDED, f"session has {most} subscriptions already")
     return None

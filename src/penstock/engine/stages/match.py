@@ -1,22 +1,26 @@
 """Stage 5, match: which subscriptions does the event satisfy, by topic and by content?"""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from penstock.engine.contracts import privacy, situations
 from penstock.engine.events import retained
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Group, Plan, Target, Unresolved, WaitingPlace, interned_plan
+from penstock.engine.matching.block import Entry
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.sessions.step_budget import StepBudget
 from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.state import governed
 from penstock.engine.stages import judge, project, release, route
 from penstock.engine.stages.draft import Draft
 from penstock.engine.stages.release import Preview
 from penstock.language.condition import Condition, all_of
+from penstock.model.content.content import Content
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
@@ -158,7 +162,8 @@ def satisfied(
         matched = (subscribed for predicates in conditional for subscribed in predicates.values())
     else:
         content = node.ensemble.reader.read(event)
-        matched = [subscribed for predicates in conditional for subscribed in predicates.match(content)]
+        ask = partial(_ask, node, event.topic, now)
+        matched = [subscribed for predicates in conditional for subscribed in predicates.match(content, ask)]
         if event.retain:
             matched = dict.fromkeys((*matched, *_kept_beyond(node, event.topic)))
     matched = (
@@ -169,6 +174,27 @@ def satisfied(
     if is_projected:
         return list(_satisfied_by_views(node, conditional, event, matched, now))
     return [subscribed for subscribed in matched if not subscribed.also or satisfies(node, event, subscribed, now)]
+
+
+def _ask(node: Node, topic: str, now: float, entry: Entry, content: Content) -> bool:
+    """Ask a condition that counts steps, at the cost of those who subscribe with it and have steps left. Without any,
+    it is not asked, and counts as not satisfied; that is a denial, which its subscribers are told of as of others.
+    """
+    limit = node.limits.condition_steps
+    sessions = [subscribed.session for subscribed in entry.waiting()]
+    paying = [each for each in sessions if each.subscribing is None or each.subscribing.is_left(now, limit)]
+    if not paying:
+        for session in sessions:
+            node.deny("delivery denied", session, topic, f"its conditions take more than {limit} steps a second")
+        return False
+    before = content.spent
+    is_true = entry.condition.holds(content) is True
+    node.runtime.paid_steps += content.spent - before
+    share = (content.spent - before) // len(paying)
+    for session in paying:
+        session.subscribing = session.subscribing or StepBudget()
+        session.subscribing.charge(share)
+    return is_true
 
 
 def _satisfied_by_views(
@@ -196,7 +222,8 @@ def _satisfied_by_views(
         key = (view.payload, view.content_type)
         if key not in seen:
             content = node.ensemble.reader.view(view, event)
-            seen[key] = {id(each) for predicates in conditional for each in predicates.match(content)}
+            ask = partial(_ask, node, event.topic, now)
+            seen[key] = {id(each) for predicates in conditional for each in predicates.match(content, ask)}
         if id(subscribed) in seen[key] and not (subscribed.also and any(unmet(node, view, subscribed))):
             yield subscribed
 

@@ -17,6 +17,7 @@ from penstock.engine.recorder import Recorder, source_of
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.step_budget import StepBudget
 from penstock.engine.stages import (
     admit,
     conform,
@@ -33,7 +34,7 @@ from penstock.engine.stages import (
 from penstock.engine.stages.draft import Draft, Stage
 from penstock.engine.trust import evidence
 from penstock.model.event import Event
-from penstock.model.verdict import Verdict
+from penstock.model.verdict import Effect, Verdict
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import topic_of
 from penstock.wire.reason import Reason
@@ -70,7 +71,7 @@ ENTRANCES = {
 
 MAX_PLANS = 200_000
 """Plans made before all are thrown away and made again as needed: topics may be without number."""
-_REFUSED = {"sparkplug": Reason.PAYLOAD_FORMAT_INVALID}
+_REFUSED = {"sparkplug": Reason.PAYLOAD_FORMAT_INVALID, "steps": Reason.QUOTA_EXCEEDED}
 DONE = Outcome(Reason.SUCCESS)
 _UNHEARD = Outcome(Reason.NO_MATCHING_SUBSCRIBERS)
 
@@ -117,6 +118,27 @@ def read_topic(raw: bytes, levels: int) -> str:
     if topic.count("/") >= levels:
         raise WireError(Reason.TOPIC_NAME_INVALID, f"topic has more than {levels} levels")
     return topic
+
+
+def run_within_budget(passage: Passage) -> Outcome:
+    """Take what a session has published through the stages, unless conditions have taken too many steps on what it
+    published before; return what it is told. What its subscribers' conditions take is counted for these.
+    """
+    node, sender, now = passage.node, passage.sender, passage.now
+    if sender is None or sender.neighbour is not None:
+        return run(passage)
+    plan = passage.plan = find_plan(node, passage.plans, passage.event.topic.encode())
+    limit, reader = node.limits.condition_steps, node.ensemble.reader
+    if plan.steps and sender.publishing is not None and not sender.publishing.is_left(now, limit):
+        reason = f"conditions on what `{sender.client_id}` publishes take more than {limit} steps a second"
+        return _stop(passage, Verdict("admit", Effect.SUPPRESS, "steps", reason))
+    before, paid = reader.spent, node.runtime.paid_steps
+    outcome = run(passage)
+    steps = reader.spent - before - (node.runtime.paid_steps - paid)
+    if steps > 0:
+        sender.publishing = sender.publishing or StepBudget()
+        sender.publishing.charge(steps)
+    return outcome
 
 
 def run(passage: Passage) -> Outcome:

@@ -55,7 +55,9 @@ def _evaluator(run: codes.Code, places: list[None]) -> Evaluator:
 
 
 def compile_metered(tree: ast.Tree) -> tuple[Decider, Metered | None]:
-    """Compile a condition to an evaluator, and if it counts steps, to one that also returns their number."""
+    """Compile a condition to an evaluator, and if it counts steps, to one that also returns their number; its third
+    argument is a number of steps that count as taken before.
+    """
     compiler = _ClosureCompiler()
     run = compiler.part(tree, {}).run
     if compiler.needs_frame:
@@ -73,12 +75,12 @@ def compile_metered(tree: ast.Tree) -> tuple[Decider, Metered | None]:
 
 
 def _metered(run: codes.Code, places: list[None]) -> Metered:
-    def metered(attributes: Mapping[str, Value], xpath: FindXPath = no_xml) -> tuple[Outcome, int]:
-        frame: codes.Frame = [0, xpath, *places]
+    def metered(attributes: Mapping[str, Value], xpath: FindXPath = no_xml, before: int = 0) -> tuple[Outcome, int]:
+        frame: codes.Frame = [before, xpath, *places]
         try:
-            return as_outcome(run(attributes, frame)), frame[0]
+            return as_outcome(run(attributes, frame)), frame[0] - before
         except EvaluationError as error:
-            return error.failure, frame[0]
+            return error.failure, frame[0] - before
 
     return metered
 

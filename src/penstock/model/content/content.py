@@ -77,11 +77,26 @@ _READERS: dict[Format, Callable[[bytes], Attributes | Xml]] = {
 class Content:
     """The content of one payload. Nothing is decoded before it is asked for, and nothing twice."""
 
-    __slots__ = ("_attributes", "_cache", "_document", "_format", "_found", "_spent", "_widen", "_xml", "payload")
+    __slots__ = (
+        "_attributes",
+        "_cache",
+        "_document",
+        "_format",
+        "_found",
+        "_spent",
+        "_widen",
+        "_xml",
+        "max_steps",
+        "payload",
+    )
 
     def __init__(self, payload: bytes, format: Format | None = None, widen: Widen | None = None) -> None:
         """Hold a payload and its format; None: the format is detected from the payload."""
         self.payload = payload
+        self.max_steps: int | None = None
+        """Steps that one condition, and all before the last one together, may take on it; None: as many as the language
+        allows.
+        """
         self._spent = [0]
         self._format = format
         self._widen = widen
@@ -117,7 +132,7 @@ class Content:
 
     def counting(self, other: "Content") -> "Content":
         """Return the other content, whose steps count together with those of this one from now on."""
-        other._spent = self._spent
+        other._spent, other.max_steps = self._spent, self.max_steps
         return other
 
     def cached(self, key: Hashable, make: Callable[[], _T]) -> _T:
@@ -277,16 +292,27 @@ class ContentReader:
         self._by_topic = lru_cache(maxsize=4096)(self._rule_of)
         self._event: Event | None = None
         self._content = Content(b"")
+        self._spent = 0
+        """Steps on contents before this one."""
+        self.max_steps: int | None = None
+        """The bound for contents that are read; see `Content`."""
+
+    @property
+    def spent(self) -> int:
+        """The steps that were taken so far on all contents."""
+        return self._spent + self._content.spent
 
     def read(self, event: Event) -> Content:
         """Return the content of an event; of the same event as before, the same content, already decoded."""
         if event is not self._event:
+            self._spent += self._content.spent
             self._content = self._read(event)
             self._event = event
         return self._content
 
     def known(self, event: Event, content: Content) -> Event:
         """Remember the content of an event that differs from a read one only in properties, and return the event."""
+        self._spent += self._content.spent - content.spent  # it may be the same content, or count with it
         self._event, self._content = event, content
         return event
 
@@ -314,10 +340,9 @@ class ContentReader:
 
     def _read(self, event: Event) -> Content:
         rule, declared = self._declared(event)
-        if rule is None:
-            return Content(event.payload, declared)
-        content = Content(event.payload, rule.format, rule.widen)
-        if declared and declared is not rule.format:
+        content = Content(event.payload, declared) if rule is None else Content(event.payload, rule.format, rule.widen)
+        content.max_steps = self.max_steps
+        if rule is not None and declared and declared is not rule.format:
             # The publisher must not choose what a policy about this topic gets to see.
             content.refuse(f"its content type says {declared}, and on this topic it is {rule.format}")
         return content

@@ -48,8 +48,9 @@ class QualityDocument:
     def _evaluate(self, expression: str) -> str:
         if self._wrong:
             raise ContentError(self._wrong)
-        if self._content.spent > MAX_EVENT_WORK:
-            raise BoundError(f"what is asked of this event takes more than {MAX_EVENT_WORK} steps")
+        max_steps = MAX_EVENT_WORK if self._content.max_steps is None else self._content.max_steps
+        if self._content.spent > max_steps:
+            raise BoundError(f"what is asked of this event takes more than {max_steps} steps")
         if self._document is None:
             try:
                 self._document = self._make_document()
