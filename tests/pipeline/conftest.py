@@ -21,6 +21,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "UTC",
+    "spark.hadoop.fs.permissions.umask-mode": "027",
     "spark.python.daemon.module": "penstock.pipeline.spark.daemon",
     # Otherwise each expression that is made asks for the stack of the caller, which takes twice as long as making it.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

@@ -5,6 +5,10 @@ from pathlib import Path
 
 FILE_MODE = 0o640
 FOLDER_MODE = 0o750
+OTHERS = 0o027
+"""The same as a umask."""
+OPERATORS_MODE = 0o700
+"""Of folders that are for the operator alone: with packets that no policy has judged."""
 
 
 def make_folder(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,26 @@ def test_a_compacted_journal_gives_the_same(live: tuple[Path, Views], spark: Spa
     made = write_views(spark, folder / "journal", tmp_path, policies, tuple(map(Asker, SUBJECTS)))
     assert made.quarantined == 0
     assert differences(viewed(read_view(spark, tmp_path)), got) == []
+
+
+def test_tables_are_for_their_owner_and_its_group_and_quarantine_for_the_owner_alone(
+    live: tuple[Path, Views], tmp_path: Path
+) -> None:
+    """Issue 17, item 11."""
+    journal = tmp_path / "journal"
+    shutil.copytree(live[0] / "journal", journal)
+    segment = next(path for path in journal.rglob("*.arrow"))
+    segment.with_name("9999999999999999-0.arrow").write_bytes(b"no segment")
+    options = ("--all-subjects", "--from", str(journal), "--to", str(tmp_path / "tables"), "--modules", str(live[0]))
+    command = penstock("pipeline", "govern", *options, "--master", "local[1]", "--json")
+    before = os.umask(0o022)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5 * PATIENCE)
+    finally:
+        os.umask(before)
+    assert done.returncode == 0, done.stderr
+    made = [tmp_path / "tables", *(tmp_path / "tables").rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o640}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in made if path.is_dir()}
+    assert modes.pop("quarantine") == 0o700
+    assert set(modes.values()) == {0o750}

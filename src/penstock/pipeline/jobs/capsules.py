@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.journal.private import FOLDER_MODE, OPERATORS_MODE
 from penstock.pipeline.capsules import sums as capsule_sums
 from penstock.pipeline.capsules.rows import CapsuleReference, taken
 from penstock.pipeline.errors import PipelineError
@@ -229,6 +230,7 @@ class _CapsuleSink:
         return self.folder / table / f"batch={number:09d}"
 
     def _draft(self, rows: DataFrame, table: str, number: int) -> Path:
+        (self.folder / _DRAFTS).mkdir(mode=OPERATORS_MODE, exist_ok=True)
         draft = self.folder / _DRAFTS / f"{table}-{number}"
         rows.write.mode("overwrite").parquet(str(draft))
         return draft
@@ -236,7 +238,7 @@ class _CapsuleSink:
     def _finish(self, draft: Path, table: str, number: int) -> None:
         """Make what is written part of the table, in one step."""
         done = self._place(table, number)
-        done.parent.mkdir(parents=True, exist_ok=True)
+        done.parent.mkdir(mode=OPERATORS_MODE if table == QUARANTINE else FOLDER_MODE, exist_ok=True)
         draft.rename(done)
 
 

@@ -1,10 +1,12 @@
 """The job `govern`: a journal in, tables of views out."""
 
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.journal.private import OPERATORS_MODE, make_folder
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import Asker, Policies
 from penstock.pipeline.stages.admit import check_subjects
@@ -53,7 +55,7 @@ def write_views(
             raise PipelineError(f"`{folder / name}` exists already: choose another folder")
     check_places(policies, askers)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise PipelineError(f"`{folder}` cannot be written to: {error.strerror}") from None
     given = view(tables.events(spark, journal, nodes, days), policies, askers)
@@ -66,7 +68,9 @@ def write_views(
     lost = tables.quarantine(spark, journal, nodes, days)
     quarantined = lost.count()
     if quarantined:
-        lost.write.mode("overwrite").parquet(str(folder / QUARANTINE))
+        shutil.rmtree(folder / QUARANTINE, ignore_errors=True)
+        (folder / QUARANTINE).mkdir(mode=OPERATORS_MODE)
+        lost.write.mode("append").parquet(str(folder / QUARANTINE))
     counts = _counts(spark, folder / VIEW, askers)
     return WrittenViews(
         folder / VIEW, folder / QUARANTINE, counts, quarantined, folder / METRICS if has_access else None

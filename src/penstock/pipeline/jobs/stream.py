@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from penstock.journal.private import make_folder
 from penstock.pipeline.jobs.govern import QUARANTINE, VIEW, check_places
 from penstock.pipeline.spark.policies import Asker, Policies, following
 from penstock.pipeline.stages.govern import stream_view
@@ -156,7 +157,7 @@ class _ViewSink:
                 shutil.rmtree(draft)
                 self.on_batch(StreamBatch(number, {}))
                 return
-            done.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(done.parent)
             draft.rename(done)
         else:  # it was killed after that: monitors must go on from the states that the batch leaves
             rows.write.format("noop").mode("overwrite").save()

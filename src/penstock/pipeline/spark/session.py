@@ -13,6 +13,7 @@ from types import MappingProxyType
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from penstock.journal.private import OTHERS
 from penstock.pipeline.errors import ArgumentError, PipelineError
 
 SETTINGS = {
@@ -20,6 +21,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    # As journals are: for the user and its group only.
+    "spark.hadoop.fs.permissions.umask-mode": f"{OTHERS:03o}",
     # A task writes so many files at a time before it has to sort its rows by subject and date.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     # Partition columns are text (subjects, dates): `007` is not a number.

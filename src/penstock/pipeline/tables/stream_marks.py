@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.journal.private import FILE_MODE, make_folder
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.govern import VIEW
 
@@ -24,9 +25,9 @@ class StreamLedger:
     @classmethod
     def open(cls, folder: Path, checkpoint: Path, shape: dict[str, object], table: str = VIEW) -> "StreamLedger":
         """Begin a stream to a table, or go on with it; raises `PipelineError` if these two cannot go on together."""
-        folder.mkdir(parents=True, exist_ok=True)
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        make_folder(folder)
+        make_folder(checkpoint)
+        lock = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
