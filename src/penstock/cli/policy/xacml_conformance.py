@@ -2,8 +2,8 @@
 
 Two layouts are known. Flat: `IIA001Policy.xml`, `IIA001Request.xml`, `IIA001Response.xml`; `IIE001PolicyId1.xml` and
 such for referenced policies, and `IID029Policy1.xml` for several that decide. Folders: `IIA001/Policy.xml`,
-`Request.xml`, `XacmlResponse.xml`; `Request.xml.ignore` where the policy is invalid. In both, referenced policies may be
-in a folder beside: `IIE001Policies/` for one case, `Policies/` for all.
+`Request.xml`, `XacmlResponse.xml`; `Request.xml.ignore` where the policy is invalid. In both, referenced policies may
+be in a folder beside: `IIE001Policies/` for one case, `Policies/` for all.
 """
 
 import re

@@ -351,6 +351,7 @@ def _lives(session: Session, now: float) -> bool:
 def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
     properties, limits = packet.properties, node.limits
     session.version = packet.version
+    session.connection.is_bridge = packet.is_bridge
     if packet.version == 4:
         # [MQTT311-3.1.2-6] [MQTT311-4.1.0-1]
         session.connection.expiry = 0 if packet.clean_start else _expiry(node, NO_EXPIRY)

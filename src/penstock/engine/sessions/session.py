@@ -266,6 +266,7 @@ class ConnectionState:
         "ended",
         "expiry",
         "held",
+        "is_bridge",
         "maximum_packet_size",
         "overflowing",
         "plain",
@@ -279,6 +280,8 @@ class ConnectionState:
         self.ended: float = 0
         """The end of the last connection."""
         self.will: Will | None = None
+        self.is_bridge = False
+        """A bridge in MQTT 3.1.1: its subscriptions are made with no local and retain as published, as in Mosquitto."""
         self.plain = True
         """Takes packets as they are: no packet size limit, no topic aliases."""
         self.problem_info = False
