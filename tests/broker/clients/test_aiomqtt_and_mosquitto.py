@@ -138,10 +138,10 @@ def test_a_bridge_of_mosquitto_gets_nothing_back_and_keeps_the_retain_flag(node:
             local.publish(f"{name}/end", b"", 1)
             sides = []
             for side, last in ((local, f"{name}/kept"), (remote, f"{name}/end")):
-                got = []
+                got: list[tuple[str, bytes]] = []
                 while not got or got[-1][0] != last:
                     message = side.receive()
-                    got.append((message.topic, message.payload))
+                    got.append((message.topic, bytes(message.payload)))
                 sides.append(got)
         expected = {(f"{name}/{way}", b"%d" % number) for way in ("in", "out") for number in range(10)}
         for got in sides:

@@ -89,7 +89,8 @@ class WebSocket(SocketProtocol):
     def write(self, data: bytes) -> None:
         """Send whole packets, each in a frame of its own: some clients do not take several in one."""
         if self._ws.state is State.OPEN and not self._is_ended:
-            parts, begin = [], 0
+            parts: list[bytes] = []
+            begin = 0
             for _, _, end in Framer().feed(data)[1]:
                 parts += (_head(end - begin), data[begin:end])
                 begin = end

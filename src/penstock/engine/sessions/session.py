@@ -358,6 +358,7 @@ class Session:
         "federation",
         "gave",
         "id",
+        "is_stored",
         "neighbour",
         "open",
         "outbox",
@@ -393,6 +394,9 @@ class Session:
         self.since = 0.0
         """Since when its rights, its contracts and the domain have been what they are; see `release_wait.is_whole`."""
         self.durable = False
+        """It outlives the process."""
+        self.is_stored = False
+        """The store has it: it is durable, or has a will that must be published if the process is killed."""
         self.subscriptions: dict[str, Subscribed] = {}
         self.replays: list[Replay] = _NO_REPLAYS
         self.outlet: Outlet | None = None
