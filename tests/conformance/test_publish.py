@@ -333,3 +333,15 @@ async def test_a_reserved_topic_is_acknowledged_and_goes_nowhere(join: Join, ver
     reason = (await publisher.expect(Puback, packet_id=1)).reason
     assert reason == (Reason.NOT_AUTHORIZED if version == MQTT_5 else 0)
     await subscriber.expect_nothing()
+
+
+@pytest.mark.parametrize("value", [2, 255])
+async def test_a_payload_format_other_than_0_and_1_is_refused(join: Join, value: int) -> None:
+    """It has no meaning: nobody could say what the payload is (issue 17, item 25)."""
+    peer = await join()
+    await peer.send_raw(frame(0x30, text("a") + bytes([2, 1, value])))
+    await peer.expect_end(Reason.PROTOCOL_ERROR)
+    willing = await join(None)
+    connect = text("MQTT") + bytes([5, 0x06, 0, 0, 0]) + text("w") + bytes([2, 1, value]) + text("t") + text("p")
+    await willing.send_raw(frame(0x10, connect))
+    await willing.expect_close()

@@ -251,6 +251,14 @@ async def test_pubrec_for_nothing_is_told_in_pubrel(join: Join) -> None:
     await client.expect(Pubrel, packet_id=99, reason=Reason.PACKET_IDENTIFIER_NOT_FOUND)
 
 
+async def test_pubrec_that_refuses_an_unknown_identifier_has_no_answer(join: Join) -> None:
+    """A PUBREC with a reason of 0x80 or more ends the exchange; nothing is left to release (issue 17, item 25)."""
+    peer = await join()
+    for reason in (0x80, 0x87, 0x91, 0x97):
+        await peer.send(Pubrec(77, reason))
+        await peer.expect_nothing()
+
+
 @pytest.mark.parametrize(
     "raw",
     [b"\x40\x04\0\x01\0\0", b"\x40\x03\0\x01\0", b"\x40\x0f\0\x01\0\x0b\x1f\0\x08anything"[:17], b"\x40\x02\0\x01"],

@@ -61,6 +61,7 @@ class Histories(RuleBasedStateMachine):
         self.joined = MemoryNode(LimitSettings(inflight=2 * MOST_OWED), durable=self.durable)
         self.model = PlainBroker()
         self.clients: dict[str, Client] = {}
+        self.bridges: set[str] = set()
         self.count = 0
 
     @initialize(versions=st.tuples(*[st.sampled_from([4, 5])] * len(USERS)), filter=filters)
@@ -89,7 +90,10 @@ class Histories(RuleBasedStateMachine):
         will: tuple[str, bytes, int, bool] | None,
         measured: bool,
     ) -> None:
-        """A client may say how large a packet may be, and so cannot be sent another client's bytes as they are."""
+        """A client may say how large a packet may be, and so cannot be sent another client's bytes as they are.
+
+        In 3.1.1, it says that it is a bridge instead.
+        """
         if version == 4:
             expiry = 0 if clean else NEVER
         self._take_over(name)
@@ -111,7 +115,9 @@ class Histories(RuleBasedStateMachine):
             will=None if session.will is None else WillMessage(*session.will),
             **({"session_expiry": seconds} if version == 5 else {}),
             **({"maximum_packet_size": 1000} if version == 5 and measured else {}),
+            is_bridge=version == 4 and measured,
         )
+        (self.bridges.add if version == 4 and measured else self.bridges.discard)(name)
         assert self.joined.session_present(client) is present
         assert seen(client) == expected
         self._compare(Outcome())
@@ -166,8 +172,8 @@ class Histories(RuleBasedStateMachine):
         client, session = self.clients[name], self.model.sessions[name]
         no_local, retain_as_published, identifier = options
         if session.version == 4:
-            no_local, retain_as_published, identifier, retain_handling = False, False, 0, 0
-            called = where = ""
+            no_local = retain_as_published = name in self.bridges
+            identifier, retain_handling, called, where = 0, 0, "", ""
         if filter == SHARED:
             no_local, called = False, ""
         rights = self.model.rights(name, USERS[name])
@@ -180,8 +186,8 @@ class Histories(RuleBasedStateMachine):
             filter,
             qos,
             identifier,
-            no_local=no_local,
-            retain_as_published=retain_as_published,
+            no_local=no_local and session.version == 5,
+            retain_as_published=retain_as_published and session.version == 5,
             retain_handling=retain_handling,
             user_properties=tuple((key, text) for key, text in (("name", called), ("where", where)) if text),
         )

@@ -193,13 +193,17 @@ class Ledger:
             self.changes.dropped_messages.append(kept.id)
 
     def session(self, session: Session) -> None:
+        """Store a session that is durable or has a will."""
         if self.durable:
             self.changes.sessions[session.id] = session
+            session.connection.is_stored = True
 
     def drop_session(self, session: Session) -> None:
-        if self.durable:
+        """Remove a session, if it is stored, with all that the store has of it."""
+        if session.connection.is_stored:
             self.changes.sessions.pop(session.id, None)
             self.changes.dropped_sessions.append(session.id)
+            session.connection.is_stored = False
 
     def subscription(self, session: Session, key: str, subscribed: Subscribed | None) -> None:
         if session.durable:

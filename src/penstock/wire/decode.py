@@ -59,7 +59,7 @@ def _publish(first: int, body: bytes, version: int) -> Publish:
 
 def _connect(body: bytes, _version: int) -> packets.Connect:
     # [MQTT-3.1.3-1] [MQTT-3.1.4-1] [MQTT311-3.1.4-1]
-    version, pos = _protocol(body)
+    version, is_bridge, pos = _protocol(body)
     flags, pos = read_u8(body, pos)
     _check_connect_flags(flags, version)
     keepalive, pos = read_u16(body, pos)
@@ -83,19 +83,22 @@ def _connect(body: bytes, _version: int) -> packets.Connect:
     if flags & 0x40:
         password, pos = read_binary(body, pos)
     _check_end(body, pos, kinds.CONNECT)
-    return packets.Connect(client_id, version, flags & 0x02 != 0, keepalive, username, password, will, properties)
+    return packets.Connect(
+        client_id, version, flags & 0x02 != 0, keepalive, username, password, will, properties, is_bridge
+    )
 
 
-def _protocol(body: bytes) -> tuple[int, int]:
+def _protocol(body: bytes) -> tuple[int, bool, int]:
+    """Return the version, whether a bridge says that it is one, and the position behind it."""
     name, pos = read_text(body, 0)
     level, pos = read_u8(body, pos)
-    if (name, level) == ("MQIsdp", 3):
-        return MQTT_311, pos  # MQTT 3.1 differs from 3.1.1 in nothing else that a server need know
-    if name != "MQTT" or level not in (MQTT_311, MQTT_5):
+    if (name, level & 0x7F) in (("MQTT", MQTT_311), ("MQIsdp", 3)):
+        return MQTT_311, level > 0x7F, pos  # MQTT 3.1 differs from 3.1.1 in nothing else that a server need know
+    if (name, level) != ("MQTT", MQTT_5):
         # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
         message = f"protocol `{name[:20]!r}` version `{level}` is not MQTT 3.1.1 or 5.0"
         raise WireError(Reason.UNSUPPORTED_PROTOCOL_VERSION, message)
-    return level, pos
+    return level, False, pos
 
 
 def _check_connect_flags(flags: int, version: int) -> None:

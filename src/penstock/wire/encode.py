@@ -55,11 +55,13 @@ def _connect(packet: packets.Connect, _version: int) -> bytes:
         raise PacketError(f"protocol version `{version}` is not 4 or 5")
     if version == MQTT_311 and packet.password is not None and packet.username is None:
         raise PacketError("MQTT 3.1.1 has no password without a user name")  # [MQTT311-3.1.2-22]
+    if packet.is_bridge and version != MQTT_311:
+        raise PacketError("only MQTT 3.1.1 has a bridge bit: MQTT 5 has options of subscriptions")
     will = packet.will
     return _frame(
         kinds.CONNECT << 4,
         b"\0\x04MQTT",
-        _codes(version, _connect_flags(packet)),
+        _codes(version | packet.is_bridge << 7, _connect_flags(packet)),
         put_u16(packet.keepalive),
         _properties(kinds.CONNECT, packet.properties, version),
         put_text(packet.client_id),

@@ -32,6 +32,10 @@ class Connect(msgspec.Struct, frozen=True, gc=False):
     password: bytes | None = None
     will: WillMessage | None = None
     properties: Properties = NO_PROPERTIES
+    is_bridge: bool = False
+    """The highest bit of the protocol level, by which Mosquitto's bridges in 3.1.1 ask not to get their own messages
+    back and to keep the retain flag.
+    """
 
 
 class Connack(msgspec.Struct, frozen=True, gc=False):

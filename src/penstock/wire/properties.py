@@ -85,7 +85,6 @@ def _put_pair(pair: tuple[str, str]) -> bytes:
 
 _FLAG = _Type(_read_flag, _put_u8, 1)
 _BIT = _Type(primitives.read_u8, _put_u8, 1)
-_U8 = _Type(primitives.read_u8, _put_u8, 0xFF)
 _U16 = _Type(primitives.read_u16, primitives.put_u16, primitives.MAX_U16)
 _U32 = _Type(primitives.read_u32, primitives.put_u32, primitives.MAX_U32)
 _VARINT = _Type(read_varint, encode_varint, primitives.MAX_VARINT)
@@ -113,7 +112,7 @@ _ALL = tuple(kind for kind in range(len(KIND_NAMES)) if kind not in (kinds.PINGR
 # MQTT 5, table 2-4. The order is that in which they are written; for CONNACK it is Mosquitto's, so that tools which
 # compare bytes see no difference.
 _SPECS = (
-    _Spec(0x01, "payload_format", _U8, (kinds.PUBLISH, kinds.WILL)),  # [MQTT-3.3.2-4] unaltered, whatever it is
+    _Spec(0x01, "payload_format", _BIT, (kinds.PUBLISH, kinds.WILL)),
     _Spec(0x02, "message_expiry", _U32, (kinds.PUBLISH, kinds.WILL)),
     # [MQTT-3.3.2-19]
     _Spec(0x03, "content_type", _TEXT, (kinds.PUBLISH, kinds.WILL)),

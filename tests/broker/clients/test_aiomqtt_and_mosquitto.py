@@ -7,8 +7,9 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from tests.support.processes.commands import finish, run, start
-from tests.support.processes.mosquitto import HOST, program
+from tests.support.clients.paho import Paho
+from tests.support.processes.commands import finish, run, start, until
+from tests.support.processes.mosquitto import HOST, mosquitto, program
 from tests.support.processes.node import LiveNode
 
 VERSIONS = pytest.mark.parametrize("version", [aiomqtt.ProtocolVersion.V311, aiomqtt.ProtocolVersion.V5])
@@ -120,3 +121,36 @@ def test_mosquitto_clients_properties(node: LiveNode, name: str) -> None:
     words = [word for key, value in properties.items() for word in ("-D", "publish", key, value)]
     _pub(node, "-V", "mqttv5", "-q", "1", "-t", name, "-m", "x", *words, "-D", "publish", "user-property", "a", "1")
     assert _messages(subscriber) == ["text/plain|answers|q1|a:1|x"]
+
+
+def test_a_bridge_of_mosquitto_gets_nothing_back_and_keeps_the_retain_flag(node: LiveNode, name: str) -> None:
+    """Mosquitto's bridge as it is by default: 3.1.1 with the bridge bit, level 0x84 (issue 17, item 24)."""
+    config = f"allow_anonymous true\nconnection {name}\naddress {HOST}:{node.port}\ntopic {name}/# both 1\n"
+    with mosquitto(config) as broker, Paho(version=4).connects(broker.port) as local:
+        until(lambda: "Received SUBACK" in broker.text, "the bridge is up")
+        local.subscribe(f"{name}/#", 1)
+        with Paho().connects(node.port) as remote:
+            remote.subscribe(f"{name}/#", 1)
+            for number in range(10):
+                local.publish(f"{name}/out", b"%d" % number, 1)
+                remote.publish(f"{name}/in", b"%d" % number, 1)
+            remote.publish(f"{name}/kept", b"retained", 1, retain=True)
+            local.publish(f"{name}/end", b"", 1)
+            sides = []
+            for side, last in ((local, f"{name}/kept"), (remote, f"{name}/end")):
+                got: list[tuple[str, bytes]] = []
+                while not got or got[-1][0] != last:
+                    message = side.receive()
+                    got.append((message.topic, bytes(message.payload)))
+                sides.append(got)
+        expected = {(f"{name}/{way}", b"%d" % number) for way in ("in", "out") for number in range(10)}
+        for got in sides:
+            messages = [message for message in got if message[1].isdigit()]
+            assert len(messages) == len(set(messages))
+        assert {message for message in sides[0] if message[1].isdigit()} == expected
+        with Paho(version=4).connects(broker.port) as later:  # Mosquitto has kept it, so it came with the flag
+            later.subscribe(f"{name}/kept", 1)
+            message = later.receive()
+            assert (message.payload, message.retain) == (b"retained", True)
+        assert "Connection Refused" not in broker.text
+        assert "UNSUPPORTED_PROTOCOL_VERSION" not in node.log

@@ -1,16 +1,25 @@
 """MQTT inside WebSocket: paho's, and the `websockets` client for what paho would never send."""
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, NegotiationError
+from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
+from penstock.broker.net.websocket import WebSocket
+from penstock.engine.connections.host import Host
+from penstock.engine.connections.inbound import Inbound
 from penstock.wire.codec import encode
+from penstock.wire.framing import Framer
 from penstock.wire.packet import (
     Connack,
     Connect,
@@ -26,6 +35,7 @@ from penstock.wire.packet import (
 )
 from penstock.wire.stream import StreamDecoder
 from tests.support.clients.paho import Paho
+from tests.support.memory.node import MemoryNode
 from tests.support.processes.mosquitto import HOST
 from tests.support.processes.node import LiveNode
 
@@ -234,3 +244,178 @@ async def test_a_will_when_the_websocket_ends(node: LiveNode, name: str, how: st
             else:
                 client.inner.transport.abort()
             assert (await asyncio.to_thread(ann.receive)).payload == b"gone"
+
+
+# --- what anybody may send, before any CONNECT (issue 17, item 22)
+
+_UPGRADE = (
+    b"GET /mqtt HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
+)
+_PLAIN = b"GET /mqtt HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+def _frame(opcode: Opcode, data: bytes) -> bytes:
+    return Frame(opcode, data).serialize(mask=True)
+
+
+async def _opened(node: LiveNode) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(HOST, node.ports("ws")[0])
+    writer.write(_UPGRADE)
+    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
+    return reader, writer
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    with contextlib.suppress(ConnectionError):
+        return await asyncio.wait_for(reader.read(), PATIENCE)
+    return b""
+
+
+def test_pings_whose_answers_nobody_reads_take_no_memory(node: LiveNode) -> None:
+    """A PONG for the latest PING is enough (RFC 6455 §5.5.3), so a peer that does not read makes nothing wait."""
+    pings = _frame(Opcode.PING, bytes(125)) * 1000
+    with socket.create_connection((HOST, node.ports("ws")[0]), PATIENCE) as peer:
+        peer.sendall(_UPGRADE + _frame(Opcode.BINARY, CONNECT))
+        peer.recv(4096)
+        peer.sendall(pings)
+        before = node.rss()
+        for _ in range(400):
+            peer.sendall(pings)
+        assert node.rss() - before < 16 * 2**20
+
+
+async def test_no_input_writes_a_traceback(node: LiveNode, name: str) -> None:
+    """Requests behind a request, and PINGs behind what ends a connection: a refused CONNECT, a takeover."""
+    before = len(node.log)
+    for chunk in (_PLAIN * 2, _UPGRADE * 2, _UPGRADE + _PLAIN, _UPGRADE.replace(b"AAA=", b"\xff\xff\xff=")):
+        reader, writer = await asyncio.open_connection(HOST, node.ports("ws")[0])
+        writer.write(chunk)
+        await _rest(reader)
+        writer.close()
+    refused = encode(Connect("", 4, clean_start=False), 4)
+    reader, writer = await _opened(node)
+    writer.write(_frame(Opcode.BINARY, refused))
+    await reader.readexactly(1)
+    writer.write(_frame(Opcode.PING, b"late") * 3)
+    await _rest(reader)
+    writer.close()
+    reader, writer = await _opened(node)
+    writer.write(_frame(Opcode.BINARY, encode(Connect(name, 5), 5)))
+    await reader.readexactly(1)
+    with Paho(name).connects(node.port):
+        await asyncio.sleep(0)
+        writer.write(_frame(Opcode.PING, b"late") * 3)
+        await _rest(reader)
+        writer.write(_frame(Opcode.PING, b"later") * 3)
+        writer.close()
+    with Paho().connects(node.port):  # the node has seen all that came before
+        assert "Traceback" not in node.log[before:]
+
+
+async def test_each_packet_has_a_frame_of_its_own(node: LiveNode, name: str) -> None:
+    """Paho's C client stalls on several packets in one frame, which the standard allows."""
+    async with framed(node) as client:
+        await client.send(CONNECT + encode(Subscribe(1, (SubscriptionRequest(name),)), 5))
+        assert isinstance(await client.receive(), Connack)
+        assert isinstance(await client.receive(), Suback)
+        sizes = [0, 100, 200, 70_000, 5] * 5
+        await client.send(b"".join(encode(Publish(name, bytes(size)), 5) for size in sizes))
+        for size in sizes:
+            data = await asyncio.wait_for(client.inner.recv(), PATIENCE)
+            assert isinstance(data, bytes)
+            assert StreamDecoder(version=5).feed(data) == [Publish(name, bytes(size))]
+
+
+class _Wire:
+    """A transport as asyncio's: what is written after the end is an error."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.is_ended = False
+
+    def write(self, data: bytes) -> None:
+        assert data
+        assert not self.is_ended, "written after the end"
+        self.written += data
+
+    def write_eof(self) -> None:
+        self.is_ended = True
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    close = abort = write_eof
+
+    def is_closing(self) -> bool:
+        return self.is_ended
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    pause_reading = resume_reading = lambda _self: None
+
+
+_PACKETS: list[Packet] = [
+    Connect("a", 5),
+    Connect("", 4, clean_start=False),
+    Pingreq(),
+    Publish("t", b"x"),
+    Disconnect(),
+]
+_PIECES = st.one_of(
+    st.sampled_from([_UPGRADE, _PLAIN, b"\r\n", b"\xff" * 20, _frame(Opcode.CLOSE, b""), _frame(Opcode.TEXT, b"t")]),
+    st.binary(max_size=3).map(lambda data: _frame(Opcode.PING, data)),
+    st.lists(st.sampled_from(_PACKETS), max_size=3).map(
+        lambda packets: _frame(Opcode.BINARY, b"".join(encode(packet, 5) for packet in packets))
+    ),
+)
+
+
+@given(
+    st.lists(st.lists(_PIECES, min_size=1).map(b"".join) | st.sampled_from(["pause", "resume", "eof", "taken over"])),
+    st.booleans(),
+)
+def test_any_input_is_answered_in_order_or_ends_the_connection(steps: list[bytes | str], opens: bool) -> None:
+    joined = MemoryNode()
+    websocket, wire = WebSocket(Inbound(Host(joined.node, lambda: joined.now), joined.door), "/mqtt", 1000), _Wire()
+    websocket.connection_made(wire)
+    is_blocked = False
+    if opens:
+        websocket.data_received(_UPGRADE + _frame(Opcode.BINARY, encode(Connect("a", 5), 5)))
+    for step in steps:
+        if isinstance(step, bytes):
+            before = len(wire.written)
+            if not wire.is_ended:
+                websocket.data_received(step)
+            joined.turn()
+            if is_blocked and opens:
+                assert b"\x8a" not in (frame[:1] for frame in _frames(wire.written[before:]))
+        elif step == "taken over":
+            joined.connect("a")
+        elif step == "eof":
+            websocket.eof_received()
+            break
+        else:
+            is_blocked = step == "pause"
+            (websocket.pause_writing if is_blocked else websocket.resume_writing)()
+    head, _, frames = wire.written.partition(b"\r\n\r\n")
+    if head.startswith(b"HTTP/1.1 101"):
+        for frame in _frames(frames):
+            if frame[:1] == b"\x82":
+                assert len(Framer().feed(frame[2:])[1]) == 1
+    elif head:
+        assert head.startswith(b"HTTP/1.1 4")
+
+
+def _frames(data: bytes) -> list[bytes]:
+    """The frames of a server, all short."""
+    frames = []
+    while data:
+        size = 2 + data[1]
+        frames.append(data[:size])
+        data = data[size:]
+    return frames

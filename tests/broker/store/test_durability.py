@@ -111,6 +111,47 @@ def _check(load: Load, receiver: Receiver) -> None:
             assert got == sorted(got), f"{receiver.client_id} got messages of {sender.client_id} out of order"
 
 
+async def test_wills_of_sessions_that_end_with_their_connection_outlive_their_node() -> None:
+    """Issue 17, item 23. A will is published once: not again if it was due, or was given up, before the kill."""
+    with running({"store": "store"}) as node:
+        watcher = await Peer.open(HOST, node.port)
+        lasting = Properties(session_expiry=600)
+        await watcher.connect("watcher", clean_start=False, properties=lasting)
+        await watcher.subscribe("wills/#", qos=1)
+        peers: dict[str, Peer] = {}
+        for name, version in (("old", 4), ("new", 5), ("polite", 5), ("gone", 5), ("delayed", 5), ("resumed", 5)):
+            peers[name] = await Peer.open(HOST, node.port, version)
+            will_properties = Properties(will_delay=300) if name == "delayed" else Properties()
+            will = WillMessage(f"wills/{name}", name.encode(), 1, name == "old", will_properties)
+            if name == "resumed":
+                await peers[name].connect(name, properties=lasting)
+                await peers[name].subscribe("anything", qos=1)
+                await peers[name].disconnect()
+                peers[name] = await Peer.open(HOST, node.port)
+            await peers[name].connect(name, clean_start=name != "resumed", will=will)
+        await peers["polite"].disconnect()
+        await peers["gone"].abort()
+        await watcher.receive("wills/gone")
+        await watcher.subscribe("anything", qos=1)  # its answer waits for the store
+        node.kill()
+        node.start()
+        back = await Peer.open(HOST, node.port)
+        await back.connect("watcher", clean_start=False, properties=lasting)
+        names = {(await back.receive()).topic for _ in range(4)}
+        assert names == {"wills/old", "wills/new", "wills/delayed", "wills/resumed"}
+        await back.subscribe("anything", qos=1)
+        node.kill()
+        node.start()
+        again = await Peer.open(HOST, node.port)
+        await again.connect("watcher", clean_start=False, properties=lasting)
+        later = await Peer.open(HOST, node.port)
+        await later.connect("later")
+        await later.publish("wills/last", b"", 1)
+        await again.receive("wills/last")
+        await later.subscribe("wills/old")
+        await later.receive("wills/old", payload=b"old", retain=True)
+
+
 async def test_a_will_outlives_its_node() -> None:
     with running({"store": "main.db"}) as node:
         watcher = await Peer.open(HOST, node.port)

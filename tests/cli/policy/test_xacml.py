@@ -225,6 +225,24 @@ FILES |= {
     "IID028Request.xml": _request(),
     "IID028Response.xml": _response("Deny"),
 }
+SHARED = {
+    "IIE001Policy.xml": _set("q"),
+    "IIE001Request.xml": _request(),
+    "IIE001Response.xml": _response("Deny"),
+    "IIE002Policy.xml": _set("q", "common"),
+    "IIE002Request.xml": _request(),
+    "IIE002Response.xml": _response("Permit"),
+    "IIE003Policy.xml": _set("common"),
+    "IIE003Request.xml": _request(),
+    "IIE003Response.xml": _response("Permit"),
+    "Policies/IIE001Policy1.xml": _policy("Deny", "q"),
+    "Policies/IIE002PolicyId1.xml": _policy("Permit", "q"),
+    "Policies/PolicyId1.xml": _policy("Permit", "common"),
+    "IIE904/Policy.xml": _set("q"),
+    "IIE904/Policies/IIE904PolicyId1.xml": _policy("Permit", "q"),
+    "IIE904/Request.xml": _request(),
+    "IIE904/Response.xml": _response("Permit"),
+}
 FAILING = {
     "IIZ001Policy.xml": _policy("Permit"),
     "IIZ001Request.xml": _request(),
@@ -251,6 +269,15 @@ def test_conformance_cases_that_pass(tmp_path: Path, capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert "12 pass, 0 fail, 0 unsupported" in out
     assert "IIA003: status syntax-error, not processing-error" in out
+
+
+def test_referenced_policies_may_be_in_a_folder_for_all_cases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that begins with a case's name is that case's; the others are for all (issue 17, item 25)."""
+    _write(tmp_path, SHARED)
+    assert main(["xacml", "conformance", str(tmp_path), "--all"]) == 0, capsys.readouterr().out
+    assert "4 pass, 0 fail, 0 unsupported" in capsys.readouterr().out
 
 
 def test_conformance_cases_that_fail_or_are_not_taken_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

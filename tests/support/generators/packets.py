@@ -102,6 +102,7 @@ def connects(draw: st.DrawFn, version: int) -> p.Connect:
         password,
         draw(st.none() | wills(version)),
         draw(properties),
+        version == p.MQTT_311 and draw(st.booleans()),
     )
 
 

@@ -1,5 +1,6 @@
 """MQTT inside WebSocket: the `websockets` library's protocol core between a transport and a connection."""
 
+import logging
 from http import HTTPStatus
 from typing import Any
 
@@ -12,20 +13,31 @@ from websockets.typing import Subprotocol
 
 from penstock.broker.net.protocol import SocketProtocol
 from penstock.engine.connections.connection import MAX_CONNECT_BYTES, NodeConnection
+from penstock.wire.framing import Framer
 from penstock.wire.session import OPEN
+
+_SILENT = logging.Logger("websockets", logging.CRITICAL)
+"""The library would log tracebacks of what anybody may send; refusals are logged here."""
+_PONG = bytes([0x80 | Opcode.PONG])
 
 
 class WebSocket(SocketProtocol):
-    """Unwraps frames for the connection, and is the transport that the connection writes to."""
+    """Unwraps frames for the connection, and is the transport that the connection writes to.
 
-    __slots__ = ("_bytes_before_connect", "_path", "_transport", "_ws")
+    Once this side has ended, what the library would still say is left out. While the transport takes no more bytes,
+    only the last PONG waits (RFC 6455 §5.5.3), so that PINGs take no memory.
+    """
+
+    __slots__ = ("_bytes_before_connect", "_is_blocked", "_is_ended", "_path", "_pong", "_transport", "_ws")
 
     def __init__(self, connection: NodeConnection, path: str, max_size: int) -> None:
         super().__init__(connection)
         self._path = path
         self._transport: Any = None
         self._bytes_before_connect = 0
-        self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=max_size)
+        self._is_blocked = self._is_ended = False
+        self._pong = b""
+        self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=max_size, logger=_SILENT)
 
     # --- asyncio
 
@@ -34,6 +46,13 @@ class WebSocket(SocketProtocol):
         super().connection_made(self)
 
     def data_received(self, data: bytes) -> None:
+        while data and not self._transport.is_closing():
+            # Line by line up to the end of the request: the library reads on before the request is answered.
+            end = data.find(b"\n") + 1 if self._ws.state is State.CONNECTING else 0
+            self._receive(data[:end] if end else data)
+            data = data[end:] if end else b""
+
+    def _receive(self, data: bytes) -> None:
         self._ws.receive_data(data)
         for event in self._ws.events_received():
             if isinstance(event, Request):
@@ -54,19 +73,37 @@ class WebSocket(SocketProtocol):
         self._ws.receive_eof()
         self._flush()
 
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        if self._pong and self._ws.state is State.OPEN:
+            self._transport.write(self._pong)
+        self._pong = b""
+        super().resume_writing()
+
     # --- the transport
 
     def write(self, data: bytes) -> None:
-        if self._ws.state is State.OPEN:
-            self._ws.send_binary(data)  # [MQTT-6.0.0-1]
-            self._flush()
+        """Send whole packets, each in a frame of its own: some clients do not take several in one."""
+        if self._ws.state is State.OPEN and not self._is_ended:
+            parts: list[bytes] = []
+            begin = 0
+            for _, _, end in Framer().feed(data)[1]:
+                parts += (_head(end - begin), data[begin:end])
+                begin = end
+            self._transport.write(b"".join(parts))
 
     def write_eof(self) -> None:
         self._send_close()
+        self._is_ended = True
         self._transport.write_eof()
 
     def close(self) -> None:
         self._send_close()
+        self._is_ended = True
         self._transport.close()
 
     def _send_close(self) -> None:
@@ -106,8 +143,23 @@ class WebSocket(SocketProtocol):
             self._ws.fail(1003, "MQTT is binary")  # [MQTT-6.0.0-1]
 
     def _flush(self) -> None:
+        writes, is_last = [], False
         for data in self._ws.data_to_send():
-            if data:
-                self._transport.write(data)
+            if self._is_blocked and data[:1] == _PONG:
+                self._pong = data
+            elif data:
+                writes.append(data)
             else:
-                self._transport.close()  # the protocol's way to say: now end the connection
+                is_last = True  # the protocol's way to say: now end the connection
+        if writes and not self._is_ended:
+            self._transport.write(b"".join(writes))
+        if is_last:
+            self._is_ended = True
+            self._transport.close()
+
+
+def _head(size: int) -> bytes:
+    """Return what comes before the bytes of a binary frame."""  # [MQTT-6.0.0-1]
+    if size < 126:
+        return bytes((0x82, size))
+    return b"\x82\x7e" + size.to_bytes(2, "big") if size < 65536 else b"\x82\x7f" + size.to_bytes(8, "big")

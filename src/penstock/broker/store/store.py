@@ -99,8 +99,6 @@ class Store:
         """Put one batch into an open transaction; `commit` ends it."""
         db, run = self._db, self._db.executemany
         db.execute("BEGIN IMMEDIATE")
-        write_changes(db, "session", "id", changes.sessions, lambda _, session: _session_row(session))
-        self._bound.write({session.id: " ".join(sorted(session.trust.bound)) for session in changes.sessions.values()})
         self._tokens.write(changes)
         self._contracts.write(changes)
         items = changes.subscriptions.items()
@@ -139,6 +137,9 @@ class Store:
             db.execute("DELETE FROM session WHERE id = ?", (number,))
             for table in _OF_SESSIONS:
                 db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
+        # Behind all that: one that no longer is durable, but has a will, is removed and stored anew.
+        write_changes(db, "session", "id", changes.sessions, lambda _, session: _session_row(session))
+        self._bound.write({session.id: " ".join(sorted(session.trust.bound)) for session in changes.sessions.values()})
 
     def commit(self) -> None:
         """End the transaction; return when the disk has it."""
@@ -223,7 +224,8 @@ class Store:
             session = Session(number, Subject(client_id, user, "", listener, certificate), version)
             session.neighbour = neighbour_in(client_id)
             session.connection.expiry = NEVER if expiry < 0 else expiry
-            session.durable = True
+            session.durable = expiry != 0
+            session.connection.is_stored = True
             session.since = now
             session.connection.ended = now if ended is None else ended  # None: connected when the process ended
             session.connection.will = _read_will(client_id, user, row[8:])

@@ -26,8 +26,8 @@ class StoredTokens:
 
     def write(self, changes: Changes) -> None:
         tokens = ((session.id, session.trust.token) for session in changes.sessions.values())
-        self._shown.write({number: None if token is None else token.token.text for number, token in tokens})
         self._shown.drop(changes.dropped_sessions)
+        self._shown.write({number: None if token is None else token.token.text for number, token in tokens})
         write_changes(self._db, "token", "digest", changes.tokens, lambda digest, token: (digest, token.text))
         write_changes(
             self._db, "evidence", "neighbour", changes.evidence, lambda name, seen: (name, seen.good, seen.bad, seen.at)

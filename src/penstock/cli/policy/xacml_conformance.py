@@ -2,8 +2,8 @@
 
 Two layouts are known. Flat: `IIA001Policy.xml`, `IIA001Request.xml`, `IIA001Response.xml`; `IIE001PolicyId1.xml` and
 such for referenced policies, and `IID029Policy1.xml` for several that decide. Folders: `IIA001/Policy.xml`,
-`Request.xml`, `XacmlResponse.xml`, with referenced policies in folders beside; `Request.xml.ignore` where the policy is
-invalid.
+`Request.xml`, `XacmlResponse.xml`; `Request.xml.ignore` where the policy is invalid. In both, referenced policies may
+be in a folder beside: `IIE001Policies/` for one case, `Policies/` for all.
 """
 
 import re
@@ -51,15 +51,18 @@ class Case:
 def cases(folder: Path) -> list[Case]:
     """Return the cases in a folder and below it, by name."""
     by_place: dict[tuple[Path, str], Case] = {}
+    shared: list[tuple[Path, Path]] = []
     for file in sorted(folder.rglob("*.xml*")):
-        place, name = file.parent, ""
+        place = file.parent
         inside = _FOLDER.fullmatch(place.name) if place != folder else None
-        if inside is not None:
-            place, name = place.parent, inside["name"]
-        if (match := _REFERRED.fullmatch(file.name)) is not None:
-            _case(by_place, folder, place, name or match["name"]).referred.append(file)
+        if inside is not None and not inside["name"]:
+            shared.append((place.parent, file))
+        elif inside is not None:
+            _case(by_place, folder, place.parent, inside["name"]).referred.append(file)
+        elif (match := _REFERRED.fullmatch(file.name)) is not None:
+            _case(by_place, folder, place, match["name"]).referred.append(file)
         elif (match := _FILE.fullmatch(file.name)) is not None:
-            case = _case(by_place, folder, place, name or match["name"])
+            case = _case(by_place, folder, place, match["name"])
             match match["kind"].lower():
                 case "policy":
                     case.policies.append(file)
@@ -67,10 +70,13 @@ def cases(folder: Path) -> list[Case]:
                     case.request = file
                 case _:
                     case.response = file
-        elif inside is not None:
-            _case(by_place, folder, place, name).referred.append(file)
-    complete = [case for case in by_place.values() if case.policies and case.request and case.response]
-    return sorted(complete, key=lambda case: case.name)
+    complete = {key: case for key, case in by_place.items() if case.policies and case.request and case.response}
+    for place, file in shared:
+        named = {name: case for (beside, name), case in complete.items() if beside == place}
+        own = [case for name, case in named.items() if name and file.name.lower().startswith(name)]
+        for case in own or named.values():
+            case.referred.append(file)
+    return sorted(complete.values(), key=lambda case: case.name)
 
 
 def _case(by_place: dict[tuple[Path, str], Case], folder: Path, place: Path, name: str) -> Case:

@@ -293,8 +293,7 @@ def end(node: Node, session: Session, now: float) -> None:
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
         placement.leave(node, session)
-    if session.durable:
-        node.ledger.drop_session(session)
+    node.ledger.drop_session(session)
 
 
 def _check(node: Node, packet: Connect) -> Refusal | None:
@@ -353,12 +352,13 @@ def _lives(session: Session, now: float) -> bool:
 def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
     properties, limits = packet.properties, node.limits
     session.version = packet.version
+    session.connection.is_bridge = packet.is_bridge
     if packet.version == 4:
         # [MQTT311-3.1.2-6] [MQTT311-4.1.0-1]
         session.connection.expiry = 0 if packet.clean_start else _expiry(node, NO_EXPIRY)
     else:
         session.connection.expiry = _expiry(node, properties.session_expiry or 0)
-    if session.durable and not session.connection.expiry:
+    if not session.connection.expiry:
         node.ledger.drop_session(session)
     session.durable = node.ledger.durable and session.connection.expiry > 0
     session.rights = session_rights.rights_for(node, session)
@@ -383,7 +383,7 @@ def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> No
         node.plans.forget_all()
     session.connection.plain = plain
     node.sessions.connected += 1
-    if session.durable:
+    if session.durable or session.connection.will is not None:
         node.ledger.session(session)
 
 

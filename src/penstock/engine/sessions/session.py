@@ -283,6 +283,7 @@ class ConnectionState:
         "ended",
         "expiry",
         "held",
+        "is_bridge",
         "maximum_packet_size",
         "overflowing",
         "plain",
@@ -296,6 +297,8 @@ class ConnectionState:
         self.ended: float = 0
         """The end of the last connection."""
         self.will: Will | None = None
+        self.is_bridge = False
+        """A bridge in MQTT 3.1.1: its subscriptions are made with no local and retain as published, as in Mosquitto."""
         self.plain = True
         """Takes packets as they are: no packet size limit, no topic aliases."""
         self.problem_info = False
@@ -311,6 +314,11 @@ class ConnectionState:
         self.backlog = 0
         """Bytes in the buffer of a connection that does not take them."""
         self.overflowing = False
+        self.is_stored = False
+        """The store has the session: it is durable, or has a will that must be published if the process is killed."""
+        self.publishing: StepBudget | None = None
+        self.subscribing: StepBudget | None = None
+        """The steps of conditions on what it publishes, and of those in its subscriptions; None: none so far."""
 
 
 class Outbox:
@@ -378,13 +386,11 @@ class Session:
         "outlet",
         "place",
         "plans",
-        "publishing",
         "received",
         "replays",
         "rights",
         "since",
         "subject",
-        "subscribing",
         "subscriptions",
         "took",
         "trust",
@@ -409,9 +415,7 @@ class Session:
         self.since = 0.0
         """Since when its rights, its contracts and the domain have been what they are; see `release_wait.is_whole`."""
         self.durable = False
-        self.publishing: StepBudget | None = None
-        self.subscribing: StepBudget | None = None
-        """The steps of conditions on what it publishes, and of those in its subscriptions; None: none so far."""
+        """It outlives the process."""
         self.subscriptions: dict[str, Subscribed] = {}
         self.replays = _NO_REPLAYS
         """Replays by the key of their subscription, the next one first."""

@@ -76,7 +76,7 @@ def acknowledge(node: Node, session: Session, kind: int, packet_id: int, reason:
     outbox = session.outbox
     delivery = outbox.inflight.get(packet_id)
     if delivery is None:
-        if kind == PUBREC:
+        if kind == PUBREC and reason < 0x80:  # one that refuses has released the identifier itself
             push(node, session, encode(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND), session.version))
         return
     step = SENDER.get((delivery.state, kind))

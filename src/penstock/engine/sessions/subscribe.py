@@ -56,7 +56,9 @@ def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> No
             brought = contract
             # [MQTT-3.2.2-10]
             qos = min(subscription.qos, node.limits.max_qos)
-            options = (subscription.no_local, subscription.retain_as_published, identifier)
+            is_bridge = session.connection.is_bridge
+            no_local = subscription.no_local or (is_bridge and filter.group is None)  # [MQTT-3.8.3-4]
+            options = (no_local, subscription.retain_as_published or is_bridge, identifier)
             asked = (wishes.name, wishes.where, wishes.is_local)
             subscribed = Subscribed(session, filter.text, qos, *options, *asked, policy=policy)
             subscribed.condition = condition

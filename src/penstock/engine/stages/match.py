@@ -182,7 +182,11 @@ def _ask(node: Node, topic: str, now: float, entry: Entry, content: Content) -> 
     """
     limit = node.limits.condition_steps
     sessions = [subscribed.session for subscribed in entry.waiting()]
-    paying = [each for each in sessions if each.subscribing is None or each.subscribing.is_left(now, limit)]
+    paying = [
+        each
+        for each in sessions
+        if each.connection.subscribing is None or each.connection.subscribing.is_left(now, limit)
+    ]
     if not paying:
         for session in sessions:
             node.deny("delivery denied", session, topic, f"its conditions take more than {limit} steps a second")
@@ -192,8 +196,8 @@ def _ask(node: Node, topic: str, now: float, entry: Entry, content: Content) -> 
     node.runtime.paid_steps += content.spent - before
     share = (content.spent - before) // len(paying)
     for session in paying:
-        session.subscribing = session.subscribing or StepBudget()
-        session.subscribing.charge(share)
+        session.connection.subscribing = session.connection.subscribing or StepBudget()
+        session.connection.subscribing.charge(share)
     return is_true
 
 

@@ -129,15 +129,15 @@ def run_within_budget(passage: Passage) -> Outcome:
         return run(passage)
     plan = passage.plan = find_plan(node, passage.plans, passage.event.topic.encode())
     limit, reader = node.limits.condition_steps, node.ensemble.reader
-    if plan.steps and sender.publishing is not None and not sender.publishing.is_left(now, limit):
+    if plan.steps and sender.connection.publishing is not None and not sender.connection.publishing.is_left(now, limit):
         reason = f"conditions on what `{sender.client_id}` publishes take more than {limit} steps a second"
         return _stop(passage, Verdict("admit", Effect.SUPPRESS, "steps", reason))
     before, paid = reader.spent, node.runtime.paid_steps
     outcome = run(passage)
     steps = reader.spent - before - (node.runtime.paid_steps - paid)
     if steps > 0:
-        sender.publishing = sender.publishing or StepBudget()
-        sender.publishing.charge(steps)
+        sender.connection.publishing = sender.connection.publishing or StepBudget()
+        sender.connection.publishing.charge(steps)
     return outcome
 
 

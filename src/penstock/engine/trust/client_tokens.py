@@ -108,7 +108,7 @@ def renew(node: Node, session: Session, text: bytes, now: float) -> str:
     attach(node, session, verified)
     node.later.begin_anew(session, now)
     session.plans = session.edited_plans = None
-    if session.durable:
+    if session.connection.is_stored:
         node.ledger.session(session)
     node.plans.forget_all()
     return ""
@@ -142,7 +142,7 @@ def _end(node: Node, session: Session, why: str) -> None:
     """End the right to publish, the will included. An absent client is asked for a token when it comes back."""
     if session.connection.will is not None:
         session.connection.will = None
-        if session.durable:
+        if session.connection.is_stored:
             node.ledger.session(session)
     if session.outlet is not None:
         node.deny("token ended", session, "", why)

@@ -39,7 +39,7 @@ def set_proven(node: Node, session: Session, proven: dict[str, float]) -> bool:
     before, session.trust.proven = session.trust.proven, proven
     if not session.trust.bound.issuperset(proven):
         session.trust.bound |= proven.keys()
-        if session.durable:
+        if session.connection.is_stored:
             node.ledger.session(session)
     if session.neighbour is not None and before.keys() != proven.keys():
         node.federation.news.everything()
