@@ -123,12 +123,17 @@ class Dedup:
         self._numbered += 1
         return f"{node}.{int(now * 1000):x}.{self._numbered:x}"
 
-    def is_first(self, event: Event, receiver: Hashable) -> bool:
-        """Return True if the receiver has not had the event by an earlier arrival."""
+    def has_had(self, event: Event, receiver: Hashable) -> bool:
+        """Return True if the receiver has had the event by an earlier arrival."""
+        receivers = self._notified.get((event.id, event.topic, event.payload))
+        return receivers is not None and receivers.get(receiver, self._arrival) != self._arrival
+
+    def note(self, event: Event, receiver: Hashable) -> None:
+        """Remember that the receiver has had the event."""
         key = (event.id, event.topic, event.payload)
         receivers = self._notified.get(key)
         if receivers is None:
             if len(self._notified) >= MAX_REMEMBERED:
                 del self._notified[next(iter(self._notified))]
             receivers = self._notified[key] = {}
-        return receivers.setdefault(receiver, self._arrival) == self._arrival
+        receivers[receiver] = self._arrival

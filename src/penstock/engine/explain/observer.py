@@ -228,6 +228,8 @@ class Explainer:
         for target in candidate.targets or (None,):
             delivery = ExplainedDelivery(passage, link, target, link_verdicts, outputs)
             delivery.candidate, delivery.watch = candidate, watch
+            if link.target not in passage.node.federation.neighbours:
+                delivery.receiver = delivery.session.id if watch is None else link
             yield delivery
         if candidate.has_output and not candidate.is_wanted:
             link_verdicts.append(Verdict("shape", Effect.SUPPRESS, "", f"`{link.target}` has asked for none of it"))
@@ -242,7 +244,7 @@ class Explainer:
         for member in group.members:
             link, link_verdicts, outputs = _outwards(member.session, node), list(passage.verdicts), list[Event]()
             if choice is not None and member is choice[0]:
-                if event.id and not self._had[node.name].is_first(event, (group.name, group.filter)):
+                if event.id and self._had[node.name].has_had(event, (group.name, group.filter)):
                     decision = passage.decide(link, (*link_verdicts, verdicts.had_it(group.name)))
                     decisions.append(decision._replace(by_content=by_content))
                     continue
@@ -254,7 +256,7 @@ class Explainer:
             if matched is None:
                 continue  # another's turn
             delivery = ExplainedDelivery(passage, link, Target([member]), link_verdicts, outputs)
-            delivery.matched, delivery.watch = matched, watch
+            delivery.matched, delivery.watch, delivery.receiver = matched, watch, (group.name, group.filter)
             delivery.is_echo = choice is None or member is not choice[0]
             yield delivery
             decisions.append(passage.decide(link, link_verdicts, outputs)._replace(by_content=by_content))
@@ -291,12 +293,17 @@ class Explainer:
         passage, link, event = delivery.passage, delivery.link, delivery.event
         node = passage.node
         stops = delivery.say(verdicts.routed(node, passage.arrival.link, link, event))
-        if stops is not None or not event.id or delivery.candidate is None:
+        if stops is not None or not event.id or delivery.receiver is None:
             return stops
-        receiver = delivery.session.id if delivery.watch is None else link
-        if link.target in node.federation.neighbours or self._had[node.name].is_first(event, receiver):
+        if not self._had[node.name].has_had(event, delivery.receiver):
             return None
         return delivery.say(verdicts.had_it(link.target))
+
+    def _taken(self, delivery: ExplainedDelivery) -> None:
+        """Remember that a receiver has had the event, as `dedup.taken` does."""
+        event = delivery.passage.event
+        if event.id and delivery.receiver is not None:
+            self._had[delivery.passage.node.name].note(event, delivery.receiver)
 
     def _judge(self, delivery: ExplainedDelivery) -> Verdict | None:
         if delivery.target is None:
@@ -311,6 +318,7 @@ class Explainer:
         node, sender = delivery.passage.node, delivery.passage.arrival.session
         if watch is None:
             return None
+        self._taken(delivery)
         events = None if candidate is None else candidate.shaped.get(delivery.event)
         if events is None:
             events, verdicts = self._asked("shape", node, watch, delivery.event)
@@ -336,7 +344,10 @@ class Explainer:
         offered = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
         released, verdicts = releasing.released(delivery.passage.node, delivery.session, offered, self._now)
         delivery.event = released or event
-        return delivery.say(*verdicts)
+        stops = delivery.say(*verdicts)
+        if stops is not None and released is not None:  # it goes out later
+            self._taken(delivery)
+        return stops
 
     def _project(self, delivery: ExplainedDelivery) -> Verdict | None:
         shown, verdicts = self._views.shown(delivery.passage.node, delivery.session, delivery.event, self._now)
@@ -349,6 +360,7 @@ class Explainer:
             return _STOPPED  # of a member of a group that does not get it
         stops = delivery.say(verdicts.leaves(session, event.qos))
         if stops is None:
+            self._taken(delivery)
             delivery.outputs.append(event)
             self._forward(node, session, event)
         return stops

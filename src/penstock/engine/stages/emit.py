@@ -1,7 +1,7 @@
 """Stage 11, emit: out to the subscribers, within their windows, in order, and after what must be durable is."""
 
 from penstock.engine.contracts.release_recheck import MARKED
-from penstock.engine.events import publishers, user_properties
+from penstock.engine.events import dedup, publishers, user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import PASS, Plan, Unresolved, interned_plan
 from penstock.engine.recorder import Recorder
@@ -72,6 +72,7 @@ def run(delivery: Delivery) -> Verdict | None:
             delivery.event = event
     if not send_or_queue(node, delivery, forms):
         return NOT_TAKEN
+    dedup.taken(delivery)
     if node.recorder is not None:
         as_planned = delivery.is_planned and delivery.forms.event is passage.came and passage.source is None
         if not as_planned:

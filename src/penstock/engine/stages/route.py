@@ -44,9 +44,9 @@ def run(delivery: Delivery) -> Verdict | None:
     event = passage.event
     if event.path and session.neighbour in event.path:
         return _BEEN_THERE
-    if not event.id or delivery.receiver is None or passage.node.once.is_first(event, delivery.receiver):
-        return None
-    return _HAD_IT
+    if event.id and delivery.receiver is not None and passage.node.once.has_had(event, delivery.receiver):
+        return _HAD_IT
+    return None
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
