@@ -38,8 +38,7 @@ class Ways:
             {
                 "nodes": {f"n{at}": {"listen": "127.0.0.1:0", "store": "memory"} for at in range(self.nodes)},
                 "links": [{"between": [f"n{one}", f"n{other}"]} for one, other in self.pairs],
-                "clients": {"p": {"node": f"n{self.at}"}}
-                | {f"s{at}": {"node": f"n{at}"} for at in range(self.nodes)},
+                "clients": {"p": {"node": f"n{self.at}"}} | {f"s{at}": {"node": f"n{at}"} for at in range(self.nodes)},
                 "statements": {"policies": policies, "apply": apply},
             }
         )
@@ -86,3 +85,26 @@ def test_who_may_have_an_event_by_some_way_gets_it_once(scene: Ways, qos: int) -
     assert sorted(got) == sorted(scene.open_to())
     explained = [one.goes_by.target for one in told if one.goes_by is not None for _ in one.outputs]
     assert sorted(name for name in explained if name in domain.clients) == sorted(got)
+
+
+@given(ways(), st.data())
+def test_a_foreign_broker_gets_an_event_once_if_one_node_serves_it_or_that_of_the_publisher(
+    scene: Ways, data: st.DataObject
+) -> None:
+    """Several nodes that serve it and get the event by different ways do not know of each other."""
+    serving = data.draw(st.sets(st.integers(0, scene.nodes - 1), min_size=1))
+    plain = scene.domain().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    plain["foreign"] = {"f": {"address": "127.0.0.1:1"}}
+    plain["links"] += [{"between": [f"n{at}", "f"]} for at in sorted(serving)]
+    domain = Domain.model_validate(plain)
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    rehearsal.connect("p")
+    came = arrival(rehearsal.nodes[f"n{scene.at}"], "p", Event("t", b"x", 1))
+    told = explain(rehearsal.nodes, came, rehearsal.now, ("f",))
+    rehearsal.publish("p", "t", b"x", qos=1)
+    rehearsal.run()
+    copies = len(rehearsal.deliveries("f"))
+    explained = [one for one in told if one.goes_by is not None and one.goes_by.target == "f" and one.outputs]
+    assert 1 <= copies <= len(serving)
+    if len(serving) == 1 or scene.at in serving:
+        assert copies == len(explained) == 1

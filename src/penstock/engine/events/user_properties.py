@@ -31,17 +31,25 @@ PUBLISHER = "penstock-publisher"
 """The publisher of an event that may wait at another node, as `publishers.Publisher` in JSON."""
 CAUSE = "penstock-cause"
 """Of an event that a monitor has made: the topic of the event that it was made of."""
+SERVED = "penstock-served"
+"""The foreign brokers that nodes on the way of an event have sent it to."""
+ECHO = "penstock-echo"
+"""Of what goes to a foreign broker that may bring it back: the ids that the event has had in this domain. Who else sets
+it keeps its own event from those who have had that very event, and nothing more.
+"""
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
 OF_NODES = frozenset(
-    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace", AT, PUBLISHER, CAUSE}
+    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", CONTRACT, "penstock-ace", AT, PUBLISHER, CAUSE, SERVED}
 )
 """Properties between nodes: a client that sets one is refused; other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT, PUBLISHER, CAUSE)
+_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
 """Those of them that belong to an event, and are kept with it."""
+_OF_WAYS = (PUBLISHER, CAUSE, SERVED, ECHO)
+"""Those that say how an event came, for the nodes that it comes to: what reads the journal has no use for them."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
 
@@ -50,7 +58,7 @@ def travelling(properties: Properties, is_node: bool = False, is_record: bool = 
     """Return the properties that go on to subscribers unaltered; `is_record`: also those that nodes gave to clients."""
     if properties is NO_PROPERTIES:
         return b""
-    kept = (*_WITH_EVENTS, *_SHOWN) if is_record else _WITH_EVENTS if is_node else ()
+    kept = (*_WITH_EVENTS, *_SHOWN) if is_record else (*_WITH_EVENTS, *_OF_WAYS) if is_node else ()
     return encode_properties(
         Properties(
             payload_format=properties.payload_format,
@@ -67,9 +75,12 @@ def travelling(properties: Properties, is_node: bool = False, is_record: bool = 
 
 
 def from_outside(packet: Publish) -> Publish:
-    """Return a foreign broker's properties without those reserved for nodes: anybody behind it could have set them."""
+    """Return a foreign broker's properties without those reserved for nodes: anybody behind it could have set them.
+
+    What tells events of this domain that come back is left: it can only keep an event away.
+    """
     pairs = packet.properties.user_properties
-    left = tuple(pair for pair in pairs if not pair[0].startswith(RESERVED))
+    left = tuple(pair for pair in pairs if not pair[0].startswith(RESERVED) or pair[0] == ECHO)
     if len(left) == len(pairs):
         return packet
     properties = msgspec.structs.replace(packet.properties, user_properties=left)
@@ -92,6 +103,21 @@ def for_clients(event: Event) -> Event:
         pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(_SHOWN)
     )
     return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
+
+
+def for_foreign(event: Event) -> Event:
+    """Return the event without what is only for nodes, but with the ids by which they know it again."""
+    shown = for_clients(event)
+    return _with_property(shown, ECHO, ",".join((*echoes(event), event.id))) if event.id else shown
+
+
+def echoes(event: Event) -> tuple[str, ...]:
+    """Return the ids that an event had when it went to foreign brokers, if it has come back from one."""
+    return tuple(id for text in told(event, ECHO) for id in text.split(",", MAX_ECHOES))
+
+
+MAX_ECHOES = 4
+"""Times that an event may come back from foreign brokers until it is sent to none any more."""
 
 
 def is_alike(event: Event, other: Event) -> bool:

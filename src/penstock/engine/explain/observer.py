@@ -215,7 +215,8 @@ class Explainer:
             if session.neighbour is None and session.place.entity in candidates:
                 candidates[session.place.entity].sessions.append(session)
         candidates.pop(came.neighbour or "", None)
-        return list(candidates.values())
+        brokers, shared = node.ensemble.brokers, node.ensemble.shared_brokers
+        return sorted(candidates.values(), key=lambda candidate: brokers.get(candidate.link.target) not in shared)
 
     def _to_candidate(
         self, passage: ExplainedPassage, candidate: Candidate, decisions: list[Decision]
@@ -293,17 +294,9 @@ class Explainer:
         passage, link, event = delivery.passage, delivery.link, delivery.event
         node = passage.node
         stops = delivery.say(verdicts.routed(node, passage.arrival.link, link, event))
-        if stops is not None or not event.id or delivery.receiver is None:
+        if stops is not None or not event.id or not dedup.has_had(self._had[node.name], delivery):
             return stops
-        if not self._had[node.name].has_had(event, delivery.receiver):
-            return None
         return delivery.say(verdicts.had_it(link.target))
-
-    def _taken(self, delivery: ExplainedDelivery) -> None:
-        """Remember that a receiver has had the event, as `dedup.taken` does."""
-        event = delivery.passage.event
-        if event.id and delivery.receiver is not None:
-            self._had[delivery.passage.node.name].note(event, delivery.receiver)
 
     def _judge(self, delivery: ExplainedDelivery) -> Verdict | None:
         if delivery.target is None:
@@ -318,7 +311,7 @@ class Explainer:
         node, sender = delivery.passage.node, delivery.passage.arrival.session
         if watch is None:
             return None
-        self._taken(delivery)
+        dedup.taken(self._had[node.name], delivery)
         events = None if candidate is None else candidate.shaped.get(delivery.event)
         if events is None:
             events, verdicts = self._asked("shape", node, watch, delivery.event)
@@ -346,7 +339,7 @@ class Explainer:
         delivery.event = released or event
         stops = delivery.say(*verdicts)
         if stops is not None and released is not None:  # it goes out later
-            self._taken(delivery)
+            dedup.taken(self._had[delivery.passage.node.name], delivery)
         return stops
 
     def _project(self, delivery: ExplainedDelivery) -> Verdict | None:
@@ -360,9 +353,9 @@ class Explainer:
             return _STOPPED  # of a member of a group that does not get it
         stops = delivery.say(verdicts.leaves(session, event.qos))
         if stops is None:
-            self._taken(delivery)
+            dedup.sent(self._had[node.name], delivery)
             delivery.outputs.append(event)
-            self._forward(node, session, event)
+            self._forward(node, session, dedup.with_served(self._had[node.name], delivery, event))
         return stops
 
     def _forward(self, node: Node, session: Session, event: Event) -> None:

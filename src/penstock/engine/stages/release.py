@@ -74,7 +74,7 @@ def run(delivery: Delivery) -> Verdict | None:
     decided = decide(node, session, forms.event, governed, now)
     if decided.aggregate is not None:
         release_recheck.absorb_into(node, session, forms.event._replace(qos=delivery.qos), decided, now)
-        dedup.taken(delivery)
+        dedup.taken(node.once, delivery)
         return IN_MEAN
     if decided.event is None:
         node.stats.expired += decided.is_expired
@@ -82,7 +82,7 @@ def run(delivery: Delivery) -> Verdict | None:
     if decided.not_before > now:
         event = decided.event._replace(qos=delivery.qos, retain=delivery.retain)
         release_recheck.hold_back(node, HeldEvent(decided.not_before, session, event, session.outbox.revision))
-        dedup.taken(delivery)
+        dedup.taken(node.once, delivery)
         return HELD
     situation_audit.count(node, session, decided.event)
     delivery.show(forms.view_of(decided.event))

@@ -32,7 +32,7 @@ def run(delivery: Delivery) -> list[Delivery] | None:
     if watch is None:
         return None
     outputs = _shaped(passage, watch, delivery)
-    dedup.taken(delivery)
+    dedup.taken(passage.node.once, delivery)
     if target is None:
         return list(_to_subscribers(passage, watch, outputs))
     if delivery.is_echo:
