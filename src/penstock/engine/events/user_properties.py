@@ -46,19 +46,20 @@ OF_NODES = frozenset(
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_WITH_EVENTS = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
-"""Those of them that belong to an event, and are kept with it."""
-_OF_WAYS = (PUBLISHER, CAUSE, SERVED, ECHO)
-"""Those that say how an event came, for the nodes that it comes to: what reads the journal has no use for them."""
+_OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
+_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE, SERVED, ECHO)
+"""Those of them that belong to an event, and are kept with it. The last four say where it comes from."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
 
 
 def travelling(properties: Properties, is_node: bool = False, is_record: bool = False) -> bytes:
-    """Return the properties that go on to subscribers unaltered; `is_record`: also those that nodes gave to clients."""
+    """Return the properties that go on to subscribers unaltered; `is_record`: those that policies gave it, whoever it
+    was sent to.
+    """
     if properties is NO_PROPERTIES:
         return b""
-    kept = (*_WITH_EVENTS, *_SHOWN) if is_record else (*_WITH_EVENTS, *_OF_WAYS) if is_node else ()
+    kept = (*_OF_POLICIES, *_SHOWN) if is_record else _WITH_EVENTS if is_node else ()
     return encode_properties(
         Properties(
             payload_format=properties.payload_format,
