@@ -98,6 +98,28 @@ def test_warnings_fail_only_if_asked_to(capsys: pytest.CaptureFixture[str]) -> N
             {"nodes": {name: {"listen": "127.0.0.1:1883", "store": "memory"} for name in ("cloud", "gateway")}},
             "nodes.gateway.listen: node `cloud` listens on `127.0.0.1:1883` too: one machine cannot run both",
         ),
+        (
+            {
+                "foreign": {"one": {"address": "localhost:1"}, "two": {"address": "127.0.0.1:1"}},
+                "links": [
+                    *HOME["links"],
+                    {"between": ["cloud", "one"], "type": "internet"},
+                    {"between": ["cloud", "two"], "type": "internet"},
+                ],
+            },
+            "foreign.two.address: foreign broker `one` has this address too: what both take (`in`) comes twice",
+        ),
+        (
+            {
+                "foreign": {"one": {"address": "localhost:1"}},
+                "links": [
+                    *HOME["links"],
+                    {"between": ["cloud", "one"], "type": "internet"},
+                    {"between": ["gateway", "one"], "type": "internet"},
+                ],
+            },
+            "foreign.one: foreign broker `one` has links with `cloud` and `gateway`: it may get an event from each",
+        ),
     ],
 )
 def test_warnings(changed: dict[str, Any], warning: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,6 +99,24 @@ def test_cycles_are_those_of_connections_whoever_dials(pairs: list[str], cyclic:
     assert ensemble(Domain.model_validate(plain)).is_cyclic is cyclic
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "cyclic"),
+    [
+        ({"address": "h:1"}, {"address": "g:1"}, True),
+        ({"address": "h:1", "in": "cmd/#", "out": "t/#"}, {"address": "g:1", "in": "cmd/#", "out": "t/#"}, False),
+        ({"address": "h:1", "in": "cmd/#", "out": "t/#"}, {"address": "H:1", "in": "cmd/#", "out": "t/#"}, True),
+        ({"address": "h:1", "in": "cmd/#", "out": "t/#"}, {"address": "g:1", "in": "t/1", "out": "u"}, True),
+    ],
+    ids=["all topics", "nothing goes through", "one address", "some topics go through"],
+)
+def test_foreign_brokers_that_may_be_joined_without_nodes_close_a_cycle(
+    one: dict[str, str], other: dict[str, str], cyclic: bool
+) -> None:
+    links = [{"between": ["a", "b"]}, {"between": ["a", "x"]}, {"between": ["b", "y"]}]
+    plain = {"nodes": nodes("a", "b"), "foreign": {"x": one, "y": other}, "links": links}
+    assert ensemble(Domain.model_validate(plain)).is_cyclic is cyclic
+
+
 # --- clients
 
 CLIENTS: dict[str, Any] = {

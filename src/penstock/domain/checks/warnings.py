@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from penstock.domain.checks import access, contents, contracts, statements, tokens, trust_groups
 from penstock.domain.compile import users
 from penstock.domain.compile.expand import Expansion
-from penstock.domain.compile.graph import graph
+from penstock.domain.compile.graph import brokers_of, graph
 from penstock.domain.compile.monitors import compile_automaton
 from penstock.domain.patterns.settings import Roles
 from penstock.domain.problems import Loc, Remark, join_names
@@ -22,6 +22,7 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
     yield from _idle(written, expansion.domain)
     yield from _alone(expansion.domain)
     yield from _same_address(expansion.domain)
+    yield from _same_broker(expansion.domain)
     yield from contents.warnings(expansion.domain)
     yield from access.warnings(expansion.domain)
     yield from contracts.warnings(expansion.domain)
@@ -78,6 +79,20 @@ def _same_address(domain: Domain) -> Iterator[Remark]:
             if first != name and listener.address.port:
                 what = f"node `{first}` listens on `{listener.address}` too: one machine cannot run both"
                 yield Remark(("nodes", name, "listen"), what)
+
+
+def _same_broker(domain: Domain) -> Iterator[Remark]:
+    """Find foreign brokers that get or bring events by several links."""
+    brokers = brokers_of(domain)
+    for name, first in brokers.items():
+        if name != first:
+            what = f"foreign broker `{first}` has this address too: what both take (`in`) comes twice"
+            yield Remark(("foreign", name, "address"), what)
+    for name in domain.foreign:
+        nodes = [link.between[0] for link in domain.links if link.between[1] == name]
+        if len(nodes) > 1 and graph(domain).is_cyclic:
+            what = f"foreign broker `{name}` has links with {join_names(nodes, 'and')}: it may get an event from each"
+            yield Remark(("foreign", name), what)
 
 
 def _roles(pattern: Roles, loc: Loc) -> Iterator[Remark]:

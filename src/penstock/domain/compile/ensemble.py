@@ -4,6 +4,7 @@ In the words of brokering §5.1: `nodes` are the brokers, `devices` the clients;
 the function *type*; `table` is *allow*; `monitors` are the edit automata.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from penstock.domain.compile.entries import ClientEntry, ClientMatch, by_client_id, id_owners, matches_of
 from penstock.domain.compile.expand import expand
-from penstock.domain.compile.graph import OPEN, LinkGraph, graph
+from penstock.domain.compile.graph import OPEN, LinkGraph, brokers_of, graph
 from penstock.domain.compile.monitors import compile_monitor
 from penstock.domain.compile.users import accepts_any_user, unchecked_users
 from penstock.domain.schema.contents import ContentRule, declared
@@ -63,6 +64,10 @@ class Ensemble:
     devices: tuple[str, ...]
     """The listed clients."""
     foreign: tuple[str, ...]
+    brokers: dict[str, str]
+    """For each foreign broker, the first name that its address has in the domain."""
+    shared_brokers: frozenset[str]
+    """Of these, those that several links lead to."""
     sent: dict[str, tuple[str, ...]]
     """For each foreign broker, filters of the events that are sent to it."""
     taken: dict[str, tuple[str, ...]]
@@ -337,6 +342,8 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     """
     domain = expand(domain)
     joined = graph(domain)
+    brokers = brokers_of(domain)
+    led_to = Counter(brokers[end] for link in domain.links for end in link.between if end in brokers)
     contracts = compile_contracts(domain)
     matches = matches_of(domain, contracts)
     reader = content_reader(domain.content)
@@ -346,6 +353,8 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         nodes=tuple(domain.nodes),
         devices=tuple(domain.clients),
         foreign=tuple(domain.foreign),
+        brokers=brokers,
+        shared_brokers=frozenset(name for name, links in led_to.items() if links > 1),
         sent={name: settings.out for name, settings in domain.foreign.items()},
         taken={name: settings.in_ for name, settings in domain.foreign.items()},
         links=joined.links,

@@ -1,13 +1,15 @@
 """The links of a domain as a graph: which exist, who is whose parent, where events can flow."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations, product
 
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import ANY, Direction, MonitorSettings, TableSettings
-from penstock.domain.units import Pair
+from penstock.domain.units import Address, Pair
 from penstock.model.link import Link
+from penstock.model.topic import overlaps
 from penstock.policy.access.brokering import DEFAULT_TYPE, BrokeringTable
 from penstock.policy.monitors.protocol import UNLISTED
 
@@ -26,6 +28,8 @@ class LinkGraph:
     """For each node, the nodes it dials."""
     tables: dict[str, BrokeringTable]
     """The brokering table of each node."""
+    outside: tuple[Pair, ...]
+    """Pairs of foreign brokers that may be joined without nodes: at one address, or what one sends the other takes."""
 
     @property
     def brokers(self) -> set[str]:
@@ -42,6 +46,9 @@ class LinkGraph:
                 group[name] = name = group[group[name]]
             return name
 
+        for one, other in self.outside:
+            if {one, other} <= group.keys():
+                group[root(one)] = root(other)
         for child, above in self.parents.items():
             for parent in above:
                 first, second = root(child), root(parent)
@@ -103,7 +110,26 @@ def graph(domain: Domain) -> LinkGraph:
         unlisted={(link.source, link.target): link for link in _unlisted(domain)},
         parents=_parents(domain),
         tables={name: _table(domain, name) for name in domain.nodes},
+        outside=tuple(_outside(domain)),
     )
+
+
+def brokers_of(domain: Domain) -> dict[str, str]:
+    """Return for each foreign broker the first one that has its address."""
+    first: dict[Address, str] = {}
+    return {name: first.setdefault(_plain(settings.address), name) for name, settings in domain.foreign.items()}
+
+
+def _plain(address: Address) -> Address:
+    host = address.host.lower()
+    return replace(address, host="127.0.0.1" if host in ("localhost", "::1") else host)
+
+
+def _outside(domain: Domain) -> Iterator[Pair]:
+    brokers = brokers_of(domain)
+    for (one, settings), (other, others) in permutations(domain.foreign.items(), 2):
+        if brokers[one] == brokers[other] or any(overlaps(*some) for some in product(settings.in_, others.out)):
+            yield one, other
 
 
 def _parents(domain: Domain) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """The deliveries of an event: to all that its plan names, and to those that policies or monitors add."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from penstock.engine.events.passage import Delivery, Passage
@@ -18,15 +18,26 @@ _NOBODY = Session(0, Subject("", None, "", ""), 5)
 """In the place of a receiver, where only monitors see the event."""
 
 
-def deliveries(passage: Passage, plan: Plan) -> Iterator[Delivery]:
-    """Return the deliveries that an event's plan leads to, in order."""
+def deliveries(passage: Passage, plan: Plan) -> Iterable[Delivery]:
+    """Return the deliveries that an event's plan leads to, in order.
+
+    Foreign brokers that other nodes have links with too come first, so that these nodes know that they are served.
+    """
+    shared, every = passage.node.ensemble.shared_brokers, _deliveries(passage, plan)
+    if not shared:
+        return every
+    brokers = passage.node.ensemble.brokers
+    return sorted(every, key=lambda delivery: brokers.get(delivery.session.neighbour or "") not in shared)
+
+
+def _deliveries(passage: Passage, plan: Plan) -> Iterator[Delivery]:
     event, sender = passage.event, passage.sender
     forms = passage.forms = Forms(event, passage.now)
     if passage.judging is not None:
         passage.judging.plain = forms
         yield from _flooded(passage, plan)
     for session in plan.closed:
-        session.denied += session.neighbour is None or session.neighbour not in event.path
+        session.denied += not route.has_been(passage.node, event, session.neighbour)
     for target in plan.targets:
         session, is_planned = target.session, True
         if target.no_local and session is sender:  # [MQTT-3.8.3-3]

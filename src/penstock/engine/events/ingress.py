@@ -177,6 +177,8 @@ def travelling(node: Node, session: Session, properties: Properties) -> bytes:
     for name, text in properties.user_properties:
         if name == user_properties.POLICY and session.neighbour is None:  # it has the right, or the event goes nowhere
             kept += encode_properties(Properties(user_properties=((name, text),)))
+        if name == user_properties.ECHO and session.neighbour is not None:
+            kept += encode_properties(Properties(user_properties=((name, text),)))
     return kept
 
 

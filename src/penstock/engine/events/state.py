@@ -1,8 +1,9 @@
 """A node's state about events: retained messages, and plans."""
 
 from collections.abc import Hashable, Iterator
+from hashlib import blake2b
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from penstock.engine.events.link_class import LinkClass
@@ -140,6 +141,12 @@ class PlanCache:
             plan.retire()
 
 
+class Broker(NamedTuple):
+    """A foreign broker as the receiver of an event, by the first of its names."""
+
+    name: str
+
+
 MAX_REMEMBERED = 20_000
 """Events; the oldest are forgotten first."""
 
@@ -147,28 +154,52 @@ MAX_REMEMBERED = 20_000
 class Dedup:
     """The recent notifications by receiver. An event that comes to this node once more is another arrival of it."""
 
-    __slots__ = ("_arrival", "_notified", "_numbered")
+    __slots__ = ("_arrival", "_laps", "_notified", "_numbered")
 
     def __init__(self) -> None:
         self._arrival = 0
         self._numbered = 0
         self._notified: dict[tuple[str, str, bytes], dict[Hashable, int]] = {}
+        self._laps: dict[tuple[str, bytes, str], tuple[float, int]] = {}
 
     def arrives(self) -> None:
         """Begin an arrival; monitors' outputs belong to the same one."""
         self._arrival += 1
 
     def name(self, node: str, now: float) -> str:
-        """Return an id for an event that begins here; after a restart time has gone on."""
+        """Return an id for an event that begins here; after a restart time has gone on. It tells nothing else."""
         self._numbered += 1
-        return f"{node}.{int(now * 1000):x}.{self._numbered:x}"
+        return blake2b(f"{node} {now} {self._numbered}".encode(), digest_size=12).hexdigest()
 
-    def is_first(self, event: Event, receiver: Hashable) -> bool:
-        """Return True if the receiver has not had the event by an earlier arrival."""
+    def has_had(self, event: Event, receiver: Hashable) -> bool:
+        """Return True if the receiver has had the event by an earlier arrival; a foreign broker, under any name."""
+        receivers = self._notified.get((event.id, event.topic, event.payload))
+        if receivers is None or receiver not in receivers:
+            return False
+        return isinstance(receiver, Broker) or receivers[receiver] != self._arrival
+
+    def laps(self, event: Event, broker: str, now: float) -> int:
+        """Count an event from one foreign broker to another; return how many that are equal went there in a second."""
+        key = (event.topic, event.payload, broker)
+        since, count = self._laps.pop(key, (now, 0))
+        if now - since >= 1:
+            since, count = now, 0
+        if len(self._laps) >= MAX_REMEMBERED:
+            del self._laps[next(iter(self._laps))]
+        self._laps[key] = since, count + 1
+        return count + 1
+
+    def served(self, event: Event) -> tuple[str, ...]:
+        """Return the foreign brokers that have had the event from here."""
+        receivers = self._notified.get((event.id, event.topic, event.payload), ())
+        return tuple(receiver.name for receiver in receivers if isinstance(receiver, Broker))
+
+    def note(self, event: Event, receiver: Hashable) -> None:
+        """Remember that the receiver has had the event."""
         key = (event.id, event.topic, event.payload)
         receivers = self._notified.get(key)
         if receivers is None:
             if len(self._notified) >= MAX_REMEMBERED:
                 del self._notified[next(iter(self._notified))]
             receivers = self._notified[key] = {}
-        return receivers.setdefault(receiver, self._arrival) == self._arrival
+        receivers[receiver] = self._arrival

@@ -31,18 +31,24 @@ PUBLISHER = "penstock-publisher"
 """The publisher of an event that may wait at another node, as `publishers.Publisher` in JSON."""
 CAUSE = "penstock-cause"
 """Of an event that a monitor has made: the topic of the event that it was made of."""
+SERVED = "penstock-served"
+"""The foreign brokers that nodes on the way of an event have sent it to."""
+ECHO = "penstock-echo"
+"""Of what goes to a foreign broker that may bring it back: the ids that the event has had in this domain. Who else sets
+it keeps its own event from those who have had that very event, and nothing more.
+"""
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
 OF_NODES = frozenset(
-    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", "penstock-contract", "penstock-ace", AT, PUBLISHER, CAUSE}
+    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", CONTRACT, "penstock-ace", AT, PUBLISHER, CAUSE, SERVED}
 )
 """Properties between nodes: a client that sets one is refused; other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
 _OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
-_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE)
-"""Those of them that belong to an event, and are kept with it. The last two say where it comes from."""
+_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE, SERVED, ECHO)
+"""Those of them that belong to an event, and are kept with it. The last four say where it comes from."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
 
@@ -70,9 +76,12 @@ def travelling(properties: Properties, is_node: bool = False, is_record: bool = 
 
 
 def from_outside(packet: Publish) -> Publish:
-    """Return a foreign broker's properties without those reserved for nodes: anybody behind it could have set them."""
+    """Return a foreign broker's properties without those reserved for nodes: anybody behind it could have set them.
+
+    What tells events of this domain that come back is left: it can only keep an event away.
+    """
     pairs = packet.properties.user_properties
-    left = tuple(pair for pair in pairs if not pair[0].startswith(RESERVED))
+    left = tuple(pair for pair in pairs if not pair[0].startswith(RESERVED) or pair[0] == ECHO)
     if len(left) == len(pairs):
         return packet
     properties = msgspec.structs.replace(packet.properties, user_properties=left)
@@ -101,6 +110,21 @@ def for_record(event: Event) -> Event:
     """Return the event as clients get it, and with its publisher if it came from another node."""
     publishers = told(event, PUBLISHER)
     return having(for_clients(event), None, ((PUBLISHER, publishers[-1]),)) if publishers else for_clients(event)
+
+
+def for_foreign(event: Event) -> Event:
+    """Return the event without what is only for nodes, but with the ids by which they know it again."""
+    shown = for_clients(event)
+    return _with_property(shown, ECHO, ",".join((*echoes(event), event.id))) if event.id else shown
+
+
+def echoes(event: Event) -> tuple[str, ...]:
+    """Return the ids that an event had when it went to foreign brokers, if it has come back from one."""
+    return tuple(id for text in told(event, ECHO) for id in text.split(",", MAX_ECHOES))
+
+
+MAX_ECHOES = 4
+"""Times that an event may come back from foreign brokers until it is sent to none any more."""
 
 
 def is_alike(event: Event, other: Event) -> bool:

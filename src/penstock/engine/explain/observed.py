@@ -83,7 +83,7 @@ class ExplainedDelivery(Delivery, _Explained):
         """Return the delivery of what a monitor has made of the event."""
         delivery = ExplainedDelivery(self.passage, self.link, target, self.verdicts, self.outputs)
         delivery.event, delivery.qos, delivery.retain = event, event.qos, event.retain
-        delivery.candidate, delivery.matched = self.candidate, self.matched
+        delivery.candidate, delivery.matched, delivery.receiver = self.candidate, self.matched, self.receiver
         return delivery
 
 

@@ -215,7 +215,8 @@ class Explainer:
             if session.neighbour is None and session.place.entity in candidates:
                 candidates[session.place.entity].sessions.append(session)
         candidates.pop(came.neighbour or "", None)
-        return list(candidates.values())
+        brokers, shared = node.ensemble.brokers, node.ensemble.shared_brokers
+        return sorted(candidates.values(), key=lambda candidate: brokers.get(candidate.link.target) not in shared)
 
     def _to_candidate(
         self, passage: ExplainedPassage, candidate: Candidate, decisions: list[Decision]
@@ -228,6 +229,8 @@ class Explainer:
         for target in candidate.targets or (None,):
             delivery = ExplainedDelivery(passage, link, target, link_verdicts, outputs)
             delivery.candidate, delivery.watch = candidate, watch
+            if link.target not in passage.node.federation.neighbours:
+                delivery.receiver = delivery.session.id if watch is None else link
             yield delivery
         if candidate.has_output and not candidate.is_wanted:
             link_verdicts.append(Verdict("shape", Effect.SUPPRESS, "", f"`{link.target}` has asked for none of it"))
@@ -242,7 +245,7 @@ class Explainer:
         for member in group.members:
             link, link_verdicts, outputs = _outwards(member.session, node), list(passage.verdicts), list[Event]()
             if choice is not None and member is choice[0]:
-                if event.id and not self._had[node.name].is_first(event, (group.name, group.filter)):
+                if event.id and self._had[node.name].has_had(event, (group.name, group.filter)):
                     decision = passage.decide(link, (*link_verdicts, verdicts.had_it(group.name)))
                     decisions.append(decision._replace(by_content=by_content))
                     continue
@@ -254,7 +257,7 @@ class Explainer:
             if matched is None:
                 continue  # another's turn
             delivery = ExplainedDelivery(passage, link, Target([member]), link_verdicts, outputs)
-            delivery.matched, delivery.watch = matched, watch
+            delivery.matched, delivery.watch, delivery.receiver = matched, watch, (group.name, group.filter)
             delivery.is_echo = choice is None or member is not choice[0]
             yield delivery
             decisions.append(passage.decide(link, link_verdicts, outputs)._replace(by_content=by_content))
@@ -291,11 +294,8 @@ class Explainer:
         passage, link, event = delivery.passage, delivery.link, delivery.event
         node = passage.node
         stops = delivery.say(verdicts.routed(node, passage.arrival.link, link, event))
-        if stops is not None or not event.id or delivery.candidate is None:
+        if stops is not None or not event.id or not dedup.has_had(self._had[node.name], delivery):
             return stops
-        receiver = delivery.session.id if delivery.watch is None else link
-        if link.target in node.federation.neighbours or self._had[node.name].is_first(event, receiver):
-            return None
         return delivery.say(verdicts.had_it(link.target))
 
     def _judge(self, delivery: ExplainedDelivery) -> Verdict | None:
@@ -311,6 +311,7 @@ class Explainer:
         node, sender = delivery.passage.node, delivery.passage.arrival.session
         if watch is None:
             return None
+        dedup.taken(self._had[node.name], delivery)
         events = None if candidate is None else candidate.shaped.get(delivery.event)
         if events is None:
             events, verdicts = self._asked("shape", node, watch, delivery.event)
@@ -336,7 +337,10 @@ class Explainer:
         offered = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
         released, verdicts = releasing.released(delivery.passage.node, delivery.session, offered, self._now)
         delivery.event = released or event
-        return delivery.say(*verdicts)
+        stops = delivery.say(*verdicts)
+        if stops is not None and released is not None:  # it goes out later
+            dedup.taken(self._had[delivery.passage.node.name], delivery)
+        return stops
 
     def _project(self, delivery: ExplainedDelivery) -> Verdict | None:
         shown, verdicts = self._views.shown(delivery.passage.node, delivery.session, delivery.event, self._now)
@@ -349,8 +353,9 @@ class Explainer:
             return _STOPPED  # of a member of a group that does not get it
         stops = delivery.say(verdicts.leaves(session, event.qos))
         if stops is None:
+            dedup.sent(self._had[node.name], delivery)
             delivery.outputs.append(event)
-            self._forward(node, session, event)
+            self._forward(node, session, dedup.with_served(self._had[node.name], delivery, event))
         return stops
 
     def _forward(self, node: Node, session: Session, event: Event) -> None:

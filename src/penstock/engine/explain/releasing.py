@@ -77,7 +77,7 @@ def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tup
 
 
 def released(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, tuple[Verdict, ...]]:
-    """Return the event as it is released to a session now, and why or why not."""
+    """Return the event as it is released to a session, None if it is not; and why, or why not or not now."""
     state = node.contracts
     if state is None:
         return event, ()
@@ -100,7 +100,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     if situations:
         verdict = verdict._replace(reason=f"{verdict.reason}; open: {situations}")
     if verdict.effect is Effect.SUPPRESS or decided.event is None:
-        return None, (verdict,)
+        return event if decided.is_released else None, (verdict,)
     return user_properties.for_clients(decided.event), (verdict,)
 
 

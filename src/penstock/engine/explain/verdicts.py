@@ -5,7 +5,7 @@ from penstock.engine.events.plan import Plans
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import admit
+from penstock.engine.stages import admit, route
 from penstock.engine.stages.draft import Draft
 from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import feedback
@@ -62,7 +62,7 @@ def edit_reason(before: State, after: State, went_in: tuple[Event, ...], came_ou
 
 def routed(node: Node, came_by: Link, link: Link, event: Event) -> Verdict:
     """May it go on by this link?"""
-    if event.path and link.target in event.path:
+    if event.path and route.has_been(node, event, link.target):
         return Verdict("route", Effect.SUPPRESS, "path", f"it has been at `{link.target}` already")
     effect = Effect.PASS if node.table.allows(came_by.type, link.type) else Effect.SUPPRESS
     return Verdict("route", effect, "brokering", node.table.why(came_by.type, link.type))

@@ -284,10 +284,13 @@ class ConnectionState:
         "expiry",
         "held",
         "is_bridge",
+        "is_stored",
         "maximum_packet_size",
         "overflowing",
         "plain",
         "problem_info",
+        "publishing",
+        "subscribing",
         "will",
     )
 

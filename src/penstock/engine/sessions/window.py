@@ -93,7 +93,9 @@ def transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) ->
 
 def send(node: Node, delivery: Outgoing, now: float, forms: Forms | None, duplicate: bool) -> None:
     session, event = delivery.session, delivery.event
-    if event.properties and (session.neighbour is None or session.neighbour not in node.ensemble.overlays):
+    if session.neighbour is not None and session.neighbour not in node.ensemble.overlays:
+        event = user_properties.for_foreign(event)
+    elif event.properties and session.neighbour is None:
         event = user_properties.for_clients(event)
     if session.trust.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
         event, forms = outgoing_tokens.with_token(node, event), None

@@ -38,8 +38,10 @@ def learn(passage: Passage) -> Verdict | None:
 
 def take(node: Node, event: Event) -> str:
     """Learn from an event that goes out now; why it must not go, if it is no Sparkplug."""
-    if event.id and governed(event.topic) and not node.once.is_first(event, CERTIFICATES):
-        return ""  # it has come by another way already
+    if event.id and governed(event.topic):
+        if node.once.has_had(event, CERTIFICATES):
+            return ""  # it has come by another way already
+        node.once.note(event, CERTIFICATES)
     return take_in(node, event)
 
 

@@ -1,7 +1,7 @@
 """Stage 11, emit: out to the subscribers, within their windows, in order, and after what must be durable is."""
 
 from penstock.engine.contracts.release_recheck import MARKED
-from penstock.engine.events import publishers, user_properties
+from penstock.engine.events import dedup, publishers, user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import PASS, Plan, Unresolved, interned_plan
 from penstock.engine.recorder import Recorder
@@ -59,6 +59,8 @@ def run(delivery: Delivery) -> Verdict | None:
         if forms.has_reserved:
             delivery.event, forms = forms.event, forms.for_clients()  # while it waits, it has all
             delivery.is_timed |= MARKED in delivery.event.properties  # the rule that has released it
+        if session.neighbour is not None and forms.event.id:
+            forms = forms.view_of(user_properties.for_foreign(delivery.event))
     else:
         event = forms.event
         if event.qos or event.retain or forms.has_reserved or _has_policies(passage.plan):  # or it may wait there
@@ -66,12 +68,13 @@ def run(delivery: Delivery) -> Verdict | None:
         if passage.is_replay:
             event = user_properties.as_replay(event)
         if node.ensemble.is_cyclic:
-            event = user_properties.with_path(event, node.name)
+            event = user_properties.with_path(dedup.with_served(node.once, delivery, event), node.name)
         if event is not forms.event:
             forms = forms.view_of(event)
             delivery.event = event
     if not send_or_queue(node, delivery, forms):
         return NOT_TAKEN
+    dedup.sent(node.once, delivery)
     if node.recorder is not None:
         as_planned = delivery.is_planned and delivery.forms.event is passage.came and passage.source is None
         if not as_planned:

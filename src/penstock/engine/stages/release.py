@@ -13,7 +13,7 @@ from penstock.engine.contracts import registry, release_recheck, situation_audit
 from penstock.engine.contracts.held import HeldEvent
 from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
-from penstock.engine.events import user_properties
+from penstock.engine.events import dedup, user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.node import Node
@@ -74,6 +74,7 @@ def run(delivery: Delivery) -> Verdict | None:
     decided = decide(node, session, forms.event, governed, now)
     if decided.aggregate is not None:
         release_recheck.absorb_into(node, session, forms.event._replace(qos=delivery.qos), decided, now)
+        dedup.taken(node.once, delivery)
         return IN_MEAN
     if decided.event is None:
         node.stats.expired += decided.is_expired
@@ -81,6 +82,7 @@ def run(delivery: Delivery) -> Verdict | None:
     if decided.not_before > now:
         event = decided.event._replace(qos=delivery.qos, retain=delivery.retain)
         release_recheck.hold_back(node, HeldEvent(decided.not_before, session, event, session.outbox.revision))
+        dedup.taken(node.once, delivery)
         return HELD
     situation_audit.count(node, session, decided.event)
     delivery.show(forms.view_of(decided.event))

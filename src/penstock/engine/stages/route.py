@@ -1,6 +1,6 @@
 """Stage 6, route: may an event from this link's type go on to that link's type? (brokering §4.1)"""
 
-from penstock.engine.events import publishers
+from penstock.engine.events import dedup, publishers
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery
 from penstock.engine.node import Node
@@ -42,18 +42,44 @@ def run(delivery: Delivery) -> Verdict | None:
     """Keep an event from where it has been, and from who has had it by another way: graphs may have cycles."""
     passage, session = delivery.passage, delivery.session
     event = passage.event
-    if event.path and session.neighbour in event.path:
+    if event.path and has_been(passage.node, event, session.neighbour):
         return _BEEN_THERE
-    if not event.id or delivery.receiver is None or passage.node.once.is_first(event, delivery.receiver):
-        return None
-    return _HAD_IT
+    if event.id and dedup.has_had(passage.node.once, delivery):
+        return _HAD_IT
+    return _LOOP if session.version == 4 and event.path and _goes_round(delivery) else None
+
+
+MAX_LAPS = 200
+"""Equal events in a second that go from one foreign broker to another, where MQTT 3.1.1 cannot say which is which."""
+_LOOP = Verdict("route", Effect.SUPPRESS, "loop")
+
+
+def _goes_round(delivery: Delivery) -> bool:
+    """Return True if foreign brokers seem to be joined without nodes: the same event comes and goes again and again."""
+    node, event, session = delivery.passage.node, delivery.passage.event, delivery.session
+    broker = node.ensemble.brokers.get(session.neighbour or "")
+    if broker is None or node.ensemble.brokers.keys().isdisjoint(event.path):
+        return False
+    laps = node.once.laps(event, broker, delivery.passage.now)
+    if laps == MAX_LAPS + 1:
+        text = f"more than {MAX_LAPS} equal events in a second go on to foreign broker `{session.neighbour}`"
+        node.notice("loop", session, event.topic, f"{text}: it seems to be joined to another without a node")
+    return laps > MAX_LAPS
+
+
+def has_been(node: Node, event: Event, neighbour: str | None) -> bool:
+    """Return True if an event has been at a neighbour; a foreign broker may have several names."""
+    if neighbour in event.path:
+        return True
+    broker = node.ensemble.brokers.get(neighbour or "")
+    return broker is not None and any(node.ensemble.brokers.get(hop) == broker for hop in event.path)
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
     """Ask the brokering table as it is now; and keep a retained event from where it came from."""
     passage, session = delivery.passage, delivery.session
     event = delivery.event
-    is_back = event.origin == session.client_id or session.neighbour in event.path
+    is_back = event.origin == session.client_id or has_been(passage.node, event, session.neighbour)
     if passage.is_replay and session.neighbour is not None and is_back:
         return _BEEN_THERE  # brokering §5.3 T-Broker: z != x; it would also replace what is newer there
     return None if _may_have_come(passage.node, event, session) else _CLOSED

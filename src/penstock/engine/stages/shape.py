@@ -7,7 +7,7 @@ for each form that policy statements have given the event.
 
 from collections.abc import Iterator
 
-from penstock.engine.events import publishers
+from penstock.engine.events import dedup, publishers
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Target, WaitingPlace
 from penstock.engine.monitors import Watch
@@ -32,6 +32,7 @@ def run(delivery: Delivery) -> list[Delivery] | None:
     if watch is None:
         return None
     outputs = _shaped(passage, watch, delivery)
+    dedup.taken(passage.node.once, delivery)
     if target is None:
         return list(_to_subscribers(passage, watch, outputs))
     if delivery.is_echo:

@@ -73,7 +73,7 @@ def on_table(traffic: Traffic) -> Traffic:
     """Leave of events what policy statements leave; rows that they do not concern are not sent to Python and back."""
     if not traffic.scope.has_statements:
         return traffic
-    rows = with_ways(traffic.rows) if traffic.scope.is_cyclic else traffic.rows
+    rows = traffic.rows.withColumn("said", F.col("payload")) if traffic.scope.is_cyclic else traffic.rows
     judged = _judged(rows.filter("is_judged"), traffic.scope)
     return traffic.with_rows(rows.filter(~F.col("is_judged")).unionByName(judged).drop("is_judged", "asks"))
 
@@ -82,7 +82,7 @@ def on_stream(traffic: Traffic) -> Traffic:
     """Do the same in one table: of two, each would have all rows planned."""
     if not traffic.scope.has_statements:
         return traffic
-    rows = with_ways(traffic.rows) if traffic.scope.is_cyclic else traffic.rows
+    rows = traffic.rows.withColumn("said", F.col("payload")) if traffic.scope.is_cyclic else traffic.rows
     return traffic.with_rows(_judged(rows, traffic.scope).drop("is_judged", "asks"))
 
 
@@ -104,22 +104,12 @@ def has_reserved() -> Column:
     return F.contains(F.col("properties"), F.lit(user_properties.RESERVED_BYTES))
 
 
-def with_ways(rows: DataFrame) -> DataFrame:
-    """Return rows with the columns `said` and `blocked`.
-
-    Where events come by several ways, the first counts, as it was before policies changed it for one receiver; and it
-    counts even if they block it then.
-    """
-    return rows.withColumns({"said": F.col("payload"), "blocked": F.lit(False)})
-
-
 def _judged(rows: DataFrame, scope: Scope) -> DataFrame:
     """Return rows as policies leave them: `where` is asked, so that `wanted` is known.
 
-    Those that policies block are left out, unless there is a column `blocked` to say so.
+    Where events come by several ways, `said` is the payload as it was before policies changed it for one receiver.
     """
-    keeps_blocked = "blocked" in rows.columns
-    return rows.mapInArrow(stepping(lambda: JudgeSteps(scope, keeps_blocked).step, "is_judged"), rows.schema)
+    return rows.mapInArrow(stepping(lambda: JudgeSteps(scope).step, "is_judged"), rows.schema)
 
 
 class Judged(NamedTuple):
@@ -130,15 +120,13 @@ class Judged(NamedTuple):
     """Else only monitors look on."""
     said: bytes
     """The payload as it was for all."""
-    blocked: bool = False
 
 
 class JudgeSteps:
     """The engine's stage for one row after the other. The rows of one event come together."""
 
-    def __init__(self, scope: Scope, keeps_blocked: bool = False) -> None:
+    def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._keeps_blocked = keeps_blocked
         self._actors = Actors(scope.policies, scope.askers)
         self._at: tuple[object, ...] = ()
         self._facts: RecordedFacts = NOTHING
@@ -147,12 +135,12 @@ class JudgeSteps:
     def step(self, row: Fields) -> Iterator[Fields]:
         """Yield what changes in a row, if it goes on."""
         judged = self.judged(row)
-        if judged is not None and (self._keeps_blocked or not judged.blocked):
+        if judged is not None:
             changes = {**content_fields(judged.event), "wanted": judged.wanted}
-            yield {**changes, "said": judged.said, "blocked": judged.blocked} if self._keeps_blocked else changes
+            yield {**changes, "said": judged.said} if self._scope.is_cyclic else changes
 
     def judged(self, row: Fields) -> Judged | None:
-        """Return the event as it goes to the subject; None if it does not concern the subject."""
+        """Return the event as it goes to the subject; None if it does not concern the subject, or policies block it."""
         policy = self._actors.policy(row)
         node = self._actors.node(policy, row["node"])
         at = (policy.digest, row["node"], row["arrival"], row["place"])
@@ -209,7 +197,7 @@ class JudgeSteps:
         self._prove(node, session, self._facts.receivers.get(session.neighbour or session.place.entity, {}))
         forms = judging.forms(session, () if is_node else (by_name(node, session, row["topic"]),))
         if forms is None:
-            return Judged(judging.event, False, judging.event.payload, blocked=True)
+            return None
         # Monitors on the link see all of it, and what they let out is cut then.
         # And what contracts have attached is needed where they are asked.
         is_kept = is_node or row["watched"] or self._scope.has_contracts

@@ -1,6 +1,6 @@
 """Stage shape over tables: what do the monitors on the link to a subject make of an event?
 
-Before them, an event that came to a node by several ways is taken once, by the first of them.
+Before them, an event that came to a node by several ways is taken once, by the first that policy statements let pass.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,6 @@ from penstock.engine.stages import edit, shape
 from penstock.journal.read.packets import PUBLISHER
 from penstock.model.event import Event
 from penstock.pipeline.spark.policies import by_name
-from penstock.pipeline.stages.judge import with_ways
 from penstock.pipeline.stages.stage import KeyDraft, Traffic
 from penstock.pipeline.state.buckets import Kept, in_order
 from penstock.pipeline.state.monitors import LINKS, LinkMonitors
@@ -50,9 +49,9 @@ def on_stream(traffic: Traffic) -> Traffic:
     if not scope.has_monitors_out and not scope.is_cyclic:
         return traffic.with_rows(rows.filter("wanted"))
     if not (scope.has_statements and scope.is_cyclic):
-        rows = with_ways(rows)
+        rows = rows.withColumn("said", F.col("payload"))
     asks = ("release_asks",) if scope.has_contracts else ()
-    rows = rows.select(*_KEPT, *asks, "wanted", "said", "blocked")
+    rows = rows.select(*_KEPT, *asks, "wanted", "said")
     return traffic.with_rows(in_order(rows, _KEY, _make(scope, scope.is_cyclic), (LINKS,), True))
 
 
@@ -65,7 +64,7 @@ def _once(rows: DataFrame, scope: Scope) -> DataFrame:
     first = F.min("arrival").over(Window.partitionBy("subject", "node", "id", "topic", payload))
     rows = rows.withColumn("first", first)
     rows = rows.filter(F.col("id").isNull() | (F.col("first") == F.col("arrival"))).drop("first")
-    return rows.filter(~F.col("blocked")).drop("said", "blocked") if scope.has_statements else rows
+    return rows.drop("said")
 
 
 class ShapeSteps(LinkMonitors):
@@ -80,7 +79,7 @@ class ShapeSteps(LinkMonitors):
 
     def step(self, row: Fields) -> Iterator[Fields]:
         """Yield what changes in each event that is let out."""
-        if (self._once and not self.link(row).is_first(row)) or row.get("blocked"):
+        if self._once and not self.link(row).is_first(row):
             return
         policy, node, is_new = self.enter(row)
         if is_new:
