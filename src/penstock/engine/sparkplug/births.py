@@ -111,8 +111,8 @@ def certificate(node: Node, event: Event) -> Event | None:
         return None
     source = message_topic(event.topic).source
     time = None if source is None else node.sparkplug.plant.known(source).time
-    told = ((BORN_AT, str(time)),) if time is not None else ()
-    properties = encode_properties(Properties(user_properties=(*told, (SPEAKER, speaker(node, event)))))
+    times = ((BORN_AT, str(time)),) if time is not None else ()
+    properties = encode_properties(Properties(user_properties=(*times, (SPEAKER, speaker(node, event)))))
     # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
     topic, link_type = CERTIFICATES + event.topic, event.link_type
     kept = Event(topic, event.payload, 1, True, properties, link_type=link_type, path=event.path)
