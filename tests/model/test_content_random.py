@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.model.content.content import Content, ContentError, Format, Unreadable
@@ -132,8 +132,8 @@ def in_words(number: float) -> float | str:
 
 
 scalars: st.SearchStrategy[tuple[dict[str, Any], Value]] = st.one_of(
-    uint32.map(lambda number: ({"datatype": 1, "int_value": number}, signed(number, 8))),
-    uint32.map(lambda number: ({"datatype": 2, "int_value": number}, signed(number, 16))),
+    st.integers(-(2**7), 2**7 - 1).map(lambda number: ({"datatype": 1, "int_value": number % 2**32}, number)),
+    st.integers(-(2**15), 2**15 - 1).map(lambda number: ({"datatype": 2, "int_value": number % 2**32}, number)),
     uint32.map(lambda number: ({"datatype": 3, "int_value": number}, signed(number, 32))),
     uint64.map(lambda number: ({"datatype": 4, "long_value": number}, signed(number, 64))),
     uint32.map(lambda number: ({"datatype": 7, "int_value": number}, number)),
@@ -179,6 +179,41 @@ def test_sparkplug_that_another_encoder_writes(found: Any, timestamp: int, seq: 
     content = Content(encode({"timestamp": timestamp, "seq": seq, "metrics": written}), Format.SPARKPLUG)
     expected = {"timestamp": time_of(timestamp), "seq": unsigned(seq), "metrics": named, "aliases": aliased}
     assert same(content.attributes, expected), content.attributes
+
+
+WIDTHS = {1: 8, 2: 16, 3: 32, 4: 64, 5: 8, 6: 16, 7: 32, 8: 64}
+edges = st.sampled_from([7, 8, 15, 16, 31, 32, 63, 64]).flatmap(lambda bits: st.integers(2**bits - 2, 2**bits + 2))
+
+
+def values_of(type_: int, field: str, number: int) -> set[int]:
+    """All values of a type that its writers would write as this number."""
+    size = 32 if field == "int_value" else 64
+    bits = min(WIDTHS[type_], size)
+    width = bits if field == "int_value" else 64
+    near = {number + offset for offset in (0, -(2**bits), -(2**size))}
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if type_ <= 4 else (0, 2**bits)
+    return {value for value in near if low <= value < high and number in (value % 2**size, value % 2**width)}
+
+
+@given(st.sampled_from(list(WIDTHS)), uint32.map(lambda n: ("int_value", n)) | uint64.map(lambda n: ("long_value", n)))
+@example(3, ("long_value", 2**32 + 7))
+def test_an_integer_of_sparkplug_is_a_value_of_its_type_or_refused(type_: int, written: tuple[str, int]) -> None:
+    _check_integer(type_, *written)
+
+
+@given(st.sampled_from(list(WIDTHS)), st.sampled_from(["int_value", "long_value"]), edges)
+def test_integers_at_the_bounds_of_types(type_: int, field: str, number: int) -> None:
+    _check_integer(type_, field, number % (2**32 if field == "int_value" else 2**64))
+
+
+def _check_integer(type_: int, field: str, number: int) -> None:
+    payload = encode({"metrics": [{"name": "a", "datatype": type_, field: number}]})
+    found, expected = Content(payload, Format.SPARKPLUG).attributes, values_of(type_, field, number)
+    if isinstance(found, Unreadable):
+        assert not expected
+        assert "does not fit" in found.reason
+    else:
+        assert {found["metrics"]["a"]} == expected
 
 
 # Anything

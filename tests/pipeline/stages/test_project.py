@@ -17,6 +17,8 @@ from penstock.pipeline.spark.policies import Asker, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables import tables
 from penstock.wire.packet import Publish
+from tests.engine.sparkplug.test_aliases import RULES
+from tests.support.generators.sparkplug import traffic
 from tests.support.memory.node import MemoryNode
 from tests.support.memory.recording import Views, Written, differences, viewed
 from tests.support.memory.sparkplug import encode
@@ -104,6 +106,33 @@ def test_views_are_what_was_delivered(spark: SparkSession, tmp_path: Path, again
         same = domain.model_copy(update={"domain": "again"})
         policies = judged_by(same, tmp_path, tmp_path / "journal")
     found = viewed(view(tables.events(spark, tmp_path / "journal"), policies, tuple(map(Asker, SUBJECTS))))
+    assert differences(found, live) == []
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["as it stood", "decided again"])
+def test_views_after_births_that_were_refused_are_what_was_delivered(
+    spark: SparkSession, tmp_path: Path, again: bool
+) -> None:
+    """Issue 17, item 5: by write policies, advertisements, monitors, or as malformed."""
+    domain = Domain.model_validate(RULES)
+    joined = MemoryNode(whole=ensemble(domain))
+    joined.node.recorder = Recorder()
+    clients = {name: joined.connect(name) for name in RULES["clients"]}
+    for name in ("host", "reader"):
+        clients[name].subscribe("spBv1.0/#").take()
+    live: Views = {}
+    for said in traffic(random.Random(7), 400):
+        clients["other" if said.is_intruder else "e1"].publish(said.topic, said.payload, said.qos)
+        joined.now += 1
+        for name in ("host", "reader"):
+            packets = (packet for packet in clients[name].take() if isinstance(packet, Publish))
+            live.setdefault((name, "test"), []).extend((one.topic, one.payload, said.qos) for one in packets)
+    journal = Written(tmp_path / "journal")
+    journal.add_all([joined.node], journal.keep(domain))
+    policies = as_it_stood(tmp_path / "journal")
+    if again:
+        policies = judged_by(domain.model_copy(update={"domain": "again"}), tmp_path, tmp_path / "journal")
+    found = viewed(view(tables.events(spark, tmp_path / "journal"), policies, (Asker("host"), Asker("reader"))))
     assert differences(found, live) == []
 
 

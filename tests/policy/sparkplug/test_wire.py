@@ -166,14 +166,14 @@ def test_nothing_leaks_over_a_history(birth: bytes, said: list[tuple[list[Part],
     plant, reader = Plant(), PlantReader()
     rights, none = grants(excluded), grants([], "false")
     message = parse(birth)
-    plant.take(NBIRTH, message)
-    shown = plant.show(reader, rights, plant.request(NBIRTH, message, None, {}), SOURCE, {})
+    plant.take(NBIRTH, message, "born")
+    shown = plant.show(reader, rights, plant.request(NBIRTH, message, "born", None, {}), SOURCE, {})
     assert shown is not None
     clean(shown.payload(), excluded)
     for parts, is_shown in said:
         message = parse(b"".join(part for _, part in parts))
-        plant.take(NDATA, message)
-        request = plant.request(NDATA, message, None, {})
+        plant.take(NDATA, message, "born")
+        request = plant.request(NDATA, message, "born", None, {})
         shown = plant.show(reader, rights if is_shown else none, request, SOURCE, {})
         assert (shown is not None) is is_shown
         if shown is not None:

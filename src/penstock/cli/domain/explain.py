@@ -16,6 +16,7 @@ from penstock.cli.policy.policy_files import policy_option
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
 from penstock.domain import check, read
+from penstock.engine.events.user_properties import with_birth
 from penstock.engine.explain.arrival import ExplainError, arrival, hypothetical
 from penstock.engine.explain.report import Account, DecisionAccount, account
 from penstock.engine.explain.walk import explain
@@ -113,11 +114,11 @@ def _of_file(options: argparse.Namespace) -> Account:
             raise UsageError(f"no client or foreign broker `{name}` in `{options.file}`")
     for text in options.state:
         _put_state(rehearsal, text)
-    if options.births is not None:
-        _tell_births(rehearsal, options.births)
     message = (options.topic, _payload(options), options.qos, options.retain, options.content_type)
     event = hypothetical(*message, policy=_policy(options))
     start = arrival(rehearsal.nodes[at], options.source, event)
+    if options.births is not None:
+        _tell_births(rehearsal, options.births, start.event.origin)
     decisions = explain(rehearsal.nodes, start, rehearsal.now, entities)
     explained = account(decisions, stage.ensemble, entities, options.to)
     return msgspec.structs.replace(explained, assumed=_assumed(options, stage.ensemble.tokens is not None))
@@ -140,13 +141,15 @@ def _assumed(options: argparse.Namespace, has_tokens: bool) -> str:
     return f"every client is connected{with_tokens} and subscribes to {subscribed}; --subscribed says otherwise"
 
 
-def _tell_births(rehearsal: Rehearsal, path: Path) -> None:
-    """Make these births known to all nodes."""
+def _tell_births(rehearsal: Rehearsal, path: Path, origin: str) -> None:
+    """Make these births, published by this client, known to all nodes."""
     from penstock.cli.policy.births import read_births
 
     for topic, payload in read_births(path):
+        birth = Event(topic, payload, origin=origin)
+        birth = with_birth(birth, births.generation(birth))
         for node in rehearsal.nodes.values():
-            wrong = births.take_in(node, Event(topic, payload))
+            wrong = births.take_in(node, birth)
             if wrong:
                 raise UsageError(f"--births: `{topic}`: {wrong}")
 

@@ -39,18 +39,23 @@ it keeps its own event from those who have had that very event, and nothing more
 """
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
+BIRTH = "penstock-birth"
+"""Of a Sparkplug message, the digest of the birth by which its aliases are to be read."""
+BIRTH_BYTES = BIRTH.encode()
 OF_NODES = frozenset(
-    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", CONTRACT, "penstock-ace", AT, PUBLISHER, CAUSE, SERVED}
+    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", CONTRACT, "penstock-ace", AT, PUBLISHER, CAUSE, SERVED, BIRTH}
 )
 """Properties between nodes: a client that sets one is refused; other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
 _OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
-_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE, SERVED, ECHO)
-"""Those of them that belong to an event, and are kept with it. The last four say where it comes from."""
+_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE, SERVED, ECHO, BIRTH)
+"""Those of them that belong to an event, and are kept with it. The last five say where it comes from."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
+OF_POLICIES = (*_OF_POLICIES, *_SHOWN)
+"""Those that policies have put there, or that policies ask for."""
 
 
 def travelling(properties: Properties, is_node: bool = False, is_record: bool = False) -> bytes:
@@ -59,7 +64,7 @@ def travelling(properties: Properties, is_node: bool = False, is_record: bool = 
     """
     if properties is NO_PROPERTIES:
         return b""
-    kept = (*_OF_POLICIES, *_SHOWN) if is_record else _WITH_EVENTS if is_node else ()
+    kept = (*OF_POLICIES, BIRTH) if is_record else _WITH_EVENTS if is_node else ()
     return encode_properties(
         Properties(
             payload_format=properties.payload_format,
@@ -95,15 +100,26 @@ def told(event: Event, name: str) -> tuple[str, ...]:
     return tuple(value for key, value in carried(event.properties).user_properties if key == name)
 
 
+def concerns_policies(properties: bytes) -> bool:
+    """Return True if there is something reserved beside the birth by which aliases are read."""
+    return properties.count(RESERVED_BYTES) > properties.count(BIRTH_BYTES)
+
+
 def for_clients(event: Event) -> Event:
     """Return the event without what is only for nodes."""
     if RESERVED_BYTES not in event.properties:
         return event
-    properties = carried(event.properties)
+    if len(event.properties) > _MAX_KNOWN:
+        return event._replace(properties=_without_reserved(event.properties))
+    return event._replace(properties=_shown(event.properties))
+
+
+def _without_reserved(encoded: bytes) -> bytes:
+    properties = carried(encoded)
     shown = tuple(
         pair for pair in properties.user_properties if not pair[0].startswith(RESERVED) or pair[0].startswith(_SHOWN)
     )
-    return event._replace(properties=encode_properties(msgspec.structs.replace(properties, user_properties=shown)))
+    return encode_properties(msgspec.structs.replace(properties, user_properties=shown))
 
 
 def for_record(event: Event) -> Event:
@@ -169,6 +185,7 @@ def _decoded(properties: bytes) -> Properties:
 _MAX_KNOWN = 8_192
 """Bytes of properties that are kept in a cache, as several stages ask for what travels with an event."""
 _carried = lru_cache(maxsize=64)(_decoded)
+_shown = lru_cache(maxsize=64)(_without_reserved)
 
 
 def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:
@@ -203,6 +220,18 @@ def as_recorded(event: Event, neighbour: str | None) -> Event:
 def with_token(event: Event, digest: str) -> Event:
     """Return the event as it leaves a node for a neighbour, with the digest of its token."""
     return _with_property(event, TOKEN, digest)
+
+
+def born_by(event: Event) -> str:
+    """Return the digest of the birth by which the aliases of a Sparkplug message are to be read; empty: by none."""
+    return next(iter(told(event, BIRTH)), "") if event.properties else ""
+
+
+def with_birth(event: Event, digest: str) -> Event:
+    """Return the event with this birth, and no other, to read its aliases by."""
+    if event.properties and BIRTH_BYTES in event.properties:
+        return having(event, None, ((BIRTH, digest),) if digest else (), without=BIRTH)
+    return _with_property(event, BIRTH, digest) if digest else event
 
 
 def digest_of(text: bytes) -> str:

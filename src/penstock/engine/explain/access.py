@@ -3,8 +3,10 @@
 What nodes know of edge nodes, and what readers have had, are copied before a question changes them.
 """
 
+from penstock.engine.events.user_properties import born_by
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
+from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, Read, governed
 from penstock.engine.stages import prune
@@ -15,7 +17,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
 from penstock.policy.sparkplug.policies import Grants, Privilege
 from penstock.policy.sparkplug.reasons import policy_results, verdict
-from penstock.policy.sparkplug.views import START, ViewRequest, write_view
+from penstock.policy.sparkplug.views import START, write_view
 
 
 class Views:
@@ -34,7 +36,7 @@ class Views:
         pruned, judged = prune.judge(node, actor, event, now)
         if actor is None or judged.rule not in ("", "access"):
             return pruned, (judged,)
-        request = prune.asked(sparkplug, sparkplug.read(event.topic, event.payload), now)
+        request = prune.asked(sparkplug, event, sparkplug.read(event.topic, event.payload), now)
         policies = sparkplug.access.candidates(actor.ids, event.topic, "write")
         view = write_view(Grants(policies), request, actor.record)
         reasons = policy_results(policies, request, actor.record)
@@ -49,7 +51,7 @@ class Views:
         self._taken.add(key)
         try:
             read = sparkplug.read(governed(event.topic), event.payload)
-            self._plant(node, read).take(read.topic, read.message)
+            self._plant(node, read).take(read.topic, read.message, born_by(event), births.speaker(node, event))
         except ContentError as error:
             return str(error)
         return ""
@@ -67,7 +69,7 @@ class Views:
             plant, reader = self._plant(node, read), self._reader(node, session, actor)
             source = read.topic.source
             before = START if source is None else reader.standings.get(source, START)
-            request = _request(plant, read, now)
+            request = plant.request(read.topic, read.message, born_by(event), moment(now), read.state)
             reasons = policy_results(policies, request, actor.record, before)
             edge = None if source is None else source.node
             shown = plant.show(reader, Grants(policies), request, edge, actor.record)
@@ -91,10 +93,3 @@ class Views:
 
     def _reader(self, node: Node, session: Session, actor: Actor) -> PlantReader:
         return self._readers.setdefault((node.name, session.id), actor.reader.copy())
-
-
-def _request(plant: Plant, read: Read, now: float) -> ViewRequest:
-    source = read.topic.source
-    if source is None:
-        return ViewRequest(read.topic, read.message, now=moment(now), state=read.state)
-    return ViewRequest(read.topic, read.message, plant.known(source), moment(now), read.state)

@@ -73,7 +73,7 @@ def transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) ->
     session = delivery.session
     outbox = session.outbox
     if session.connection.maximum_packet_size:
-        largest = forms = forms or Forms(delivery.event, now)
+        largest = forms = forms or Forms(_leaving(node, delivery), now)
         if session.trust.tokens is not None:
             largest = Forms(outgoing_tokens.with_token(node, delivery.event), now)
         if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
@@ -91,12 +91,16 @@ def transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) ->
     return True
 
 
+def _leaving(node: Node, delivery: Outgoing) -> Event:
+    """Return the event as it leaves: what it is marked with while it waits is only for nodes."""
+    event, neighbour = delivery.event, delivery.session.neighbour
+    if neighbour is not None:
+        return event if neighbour in node.ensemble.overlays else user_properties.for_foreign(event)
+    return user_properties.for_clients(event) if event.properties else event
+
+
 def send(node: Node, delivery: Outgoing, now: float, forms: Forms | None, duplicate: bool) -> None:
-    session, event = delivery.session, delivery.event
-    if session.neighbour is not None and session.neighbour not in node.ensemble.overlays:
-        event = user_properties.for_foreign(event)
-    elif event.properties and session.neighbour is None:
-        event = user_properties.for_clients(event)
+    session, event = delivery.session, _leaving(node, delivery)
     if session.trust.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
         event, forms = outgoing_tokens.with_token(node, event), None
     head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)

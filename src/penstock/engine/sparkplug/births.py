@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterable
 
-from penstock.engine.events import link_plans, user_properties
+from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
@@ -12,28 +12,50 @@ from penstock.engine.sparkplug.messages import actor_of
 from penstock.engine.sparkplug.state import CERTIFICATES, Read, Sparkplug, governed
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import BIRTHS, SparkplugSource, is_birth, message_topic
-from penstock.model.verdict import Effect, Verdict
+from penstock.model.sparkplug.topic import BIRTHS, DEATHS, SparkplugSource, birth_topic, is_birth, message_topic
 from penstock.policy.sparkplug.views import WithheldMetrics
 from penstock.wire.properties import Properties, encode_properties
 
+SPEAKER = user_properties.BIRTH + "-of"
+"""User property of a certificate: the client that published the birth, while it counts."""
 BORN_AT = "sparkplug-born-at"
 """User property of a certificate: the time of the birth in nanoseconds, later than those before it."""
 _DIGITS = 20
+_DIGEST = 32
+"""Characters of a digest: 128 bits."""
 
 
-def learn(passage: Passage) -> Verdict | None:
-    """Learn from an event that goes on, and have the certificate of a birth kept for those who come later."""
-    node, event = passage.node, passage.event
-    wrong = take(node, event)
-    if wrong:
-        return Verdict("project", Effect.SUPPRESS, "sparkplug", wrong)
-    kept = certificate(node, event)
-    if kept is not None:  # it goes where the birth may go
-        sender, token = passage.sender, passage.plans.key.token
-        ways = link_plans.own_plans(node) if sender is None else link_plans.plans_after_edit(node, sender, token)
-        passage.publish_first(ways, kept)
-    return None
+def begin(passage: Passage) -> None:
+    """Prepare for a birth, before any stage has decided about it."""
+    end(passage.node, passage.event)
+
+
+def end(node: Node, birth: Event) -> None:
+    """End what aliases meant when another birth comes from their client, whatever stages make of the birth."""
+    if is_birth(birth.topic):
+        _end(node, message_topic(birth.topic).source, speaker(node, birth))
+
+
+def _end(node: Node, source: SparkplugSource | None, speaker: str) -> None:
+    """Let the births of a client count no more: in the store too, so that they do not after a restart."""
+    if node.sparkplug is None or source is None:
+        return
+    for ended in node.sparkplug.plant.end(source, speaker):
+        kept = node.retained.get(CERTIFICATES + birth_topic(ended))
+        if kept is not None and not kept.path:
+            kept = user_properties.having(kept, None, (), without=SPEAKER)
+            node.retained.hold(kept)
+            node.ledger.retained(kept.topic, kept)
+
+
+def generation(birth: Event) -> str:
+    """Return the digest of a birth, by which messages name it."""
+    return user_properties.digest_of(birth.payload)[:_DIGEST]
+
+
+def speaker(node: Node, event: Event) -> str:
+    """Return the client that published an event at this node; empty: it comes from another node."""
+    return "" if any(hop in node.ensemble.nodes for hop in event.path) else event.origin
 
 
 def take(node: Node, event: Event) -> str:
@@ -54,9 +76,11 @@ def take_in(node: Node, event: Event) -> str:
     try:
         read = sparkplug.read(topic, event.payload)
         if event.topic == topic:
-            sparkplug.plant.take(read.topic, read.message)
+            if read.topic.type in DEATHS and sparkplug.plant.is_ended_by(read.topic, read.message):
+                _end(node, read.topic.source, speaker(node, event))
+            sparkplug.plant.take(read.topic, read.message, user_properties.born_by(event), speaker(node, event))
         else:
-            _learn_certificate(sparkplug, read, _born_at(event))
+            _learn_certificate(sparkplug, read, _born_at(event), user_properties.born_by(event))
     except ContentError as error:
         return str(error)
     return ""
@@ -68,29 +92,33 @@ def _born_at(event: Event) -> int | None:
     return int(text) if text.isdecimal() and len(text) < _DIGITS else None
 
 
-def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None) -> None:
+def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None, generation: str) -> None:
     """Learn from a certificate, if it is newer: two nodes may keep one each of an edge node that has moved."""
     source = read.topic.source
     if source is None or read.topic.type not in BIRTHS:
         raise ContentError("only births have certificates")
     known = sparkplug.plant.known(source)
+    if generation and generation == known.generation:
+        return  # the birth itself came first
     if known.is_newer_than(read.message, time):
         raise ContentError(f"a newer birth certificate of `{source}` is known")
-    sparkplug.plant.learn(source, read.message, time)
+    sparkplug.plant.learn(source, read.message, time, generation)
 
 
 def certificate(node: Node, event: Event) -> Event | None:
     """Return what is kept of a birth for later subscribers; None for other events, and if another node keeps it."""
     if node.sparkplug is None or not node.ensemble.certificates or not is_birth(event.topic):
         return None
-    if any(hop in node.ensemble.nodes for hop in event.path):
+    if not speaker(node, event):
         return None
     source = message_topic(event.topic).source
     time = None if source is None else node.sparkplug.plant.known(source).time
-    properties = encode_properties(Properties(user_properties=((BORN_AT, str(time)),))) if time is not None else b""
+    times = ((BORN_AT, str(time)),) if time is not None else ()
+    properties = encode_properties(Properties(user_properties=(*times, (SPEAKER, speaker(node, event)))))
     # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
     topic, link_type = CERTIFICATES + event.topic, event.link_type
-    return Event(topic, event.payload, 1, True, properties, link_type=link_type, path=event.path)
+    kept = Event(topic, event.payload, 1, True, properties, link_type=link_type, path=event.path)
+    return user_properties.with_birth(kept, user_properties.born_by(event))
 
 
 def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
@@ -102,8 +130,8 @@ def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
         with contextlib.suppress(ContentError):
             read = node.sparkplug.read(governed(event.topic), event.payload)
             if read.topic.source is not None:
-                plant.learn(read.topic.source, read.message, _born_at(event))
-                plant.known(read.topic.source).is_steady = False  # who knows what aliases meant before
+                by = "" if event.path else next(iter(user_properties.told(event, SPEAKER)), "")
+                plant.learn(read.topic.source, read.message, _born_at(event), user_properties.born_by(event), by)
     for session, name, withheld in owed:
         actor, source = actor_of(node, session), SparkplugSource(*name.split("/"))
         if actor is not None:

@@ -5,7 +5,9 @@ from typing import NamedTuple
 from penstock.engine.events import publishers
 from penstock.engine.events.passage import Delivery
 from penstock.engine.federation.wants import neighbour_in
+from penstock.engine.sparkplug import births
 from penstock.engine.stages.draft import Draft
+from penstock.model.sparkplug.topic import is_birth
 from penstock.model.subject import Subject
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
@@ -64,6 +66,8 @@ def plan(draft: Draft) -> None:
     topic, rights = draft.topic, draft.link.rights
     if draft.link.is_admitted:
         return
+    if draft.node.sparkplug is not None and is_birth(topic) and not _is_node(draft):
+        draft.for_each_event(births.begin)
     refused = draft.link.token.judge(topic) if draft.link.token is not None and draft.link.neighbour else None
     if refused is not None:
         draft.suppress(refused)

@@ -100,7 +100,7 @@ def begin(passage: Passage) -> Verdict | None:
     """Ask the rules that come before matching, of policies that act on every copy of the event."""
     plan, event = passage.plan, passage.event
     assert plan is not None
-    if not plan.statements and not (event.properties and user_properties.RESERVED_BYTES in event.properties):
+    if not plan.statements and not (event.properties and user_properties.concerns_policies(event.properties)):
         return None
     judging = passage.judging = Judging(passage.node, event, passage.sender, passage.now, plan.statements)
     if judging.verdict is None:

@@ -14,7 +14,7 @@ from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sessions.step_budget import StepBudget
-from penstock.engine.sparkplug import births
+from penstock.engine.sparkplug import learning
 from penstock.engine.sparkplug.state import governed
 from penstock.engine.stages import judge, project, release, route
 from penstock.engine.stages.draft import Draft
@@ -38,7 +38,7 @@ def plan(draft: Draft) -> None:
         draft.plan = known  # found for another class of links already
         return
     if node.sparkplug is not None and governed(topic):
-        draft.for_each_event(births.learn)
+        draft.for_each_event(learning.learn)
     if node.contracts is not None and node.contracts.concerns(topic):
         draft.for_each_event(situations.run)
     draft.for_each_event(judge.begin, is_for_plain=False)  # rules of policy statements that come before matching

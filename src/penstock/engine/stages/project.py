@@ -4,6 +4,7 @@ It is asked for each session when an event is delivered, so that there is no way
 said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py`).
 """
 
+from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
@@ -14,7 +15,7 @@ from penstock.engine.sparkplug.state import Actor, ReadRequest, Sparkplug, gover
 from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import SparkplugSource
+from penstock.model.sparkplug.topic import COMMANDS, SparkplugSource
 from penstock.model.values import Timestamp
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.views import START, UNKNOWN, ViewRequest, WithheldMetrics, read_view
@@ -90,7 +91,11 @@ def _asked(node: Node, event: Event, now: float | None) -> ReadRequest:
         return ReadRequest(topic)
     if topic != event.topic:
         return ReadRequest(topic, ViewRequest(read.topic, read.message, UNKNOWN, _time(now)))
-    request = sparkplug.plant.request(read.topic, read.message, _time(now), read.state)
+    generation = user_properties.born_by(event)
+    request = sparkplug.plant.request(read.topic, read.message, generation, _time(now), read.state)
+    is_over = request.known.is_over or not request.known.generation
+    if generation and is_over and read.topic.type in COMMANDS and read.message.unnamed():
+        return ReadRequest(topic)  # its aliases meant something else where its writer's rights were checked
     return ReadRequest(topic, request, None if read.topic.source is None else read.topic.source.node)
 
 
@@ -166,13 +171,9 @@ def judge_again(node: Node, session: Session, event: Event, judged: PolicyRevisi
         return event
     try:
         read = sparkplug.read(topic, event.payload)
-        source = read.topic.source
-        known = UNKNOWN if source is None else sparkplug.plant.known(source)
-        if not known.is_steady:  # an alias may mean something else by now
-            known = UNKNOWN
-        view, _ = read_view(
-            grants, ViewRequest(read.topic, read.message, known, _time(now), read.state), actor.record, START
-        )
+        born = user_properties.born_by(event)
+        request = sparkplug.plant.request(read.topic, read.message, born, _time(now), read.state)
+        view, _ = read_view(grants, request, actor.record, START)
     except ContentError:
         return None
     if view is None:

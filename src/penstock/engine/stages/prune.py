@@ -4,20 +4,21 @@ What is not Sparkplug is refused on Sparkplug's topics. An edge node that is a c
 speak for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from penstock.engine.events import user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.node import Node
+from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, Read, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import BIRTHS, STATE, MessageTopic
+from penstock.model.sparkplug.message import Metric
+from penstock.model.sparkplug.topic import BIRTHS, COMMANDS, STATE, MessageTopic
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.views import UNKNOWN, BirthRecord, ViewRequest, write_view
-
-COMMANDS = frozenset({"NCMD", "DCMD"})
+from penstock.policy.sparkplug.views import BirthRecord, ViewRequest, write_view
 
 
 def plan(draft: Draft) -> None:
@@ -63,9 +64,22 @@ def _judge(
     foreign = usurped(node.ensemble.edges, actor.edge, read.topic)
     if foreign:
         return event, Verdict("prune", Effect.SUPPRESS, "edge", foreign)
+    generation = meant(sparkplug, event, read)
+    unnamed = [] if generation or read.topic.type in BIRTHS else read.message.unnamed()
+    if unnamed and read.topic.type not in COMMANDS:
+        source = read.topic.source
+        assert source is not None  # STATE has no metrics
+        if sparkplug.plant.known(source).speaker == event.origin:
+            reason = f"aliases of `{source}` mean nothing until its next birth: the last was refused, or it has died"
+            return event, Verdict("prune", Effect.SUPPRESS, "birth", reason)
+        event = event._replace(payload=read.message.cut(unnamed))
+        read = sparkplug.read(event.topic, event.payload)
+        made = Verdict("prune", Effect.REPLACE, "birth", f"without {_names(unnamed)}: no birth of `{source}` came here")
+    else:
+        made = _PASS
     grants = actor.grants(sparkplug.access, event.topic, "write")
     try:
-        view = write_view(grants, asked(sparkplug, read, now), actor.record)
+        view = write_view(grants, asked(sparkplug, event, read, now), actor.record)
     except ContentError as error:
         return event, Verdict("prune", Effect.SUPPRESS, "sparkplug", f"not Sparkplug B: {error}")
     if view is None:
@@ -74,18 +88,30 @@ def _judge(
     if event.retain and read.topic.type != STATE:
         # Norm, section 6.4; and later subscribers would resolve its aliases by a later birth.
         event = event._replace(retain=False)
-    if view.is_whole:
-        return event, _PASS
-    names = ", ".join(f"`{metric.name or metric.alias}`" for metric in view.removed)
-    replaced = event._replace(payload=view.payload())
-    return replaced, Verdict("prune", Effect.REPLACE, "access", f"without {names}, which it may not write")
+    if not view.is_whole:
+        event = event._replace(payload=view.payload())
+        made = Verdict("prune", Effect.REPLACE, "access", f"without {_names(view.removed)}, which it may not write")
+    if read.topic.type in BIRTHS:
+        generation = births.generation(event)
+    return user_properties.with_birth(event, generation), made
 
 
-def asked(sparkplug: Sparkplug, read: Read, now: float) -> ViewRequest:
+def _names(metrics: Iterable[Metric]) -> str:
+    return ", ".join(f"`{metric.name or metric.alias}`" for metric in metrics)
+
+
+def meant(sparkplug: Sparkplug, event: Event, read: Read) -> str:
+    """Return the birth by which a message is to be read: a report by its own client's, a command by the last one."""
+    if read.topic.source is None or read.topic.type in BIRTHS:
+        return ""
+    known = sparkplug.plant.known(read.topic.source)
+    is_of_it = read.topic.type in COMMANDS or known.speaker == event.origin
+    return known.generation if is_of_it and not known.is_over else ""
+
+
+def asked(sparkplug: Sparkplug, event: Event, read: Read, now: float) -> ViewRequest:
     """Return the policies' request for a message that somebody wants to write."""
-    source = read.topic.source
-    known = UNKNOWN if source is None else sparkplug.plant.known(source)
-    return ViewRequest(read.topic, read.message, known, moment(now), read.state)
+    return sparkplug.plant.request(read.topic, read.message, meant(sparkplug, event, read), moment(now), read.state)
 
 
 def usurped(edges: Mapping[str, str], own: str, topic: MessageTopic) -> str:

@@ -70,6 +70,10 @@ class SparkplugMessage:
         """The payload as it came."""
         return self.payload if self.shell is None else self.shell.payload
 
+    def unnamed(self) -> list[Metric]:
+        """Return the metrics that have only an alias."""
+        return [metric for metric in self.metrics if metric.name is None]
+
     def bytes_of(self, metric: Metric) -> bytes:
         """Return a metric with its key and length, as it stands in a payload."""
         return self.payload[metric.start : metric.stop]

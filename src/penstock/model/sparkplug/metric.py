@@ -1,7 +1,7 @@
 """A metric as a record, for conditions: its value, type, time, properties and flags."""
 
 from penstock.model.errors import ContentError
-from penstock.model.sparkplug.payload import OF_METRIC, PayloadDecoder, value_keys
+from penstock.model.sparkplug.payload import OF_METRIC, PayloadDecoder, is_signed_or_large, value_keys
 from penstock.model.sparkplug.protobuf import LENGTH, VARINT, fields, key
 from penstock.model.sparkplug.values import moment
 from penstock.model.values import Value, unsigned
@@ -69,8 +69,9 @@ class _Metric(PayloadDecoder):
                 properties |= self._property_set(value, end, 2)
             elif (kind := OF_METRIC.get(tag)) is not None:
                 place = self._single(place, kind, value, end)
-        # If the type differs from the birth's, readers disagree on the value: no condition can use it.
-        if not born_as or type_ == born_as:
+        # If the type differs from the birth's, or nobody has said if there is a sign: no condition can use the value.
+        is_unsure = not type_ and place is not None and is_signed_or_large(*place[:2])
+        if (not born_as or type_ == born_as) and not is_unsure:
             record["value"] = None if is_null or place is None else self._value(*place, type_, 1)
         record["type"] = type_name(type_)
         record["properties"] = properties

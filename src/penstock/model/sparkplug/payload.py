@@ -56,6 +56,12 @@ OF_METRIC = value_keys(10, _TEMPLATE)
 _OF_PARAMETER = value_keys(3, _STRING)
 _OF_CELL = value_keys(1, _STRING)
 
+
+def is_signed_or_large(kind: int, value: int) -> bool:
+    """Return whether it depends on its type if a number is negative or large."""
+    return bool((kind == _INT and value >> 31) or (kind == _LONG and value >> 63))
+
+
 _float = struct.Struct("<f").unpack_from
 _double = struct.Struct("<d").unpack_from
 
@@ -123,9 +129,11 @@ class PayloadDecoder:
 
     def _value(self, kind: int, value: int, stop: int, type_: int, depth: int) -> Value:
         if kind == _INT:
-            return integer(value & 0xFFFF_FFFF, type_)
+            if value >> 32 and value >> 31 != (1 << 33) - 1:  # but some writers extend the sign to 64 bits
+                raise ContentError(f"{value} has more than 32 bits, in a field of 32")
+            return integer(value & 0xFFFF_FFFF, type_, 32)
         if kind == _LONG:
-            return integer(value, type_)
+            return integer(value, type_, 64)
         if kind == _FLOAT:
             return _float(self._data, value)[0]
         if kind == _DOUBLE:

@@ -13,7 +13,8 @@ from typing import Any
 from penstock.model.errors import ContentError
 from penstock.model.sparkplug import protobuf
 from penstock.model.sparkplug.message import parse
-from penstock.model.sparkplug.metric import TYPES, read_metric
+from penstock.model.sparkplug.metric import TYPES
+from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.model.values import MAX_INT, MAX_UINT, MIN_INT, SECOND, Timestamp, Uint, Value
 
 KEYS = ("value", "type", "alias", "timestamp", "properties", "historical", "transient")
@@ -38,13 +39,9 @@ def write_plain(metrics: Mapping[str, Any], seq: int | None = None, timestamp: i
 
 def read_plain(payload: bytes) -> dict[str, Any]:
     """Return the last value of each metric by name, or as `alias 7` where only that is said; raises `ContentError`."""
-    message = parse(payload)
-    return {
-        f"alias {metric.alias}" if metric.name is None else metric.name: plain(
-            read_metric(message.payload, metric.body, metric.stop)["value"]
-        )
-        for metric in message.metrics
-    }
+    read = read_sparkplug(parse(payload).payload)
+    aliased = {f"alias {alias}": value for alias, value in read["aliases"].items()}
+    return {name: plain(value) for name, value in (read["metrics"] | aliased).items()}
 
 
 def plain(value: Value) -> Any:

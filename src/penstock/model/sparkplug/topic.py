@@ -11,6 +11,8 @@ OF_DEVICES = frozenset({"DBIRTH", "DDEATH", "DDATA", "DCMD"})
 BIRTHS = frozenset({"NBIRTH", "DBIRTH"})
 REPORTS = frozenset({"NDATA", "DDATA"})
 """Messages that report by exception: only what has changed."""
+DEATHS = frozenset({"NDEATH", "DDEATH"})
+COMMANDS = frozenset({"NCMD", "DCMD"})
 NUMBERED = frozenset({"NBIRTH", "DBIRTH", "NDATA", "DDATA", "DDEATH"})
 """Messages with a `seq`, counted for each edge node; its will, NDEATH, has none."""
 
@@ -46,8 +48,16 @@ def in_namespace(topic: str) -> bool:
 
 def is_birth(topic: str) -> bool:
     """Return whether a topic is that of birth certificates."""
+    if not in_namespace(topic):
+        return False
     levels = topic.split("/")
-    return levels[0] == NAMESPACE and len(levels) in (4, 5) and levels[2] in BIRTHS
+    kind = {4: "NBIRTH", 5: "DBIRTH"}.get(len(levels))
+    return kind is not None and levels[2] == kind and all(levels)
+
+
+def birth_topic(source: SparkplugSource) -> str:
+    """Return the topic of the birth of an edge node or a device."""
+    return "/".join((NAMESPACE, source.group, "DBIRTH" if source.device else "NBIRTH", *source[1:])).rstrip("/")
 
 
 def message_topic(topic: str) -> MessageTopic:

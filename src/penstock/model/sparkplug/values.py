@@ -7,15 +7,28 @@ from penstock.model.content.bounds import MAX_NODES
 from penstock.model.errors import BoundError, ContentError
 from penstock.model.values import LAST_SECOND, Timestamp, Value, unsigned
 
-_BITS = {1: 8, 2: 16, 3: 32, 4: 64}
-"""The width of Int8 to Int64."""
+_SIGNED = {1: 8, 2: 16, 3: 32, 4: 64}
+_UNSIGNED = {5: 8, 6: 16, 7: 32}
+"""The width of Int8 to Int64, and of UInt8 to UInt32."""
 _DATE_TIME = 13
+_INT_WIDTH = 32
 
 
-def integer(number: int, type_: int) -> Value:
-    """Return the value that a number without sign stands for: of a signed type, of a time, or itself."""
-    if bits := _BITS.get(type_):
-        return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)  # two's complement, in as many bits
+def integer(number: int, type_: int, width: int) -> Value:
+    """Return the value that a number of 32 or 64 bits without sign stands for: of a signed type, of a time, or itself.
+
+    Raises `ContentError` if it is no value of the type: readers differ in what they make of it.
+    """
+    if bits := _SIGNED.get(type_):
+        half = 1 << bits - 1
+        signed = number - (1 << width) if number >> width - 1 else number
+        if width == _INT_WIDTH and half <= signed < 2 * half:  # in two's complement of its own width
+            signed -= 2 * half
+        if not -half <= signed < half:
+            raise ContentError(f"{signed} does not fit the type of its metric: Int{bits}")
+        return signed
+    if number >> _UNSIGNED.get(type_, width):
+        raise ContentError(f"{number} does not fit the type of its metric: UInt{_UNSIGNED[type_]}")
     return moment(number) if type_ == _DATE_TIME else unsigned(number)
 
 

@@ -100,8 +100,9 @@ _OF_POLICIES = (user_properties.POLICY, user_properties.MADE, TRACE)
 
 
 def has_reserved() -> Column:
-    """Return whether an event carries anything that is only for nodes."""
-    return F.contains(F.col("properties"), F.lit(user_properties.RESERVED_BYTES))
+    """Return whether an event carries anything of policies or contracts."""
+    names = user_properties.OF_POLICIES
+    return reduce(or_, (F.contains(F.col("properties"), F.lit(name.encode())) for name in names))
 
 
 def _judged(rows: DataFrame, scope: Scope) -> DataFrame:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
 
+from penstock.engine.events import user_properties
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
@@ -67,10 +68,11 @@ class ProjectSteps(EdgeNodes):
         if session is None:
             return
         if (row["topic"], row["payload"]) != (self._event.topic, self._event.payload):
-            self._event = Event(row["topic"], row["payload"])
+            self._event = self._event._replace(topic=row["topic"], payload=row["payload"])
         forms = project.show(node, session, Forms(self._event, row["time"]))
         if forms is not None:
-            yield {"payload": forms.event.payload}
+            event = Event("", b"", properties=row["properties"] or b"")
+            yield {"payload": forms.event.payload, "properties": user_properties.for_clients(event).properties}
 
     def _session(self, policy: CompiledDomain, node: Node, subject: str) -> Session | None:
         session = self.actors.subject(policy, node, subject)

@@ -10,7 +10,7 @@ from penstock.engine.node import Node
 from penstock.engine.sparkplug import births
 from penstock.engine.sparkplug.state import CERTIFICATES
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import NAMESPACE, SparkplugSource
+from penstock.model.sparkplug.topic import BIRTHS, NAMESPACE, SparkplugSource
 from penstock.pipeline.spark.policies import Asker, CompiledDomain, Policies
 from penstock.pipeline.state.actors import Actors
 from penstock.pipeline.state.buckets import Kept, StateVariable, Steps, in_order
@@ -28,6 +28,11 @@ def is_sparkplug() -> Column:
     """Return whether a row is a Sparkplug message, or a birth certificate that a node keeps."""
     topic = F.col("topic")
     return topic.startswith(f"{NAMESPACE}/") | (topic == NAMESPACE) | topic.startswith(f"{CERTIFICATES}{NAMESPACE}/")
+
+
+def is_birth() -> Column:
+    """Return whether a row is a birth."""
+    return F.get(F.split("topic", "/"), F.lit(2)).isin(*BIRTHS)
 
 
 def edge() -> Column:

@@ -137,7 +137,8 @@ def _rows(plant: Plant, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _said(record: Record) -> dict[str, Any]:
-    value, moment = record["value"], record.get("timestamp")
+    value: Value = record.get("value")
+    moment = record.get("timestamp")
     is_number = isinstance(value, int | float | Uint) and not isinstance(value, bool)
     return {
         "timestamp": moment.nanos // 1000 if isinstance(moment, Timestamp) else None,

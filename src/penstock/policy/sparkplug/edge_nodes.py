@@ -83,28 +83,49 @@ class Plant:
             plant._numbered[edge] = replace(self._numbered[edge])
         return plant
 
-    def take(self, topic: MessageTopic, message: SparkplugMessage) -> None:
-        """Take in an admitted message; raises `ContentError` for an invalid birth."""
+    def take(self, topic: MessageTopic, message: SparkplugMessage, generation: str = "", speaker: str = "") -> None:
+        """Take in an admitted message that is, or is to be read by, this birth; raises `ContentError` for an invalid
+        birth. `speaker`: the client that published it at this node.
+        """
         source = topic.source
         if source is None:
             return
         if topic.type in BIRTHS:
-            self.learn(source, message)
+            self.learn(source, message, None, generation, speaker)
             if topic.type == "NBIRTH":  # its devices are to be born again: until then their aliases mean nothing
                 for device in self._devices.pop(source, ()):
                     self._known.pop(device, None)
         elif topic.type in REPORTS and source in self._known:
-            self._known[source].reported(message)
+            self._known[source].as_of(generation).reported(message)
         self._number(topic, source.node, message.seq)
 
-    def learn(self, source: SparkplugSource, message: SparkplugMessage, time: int | None = None) -> None:
+    def end(self, source: SparkplugSource, speaker: str) -> list[SparkplugSource]:
+        """Let the births that a client has published of an edge node and its devices, or of a device, count no more:
+        until it publishes others, its aliases mean nothing. Return the edge node or devices that they were of.
+        """
+        ended = [each for each in (source, *self._devices.get(source, ())) if self.known(each).is_of(speaker)]
+        for each in ended:
+            self._known[each].is_over = True
+        return ended
+
+    def is_ended_by(self, topic: MessageTopic, death: SparkplugMessage) -> bool:
+        """Return whether a death is that of the last birth."""
+        return topic.source is not None and self.known(topic.source).is_ended_by(death)
+
+    def learn(
+        self,
+        source: SparkplugSource,
+        message: SparkplugMessage,
+        time: int | None = None,
+        generation: str = "",
+        speaker: str = "",
+    ) -> None:
         """Take in a birth certificate, with its time if it is not of now; raises `ContentError`."""
-        record = BirthRecord()
+        record = BirthRecord(generation=generation, speaker=speaker)
         record.born(message)
         if source not in self._known and len(self._known) >= MAX_SOURCES:
             raise ContentError(f"more than {MAX_SOURCES} edge nodes and devices")
         before = self._known.get(source)
-        record.is_steady = before is None or (before.is_steady and before.names.items() <= record.names.items())
         if time is not None:
             record.time = time
         elif before is not None and before.time is not None:
@@ -143,9 +164,12 @@ class Plant:
             return None
         return ShownView(cached, None if edge is None else self._next(reader, request, edge))
 
-    def request(self, topic: MessageTopic, message: SparkplugMessage, now: Value, state: Record) -> ViewRequest:
-        """Return the request for a message that all its readers share."""
-        return ViewRequest(topic, message, UNKNOWN if topic.source is None else self.known(topic.source), now, state)
+    def request(
+        self, topic: MessageTopic, message: SparkplugMessage, generation: str, now: Value, state: Record
+    ) -> ViewRequest:
+        """Return the request for a message that is to be read by this birth; all its readers share it."""
+        known = UNKNOWN if topic.source is None else self.known(topic.source).as_of(generation)
+        return ViewRequest(topic, message, known, now, state)
 
     def preview(self, reader: PlantReader, grants: Grants, request: ViewRequest, subject: Record) -> View | None:
         """Return the view that `show` would return, except for its `seq`."""

@@ -18,6 +18,8 @@ from penstock.model.values import Timestamp, Value
 from penstock.policy.sparkplug.policies import MESSAGE, METRICS, NOW, RESERVED, SUBJECT, Context, Granted, Grants
 
 EMPTY = frozenset[str]()
+BDSEQ = "bdSeq"
+"""The metric that an edge node's birth and death have in common."""
 
 
 class WithheldMetrics(NamedTuple):
@@ -42,8 +44,12 @@ class BirthRecord:
     """By name, the metric as the birth certificate has it."""
     values: dict[str, bytes] = field(default_factory=dict)
     """By name, the metric as it was last reported."""
-    is_steady: bool = True
-    """True if no alias has ever meant something else, as far as is known here."""
+    generation: str = ""
+    """The digest of the birth: messages say by which one they are to be read."""
+    speaker: str = ""
+    """The client that published the birth at this node; empty: it was published at another."""
+    is_over: bool = False
+    """True if its client has died, or has published another birth: what comes from now on is not read by it."""
     time: int | None = None
     """The time of the birth certificate in nanoseconds, made later than those before it, as clocks are set back."""
 
@@ -67,6 +73,10 @@ class BirthRecord:
             if name is not None and not metric.historical and self.is_certain(metric):
                 self.values[name] = message.bytes_of(metric)
 
+    def as_of(self, generation: str) -> "BirthRecord":
+        """Return what is known to a message that is to be read by this birth: of another one, only values by name."""
+        return self if generation and generation == self.generation else BirthRecord(values=self.values)
+
     def name(self, metric: Metric) -> str | None:
         """Return a metric's name; None if it has only an alias that no birth has named."""
         return metric.name if metric.name is not None or metric.alias is None else self.names.get(metric.alias)
@@ -81,6 +91,16 @@ class BirthRecord:
     def is_newer_than(self, message: SparkplugMessage, time: int | None) -> bool:
         """Return whether the birth here is later than this one, whose time another node reports."""
         return self.time is not None and self.time > (time or _nanos(message) or 0)
+
+    def is_of(self, speaker: str) -> bool:
+        """Return whether this client has published the birth at this node, and it counts."""
+        return bool(speaker) and self.speaker == speaker and not self.is_over
+
+    def is_ended_by(self, death: SparkplugMessage) -> bool:
+        """Return whether a death ends this birth: the death of an earlier session, as its `bdSeq` says, does not."""
+        born = self.births.get(BDSEQ)
+        died = next((death.bytes_of(metric) for metric in death.metrics if metric.name == BDSEQ), None)
+        return born is None or died is None or _record(born, None).get("value") == _record(died, None).get("value")
 
     def birth(self, name: str) -> Record | None:
         """Return the record of a metric in the birth certificate."""

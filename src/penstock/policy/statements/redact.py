@@ -197,18 +197,14 @@ def of_metrics(paths: Collection[Path]) -> set[Path]:
 
 
 def cut_sparkplug(payload: bytes, paths: Collection[Path], keeping: bool) -> bytes:
-    """Return the remaining payload. A metric with only an alias cannot be recognised."""
+    """Return the remaining payload. If a metric has only an alias, it cannot be told whether its name is meant."""
     named = of_metrics(paths)
     try:
         message = parse_sparkplug(payload)
     except ContentError as error:
         raise ElementError(str(error)) from None
-    if not keeping and any(metric.name is None for metric in message.metrics):
+    if message.unnamed():
         raise ElementError("a metric has only an alias: access policies can tell which it is, a statement cannot")
     are_all = (METRICS,) in named
-    removed = [
-        metric
-        for metric in message.metrics
-        if (metric.name is not None and (are_all or (METRICS, metric.name) in named)) is not keeping
-    ]
+    removed = [metric for metric in message.metrics if (are_all or (METRICS, metric.name) in named) is not keeping]
     return message.cut(removed)

@@ -1,0 +1,200 @@
+"""What aliases mean is what the last birth of their client said: random traffic, in which births are refused or late.
+
+The oracle is in the traffic: each value is the name of its metric.
+"""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.store.store import Store
+from penstock.domain import Domain, ensemble
+from penstock.engine.federation import overlay
+from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.model.sparkplug.message import parse
+from penstock.model.sparkplug.payload import read_sparkplug
+from penstock.wire.packet import Puback, Publish
+from tests.engine.sparkplug.test_federation import ACCESS, LINE, RING, federation
+from tests.support.generators.sparkplug import FORBIDDEN, traffic
+from tests.support.memory.node import Client, MemoryNode
+from tests.support.memory.sparkplug import encode
+
+ADVERTISED = {"name": "all", "filter": "#", "where": "timestamp < timestamp('1970-01-01T00:00:00.050Z')"}
+DBIRTH = "spBv1.0/G1/DBIRTH/E1/d"
+RULES: dict[str, Any] = {
+    "nodes": {"test": {"listen": "127.0.0.1:0", "store": "memory"}},
+    "clients": {
+        "e1": {"node": "test", "edge": "G1/E1", "advertises": [ADVERTISED]},
+        **{name: {"node": "test"} for name in ("other", "host", "reader")},
+    },
+    "access": [
+        {"subject": ["G1/E1", "other"], "topics": "spBv1.0/#", "may": "write", "when": f"!has({FORBIDDEN})"},
+        {"subject": "host", "topics": "spBv1.0/#", "may": ["read", "write"]},
+        {"subject": "reader", "topics": "spBv1.0/#", "may": "read", "except": "secret*"},
+    ],
+    "monitors": {
+        "every-other": {
+            "link": "e1 -> test",
+            "states": {
+                "q": {DBIRTH: {"pass": True, "next": "r"}, "*": "pass"},
+                "r": {DBIRTH: {"suppress": True, "next": "q"}, "*": "pass"},
+            },
+        }
+    },
+}
+
+
+class Host:
+    """Reads by the births that it has received, and by nothing else."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, dict[int | None, str | None]] = {}
+        self.by_alias = 0
+
+    def reads(self, topic: str, payload: bytes) -> None:
+        """Every value is that of the metric which this host takes it for."""
+        _, _, kind, *source = topic.split("/")
+        message, read = parse(payload), read_sparkplug(payload)
+        if kind in ("NBIRTH", "NDEATH"):
+            self.names.clear()
+        names = self.names.setdefault("/".join(source), {})
+        if "DATA" not in kind:
+            names.clear()
+        if "BIRTH" in kind:
+            names.update((metric.alias, metric.name) for metric in message.metrics)
+        assert all(value == name for name, value in read["metrics"].items())
+        assert all(value == names[alias] for alias, value in read["aliases"].items())
+        self.by_alias += len(read["aliases"])
+
+
+def got(client: Client) -> list[Publish]:
+    return [packet for packet in client.take() if isinstance(packet, Publish)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nobody_takes_a_value_for_that_of_another_metric(seed: int) -> None:
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(RULES)))
+    clients = {name: joined.connect(name) for name in RULES["clients"]}
+    readers = {name: Host() for name in ("host", "reader")}
+    for name in readers:
+        clients[name].subscribe("spBv1.0/#").take()
+    for said in traffic(random.Random(seed), 400):
+        clients["other" if said.is_intruder else "e1"].publish(said.topic, said.payload, said.qos)
+        for name, host in readers.items():
+            for packet in got(clients[name]):
+                assert name == "host" or b"secret" not in packet.payload
+                host.reads(packet.topic, packet.payload)
+    assert all(host.by_alias > 5 for host in readers.values())
+
+
+@pytest.mark.parametrize("links", [LINE, RING], ids=["line", "ring"])
+@pytest.mark.parametrize("seed", range(20))
+def test_between_nodes_a_report_is_read_by_its_own_birth(
+    links: list[tuple[str, str]], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows between nodes are small, so that what has QoS 1 waits, births too, while reports at QoS 0 go on."""
+    monkeypatch.setattr(overlay, "WINDOW", 2)
+    draw = random.Random(seed)
+    rehearsal = federation(links)
+    rehearsal.subscribe("there", "spBv1.0/#")
+    rehearsal.wait(1)
+    seen = 0
+    for said in traffic(draw, 200):
+        if not said.is_intruder:
+            rehearsal.publish("e1", said.topic, said.payload, qos=said.qos)
+        _disturb(draw, rehearsal)
+        seen += _seen(rehearsal)
+    rehearsal.restore("b", "c")
+    rehearsal.wait(10)
+    assert seen + _seen(rehearsal) > 20
+
+
+def _disturb(draw: random.Random, rehearsal: Rehearsal) -> None:
+    match draw.randrange(40):
+        case 0:
+            rehearsal.cut("b", "c")
+        case 1 | 2:
+            rehearsal.restore("b", "c")
+            rehearsal.wait(10)
+        case 3:
+            rehearsal.restart("b")
+        case number if number < 15:
+            rehearsal.run()
+
+
+def _seen(rehearsal: Rehearsal) -> int:
+    payloads = [packet.payload for packet in rehearsal.deliveries("there")]
+    assert all(b"secret" not in payload for payload in payloads)
+    return sum(len(read_sparkplug(payload)["aliases"]) for payload in payloads)
+
+
+NBIRTH, NDATA, NCMD = (f"spBv1.0/G1/{kind}/E1" for kind in ("NBIRTH", "NDATA", "NCMD"))
+
+
+def born(**aliases: int) -> bytes:
+    metrics = [{"name": name, "alias": alias, "string_value": name} for name, alias in aliases.items()]
+    return encode({"timestamp": 1, "seq": 0, "metrics": metrics})
+
+
+def test_the_client_is_told_why_its_reports_are_refused_and_nobody_else_can_cause_it() -> None:
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(RULES)))
+    edge, other = joined.connect("e1"), joined.connect("other")
+    by_alias = encode({"timestamp": 1, "seq": 1, "metrics": [{"alias": 1, "string_value": "a"}]})
+
+    def reason() -> int:
+        (answer,) = (packet for packet in edge.publish(NDATA, by_alias, qos=1).take() if isinstance(packet, Puback))
+        return answer.reason
+
+    edge.publish(NBIRTH, born(a=1)).take()
+    other.publish(NBIRTH, born(secret=1)).take()
+    assert reason() < 0x80
+    edge.publish(NBIRTH, born(secret=1, forbidden=2)).take()
+    assert reason() == 0x87
+    assert "until its next birth" in joined.node.notices[-1].reason
+    edge.publish(NBIRTH, born(a=1)).take()
+    assert reason() < 0x80
+
+
+def test_a_command_by_alias_is_not_delivered_under_another_birth_than_it_was_checked_by() -> None:
+    commands = {"subject": "there", "topics": NCMD, "may": "write", "except": "secret"}
+    rehearsal = federation(LINE, access=[*ACCESS, commands])
+    rehearsal.subscribe("e1", NCMD)
+    rehearsal.wait(1)
+    rehearsal.publish("e1", NBIRTH, born(a=1, secret=2))
+    rehearsal.run()
+    rehearsal.cut("b", "c")
+    rehearsal.publish("e1", NBIRTH, born(a=2, secret=1))
+    rehearsal.run()
+    for metric in ({"alias": 1, "string_value": "x"}, {"name": "a", "string_value": "y"}):
+        rehearsal.publish("there", NCMD, encode({"metrics": [metric]}), qos=1)
+    rehearsal.restore("b", "c")
+    rehearsal.wait(10)
+    assert [read_sparkplug(packet.payload)["metrics"] for packet in rehearsal.deliveries("e1")] == [{"a": "y"}]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_birth_that_counts_outlives_the_node_and_one_that_was_followed_by_a_refused_one_does_not(
+    is_refused: bool,
+) -> None:
+    store = Store(Path(":memory:"), "normal")
+    whole = ensemble(Domain.model_validate(RULES))
+    before = MemoryNode(durable=True, commits=False, whole=whole)
+    store.load(before.node, before.now)
+    edge = before.connect("e1")
+    edge.publish(NBIRTH, born(a=1, secret=2))
+    if is_refused:
+        edge.publish(NBIRTH, born(a=2, secret=1, forbidden=3))
+    changes, _ = before.node.ledger.take()
+    store.write(changes)
+    store.commit()
+    after = MemoryNode(whole=whole)
+    store.load(after.node, after.now)
+    reader = after.connect("reader")
+    reader.subscribe("spBv1.0/#").take()
+    report = {"timestamp": 1, "seq": 1, "metrics": [{"alias": 1, "string_value": "x"}]}
+    after.connect("e1").publish(NDATA, encode(report))
+    seen = [read_sparkplug(packet.payload)["aliases"] for packet in got(reader)]
+    assert seen == ([{}] if is_refused else [{1: "x"}])
+    store.close()
