@@ -81,7 +81,7 @@ class PlanCache:
         self._searched = 0
         """Topics that were looked through in this turn for those that a changed subscription concerns."""
         self._discarded: list[dict[Any, Any]] = []
-        """What is forgotten and still takes memory: to free much at once would stop the node."""
+        """Plans that are forgotten and still take memory: to free many at once would stop the node."""
 
     def of(self, link: LinkClass) -> Plans:
         """Return the plans of a class of links; all links of the class share them."""

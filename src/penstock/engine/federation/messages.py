@@ -86,7 +86,7 @@ class Room:
             wider = structs.replace(entry, filter=filter, where="")
             if _size(wider) <= self._max_size:
                 break
-        what, bound = _VERBS[type(entry)], self._neighbour.connection.maximum_packet_size or MAX_BYTES
+        what, bound = _VERBS[type(entry)], _room(self._neighbour) + _AROUND
         result = f"`{_short(wider.filter)}` is told" if _size(wider) <= self._max_size else "nothing can be told"
         sizes = f"what is {what} takes {_size(entry)} bytes, the neighbour takes packets of at most {bound} bytes"
         self._node.notice("too long to tell", self._neighbour, _short(entry.filter), f"{sizes}: {result}")
