@@ -60,7 +60,9 @@ def warnings(domain: Domain) -> Iterator[Remark]:
         what = f"{remark.what}, and {where} does not check them: clients that give one are refused (set `passwords`)"
         yield Remark(remark.loc, what)
     for name, client in domain.clients.items():
-        checking = [node for node in client.node if node in domain.nodes and domain.nodes[node].passwords is not None]
+        # Where `anonymous` is set, the domain says itself that client ids are enough.
+        places = [(place, domain.nodes[place]) for place in client.node if place in domain.nodes]
+        checking = [place for place, node in places if node.passwords is not None and not node.anonymous]
         if checking and client.user is None and client.certificate is None:
             what = f"every user of `{checking[0]}` may connect as `{name}`, which is known by its client id alone"
             yield Remark(("clients", name), f"{what} (set `user`)")
