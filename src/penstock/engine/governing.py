@@ -5,11 +5,11 @@ from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.contracts import client_contracts
 from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.federation import write_rights
+from penstock.engine.matching.step_budget import at_once
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import PolicyRevision
 from penstock.engine.sessions.session_rights import rights_for
-from penstock.engine.sessions.step_budget import at_once
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.stages.edit import tell_failures
 from penstock.engine.statements import review

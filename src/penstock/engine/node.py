@@ -15,10 +15,10 @@ from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.events.state import Dedup, PlanCache, Retained
 from penstock.engine.federation.state import FederationState
 from penstock.engine.ledger import Ledger
+from penstock.engine.matching.step_budget import at_once
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions.session import NO_REVISION, Session
 from penstock.engine.sessions.state import Monitors, Sessions, Subscriptions
-from penstock.engine.sessions.step_budget import at_once
 from penstock.engine.settings import Admission, Runtime, alone
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.statements.state import StatementState

@@ -6,8 +6,10 @@ import pytest
 
 from penstock.domain import Domain, ensemble
 from penstock.engine import governing
+from penstock.engine.events import ingress
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.access.acl import Acl
+from penstock.wire.packet import Publish
 
 NODES = ("a", "b", "c")
 CLIENTS = {"ann": {"node": "a"}, "bob": {"node": "c"}}
@@ -135,3 +137,22 @@ def test_a_long_access_list_is_told_in_packets_that_the_neighbour_takes(max_pack
         assert known.acl is not None
         assert known.acl.rights("ann", "ann").may_write('room/199/\u00e4"')
         assert not known.acl.rights("ann", "ann").may_write("other")
+
+
+@pytest.mark.parametrize("topic", ["$penstock/rights", "$penstock/interest"])
+def test_a_foreign_broker_cannot_speak_as_a_node(topic: str) -> None:
+    links = [*LINKS, {"between": ["c", "cloud"]}]
+    written = domain(foreign={"cloud": {"address": "127.0.0.1:1", "in": ["#"], "out": ["#"]}}, links=links)
+    rehearsal = Rehearsal(written, ensemble(written))
+    rehearsal.run()
+    node = rehearsal.nodes["c"]
+    known, subscribed = dict(node.federation.rights), dict(node.federation.neighbours["cloud"].subscriptions)
+    payload = {
+        "$penstock/rights": b'{"node": "a", "at": 9e9, "text": "pattern write #"}',
+        "$penstock/interest": b'{"add": [{"filter": "secret/#"}]}',
+    }
+    ingress.receive(node, node.federation.neighbours["cloud"], Publish(topic, payload[topic]), rehearsal.now)
+    rehearsal.run()
+    assert node.federation.rights == known
+    assert dict(node.federation.neighbours["cloud"].subscriptions) == subscribed
+    assert any(notice.kind == "publish denied" and notice.topic == topic for notice in rehearsal.notices)

@@ -1,4 +1,4 @@
-"""What a publisher is told of its message: nothing that hangs on what others ask for, or on what is kept secret."""
+"""The answer to a publisher tells it neither what others ask for nor what is suppressed in secret."""
 
 import random
 

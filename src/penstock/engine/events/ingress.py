@@ -58,7 +58,7 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
         if _is_repeated(node, session, packet):
             return
         _check_window(node, session)
-    if session.neighbour is not None and topic in _FROM_NODES:
+    if topic in _FROM_NODES and session.neighbour in node.ensemble.nodes:  # a foreign broker is none
         refusal = _FROM_NODES[topic](node, session, packet.payload, now)
         if refusal is not None:
             plans = link_plans.plans_of(node, session)

@@ -70,7 +70,7 @@ def take(node: Node, session: Session, payload: bytes, now: float) -> None:
         if not 0 <= part.part < part.parts <= MAX_PARTS:
             raise PolicyError(f"part {part.part} of {part.parts}")
         known = node.federation.rights.get(part.node)
-        if part.node == node.name or (known is not None and known.at >= part.at):
+        if part.node not in node.ensemble.nodes or part.node == node.name or (known and known.at >= part.at):
             return
         text = part.text
         if text is not None:

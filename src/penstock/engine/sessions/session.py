@@ -10,8 +10,8 @@ from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, NeighbourOffers
 from penstock.engine.journal_rows import Source
+from penstock.engine.matching.step_budget import StepBudget
 from penstock.engine.monitors import Watch
-from penstock.engine.sessions.step_budget import StepBudget
 from penstock.engine.sparkplug.state import Actor
 from penstock.engine.trust.state import SessionTrust
 from penstock.language.condition import Condition

@@ -10,10 +10,10 @@ from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Group, Plan, Target, Unresolved, WaitingPlace, interned_plan
 from penstock.engine.matching.block import Entry
 from penstock.engine.matching.predicates import Predicates
+from penstock.engine.matching.step_budget import StepBudget
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.sessions.step_budget import StepBudget
 from penstock.engine.sparkplug import learning
 from penstock.engine.sparkplug.state import governed
 from penstock.engine.stages import judge, project, release, route

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from penstock.engine.events import dedup, fan_out, link_plans, publishers
 from penstock.engine.events.passage import Delivery, DeliveryStep, Outputs, Passage
 from penstock.engine.events.plan import PASS, Plan, Plans
+from penstock.engine.matching.step_budget import StepBudget
 from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder, source_of
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session
-from penstock.engine.sessions.step_budget import StepBudget
 from penstock.engine.stages import (
     admit,
     conform,

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from penstock.domain import LimitSettings
-from penstock.engine.sessions.step_budget import StepBudget, at_once
+from penstock.engine.matching.step_budget import StepBudget, at_once
 from penstock.language.limits import MAX_EVENT_WORK, MAX_WORK
 from penstock.wire.packet import Puback
 from penstock.wire.reason import Reason

@@ -1,9 +1,8 @@
-"""The steps of conditions that a client may cause in a second, by what it publishes and by what it subscribes to.
+"""Budgets of clients for conditions: each client may cause a number of evaluation steps a second.
 
-One evaluation, and all on one event, may take as many steps as a client may use at once: so what a node decides does
-not depend on who has used how many. A client can cause many evaluations, so it has a budget besides. Steps come
-back as time goes on, and a tenth of a second's steps can be used at once: so no client takes the node for long at a
-stretch.
+It has one budget for what it publishes and one for its subscriptions. Steps come back as time goes on. A tenth of a
+second's steps can be used at once, so no client holds the node up for long. One evaluation, and all on one event, have
+the same bound for every client: what a node decides does not depend on how many steps a client has left.
 """
 
 STRETCH = 0.1
