@@ -4,7 +4,7 @@ The engine fills a `Changes`, and the broker's store writes it in one transactio
 value that comes and goes between two commits never reaches the disk.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from penstock.engine.contracts.held import CollectedWindow, HeldEvent
 from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, StoredEvent, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
+from penstock.policy.capsules.machine import Key
 from penstock.policy.monitors.monitor import State
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.tokens.token import Token
@@ -42,6 +43,7 @@ class Changes:
     __slots__ = (
         "advertisements",
         "brought",
+        "capsules",
         "deliveries",
         "dropped_deliveries",
         "dropped_messages",
@@ -74,6 +76,8 @@ class Changes:
         self.held: dict[int, HeldEvent | None] = {}
         """Events that contracts hold back; `windows` has those that are collected."""
         self.windows: dict[tuple[int, bytes], CollectedWindow] = {}
+        self.capsules: dict[tuple[str, Key], Any] = {}
+        """By capsule and key, what it remembers; None: nothing more."""
         self.retained: dict[str, Event | None] = {}
         self.messages: dict[int, Event] = {}
         self.dropped_messages: list[int] = []
@@ -116,6 +120,7 @@ class Changes:
             or self.brought
             or self.held
             or self.windows
+            or self.capsules
             or self.sessions
             or self.dropped_sessions
         )
@@ -227,6 +232,11 @@ class Ledger:
         """Store a session's window; an empty one is deleted."""
         if session.durable:
             self.changes.windows[session.id, msgspec.json.encode(window.about)] = window
+
+    def capsule(self, name: str, key: Key, value: Any) -> None:
+        """Store or remove something that a capsule of this node remembers."""
+        if self.durable:
+            self.changes.capsules[name, key] = value
 
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:

@@ -125,6 +125,9 @@ class Store:
         if (revision := changes.revision) is not None:
             row = (revision.number, revision.access, revision.statements, revision.monitors)
             db.execute("INSERT OR REPLACE INTO revision VALUES (?,?,?,?)", row)
+        if changes.capsules:
+            remembered = {(name, encode(key)): value for (name, key), value in changes.capsules.items()}
+            write_changes(db, "capsule", "name key", remembered, lambda key, value: (*key, encode(value)))
         write_changes(db, "rights", "node", changes.rights, lambda name, rights: (name, *rights))
         write_changes(db, "persisted", "id", changes.persisted, lambda row, message: (row, *message))
         if changes.dropped_persisted:
@@ -173,6 +176,9 @@ class Store:
                 node.monitors.stored[tuple(key)] = msgspec.json.decode(state)
             self._tokens.load(node)
             revisions, last_revision = self._load_revisions(node)
+            for name, entry, value in self._db.execute("SELECT * FROM capsule"):
+                known = node.capsules.stored.setdefault(name, {})
+                known[tuple(msgspec.json.decode(entry))] = msgspec.json.decode(value)
             for row in self._db.execute("SELECT * FROM rights"):
                 write_rights.restore(node, *row)
             sessions = self._load_sessions(node, now)

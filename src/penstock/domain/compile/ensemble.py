@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from penstock.domain.compile.capsules import of_node
 from penstock.domain.compile.entries import ClientEntry, ClientMatch, by_client_id, id_owners, matches_of
 from penstock.domain.compile.expand import expand
 from penstock.domain.compile.graph import OPEN, LinkGraph, brokers_of, graph
@@ -30,6 +31,7 @@ from penstock.model.content.content import ContentReader
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.access.brokering import BrokeringTable
+from penstock.policy.capsules.capsule import Capsule
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import Monitor
@@ -96,6 +98,8 @@ class Ensemble:
     """The domain's name."""
     contracts: Contracts | None
     """Contracts of producers and consumers; None: there are none."""
+    capsules: dict[str, tuple[Capsule, ...]]
+    """By node, the capsules that it runs."""
     tokens: TokenSettings | None
     trust: TrustSettings | None
     evaluate: Evaluate | None
@@ -373,6 +377,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         },
         domain=domain.domain,
         contracts=contracts,
+        capsules={name: tuple(of_node(domain, name)) for name in domain.nodes},
         tokens=domain.tokens,
         trust=domain.trust,
         evaluate=None if function is None else load_evaluation(function, folder),

@@ -6,6 +6,7 @@ from itertools import count
 from msgspec import structs
 
 from penstock.domain import Domain, Ensemble, LinkSettings
+from penstock.engine.capsules import hosting
 from penstock.engine.connections.connection import NodeConnection
 from penstock.engine.connections.host import Host, Storage
 from penstock.engine.connections.inbound import Inbound
@@ -107,6 +108,7 @@ class Assembly:
             node.federation.secrets[neighbour] = _SECRET
         for session in overlay.prepare(node):
             lifecycle.end(node, session, self.now)
+        hosting.prepare(node, self.now)
         keys.join(node, self.now)
         within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
         group_proofs.hold(node, {group: made_up_secret(group) for group in within}, self.now)

@@ -105,6 +105,9 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Identity | Sess
     entry = placement.entry_of(node, subject)
     if entry is None:
         return Refusal(Reason.NOT_AUTHORIZED, placement.why_not(node, subject))
+    if entry.name in node.capsules.clients:
+        capsule = node.capsules.clients[entry.name]
+        return Refusal(Reason.NOT_AUTHORIZED, f"client `{entry.name}` is capsule `{capsule}`, which this node runs")
     if token is not None and not client_tokens.is_holder(token, subject, entry):
         node.stats.tokens_refused += 1
         return Refusal(Reason.NOT_AUTHORIZED, client_tokens.not_holder(token, entry))

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from penstock.engine.capsules import running
 from penstock.engine.events import entrances, publishers
 from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.federation import overlay
@@ -123,6 +124,8 @@ def take_turn(node: Node, now: float) -> None:
         token_exchange.turn(node, now)
     if node.statements.made:
         entrances.publish_made(node, now)
+    if node.capsules.running:
+        running.take_turn(node, now)
     if sessions.replaying or sessions.lagging:
         unfinished = sessions.take_unfinished()
         for session in unfinished:
