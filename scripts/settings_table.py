@@ -37,6 +37,8 @@ from penstock.domain.schema.capsules import (
     CapsuleWindowSettings,
     FuseSettings,
     InferenceRule,
+    LatestSettings,
+    SilenceSettings,
 )
 from penstock.domain.schema.contents import AdvertisementSettings, ContentRule
 from penstock.domain.schema.contracts import CollectSettings, ContractSettings, PrivacySettings, QualitySettings
@@ -158,10 +160,12 @@ CAPSULES_PAGE = _DOCS / "capsules.md"
 CAPSULES_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("capsules.NAME", CapsuleSettings),
     ("capsules.NAME.input", CapsuleInputSettings),
+    ("capsules.NAME.input.silence", SilenceSettings),
     ("capsules.NAME.window", CapsuleWindowSettings),
     ("capsules.NAME.operations", CapsuleOperation),
     ("capsules.NAME.operations.aggregate", AggregateSettings),
     ("capsules.NAME.operations.fuse", FuseSettings),
+    ("capsules.NAME.operations.latest", LatestSettings),
     ("capsules.NAME.operations.infer", InferenceRule),
     ("capsules.NAME.output", CapsuleOutputSettings),
 )

@@ -287,6 +287,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         "brought",
         "held",
         "collected",
+        "capsule",
     )
     later = [(table, column) for table in ("retained", "message") for column in ("token", "path")]
     later.append(("delivery", "revision"))
@@ -314,6 +315,7 @@ ALTER TABLE held DROP COLUMN revision;
 ALTER TABLE delivery DROP COLUMN revision;
 DROP TABLE revision;
 DROP TABLE rights;
+DROP TABLE capsule;
 CREATE TABLE access (digest TEXT NOT NULL);
 CREATE TABLE statements (digest TEXT NOT NULL);
 """

@@ -141,6 +141,22 @@ contracts:
 """
 
 
+CAPSULE = """
+nodes: {n: {listen: ["127.0.0.1:0"]}}
+clients:
+  ann: {node: n}
+  bob: {node: n}
+  cap: {node: n}
+capsules:
+  it:
+    client: cap
+    runs: node
+    input: {topics: a, silence: {after: 10s}}
+    operations: [{where: "false"}]
+    output: {topic: made}
+"""
+
+
 def _published(probes: Probes) -> None:
     rehearsal = stage(ONE)
     probes.forget()
@@ -163,6 +179,15 @@ def _will(probes: Probes) -> None:
     ann = joined.connect("ann", will=WillMessage("gone", b"1"))
     probes.forget()
     ann.lose()
+
+
+def _capsule(probes: Probes) -> None:
+    rehearsal = stage(CAPSULE)
+    rehearsal.publish("ann", "a", b"{}")
+    rehearsal.run()
+    probes.forget()
+    rehearsal.wait(11)
+    assert [one.topic for one in rehearsal.deliveries("bob")] == ["a", "made"]
 
 
 def _monitor(probes: Probes) -> None:
@@ -234,6 +259,7 @@ PLAYED: dict[str, Callable[[Probes], None]] = {
     "published": _published,
     "bridged": _bridged,
     "will": _will,
+    "capsule": _capsule,
     "monitor": _monitor,
     "policy": _policy,
     "own": _own,
@@ -242,7 +268,7 @@ PLAYED: dict[str, Callable[[Probes], None]] = {
     "queued": _queued,
     "resent": _resent,
 }
-_LIVE = ("published", "bridged", "will", "monitor", "policy", "own")
+_LIVE = ("published", "bridged", "will", "capsule", "monitor", "policy", "own")
 
 
 def test_every_entrance_is_played_here() -> None:

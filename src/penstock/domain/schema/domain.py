@@ -95,7 +95,7 @@ class Domain(Settings):
         None, description="policy statements: actions on messages that match; unset: none"
     )
     capsules: dict[Name, CapsuleSettings] = Field(
-        {}, description="capsules, which aggregate context over time windows, by name; run on Spark"
+        {}, description="capsules, which make context of a higher level, by name; run in a node or on Spark"
     )
     journal: JournalSettings | None = Field(
         None, description="record of events and decisions; unset: nothing is recorded"

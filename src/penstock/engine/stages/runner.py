@@ -59,6 +59,7 @@ ENTRANCES = {
     "published": Entrance("admit", "what a client publishes"),
     "bridged": Entrance("admit", "what a neighbour, a node or a foreign broker, sends"),
     "will": Entrance("admit", "the will of a client whose connection is lost"),
+    "capsule": Entrance("admit", "what a capsule of the node makes, as its client"),
     "monitor": Entrance("match", "what a monitor on a link into the node puts in the place of an event"),
     "policy": Entrance("match", "what a policy statement publishes"),
     "own": Entrance("match", "what the node itself says: $SYS, birth certificates, situations"),

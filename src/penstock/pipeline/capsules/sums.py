@@ -48,9 +48,11 @@ RESULTS = pa.schema(
         ("expiry", pa.int64()),
         (UNTIL, pa.timestamp("us", "UTC")),
         ("problem", pa.string()),
+        ("place", pa.string()),
     ]
 )
-"""What is made of a window and a group. Of one with a `problem` nothing goes out."""
+"""What is made of a window and a group. Of one with a `problem` nothing goes out.
+`place` tells results of one time and group apart, where there are no windows."""
 _JSON = "application/json"
 _NANOSECONDS = 1_000
 
@@ -64,10 +66,11 @@ class _Sum(NamedTuple):
 
 
 def _keys(capsule: Capsule) -> list[str]:
-    return ["start", "input", *_group_keys(capsule), "problem", "event"]
+    return ["start", "input", *group_keys(capsule), "problem", "event"]
 
 
-def _group_keys(capsule: Capsule) -> list[str]:
+def group_keys(capsule: Capsule) -> list[str]:
+    """Return the columns of a group's keys."""
     return [f"k{at}" for at in range(len(capsule.reduction.by))]
 
 
@@ -192,13 +195,13 @@ def results(sums: DataFrame, reference: CapsuleReference) -> DataFrame:
     sums = sums.drop("problem", "event", "seen")
     if not single:  # a result is of all inputs
         together = F.collect_list(F.struct(*sums.columns)).alias("parts")
-        sums = sums.groupBy("start", *_group_keys(reference.capsule())).agg(together).select("parts")
+        sums = sums.groupBy("start", *group_keys(reference.capsule())).agg(together).select("parts")
     return sums.mapInArrow(work, from_arrow_schema(RESULTS))
 
 
 def _result(capsule: Capsule, parts: list[dict[str, Any]]) -> dict[str, Any] | None:
     assert capsule.window is not None
-    group, start = tuple(parts[0][key] for key in _group_keys(capsule)), parts[0]["start"]
+    group, start = tuple(parts[0][key] for key in group_keys(capsule)), parts[0]["start"]
     until = min((part[UNTIL] for part in parts if part[UNTIL] is not None), default=None)
     known = about_result(capsule, start, start + capsule.window.length, group, until)
     try:

@@ -47,6 +47,8 @@ class CapsuleOutcome(NamedTuple):
     problem: str = ""
     until: int | None = None
     """The time by which it is to be deleted, as something that it is made of is."""
+    silent: int | None = None
+    """The place of the input, if it has fallen silent."""
 
 
 class CapsuleMachine:
@@ -120,9 +122,9 @@ class CapsuleMachine:
         self._set(key, None)
         group = tuple(names)
         try:
-            yield CapsuleOutcome(due, group, 0, conclude_silence(self.capsule, input, group, heard))
+            yield CapsuleOutcome(due, group, 0, conclude_silence(self.capsule, input, group, heard), silent=input)
         except PolicyError as error:
-            yield CapsuleOutcome(due, group, 0, None, str(error))
+            yield CapsuleOutcome(due, group, 0, None, str(error), silent=input)
 
     def _conclude(
         self, at: int, group: Group, until: int | None, reduce: Callable[[], ReducedGroup | None]
@@ -144,8 +146,7 @@ class CapsuleMachine:
         `until`: when it is to be deleted. Raises `PolicyError` if there is no room for it.
         """
         now, problem = max(arrival, self.reached), ""
-        if self.capsule.inputs[taken.input].silence is not None:
-            self._put(("heard", taken.input, *taken.group), now)
+        self.hear(taken.input, taken.group, now)
         if isinstance(self.capsule.reduction, LatestReduction):
             return self._take_latest(taken, now, until)
         window = self._window
@@ -155,6 +156,11 @@ class CapsuleMachine:
         if window.late is Late.QUARANTINE and (late := late_starts(window, taken.at, now)):
             problem = why_late(late)
         return CapsuleOutcome(now, taken.group, 0, None, problem) if problem else None
+
+    def hear(self, input: int, group: Group, now: int) -> None:
+        """Note that an input is not silent."""
+        if self.capsule.inputs[input].silence is not None:
+            self._put(("heard", input, *group), now)
 
     def _take_latest(self, taken: TakenEvent, now: int, until: int | None) -> CapsuleOutcome | None:
         last = Last(now, taken.content, write_stored(taken.quality), until)
