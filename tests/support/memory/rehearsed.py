@@ -17,10 +17,12 @@ def domain(text: str) -> Domain:
 
 
 def stage(text: str, subscribe: str | None = "#", **more: Any) -> Rehearsal:
-    """The domain with all its clients connected, and subscribed to the filter unless it is None."""
+    """The domain with all its clients connected, but for capsules that run in nodes, and subscribed to the filter
+    unless it is None."""
     written = domain(text)
     rehearsal = Rehearsal(written, ensemble(written), **more)
-    for client in written.clients:
+    run = {capsule.client for capsule in written.capsules.values() if capsule.runs == "node"}
+    for client in (name for name in written.clients if name not in run):
         rehearsal.connect(client)
         if subscribe is not None:
             rehearsal.subscribe(client, subscribe)

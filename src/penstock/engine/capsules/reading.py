@@ -1,4 +1,4 @@
-"""What an event says of itself that a capsule asks for: its quality, and until when it may be kept."""
+"""Reading what a capsule asks of an event: its quality, and until when it may be kept."""
 
 import math
 

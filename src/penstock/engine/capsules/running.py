@@ -1,4 +1,4 @@
-"""What capsules have made enters the stages: published by the session of the capsule, judged as its client."""
+"""Results of capsules enter the stages: published by the session of the capsule, judged as its client."""
 
 from penstock.engine.capsules.state import RunningCapsule, micros_of
 from penstock.engine.events import link_plans

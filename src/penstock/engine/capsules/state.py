@@ -20,7 +20,7 @@ class CapsuleOutlet:
         packets.clear()
 
     def disconnect(self, reason: Reason, text: str = "") -> None:
-        """A capsule has no connection that could end."""
+        """Do nothing: a capsule has no connection that could end."""
 
 
 class RunningCapsule:

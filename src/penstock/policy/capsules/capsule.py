@@ -117,7 +117,7 @@ class AggregateReduction:
     values: tuple[Aggregated, ...]
 
     def operations(self, input: int = 0) -> tuple[Operation, ...]:
-        """The operations on the quality of an input. A count changes nothing; a count alone is as good as the worst."""
+        """Return the operations on the quality of an input. A count alone is as good as the worst of the inputs."""
         functions = (value.function for value in self.values if value.of is not None and value.of.input == input)
         return tuple(dict.fromkeys(_OPERATIONS[function] for function in functions)) or (Operation.SELECT,)
 

@@ -206,7 +206,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], Any]]]] = {
-    "grid": (Grid, "metres", {"metres": _number, "latitude": str, "longitude": str, "span": _number}),
+    "grid": (Grid, "metres", {"metres": _number, "latitude": str, "longitude": str, "span": _number, "radius": str}),
     "step": (Step, "", {"attribute": str, "size": _number, "span": _number}),
     "keep": (Keep, "attributes", {"attributes": _names}),
     "delay": (Delay, "seconds", {"seconds": check_seconds}),
