@@ -13,13 +13,15 @@ from penstock.domain.schema.capsules import (
     InferenceRule,
     LatestSettings,
 )
-from penstock.language.condition import Condition
+from penstock.language.condition import Condition, all_of, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.expression import Expression, make_expression
 from penstock.language.types import ANYTHING, RecordType
+from penstock.model.content.content import Format
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue, MetricKey
 from penstock.policy.capsules import capsule as policy
+from penstock.policy.contracts.observation import ContextObservable
 from penstock.policy.contracts.text_form import read_indicator
 from penstock.policy.quality.criteria import LIBRARY, make_catalogue
 from penstock.policy.quality.needs import Need, parse_constraints
@@ -75,7 +77,7 @@ class _CapsuleCompiler:
     def __init__(self, domain: Domain, name: str, problems: Problems) -> None:
         self._name, self._problems = name, problems
         self._settings = domain.capsules[name]
-        self._catalogue = catalogue_of(domain)
+        self._catalogue, self._context = catalogue_of(domain), domain.context
         self._inputs = self._settings.named_inputs
         declared = {name: _same([domain.declared(filter) for filter in of.topics]) for name, of in self._inputs.items()}
         self._declared, self._events = declared, _same(list(declared.values()))
@@ -119,7 +121,23 @@ class _CapsuleCompiler:
                 if attribute in _SILENCE:
                     self._problems.append(((*loc, "silence", "set", attribute), f"every such result has `{attribute}`"))
             silence = policy.Silence(_micros(settings.silence.after), tuple(settings.silence.set.items()))
+        observed = self._observable((*loc, "observable"), settings.observable)
+        if observed is not None:
+            asked = self._try((*loc, "observable"), make_condition, observed.condition, self._declared[name])
+            condition = all_of([one for one in (condition, asked) if one is not None]) if asked else condition
         return policy.CapsuleInput(name, settings.topics, condition, silence)
+
+    def _observable(self, loc: Loc, name: str | None) -> ContextObservable | None:
+        """Return an observable that is named, if there is one of that name; of wrong ones `context` tells."""
+        if name is None:
+            return None
+        context = self._context
+        if name not in context.observables:
+            self._problems.append((loc, f"`{name}` is not an observable of `context`"))
+            return None
+        if any(entity not in context.entities for entity in context.observables[name].entities):
+            return None
+        return context.observable(name)
 
     def _window(self) -> policy.WindowSchedule | None:
         settings = self._settings.window
@@ -244,8 +262,15 @@ class _CapsuleCompiler:
         pairs = [
             (n, self._try(("output", "payload", n), make_expression, e, types)) for n, e in settings.payload.items()
         ]
+        observed = self._observable(("output", "observation"), settings.observation)
+        if observed is not None and len(observed.entities) != 1:
+            self._problems.append((("output", "observation"), f"`{observed.name}` is of several entities"))
         output = policy.ResultTemplate(
-            settings.topic, tuple((n, e) for n, e in pairs if e is not None), settings.quality == "content"
+            settings.topic,
+            tuple((n, e) for n, e in pairs if e is not None),
+            settings.quality == "content",
+            observed,
+            Format(settings.format),
         )
         names = [name for name, _ in reduction.by]
         for hole in output.holes:

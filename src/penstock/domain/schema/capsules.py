@@ -58,6 +58,9 @@ class CapsuleInputSettings(Settings):
     where: ConditionText | None = Field(
         None, description="condition that their content must satisfy; unset: any content"
     )
+    observable: Name | None = Field(
+        None, description="they must be observations of this observable of `context`; unset: any content"
+    )
     silence: SilenceSettings | None = Field(
         None, description="result to make when no more events of a group come; unset: none"
     )
@@ -193,9 +196,15 @@ class CapsuleOutputSettings(Settings):
     topic: str = Field(description="topic of results; `{NAME}` is the group's key of this name")
     payload: dict[Word, str] = Field(
         {},
-        description="attributes of the payload, which is JSON, and expressions for them; unset: the group, `start` and"
+        description="attributes of the payload, and expressions for them; unset: the group, `start` and"
         " `end` of the window, and the results of operations",
     )
+    observation: Name | None = Field(
+        None,
+        description="results are observations of this observable of `context`, which has one entity: the payload is"
+        " their value; unset: they are the payload",
+    )
+    format: Literal["json", "xml"] = Field("json", description="how the payload is written")
     quality: Literal["properties", "content"] = Field(
         "properties", description="where the result's quality is put: user properties, or the payload"
     )

@@ -11,7 +11,6 @@ from penstock.wire.properties import Properties, encode_properties
 
 MAX_CHAINED = 10_000
 """Results that capsules make of each other's results in one turn; the others wait for the next turn."""
-_JSON = "application/json"
 
 
 def take_turn(node: Node, now: float) -> None:
@@ -31,7 +30,7 @@ def _publish(node: Node, running: RunningCapsule, outcome: CapsuleOutcome, now: 
         return
     if outcome.until is not None and outcome.until <= micros_of(now):
         return  # it is made of something that must not be had any longer
-    carried = encode_properties(Properties(content_type=_JSON, user_properties=result.properties))
+    carried = encode_properties(Properties(content_type=result.content_type, user_properties=result.properties))
     event = Event(
         result.topic,
         result.payload,

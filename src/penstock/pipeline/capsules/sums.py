@@ -53,7 +53,6 @@ RESULTS = pa.schema(
 )
 """What is made of a window and a group. Of one with a `problem` nothing goes out.
 `place` tells results of one time and group apart, where there are no windows."""
-_JSON = "application/json"
 _NANOSECONDS = 1_000
 
 
@@ -227,12 +226,12 @@ def about_result(capsule: Capsule, start: int, end: int, group: tuple[str, ...],
 
 def result_fields(made: CapsuleResult) -> dict[str, Any]:
     """Return the columns of the message that a result is."""
-    carried = Properties(content_type=_JSON, user_properties=made.properties)
+    carried = Properties(content_type=made.content_type, user_properties=made.properties)
     return {
         "topic": made.topic,
         "payload": made.payload,
         "quality": "[" + ",".join(text for _, text in write_properties(made.quality)) + "]",
-        "content_type": _JSON,
+        "content_type": made.content_type,
         "properties": encode_properties(carried),
     }
 

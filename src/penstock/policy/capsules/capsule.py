@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 from penstock.language.condition import Condition
 from penstock.language.expression import Expression
 from penstock.language.types import ANYTHING, DOUBLE, DYN, INT, STRING, MapType, RecordType, Type
+from penstock.model.content.content import Format
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import Catalogue, MetricKey
 from penstock.model.topic import check_topic, is_wild, matches
+from penstock.policy.contracts.observation import ContextObservable
 from penstock.policy.quality.needs import Constraint
 from penstock.policy.quality.propagation import Operation
 
@@ -216,6 +218,9 @@ class ResultTemplate:
     """Attributes and their expressions; empty: all that the capsule names."""
     in_content: bool = False
     """True if quality goes into the payload; else it goes as user properties."""
+    observable: ContextObservable | None = None
+    """The observable that results are observations of; None: they are not."""
+    format: Format = Format.JSON
 
     @property
     def holes(self) -> tuple[str, ...]:

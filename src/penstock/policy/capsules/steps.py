@@ -14,10 +14,11 @@ from penstock.language.errors import EvaluationError, Failure
 from penstock.language.evaluators.times import timestamp_from_string, timestamp_to_string
 from penstock.language.expression import Expression
 from penstock.model.content.content import Content, Format, Unreadable
-from penstock.model.errors import PolicyError
+from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import NO_QUALITY, Catalogue, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import Timestamp, Value
 from penstock.policy.capsules import capsule as capsules
+from penstock.policy.contracts.observation import ContextObservation, write_members, write_observation
 from penstock.policy.quality.carriage import CLAIMED, MEMBER, write_properties, write_quality
 from penstock.policy.quality.needs import why_not
 from penstock.policy.quality.propagation import Operation, aged, fuse, precision_weights, propagate, quality_weights
@@ -27,6 +28,8 @@ DIGITS = 12
 MAX_KEY = 256
 """Characters of a key of a group."""
 _NANOSECONDS = 1_000
+_ROOT = "result"
+"""The root element of results in XML that are no observations."""
 
 
 class TakenEvent(NamedTuple):
@@ -62,6 +65,7 @@ class CapsuleResult(NamedTuple):
     payload: bytes
     quality: Quality
     properties: tuple[tuple[str, str], ...]
+    content_type: str = "application/json"
 
 
 # --- events
@@ -217,8 +221,7 @@ def conclude(capsule: capsules.Capsule, reduced: ReducedGroup) -> CapsuleResult 
         if left is None:
             return None
         quality, content = left
-    payload = msgspec.json.encode(_payload(capsule, own, content, quality))
-    return _result(capsule, group, payload, quality)
+    return _result(capsule, group, _payload(capsule, own, content, quality), quality, end)
 
 
 def conclude_silence(capsule: capsules.Capsule, input: int, group: tuple[str, ...], since: int) -> CapsuleResult:
@@ -228,18 +231,30 @@ def conclude_silence(capsule: capsules.Capsule, input: int, group: tuple[str, ..
     keys = _group(capsule, group)
     times = {capsules.SINCE: text_of(since), capsules.AT: text_of(since + silence.after)}
     attributes = {**keys, capsules.SILENT: capsule.inputs[input].name, **times, **dict(silence.set)}
-    return _result(capsule, keys, msgspec.json.encode(attributes), NO_QUALITY)
+    return _result(capsule, keys, attributes, NO_QUALITY, since + silence.after)
 
 
 def _group(capsule: capsules.Capsule, group: tuple[str, ...]) -> dict[str, str]:
     return dict(zip((name for name, _ in capsule.reduction.by), group, strict=True))
 
 
-def _result(capsule: capsules.Capsule, group: dict[str, str], payload: bytes, quality: Quality) -> CapsuleResult:
-    topic = capsule.output.filled(group)
-    if capsule.output.in_content:
-        return CapsuleResult(topic, write_quality(Content(payload, Format.JSON), quality), quality, ())
-    return CapsuleResult(topic, payload, quality, write_properties(quality, CLAIMED))
+def _result(
+    capsule: capsules.Capsule, group: dict[str, str], attributes: dict[str, Any], quality: Quality, end: int
+) -> CapsuleResult:
+    output, form = capsule.output, capsule.output.format
+    topic, type = output.filled(group), f"application/{form}"
+    try:
+        if output.observable is not None:
+            (entity,) = output.observable.entities
+            date = Timestamp(end * _NANOSECONDS)
+            payload = write_observation(ContextObservation(output.observable.uri, entity.uri, date, attributes), form)
+        else:
+            payload = write_members(attributes if form is Format.JSON else {_ROOT: attributes}, form)
+        if output.in_content:
+            return CapsuleResult(topic, write_quality(Content(payload, form), quality), quality, (), type)
+    except ContentError as error:
+        raise PolicyError(str(error)) from None
+    return CapsuleResult(topic, payload, quality, write_properties(quality, CLAIMED), type)
 
 
 def _payload(capsule: capsules.Capsule, own: dict[str, Any], content: Content, quality: Quality) -> dict[str, Any]:
