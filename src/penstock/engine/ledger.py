@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.engine.contracts.held import CollectedWindow, HeldEvent
+from penstock.engine.sessions.refusal import RefusedPublish
 from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, StoredEvent, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -55,6 +56,7 @@ class Changes:
         "monitors",
         "persisted",
         "received",
+        "refused",
         "retained",
         "revision",
         "rights",
@@ -85,6 +87,7 @@ class Changes:
         self.updated: dict[int, Outgoing] = {}
         self.dropped_deliveries: list[int] = []
         self.received: dict[tuple[int, int], bool] = {}
+        self.refused: dict[tuple[int, int], RefusedPublish | None] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
         self.standings: dict[tuple[int, str], Withheld | None] = {}
         self.persisted: dict[int, Persisted] = {}
@@ -105,6 +108,7 @@ class Changes:
             or self.dropped_deliveries
             or self.updated
             or self.received
+            or self.refused
             or self.monitors
             or self.standings
             or self.revision is not None
@@ -241,6 +245,11 @@ class Ledger:
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:
             self.changes.received[session.id, packet_id] = held
+
+    def refused(self, session: Session, packet_id: int, refused: RefusedPublish | None) -> None:
+        """Store or remove a session's QoS 2 message that was refused."""
+        if session.durable:
+            self.changes.refused[session.id, packet_id] = refused
 
     def standing(self, session: Session, source: str, withheld: Withheld | None) -> None:
         """Store which metrics of an edge node or device a reader does not have."""

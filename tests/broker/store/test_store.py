@@ -288,6 +288,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         "held",
         "collected",
         "capsule",
+        "refused",
     )
     later = [(table, column) for table in ("retained", "message") for column in ("token", "path")]
     later.append(("delivery", "revision"))
@@ -310,12 +311,13 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
     again.close()
 
 
-FORMAT_10 = """
+FORMAT_12 = "DROP TABLE refused; "
+FORMAT_11 = FORMAT_12 + "DROP TABLE capsule; "
+FORMAT_10 = f"""{FORMAT_11}
 ALTER TABLE held DROP COLUMN revision;
 ALTER TABLE delivery DROP COLUMN revision;
 DROP TABLE revision;
 DROP TABLE rights;
-DROP TABLE capsule;
 CREATE TABLE access (digest TEXT NOT NULL);
 CREATE TABLE statements (digest TEXT NOT NULL);
 """
@@ -332,7 +334,7 @@ FORMAT_8 = FORMAT_9 + "".join(
 )
 
 
-@pytest.mark.parametrize("format", [8, 9, 10, VERSION])
+@pytest.mark.parametrize("format", [8, 9, 10, 11, 12, VERSION])
 def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> None:
     joined, first = waiting(), Store(path, "full")
     joined.connect("ann", session_expiry=3600).subscribe("#", qos=1).lose()
@@ -348,7 +350,10 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     first.close()
     if format < VERSION:
         db = sqlite3.connect(path)
-        db.executescript({8: FORMAT_8, 9: FORMAT_9, 10: FORMAT_10}[format] + f"PRAGMA user_version = {format};")
+        db.executescript(
+            {8: FORMAT_8, 9: FORMAT_9, 10: FORMAT_10, 11: FORMAT_11, 12: FORMAT_12}[format]
+            + f"PRAGMA user_version = {format};"
+        )
         db.close()
     again = Store(path, "full")
     node = load(again, START)

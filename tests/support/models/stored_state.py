@@ -88,6 +88,7 @@ def _session(session: Session) -> object:
         "inflight": [(packet_id, _delivery(one)) for packet_id, one in session.outbox.inflight.items()],
         "queue": [_delivery(one) for one in session.outbox.queue or ()],
         "received": set(session.received or ()),
+        "refused": dict(session.refused or {}),
     }
 
 

@@ -27,6 +27,7 @@ from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, lifecycle, placement, session_rights, subscribe
+from penstock.engine.sessions.refusal import RefusedPublish
 from penstock.engine.sessions.session import (
     NEVER,
     NO_REVISION,
@@ -47,8 +48,9 @@ from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.statement import Policy
+from penstock.wire.reason import Reason
 
-_OF_SESSIONS = ("subscription", "advertisement", "standing", "received", "brought", "held", "collected")
+_OF_SESSIONS = ("subscription", "advertisement", "standing", "received", "refused", "brought", "held", "collected")
 """Tables whose rows end with their session."""
 IN_MEMORY = ":memory:"
 """The path of a store that ends with its process."""
@@ -135,6 +137,7 @@ class Store:
             db.execute(f"DELETE FROM persisted WHERE id IN ({oldest})", (changes.dropped_persisted,))
         received = {key: is_open or None for key, is_open in changes.received.items()}
         write_changes(db, "received", "session packet_id", received, lambda key, _: key)
+        write_changes(db, "refused", "session packet_id", changes.refused, lambda key, refused: (*key, *refused))
         self._bound.drop(changes.dropped_sessions)
         for number in changes.dropped_sessions:
             db.execute("DELETE FROM session WHERE id = ?", (number,))
@@ -204,6 +207,11 @@ class Store:
                 if session is not None:
                     session.received = session.received or set()
                     session.received.add(packet_id)
+            for number, packet_id, reason, *rest in self._db.execute("SELECT * FROM refused"):
+                session = sessions.get(number)
+                if session is not None:
+                    session.refused = session.refused or {}
+                    session.refused[packet_id] = RefusedPublish(Reason(reason), *rest)
         except (sqlite3.Error, ValueError, TypeError, ConditionError) as error:
             raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
 

@@ -12,6 +12,7 @@ from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, Neighbou
 from penstock.engine.journal_rows import Source
 from penstock.engine.matching.step_budget import StepBudget
 from penstock.engine.monitors import Watch
+from penstock.engine.sessions.refusal import RefusedPublish
 from penstock.engine.sparkplug.state import Actor
 from penstock.engine.trust.state import SessionTrust
 from penstock.language.condition import Condition
@@ -390,6 +391,7 @@ class Session:
         "place",
         "plans",
         "received",
+        "refused",
         "replays",
         "rights",
         "since",
@@ -429,6 +431,11 @@ class Session:
         self.connection = ConnectionState()
         self.outbox = Outbox()
         self.received: set[int] | None = None
+        """Identifiers of QoS 2 messages from it that are not released yet."""
+        self.refused: dict[int, RefusedPublish] | None = None
+        """By identifier, QoS 2 messages from it that were refused, the latest last. If it sends one again because it
+        has not seen the answer, it gets the answer again.
+        """
         # counters for the status: packets from it and to it since the node began; its refusals, and events that the
         # brokering table withholds from it
         self.took = 0
