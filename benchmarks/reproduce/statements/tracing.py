@@ -23,7 +23,8 @@ from benchmarks.reproduce.statements.inside import (
 from benchmarks.reproduce.statements.policies import TRACING
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Subscribed
-from penstock.engine.statements.event_judging import JudgedCopy, Judging
+from penstock.engine.statements.event_judging import Judging
+from penstock.engine.statements.judged_copy import JudgedCopy
 from penstock.model.content.content import Content, Format
 from penstock.model.event import Event
 from penstock.policy.statements.judging import Bound

@@ -14,9 +14,9 @@ one of them again. So when its cause is gone, no two nodes keep it up for each o
 neighbour that it came by on the shortest way: what is advertised travels on a tree.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from penstock.domain.schema.federation import Forward
 from penstock.engine.contracts.state import CONSUMER, SITUATION
@@ -25,7 +25,7 @@ from penstock.engine.federation.neighbour_wants import Demands, NeighbourWants
 from penstock.engine.federation.offer_matches import Matter, Meetings
 from penstock.engine.federation.offers import best_offer, known_ids, told_classes, way_to
 from penstock.engine.federation.state import Change, News, Source
-from penstock.engine.federation.wants import Offer, Path, Want
+from penstock.engine.federation.wants import Farewell, Offer, Path, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sparkplug.state import CERTIFICATES
@@ -36,6 +36,9 @@ from penstock.language.errors import ConditionError
 from penstock.model.sparkplug.topic import NAMESPACE
 from penstock.model.topic import intersection, overlaps, parse_filter
 from penstock.policy.access.covering import is_covered
+
+_Lost = TypeVar("_Lost", Source, str)
+"""A subscription that was taken back, or the id of an offer."""
 
 
 class _Class(NamedTuple):
@@ -85,23 +88,38 @@ class NeighbourExchange:
         The neighbour may not have a new domain yet, nor told what it offers by it. So what is not wanted any more
         because of one is taken back only after the time `linger`.
         """
-        if news.is_all:
-            change = self._offers([*known_ids(self._node), *self._offered])
-            if self._wanted is None:
-                return change
-            wants = self._rebuild(forward)
-            self._lingering.update(dict.fromkeys(wants.remove, linger))
-            return change._replace(add=self._not_lingering(wants.add))
-        change = self._offers(news.offers)
+        ids = [*known_ids(self._node), *self._offered] if news.is_all else news.offers
+        change = self._offers(ids)
+        gone = {id: (id,) for id in change.withdraw if id in news.withdrawals}
+        change = change._replace(farewell=tuple(self._farewells(gone, news)))
         if self._wanted is None:
             return change
-        touched: dict[Source, None] = {}
-        for id in news.offers:
-            touched.update(dict.fromkeys(self._take_offer(self._wanted, id)))
-        for source in {**touched, **news.subscriptions}:
-            self._take_subscription(self._wanted, source)
-        more, less = self._wanted.changes()
-        return change._replace(add=self._not_lingering(more), remove=less)
+        told = {source: self._wanted.of(source) for source in news.withdrawals if not isinstance(source, str)}
+        if news.is_all:
+            wants = self._rebuild(forward)
+            more, less = wants.add, wants.remove
+            self._lingering.update(dict.fromkeys(less, linger))
+        else:
+            touched: dict[Source, None] = {}
+            for id in news.offers:
+                touched.update(dict.fromkeys(self._take_offer(self._wanted, id)))
+            for source in {**touched, **news.subscriptions}:
+                self._take_subscription(self._wanted, source)
+            more, less = self._wanted.changes()
+        lost = {source: less.intersection(wants) for source, wants in told.items() if less.intersection(wants)}
+        change = change._replace(farewell=(*change.farewell, *self._farewells(lost, news)))
+        return change._replace(add=self._not_lingering(more), remove=frozenset() if news.is_all else less)
+
+    def _farewells(self, lost: Mapping[_Lost, Iterable[Want | str]], news: News) -> Iterator[Farewell]:
+        """Apply the policies of what is taken back from the neighbour; yield those that go on with that."""
+        for source, entries in lost.items():
+            withdrawal = news.withdrawals[source]
+            filter_policies.forward_withdrawal(self._node, withdrawal, self._neighbour, source)
+            for entry in entries if withdrawal.attached else ():
+                about = {"offer": entry} if isinstance(entry, str) else {"want": entry}
+                farewell = Farewell(withdrawal.attached, **about)
+                if self._room.fits(farewell, withdrawal.filter):
+                    yield farewell
 
     def _not_lingering(self, wants: frozenset[Want]) -> frozenset[Want]:
         """Return those that the neighbour does not know; it knows the lingering ones, which are wanted again."""

@@ -48,6 +48,10 @@ class NeighbourWants:
             if want not in demands:
                 self._discount(want)
 
+    def of(self, source: Hashable) -> frozenset[Want]:
+        """Return the wants of a source."""
+        return frozenset(self._demands.get(source, _NOTHING))
+
     def changes(self) -> Difference:
         """Return what to tell the neighbour since the last call."""
         places = self._widest.change(self._leaving, self._entering)

@@ -1,6 +1,7 @@
 """Advertisements on their way through the nodes: which are known here, and which neighbours they are announced to."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 
 from penstock.engine.federation.state import OwnOffer
@@ -22,10 +23,15 @@ def changed(node: Node, session: Session, name: str) -> None:
         id = _client_offer_id(node, session, kind, name)
         node.statements.acted.pop(("offer", id), None)  # it is another message
         if advertised is not None and advertised.scope == "global" and kind == _kind(node, session, advertised):
-            node.federation.own_offers[id] = _own(node, id, advertised, session.place.publish_type, session)
+            node.federation.own_offers[id] = _of_client(node, id, advertised, session)
         else:
             node.federation.own_offers.pop(id, None)
         node.federation.news.offer(id)
+
+
+def offer_id_of(node: Node, session: Session, advertised: ProducerAdvertisement) -> str:
+    """Return the id under which other nodes are told of a client's advertisement."""
+    return _client_offer_id(node, session, _kind(node, session, advertised), advertised.name)
 
 
 def own_offers(node: Node) -> dict[str, OwnOffer]:
@@ -35,15 +41,22 @@ def own_offers(node: Node) -> dict[str, OwnOffer]:
         for advertised in entry.advertises:
             if advertised.scope == "global":
                 id = f"{_part(node.name)}/{_part(entry.name)}/domain/{_part(advertised.name)}"
-                offers[id] = _own(node, id, advertised, entry.publish, None)
+                policy = filter_policies.policy_of_advertisement(node, entry.name, advertised.filter, advertised.policy)
+                offers[id] = _own(node, id, replace(advertised, policy=policy), entry.publish, None)
         for given in node.ensemble.statements.of(entry.name, Message.ADVERTISEMENT):
             offers.update(_given(node, given, entry.name, entry.publish))
     for session in node.sessions.values():
         for advertised in session.declared.advertisements.values():
             if advertised.scope == "global":
-                id = _client_offer_id(node, session, _kind(node, session, advertised), advertised.name)
-                offers[id] = _own(node, id, advertised, session.place.publish_type, session)
+                id = offer_id_of(node, session, advertised)
+                offers[id] = _of_client(node, id, advertised, session)
     return offers
+
+
+def _of_client(node: Node, id: str, advertised: ProducerAdvertisement, session: Session) -> OwnOffer:
+    about = (session.place.entity, advertised.filter, advertised.policy)
+    policy = filter_policies.policy_of_advertisement(node, *about)
+    return _own(node, id, replace(advertised, policy=policy), session.place.publish_type, session)
 
 
 def _own(node: Node, id: str, advertised: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:

@@ -14,7 +14,7 @@ from penstock.engine.events import entrances
 from penstock.engine.federation import messages, offers, write_rights
 from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
-from penstock.engine.federation.state import Change, News
+from penstock.engine.federation.state import Change, News, Withdrawal
 from penstock.engine.federation.wants import NODE_PREFIX, Offer, Offered, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
@@ -137,12 +137,15 @@ def take_interest(node: Node, session: Session, payload: bytes, now: float) -> N
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
     if change.begins == "offers":
         session.federation.doubted_offers = dict.fromkeys(session.federation.offers, NEVER)
+        session.federation.farewells.clear()
     if change.begins == "wants":
         # A neighbour that has just started does not know yet what those beyond it want.
         session.federation.doubted = dict.fromkeys(session.subscriptions, NEVER)
         node.federation.refused.pop(session.id, None)
     readable = (offer for offer in offered.values() if offer.offer.policy in policies)
     offered = {offer.offer.id: offer._replace(policy=policies[offer.offer.policy]) for offer in readable}
+    for farewell in change.farewell:
+        session.federation.farewells[farewell.want or farewell.offer] = farewell.policy
     _take_offers(node, session, change, offered, now)
     for want, _, condition in wanted:
         if want.policy in policies:
@@ -201,13 +204,26 @@ def _take_offers(node: Node, session: Session, change: Interest, offered: dict[s
     for id in change.withdraw:
         gone = session.federation.offers.pop(id, None)
         session.federation.doubted_offers.pop(id, None)
-        if gone is not None and gone.policy is not None:
+        bounds, text = _said_with(node, session, id, id)
+        if gone is not None:
             node.statements.acted.pop(("offer", id), None)
-            bound = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
-            what = (Message.UNADVERTISEMENT, gone.offer.filter, gone.condition)
-            filter_policies.taken_back(node, session, *what, [bound], now)
+            if gone.policy is not None:
+                own = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
+                bounds = [own, *bounds]
+            what = (session, gone.offer.filter, gone.condition, tuple(bounds), text)
+            filter_policies.taken_back(node, id, Withdrawal(Message.UNADVERTISEMENT, *what), now)
     advertised_policies.note(node, session)
     node.federation.news.offer(*offered, *change.withdraw)
+
+
+def _said_with(node: Node, session: Session, withdrawn: Want | str, about: str) -> tuple[list[Bound], str]:
+    """Return the policies that a neighbour has told to be attached to a withdrawal, as applied and as text."""
+    text = session.federation.farewells.pop(withdrawn, "")
+    try:
+        return filter_policies.attached_to_withdrawal(bindings.readable(text) if text else None)
+    except PolicyError as error:
+        node.notice("policy failed", session, about, f"what a node tells cannot be applied: {error}")
+        return [], text
 
 
 def _take_want(
@@ -255,6 +271,8 @@ def _drop_want(node: Node, session: Session, want: Want, now: float) -> None:
     known.ways = tuple(way for way in known.ways if way != want.path)
     if not known.ways:
         session.federation.doubted.pop(known.key, None)
-        bounds = filter_policies.of_subscription(session, known)
-        filter_policies.taken_back(node, session, Message.UNSUBSCRIPTION, known.filter, known.condition, bounds, now)
+        attached, text = _said_with(node, session, want, want.filter)
+        bounds = (*filter_policies.of_subscription(session, known), *attached)
+        what = (session, known.filter, known.condition, bounds, text)
+        filter_policies.taken_back(node, (session, known.key), Withdrawal(Message.UNSUBSCRIPTION, *what), now)
         subscribe.remove(node, session, known.key)

@@ -33,6 +33,14 @@ class Offer(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     policy: str = ""
 
 
+class Farewell(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """The policy that was attached to the withdrawal of a want or an offer; the withdrawal follows."""
+
+    policy: str
+    want: Want | None = None
+    offer: str = ""
+
+
 class Offered(NamedTuple):
     """An offer as a neighbour has told it."""
 
@@ -44,7 +52,7 @@ class Offered(NamedTuple):
 class NeighbourOffers:
     """The offers that a neighbour has sent, and those that it has not sent again since it is back."""
 
-    __slots__ = ("doubted", "doubted_offers", "offers", "rights")
+    __slots__ = ("doubted", "doubted_offers", "farewells", "offers", "rights")
 
     def __init__(self) -> None:
         self.offers: dict[str, Offered] = {}
@@ -54,6 +62,8 @@ class NeighbourOffers:
         in `doubted_offers` the same of its offers.
         """
         self.doubted_offers: dict[str, float] = {}
+        self.farewells: dict[Want | str, str] = {}
+        """The policies attached to withdrawals that have been announced, by want or id of an offer."""
         self.rights: dict[str, list[str]] = {}
         """The parts of access lists that have come so far, by node."""
 

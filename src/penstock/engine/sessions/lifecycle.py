@@ -295,6 +295,7 @@ def end(node: Node, session: Session, now: float) -> None:
     node.later.forget(session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
+        node.statements.preceding.pop(session.id, None)
         placement.leave(node, session)
     node.ledger.drop_session(session)
 

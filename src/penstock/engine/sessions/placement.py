@@ -55,6 +55,7 @@ def settle_in(node: Node, session: Session) -> bool:
     policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)
     if policies != session.place.policies:
         session.place.policies = policies
+        node.statements.note_preceding(session)
         for subscribed in session.subscriptions.values():
             subscribed.target = None
             node.plans.forget(parse_filter(subscribed.filter))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from penstock.engine.contracts import client_contracts
 from penstock.engine.events import entrances
 from penstock.engine.events.plan import Group
+from penstock.engine.federation.state import Withdrawal
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
@@ -19,7 +20,6 @@ from penstock.language.statements.statement import Message
 from penstock.language.types import ANYTHING, RecordType
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
-from penstock.policy.statements.judging import ATTACHED, Bound
 from penstock.policy.statements.statement import Policy
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
@@ -121,10 +121,10 @@ def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -
         key = key_of(filter.text, wishes.name)
         known = session.subscriptions.get(key)
         if known is not None:
-            bounds = list(filter_policies.of_subscription(session, known))
-            bounds += [Bound(policy, ATTACHED)] if policy is not None else []
-            what = (Message.UNSUBSCRIPTION, filter.filter, known.condition)
-            filter_policies.taken_back(node, session, *what, bounds, now)
+            attached, text = filter_policies.attached_to_withdrawal(policy)
+            bounds = (*filter_policies.of_subscription(session, known), *attached)
+            what = (session, filter.filter, known.condition, bounds, text)
+            filter_policies.taken_back(node, (session, key), Withdrawal(Message.UNSUBSCRIPTION, *what), now)
         existed = remove(node, session, key)
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
@@ -141,6 +141,8 @@ def add(node: Node, subscribed: Subscribed, filter: Filter) -> None:
         _take_out(node, previous, filter)
         previous = None
     session.subscriptions[key] = subscribed
+    if subscribed.policy is not None:
+        node.statements.note_preceding(session)
     node.federation.news.subscription(session, key)
     if filter.group is not None:
         group = node.subscriptions.groups.get((filter.group, filter.filter))

@@ -14,7 +14,7 @@ from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import edit, match, route
+from penstock.engine.stages import edit, route, satisfaction
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -106,7 +106,7 @@ def subscribers(
             for subscription in session.subscriptions.values()
             if matches(subscription.filter, event.topic)
             and not (subscription.no_local and session is sender)
-            and match.satisfies(node, event, subscription, now)
+            and satisfaction.satisfies(node, event, subscription, now)
         ]
         if subscribed and route.may_have(node, event, session):
             yield Target(subscribed)

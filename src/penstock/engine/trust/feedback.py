@@ -16,7 +16,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.render import read_plain
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import match
+from penstock.engine.stages import satisfaction
 from penstock.engine.statements.facts import EvidenceNote
 from penstock.engine.trust.evidence import add_evidence, set_evidence
 from penstock.model.errors import PolicyError
@@ -169,5 +169,5 @@ def _sender(node: Node, rater: Session, rating: RatingPayload) -> str | None:
             assert isinstance(entry, Event | bytes)
             event = entry if isinstance(entry, Event) else Event(*read_plain(entry))
             if event.topic == rating.topic and user_properties.digest_of(event.payload) == rating.payload:
-                return name if any(match.satisfies(node, event, each) for each in mine.values()) else None
+                return name if any(satisfaction.satisfies(node, event, each) for each in mine.values()) else None
     return None

@@ -157,6 +157,10 @@ class PublicationCopy:
         if self._body is not self.event.payload:
             self.content = Content(self._plain(), self._format())
 
+    def unconverted(self) -> tuple[bytes, str | None]:
+        """Return the payload in the format in which conditions read it, and its content type; None: unchanged."""
+        return self._plain(), self._written
+
     def names(self) -> frozenset[str]:
         """Return the attributes that the content has; of XML, that is its root."""
         return frozenset(self._readable())
