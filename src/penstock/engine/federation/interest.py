@@ -94,7 +94,7 @@ class NeighbourExchange:
         change = change._replace(farewell=tuple(self._farewells(gone, news)))
         if self._wanted is None:
             return change
-        told = {source: self._wanted.of(source) for source in news.withdrawals if not isinstance(source, str)}
+        wanted = {source: self._wanted.of(source) for source in news.withdrawals if not isinstance(source, str)}
         if news.is_all:
             wants = self._rebuild(forward)
             more, less = wants.add, wants.remove
@@ -106,7 +106,7 @@ class NeighbourExchange:
             for source in {**touched, **news.subscriptions}:
                 self._take_subscription(self._wanted, source)
             more, less = self._wanted.changes()
-        lost = {source: less.intersection(wants) for source, wants in told.items() if less.intersection(wants)}
+        lost = {source: less.intersection(wants) for source, wants in wanted.items() if less.intersection(wants)}
         change = change._replace(farewell=(*change.farewell, *self._farewells(lost, news)))
         return change._replace(add=self._not_lingering(more), remove=frozenset() if news.is_all else less)
 

@@ -1,4 +1,4 @@
-"""Whether an event satisfies a subscription: asked of what its subscriber may see of it."""
+"""The satisfaction of subscriptions by events: asked of what their subscribers may see."""
 
 from collections.abc import Iterator
 
