@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.broker.http.admin import AdminServer
 from penstock.broker.http.api import Api
 from penstock.cli.main import main
+from penstock.policy.tokens.token import sign
+from tests.support.memory.tokens import KEYS
 from tests.support.processes.admin import ask
 from tests.support.processes.mosquitto import HOST
 from tests.support.processes.trust_nodes import Live, Neighbour, live, secured, token_of, until
@@ -224,3 +226,51 @@ async def fetch(address: str) -> str:
 async def in_thread(function: Any, *arguments: Any) -> Any:
     """Wait for a node that runs in this thread."""
     return await asyncio.to_thread(function, *arguments)
+
+
+# --- how many signers
+
+CHAIN = [("b1", "b2"), ("b2", "b3"), ("b3", "b4")]
+
+
+def all_trusted(pairs: list[tuple[str, str]], **more: Any) -> dict[str, Any]:
+    both = [(of, by, 0.9) for pair in pairs for of, by in (pair, pair[::-1])]
+    return trust(*both, rule="path", accept=0.5, **more)
+
+
+@pytest.mark.parametrize("own", [{}, {"b4": {"trust": {"signers": 3}}}], ids=["two", "three at the last node"])
+async def test_a_chain_delivers_to_every_node_when_several_signers_are_asked_for(
+    tmp_path: Path, own: dict[str, Any]
+) -> None:
+    """Next to the publisher only its own node can have signed; further on, as many as `signers` says must have."""
+    async with live(secured(tmp_path, CHAIN, trust=all_trusted(CHAIN, signers=2), nodes=own)) as at:
+        for publisher in ("b1", "b4"):
+            ann = await at.client(publisher, f"ann-{publisher}")
+            for name in {"b1", "b2", "b3", "b4"} - {publisher}:
+                bob = await at.client(name, f"bob-{publisher}")
+                await bob.subscribe(f"home/{publisher}/{name}", qos=1)
+                await at.settled(bob, ann, f"home/{publisher}/{name}")
+        tokens = at.node("b4").trust.tokens
+        assert tokens is not None
+        signers = {token.nodes for token in tokens.known.values() if token.claims.subject.name == "ann-b1"}
+        assert signers == {("b1", "b2", "b3", "b4")}
+
+
+async def test_a_token_with_fewer_signers_than_its_way_has_nodes_is_refused(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, CHAIN, trust=all_trusted(CHAIN, signers=2)), "b3") as at:
+        bob = await at.client("b3", "bob")
+        await bob.subscribe("home/#", qos=1)
+        bad = await Neighbour.join(at, "b3", "b2")
+        await bad.says(vector=[1, True, [["b2", 0, 0], ["b1", 1, 900_000]]])
+        alone = token_of("ann")
+        both = sign(alone, "b2", KEYS["b2"])
+        for token in (alone, both):
+            await bad.says(token=token.text.decode())
+        code, why = await bad.passes_on("home/a", b"stripped", alone.digest)
+        assert (code, why.startswith("1 of 2 signers have trusted paths only")) == (NOT_AUTHORIZED, True), why
+        assert (await bad.passes_on("home/a", b"whole", both.digest))[0] == 0
+        assert (await bob.receive("home/a")).payload == b"whole"
+        nearer = token_of("ben", "b2")
+        await bad.says(token=nearer.text.decode())
+        assert (await bad.passes_on("home/b", b"its own", nearer.digest))[0] == 0
+        assert (await bob.receive("home/b")).payload == b"its own"

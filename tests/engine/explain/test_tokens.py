@@ -29,11 +29,12 @@ def federations(draw: st.DrawFn) -> tuple[Rehearsal, tuple[str, ...]]:
     rating = st.integers(1, 19).map(lambda twentieths: twentieths / 20)
     ratings = [begin(of, by, draw(rating)) for pair in pairs for of, by in (pair, pair[::-1])]
     sign = draw(rating)
+    rule = draw(st.sampled_from(["strict", "path"]))
     trust = {
-        "rule": draw(st.sampled_from(["strict", "path"])),
+        "rule": rule,
         "sign": sign,
         "accept": min(sign, draw(rating)),
-        "signers": draw(st.sampled_from([1, 1, 2])),
+        "signers": draw(st.sampled_from([1, 2, 3])) if rule == "path" else 1,
         "begin": ratings,
     }
     some = st.sampled_from(FILTERS)

@@ -38,6 +38,10 @@ def _least(play: Play, place: int) -> dict[str, Average]:
     return found
 
 
+def _layer(routes: Routes, place: int) -> int:
+    return int(np.searchsorted(routes.bounds, place, side="right")) - 1
+
+
 def _by_policy(play: Play) -> RoundFlow:
     """The flow of a round, as the pure rules have it: one token, one node at a time."""
     setting, routes, before = play.setting, play.routes, _before(play.routes)
@@ -58,7 +62,7 @@ def _by_policy(play: Play) -> RoundFlow:
             sender = str(routes.node[source])
             if source not in tokens:
                 continue
-            came = ReceivedToken(tokens[source], sender, {sender, *_least(play, source)})
+            came = ReceivedToken(tokens[source], sender, {sender, *_least(play, source)}, _layer(routes, place))
             ruling = POLICIES[setting.rule](came, mine, least, thresholds)
             if play.is_lax[node] or ruling.accepts:
                 signs = bool(play.is_lax[node]) or may_sign(sender, mine, thresholds)

@@ -29,8 +29,8 @@ def test_the_worked_example_of_the_paper() -> None:
     thresholds = Thresholds(0.6, 0.5)
     through = network.tables["b6"].through("b4")
     assert through == {"b1", "b2", "b3", "b4"}
-    assert by_path(ReceivedToken({"b1", "b2", "b3"}, "b4", through), {}, least, thresholds).accepts
-    assert not by_path(ReceivedToken({"b2", "b3"}, "b4", through), {}, least, thresholds).accepts
+    assert by_path(ReceivedToken({"b1", "b2", "b3"}, "b4", through, 3), {}, least, thresholds).accepts
+    assert not by_path(ReceivedToken({"b2", "b3"}, "b4", through, 3), {}, least, thresholds).accepts
 
 
 def test_the_least_average_is_not_made_of_least_averages() -> None:

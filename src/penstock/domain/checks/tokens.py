@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from penstock.domain.problems import Entities, Loc, Remark, WrongValue
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.tokens import TokenSettings
+from penstock.domain.schema.trust import ONE_SIGNER
 from penstock.model.errors import PolicyError
 from penstock.policy.tokens.keys import KeySet, SigningKey
 from penstock.policy.tokens.revocation import NOTHING, Revoked, why_unused
@@ -76,8 +77,11 @@ def _nodes(domain: Domain) -> Iterator[WrongValue]:
             continue
         if domain.trust is None:
             yield WrongValue(("trust",), f"trust, because node `{name}` says what it asks for", "nothing")
-        elif node.trust.accept > domain.trust.sign:
+            continue
+        if node.trust.accept is not None and node.trust.accept > domain.trust.sign:
             yield WrongValue(("nodes", name, "trust", "accept"), f"at most `trust.sign`, which is {domain.trust.sign}")
+        if (node.trust.signers or 1) > 1 and domain.trust.rule != "path":
+            yield WrongValue(("nodes", name, "trust", "signers"), ONE_SIGNER)
 
 
 def _clients(domain: Domain, entities: Entities, where: Loc, clients: tuple[str, ...]) -> Iterator[WrongValue]:

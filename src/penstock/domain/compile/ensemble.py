@@ -5,7 +5,7 @@ the function *type*; `table` is *allow*; `monitors` are the edit automata.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -119,19 +119,19 @@ class Ensemble:
     _owners: dict[str, frozenset[str]] = field(repr=False)
     """By client id that belongs to somebody, the clients that may have it."""
     _monitors: dict[Pair, tuple[Monitor, ...]] = field(repr=False)
-    _beyond: dict[Pair, frozenset[str]] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _beyond: dict[Pair, dict[str, int]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
-    def beyond(self, node: str, neighbour: str) -> frozenset[str]:
-        """Return the nodes from which events may reach a node through a neighbour: those it joins without passing
-        this node."""
+    def beyond(self, node: str, neighbour: str) -> Mapping[str, int]:
+        """Return the nodes from which events may reach a node through a neighbour, those it joins without passing
+        this node, and how many links there are at least between each and the node."""
         cached = self._beyond.get((node, neighbour))
         if cached is None:
-            reached, waiting = {neighbour}, [neighbour]
-            while waiting:
-                more = self._joined.get(waiting.pop(), set()) - reached - {node}
-                reached |= more
-                waiting += more
-            cached = self._beyond[node, neighbour] = frozenset(reached)
+            cached = self._beyond[node, neighbour] = {}
+            nearest, hops = {neighbour}, 1
+            while nearest:
+                cached.update(dict.fromkeys(nearest, hops))
+                joined = set[str]().union(*(self._joined.get(name, set()) for name in nearest))
+                nearest, hops = joined - cached.keys() - {node}, hops + 1
         return cached
 
     @cached_property

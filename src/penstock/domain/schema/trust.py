@@ -68,10 +68,25 @@ class FeedbackSettings(Settings):
     history: Count = Field(1000, ge=1, le=1_000_000, description="latest events of each neighbour that can be rated")
 
 
+ONE_SIGNER = "1: only the rule `path` counts signers"
+
+
 class NodeTrust(Settings):
     """A node's own thresholds in place of the domain's."""
 
-    accept: Share = Field(description="rating of a path from which a token is accepted here, θ; at most `trust.sign`")
+    accept: Share | None = Field(
+        None,
+        description="rating of a path from which a token is accepted here, θ; at most `trust.sign`; unset: as the others",
+    )
+    signers: Count | None = Field(
+        None, ge=1, le=64, description="signers whose paths must be trusted here, k; unset: as the others"
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> NodeTrust:
+        if self.accept is None and self.signers is None:
+            raise mistake("one of `accept` and `signers`, or both")
+        return self
 
 
 class TrustSettings(Settings):
@@ -87,7 +102,12 @@ class TrustSettings(Settings):
     accept: Share | None = Field(
         None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
     )
-    signers: Count = Field(1, ge=1, le=64, description="signers whose paths must be trusted, k")
+    signers: Count = Field(
+        1,
+        ge=1,
+        le=64,
+        description="signers whose paths must be trusted, k; all nodes on the shortest way, where that has fewer",
+    )
     penalty: Count = Field(3, ge=2, le=1000, description="weight of one bad event, μ")
     base_rate: Share = Field(0.5, description="rating of a neighbour without evidence")
     half_life: Seconds | None = Field(
@@ -110,6 +130,8 @@ class TrustSettings(Settings):
     def _accepts_no_more_than_it_signs(self) -> TrustSettings:
         if self.accept is not None and self.accept > self.sign:
             raise mistake(f"at most `sign`, which is {self.sign}", "accept")
+        if self.signers > 1 and self.rule != "path":
+            raise mistake(ONE_SIGNER, "signers")
         return self
 
     @property
@@ -118,7 +140,8 @@ class TrustSettings(Settings):
 
     def thresholds(self, own: NodeTrust | None) -> Thresholds:
         """Return the thresholds of a node, given its own settings."""
-        return Thresholds(self.sign, self.accept if own is None else own.accept, self.signers)
+        accept, signers = (None, None) if own is None else (own.accept, own.signers)
+        return Thresholds(self.sign, self.accept if accept is None else accept, signers or self.signers)
 
     def begins(self, by: str, of: str, now: float = 0.0) -> Evidence:
         """Return the evidence a node holds about a neighbour at the beginning."""

@@ -117,7 +117,7 @@ class Ratings:
         self.is_changed = True
         self.due = 0.0
         self._ratings: dict[str, float] = {}
-        self._rulings: dict[tuple[str, frozenset[str]], NeighbourRuling] = {}
+        self._rulings: dict[tuple[str, frozenset[str], int], NeighbourRuling] = {}
 
     def rating(self, neighbour: str, now: float) -> float:
         return self.of(neighbour, now).rating(self.settings.weights, now)
@@ -130,9 +130,9 @@ class Ratings:
         """Return the evidence about a neighbour; before any is seen, the domain's, which then begins to age."""
         return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
 
-    def rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
-        """Return the decision on tokens of these signers from a neighbour."""
-        key = (sender, signers)
+    def rule(self, sender: str, signers: frozenset[str], hops: int) -> NeighbourRuling:
+        """Return the decision on tokens of these signers from a neighbour, whose issuer is so many hops away."""
+        key = (sender, signers, hops)
         ruling = self._rulings.get(key)
         if ruling is None:
             if len(self._rulings) >= MAX_RULINGS:
@@ -140,8 +140,8 @@ class Ratings:
             ruling = self._rulings[key] = self._rule(*key)
         return ruling
 
-    def _rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
-        came = rules.ReceivedToken(signers, sender, self.table.through(sender))
+    def _rule(self, sender: str, signers: frozenset[str], hops: int) -> NeighbourRuling:
+        came = rules.ReceivedToken(signers, sender, self.table.through(sender), hops)
         ruling = rules.RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
         return NeighbourRuling(ruling, rules.may_sign(sender, self._ratings, self.thresholds))
 

@@ -246,7 +246,7 @@ def weigh(node: Node, name: str, heard: Verified) -> tuple[TokenHandling, Token 
         why = f"the token that came with it from `{name}` is of `{token.claims.issuer}`, which is not beyond `{name}`"
         return _refused(token.digest, "token", f"{why}: it has been told there, and comes back"), None
     if node.trust.ratings is not None:
-        ruled = node.trust.ratings.rule(name, heard.signers & beyond)
+        ruled = node.trust.ratings.rule(name, heard.signers.intersection(beyond), beyond[token.claims.issuer])
         reason = ruled.ruling.reason
         if not ruled.ruling.accepts:
             return _refused(token.digest, "trust", reason)._replace(until=heard.end), None

@@ -249,7 +249,7 @@ class _Paths:
             terms = _slice(level.term_bounds, layer)
             counts = self._is_on[at][level.before[terms]] & self._is_good[at + 1][level.pair[terms]]
             count += np.bincount(level.copy[terms][counts] - copies.start, minlength=len(count))
-        return count >= self._least
+        return count >= min(self._least, layer)
 
     def keep(self, layer: int, copies: slice, flow: RoundFlow) -> None:
         """Keep the signatures on the tokens that this layer has accepted."""

@@ -138,7 +138,7 @@ class Thresholds:
     accept: float | None = None
     """θ: from this rating of a path, a token is accepted; the same as `sign` unless set."""
     signers: int = 1
-    """k: how many signers must have such paths."""
+    """k: how many signers must have such paths, or all on the way, if there are fewer."""
 
     def __post_init__(self) -> None:
         in_millionths(self.sign)
@@ -168,6 +168,8 @@ class ReceivedToken:
     sender: str
     through: Collection[str]
     """The nodes from which a path is known whose last step is the sender; the sender is one of them."""
+    hops: int
+    """Links of the shortest way from the issuer through the sender: so many nodes can have signed, if not more."""
 
 
 TokenRule = Callable[[ReceivedToken, Mapping[str, float], Mapping[str, Average], Thresholds], TokenRuling]
@@ -201,10 +203,12 @@ def by_path(
 ) -> TokenRuling:
     """Accept a token if every path from enough signers is trusted: the least trustworthy reaches θ.
 
+    Enough are k, or as many nodes as the shortest way from the issuer has: next to it, only the issuer can have signed.
+
     One of the paths leads through the sender. A signer without such a path does not count: else a sender that announces
     no paths would be rated by those around it.
     """
-    theta = thresholds.theta
+    theta, needed = thresholds.theta, min(thresholds.signers, received.hops)
     good, refusals = [], []
     for signer in sorted(received.signers):
         path = least.get(signer)
@@ -216,12 +220,12 @@ def by_path(
             good.append(f"`{signer}` ({path.rating:.3g})")
         else:
             refusals.append(f"the least trustworthy path from `{signer}` is rated {path.rating:.3g}, below {theta}")
-    if len(good) >= thresholds.signers:
+    if len(good) >= needed:
         return TokenRuling(True, f"every path is rated at least {theta} from {_some(good, '')}")
     why = _some(refusals, "nobody has signed" if not received.signers else "there are no more signers")
-    if thresholds.signers == 1:
+    if needed == 1:
         return TokenRuling(False, f"no signer has trusted paths only: {why}")
-    return TokenRuling(False, f"{len(good)} of {thresholds.signers} signers have trusted paths only: {why}")
+    return TokenRuling(False, f"{len(good)} of {needed} signers have trusted paths only: {why}")
 
 
 RULES: Mapping[str, TokenRule] = {"strict": strict, "path": by_path}
