@@ -29,7 +29,7 @@ def federations(draw: st.DrawFn) -> tuple[Rehearsal, tuple[str, ...]]:
     rating = st.integers(1, 19).map(lambda twentieths: twentieths / 20)
     ratings = [begin(of, by, draw(rating)) for pair in pairs for of, by in (pair, pair[::-1])]
     sign = draw(rating)
-    rule = draw(st.sampled_from(["strict", "path"]))
+    rule = draw(st.sampled_from(["strict", "introducer", "path"]))
     trust = {
         "rule": rule,
         "sign": sign,

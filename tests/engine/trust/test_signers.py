@@ -1,4 +1,4 @@
-"""How many signers a token needs: what nodes deliver is what a small model of a tree says, and never too much is asked."""
+"""How many signers a token needs: nodes deliver what a small model of a tree says, and never ask for too many."""
 
 from itertools import combinations
 from typing import Any

@@ -13,6 +13,7 @@ from penstock.policy.trust.rating import (
     Thresholds,
     TokenRuling,
     Weights,
+    by_introducer,
     by_path,
     may_sign,
     strict,
@@ -122,6 +123,13 @@ def test_strict(signers: set[str], sender: str, ratings: dict[str, float], accep
     found = strict(ReceivedToken(signers, sender, (), 1), ratings, {}, Thresholds(0.6))
     assert found.accepts is accepts
     assert reason in found.reason
+
+
+def test_introducer_is_strict_without_the_question_who_sends() -> None:
+    for case in STRICT:
+        signers, sender, ratings, accepts, reason = case.values
+        found = by_introducer(ReceivedToken(signers, sender, (), 1), ratings, {}, Thresholds(0.6))  # type: ignore[arg-type]
+        assert found.accepts is (accepts or "which sends it" in str(reason)), case.id
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from penstock.domain.schema.base import Count, Name, OneOrMany, OptionalReadFile
 from penstock.domain.schema.tokens import Filters
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import PenstockError
-from penstock.policy.trust.rating import Evidence, Thresholds, Weights
+from penstock.policy.trust.rating import BY_PATHS, Evidence, Thresholds, Weights
+from penstock.policy.trust.vectors import MAX_EDGES
 
 Share = Annotated[float, Field(ge=0, le=1)]
 _FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
@@ -68,18 +69,16 @@ class FeedbackSettings(Settings):
     history: Count = Field(1000, ge=1, le=1_000_000, description="latest events of each neighbour that can be rated")
 
 
-ONE_SIGNER = "1: only the rule `path` counts signers"
-
-
 class NodeTrust(Settings):
     """A node's own thresholds in place of the domain's."""
 
     accept: Share | None = Field(
         None,
-        description="rating of a path from which a token is accepted here, θ; at most `trust.sign`; unset: as the others",
+        description="rating of a path from which a token is accepted here, θ; at most `trust.sign`; unset: as"
+        " elsewhere",
     )
     signers: Count | None = Field(
-        None, ge=1, le=64, description="signers whose paths must be trusted here, k; unset: as the others"
+        None, ge=1, le=64, description="signers whose paths must be trusted here, k; unset: as elsewhere"
     )
 
     @model_validator(mode="after")
@@ -92,11 +91,11 @@ class NodeTrust(Settings):
 class TrustSettings(Settings):
     """Ratings of neighbours, and thresholds to accept tokens by them."""
 
-    rule: Literal["strict", "path"] = Field(
+    rule: Literal["strict", "introducer", "path"] = Field(
         "strict",
-        description="`strict`: a neighbour rated at least `sign` has signed the token, and another, or the same,"
-        " that is rated so sends it; `path`: from as many signers as `signers` says, the least trustworthy path is"
-        " rated at least `accept`",
+        description="`introducer`: a neighbour rated at least `sign` has signed the token, whoever sends it; `strict`:"
+        " that, and the neighbour that sends it is rated at least `sign`; `path`: from as many signers as `signers`"
+        " says, the least trustworthy path is rated at least `accept`",
     )
     sign: Share = Field(0.5, description="rating of a neighbour from which a node signs what it sends, π")
     accept: Share | None = Field(
@@ -123,16 +122,31 @@ class TrustSettings(Settings):
     )
     interval: Seconds = Field(1.0, ge=0.05, le=3600, description="seconds between two vectors to a neighbour at least")
     longest: Count | None = Field(
-        None, ge=1, le=1000, description="edges of the longest path looked at; unset: one less than nodes"
+        None,
+        ge=1,
+        le=1000,
+        description="edges of the longest path looked at; unset: 6. Signers further away do not count",
     )
 
     @model_validator(mode="after")
     def _accepts_no_more_than_it_signs(self) -> TrustSettings:
         if self.accept is not None and self.accept > self.sign:
             raise mistake(f"at most `sign`, which is {self.sign}", "accept")
-        if self.signers > 1 and self.rule != "path":
-            raise mistake(ONE_SIGNER, "signers")
+        if self.signers > self.most_signers:
+            raise mistake(self.too_many_signers, "signers")
         return self
+
+    @property
+    def most_signers(self) -> int:
+        """The most signers that the rule counts: those from which it looks at paths."""
+        return (self.longest or MAX_EDGES) if self.rule in BY_PATHS else 1
+
+    @property
+    def too_many_signers(self) -> str:
+        """What is expected where more are asked for."""
+        if self.rule not in BY_PATHS:
+            return f"1: the rule `{self.rule}` does not count signers"
+        return f"at most {self.most_signers}: paths of more edges are not looked at (`trust.longest`)"
 
     @property
     def weights(self) -> Weights:

@@ -107,9 +107,8 @@ class Ratings:
         self.evidence: dict[str, Evidence] = {}
         self.counts: dict[tuple[str, str, bool], int] = {}
         """By neighbour, where it came from and whether it was good: how much evidence there was since the start."""
-        self.table = TrustTable(node, nodes, settings.longest)
-        self.least: dict[str, Average] = {}
-        """The least-trustworthy paths to this node, from each other."""
+        self.table = TrustTable(node, nodes, settings.longest) if settings.rule in rules.BY_PATHS else None
+        """The least-trustworthy paths to this node; None if the rule does not ask for them."""
         self.is_stale = True
         """There is something new since all was worked out; and in `is_changed` something to tell neighbours, who may be
         told again when it is `due`.
@@ -141,22 +140,19 @@ class Ratings:
         return ruling
 
     def _rule(self, sender: str, signers: frozenset[str], hops: int) -> NeighbourRuling:
-        came = rules.ReceivedToken(signers, sender, self.table.through(sender), hops)
-        ruling = rules.RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
+        through, least = (self.table.through(sender), self.table.least(signers)) if self.table is not None else ((), {})
+        came = rules.ReceivedToken(signers, sender, through, hops)
+        ruling = rules.RULES[self.settings.rule](came, self._ratings, least, self.thresholds)
         return NeighbourRuling(ruling, rules.may_sign(sender, self._ratings, self.thresholds))
 
     def refresh(self, neighbours: list[str], connected: set[str], now: float) -> bool:
         """Work out ratings and paths anew; whether a decision is another by them."""
         ratings = {name: self.rating(name, now) for name in neighbours}
-        for name in connected:
-            before = self._ratings.get(name)
-            is_same = before is not None and rules.in_millionths(before) == rules.in_millionths(ratings[name])
-            if not is_same or not self.table.has_neighbour(name):
-                self.table.set_rating(name, ratings[name])
-                self.is_changed = True
+        for name in connected if self.table is not None else ():
+            assert self.table is not None
+            self.is_changed |= self.table.set_rating(name, ratings[name])
         self._ratings = ratings
         self.is_stale = False
-        self.least = self.table.least()
         rulings, self._rulings = self._rulings, {}
         is_other = False
         for key, ruled in rulings.items():
@@ -166,12 +162,18 @@ class Ratings:
 
     def lost(self, neighbour: str) -> None:
         """Forget paths over a link that is down."""
-        self.table.forget(neighbour)
+        if self.table is not None:
+            self.table.forget(neighbour)
         self.is_stale = self.is_changed = True
 
-    def heard(self, neighbour: str, update: Update) -> bool:
+    @property
+    def least(self) -> dict[str, Average]:
+        """The least-trustworthy paths to this node, from each other; none if the rule does not ask for them."""
+        return {} if self.table is None else self.table.least()
+
+    def heard(self, table: TrustTable, neighbour: str, update: Update) -> bool:
         """Take a neighbour's paths; return False if it must begin anew. Raise `PolicyError`."""
-        taken = self.table.receive(neighbour, update)
+        taken = table.receive(neighbour, update)
         if taken:
             self.is_stale = self.is_changed = True
         return taken

@@ -181,21 +181,30 @@ def may_sign(sender: str, ratings: Mapping[str, float], thresholds: Thresholds) 
     return _reaches(ratings.get(sender), thresholds.sign)
 
 
-def strict(
+def by_introducer(
     received: ReceivedToken, ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds
 ) -> TokenRuling:
-    """Accept a token that trusted neighbours signed and sent: a signature does not vouch for the sender."""
+    """Accept a token that a trusted neighbour signed, whoever sends it: the strict rule as in §II-D."""
     refusals = []
     for signer in sorted(received.signers):
         rating = ratings.get(signer)
         if _reaches(rating, thresholds.sign):
-            signed = f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}"
-            if may_sign(received.sender, ratings, thresholds):
-                return TokenRuling(True, signed)
-            below = _below(ratings.get(received.sender), thresholds.sign)
-            return TokenRuling(False, f"`{received.sender}`, which sends it, {below}, though {signed}")
+            return TokenRuling(
+                True, f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}"
+            )
         refusals.append(f"`{signer}` {_below(rating, thresholds.sign)}")
     return TokenRuling(False, f"no trusted neighbour has signed: {_some(refusals, 'nobody has signed')}")
+
+
+def strict(
+    received: ReceivedToken, ratings: Mapping[str, float], least: Mapping[str, Average], thresholds: Thresholds
+) -> TokenRuling:
+    """Accept a token that trusted neighbours signed and sent: a signature does not vouch for the sender."""
+    ruling = by_introducer(received, ratings, least, thresholds)
+    if not ruling.accepts or may_sign(received.sender, ratings, thresholds):
+        return ruling
+    below = _below(ratings.get(received.sender), thresholds.sign)
+    return TokenRuling(False, f"`{received.sender}`, which sends it, {below}, though {ruling.reason}")
 
 
 def by_path(
@@ -228,7 +237,9 @@ def by_path(
     return TokenRuling(False, f"{len(good)} of {needed} signers have trusted paths only: {why}")
 
 
-RULES: Mapping[str, TokenRule] = {"strict": strict, "path": by_path}
+RULES: Mapping[str, TokenRule] = {"strict": strict, "introducer": by_introducer, "path": by_path}
+BY_PATHS = frozenset({"path"})
+"""The rules that look at least-trustworthy paths; with the others, none are computed."""
 
 
 def _reaches(rating: float | None, threshold: float) -> bool:
