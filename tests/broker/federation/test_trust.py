@@ -115,6 +115,7 @@ async def test_there_is_no_counting_to_infinity(tmp_path: Path) -> None:
         assert ratings is not None
         await until(lambda: not ratings.is_stale, "worked out")
         assert least(at, "b2") == {"b1": 0.5, "b3": 0.5}
+        assert ratings.table is not None
         assert max(walk.edges for walk in ratings.table.sums()) <= 2
 
 

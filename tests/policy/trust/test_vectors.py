@@ -218,7 +218,7 @@ def test_what_is_told_piece_by_piece_is_the_whole(data: st.DataObject) -> None:
                 table.set_rating(neighbour, ratings[neighbour] / UNIT)
             case "forget":
                 for kept_of in (ratings, announced, told, numbers):
-                    kept_of.pop(neighbour, None)  # type: ignore[attr-defined]
+                    kept_of.pop(neighbour, None)
                 table.forget(neighbour)
             case "tell":
                 tell(table, neighbour, told, data.draw(st.integers(0, 200)))

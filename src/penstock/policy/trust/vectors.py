@@ -164,7 +164,7 @@ class TrustTable:
 
     def resume(self, before: "TrustTable") -> None:
         """Number updates from where another table of this node ended, so that neighbours do not take them for old."""
-        self._told = {neighbour: Told(told.number, origins=self._origins()) for neighbour, told in before._told.items()}
+        self._told = {neighbour: Told(sent.number, origins=self._origins()) for neighbour, sent in before._told.items()}
 
     def vector_for(self, neighbour: str) -> Vector:
         """Return the vector for a neighbour: walks that end here, without those that come from it or through it."""
@@ -180,22 +180,22 @@ class TrustTable:
         for other in self._rerated:
             self._changed((other, *self._announced[other]), other)
         self._rerated.clear()
-        told = self._told.get(neighbour)
-        if told is None:
-            told = self._told[neighbour] = Told(origins=self._origins())
+        sent = self._told.get(neighbour)
+        if sent is None:
+            sent = self._told[neighbour] = Told(origins=self._origins())
         changes: dict[Walk, int | None] = {}
-        while told.origins and (room > 0 or not changes):
-            origin = next(iter(told.origins))
-            room -= self._tell(told, neighbour, origin, room, changes)
+        while sent.origins and (room > 0 or not changes):
+            origin = next(iter(sent.origins))
+            room -= self._tell(sent, neighbour, origin, room, changes)
         if not changes:
             return None
-        told.number += 1
-        is_whole, told.is_begun = not told.is_begun, True
-        return Update(told.number, is_whole, changes)
+        sent.number += 1
+        is_whole, sent.is_begun = not sent.is_begun, True
+        return Update(sent.number, is_whole, changes)
 
-    def _tell(self, told: Told, neighbour: str, origin: str, room: float, changes: dict[Walk, int | None]) -> float:
+    def _tell(self, sent: Told, neighbour: str, origin: str, room: float, changes: dict[Walk, int | None]) -> float:
         """Add the sums of an origin that have changed, as far as there is room, but at least one; return the bytes."""
-        new, old = dict(self._for(neighbour, origin)), told.sums.setdefault(origin, {})
+        new, old = dict(self._for(neighbour, origin)), sent.sums.setdefault(origin, {})
         size, used = len(origin) + _SUM_BYTES, 0
         for edges in sorted(new.keys() | old.keys()):
             total = new.get(edges)
@@ -209,9 +209,9 @@ class TrustTable:
                 del old[edges]
             else:
                 old[edges] = total
-        del told.origins[origin]
+        del sent.origins[origin]
         if not old:
-            del told.sums[origin]
+            del sent.sums[origin]
         return used
 
     def has_more(self, neighbour: str) -> bool:
@@ -222,9 +222,9 @@ class TrustTable:
         """Return the least-trustworthy path to this node from each of these origins, or from all, if there is one."""
         averages = {}
         for origin in self._origins() if origins is None else origins:
-            found = [Average(least.total, edges) for edges, least in self._of(origin).items() if edges]
-            if found:
-                averages[origin] = min(found)
+            lengths = [Average(least.total, edges) for edges, least in self._of(origin).items() if edges]
+            if lengths:
+                averages[origin] = min(lengths)
         return averages
 
     def through(self, neighbour: str) -> set[str]:
@@ -233,16 +233,16 @@ class TrustTable:
 
     def sums(self) -> Vector:
         """Return the least sums over all walks that end here."""
-        found = ((origin, self._of(origin)) for origin in self._origins())
-        return {Walk(origin, edges): least.total for origin, of in found for edges, least in of.items() if edges}
+        lengths = ((origin, self._of(origin)) for origin in self._origins())
+        return {Walk(origin, edges): least.total for origin, of in lengths for edges, least in of.items() if edges}
 
     def _changed(self, origins: Iterable[str], over: str) -> None:
         """Note that walks over a neighbour are others."""
         self._least.clear()
         again = dict.fromkeys(origins)
-        for neighbour, told in self._told.items():
+        for neighbour, sent in self._told.items():
             if neighbour != over:
-                told.origins.update(again)
+                sent.origins.update(again)
 
     def _origins(self) -> dict[str, None]:
         """Return all nodes from which there are walks, this one first."""
@@ -261,19 +261,19 @@ class TrustTable:
 
     def _of(self, origin: str) -> dict[int, Least]:
         """Return by edges the least sums of walks from an origin."""
-        found = self._least.get(origin)
-        if found is None:
-            found = self._least[origin] = {0: Least(0, "", _NONE)} if origin == self.node else {}
+        lengths = self._least.get(origin)
+        if lengths is None:
+            lengths = self._least[origin] = {0: Least(0, "", _NONE)} if origin == self.node else {}
             for neighbour, announced in self._announced.items():
                 sums = _ITSELF if neighbour == origin else announced.get(origin, {})
                 rating = self._ratings.get(neighbour, 0)
                 for edges, total in sums.items():
-                    old, new = found.get(edges + 1, _NO_WALK), total + rating
+                    old, new = lengths.get(edges + 1, _NO_WALK), total + rating
                     if new < old.total:
-                        found[edges + 1] = Least(new, neighbour, old.total)
+                        lengths[edges + 1] = Least(new, neighbour, old.total)
                     elif new < old.second:
-                        found[edges + 1] = Least(old.total, old.over, new)
-        return found
+                        lengths[edges + 1] = Least(old.total, old.over, new)
+        return lengths
 
 
 _NONE = 1 << 62
