@@ -78,11 +78,11 @@ class Played:
         self.way = way
         for client in CLIENTS:
             self.rehearsal.connect(client)
+        self.rehearsal.subscribe("bob", "oven", 1)
         if way == "queued":
-            self.rehearsal.subscribe("bob", "oven", 1)
             self.rehearsal.disconnect("bob")
-        else:
-            self.rehearsal.subscribe("bob", "oven", 1)
+        elif way == "queued between nodes":
+            self.rehearsal.cut("b", "c")
         self.rehearsal.publish("ann", "oven", PAYLOAD, qos=1, retain=way == "retained")
         self.rehearsal.run()
         self.seen = len(self.rehearsal.deliveries("bob"))
@@ -98,6 +98,8 @@ class Played:
         """What bob gets of what has waited."""
         if self.way == "queued":
             self.rehearsal.connect("bob")
+        elif self.way == "queued between nodes":
+            self.rehearsal.restore("b", "c")
         else:
             self.rehearsal.unsubscribe("bob", "oven")
             self.rehearsal.subscribe("bob", "oven", 1)
@@ -105,7 +107,7 @@ class Played:
         return [delivered.payload for delivered in self.rehearsal.deliveries("bob")[self.seen :]]
 
 
-@pytest.mark.parametrize("way", ["retained", "queued"])
+@pytest.mark.parametrize("way", ["retained", "queued", "queued between nodes"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_event_that_could_not_come_any_more_does_not_leave(change: str, way: str) -> None:
     before, after, acl = CHANGES[change]
@@ -114,7 +116,7 @@ def test_an_event_that_could_not_come_any_more_does_not_leave(change: str, way: 
     assert played.arrived() == []
 
 
-@pytest.mark.parametrize("way", ["retained", "queued"])
+@pytest.mark.parametrize("way", ["retained", "queued", "queued between nodes"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_event_that_could_still_come_leaves(change: str, way: str) -> None:
     before, after, _ = CHANGES[change]

@@ -82,8 +82,8 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
     state = node.contracts
     if state is None:
         return None
-    # What was retained before its producer had a contract is bound by it too.
-    bound = of_origin(node, event) if event.retain and state.concerns(event.topic) else ()
+    # What was retained, or waited at another node, before its producer had a contract is bound by it too.
+    bound = of_origin(node, event) if (event.retain or event.path) and state.concerns(event.topic) else ()
     late = tuple(contract for contract in bound if contract.is_private)
     policies = privacy.of_topic(state.contracts, event.topic)
     if user_properties.RESERVED_BYTES not in event.properties and not late and not policies:
@@ -107,7 +107,7 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
         if attached != known:
             quality = read_properties(attached, moment(now), ATTACHED)
         enabled = [value for name, value in pairs if name == release_place.ACE]
-        is_late = release_place.LATE in enabled
+        is_late = release_place.LATE in enabled or bool(late)
         ace = release_place.read_ace(next((value for value in enabled if value != release_place.LATE), "{}"))
         since = _published(pairs)
     except (PolicyError, ContentError) as error:

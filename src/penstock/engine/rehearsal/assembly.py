@@ -25,6 +25,7 @@ from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import Acl
 from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.revocation import NOTHING
 from penstock.policy.tokens.token import Party
 from penstock.wire.packet import Connect
 from penstock.wire.properties import Properties
@@ -58,6 +59,7 @@ class Assembly:
         self._nonces = count(1)
         self._keys = {name: SigningKey.generate() for name in whole.nodes} if whole.tokens is not None else {}
         self._public = KeySet.of(PublicKey(name, key.public) for name, key in self._keys.items())
+        self.revoked = NOTHING
         self.shown: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         """Of clients that show other tokens than they are granted: filters to publish, and to subscribe."""
         self.connections: dict[tuple[str, str], RehearsedConnection] = {}
@@ -100,7 +102,7 @@ class Assembly:
         node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self.make_nonce)
         self.nodes[name], self._hosts[name] = node, Host(node, lambda: self.now, store)
         if self.ensemble.tokens is not None:
-            node.trust.keys = Keys(self._keys[name], self._public)
+            node.trust.keys = Keys(self._keys[name], self._public, self.revoked)
         keys.hold(node, node.trust.keys, self.now)
         if store is not None:
             store.load(node, self.now)

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterable
 
-from penstock.engine.events import user_properties
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
@@ -116,8 +116,8 @@ def certificate(node: Node, event: Event) -> Event | None:
     times = ((BORN_AT, str(time)),) if time is not None else ()
     properties = encode_properties(Properties(user_properties=(*times, (SPEAKER, speaker(node, event)))))
     # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
-    topic, link_type = CERTIFICATES + event.topic, event.link_type
-    kept = Event(topic, event.payload, 1, True, properties, link_type=link_type, path=event.path)
+    topic, source = CERTIFICATES + event.topic, (event.origin, event.user, event.link_type, event.path)
+    kept = publishers.made(Event(topic, event.payload, 1, True, properties, None, *source, token=event.token), event)
     return user_properties.with_birth(kept, user_properties.born_by(event))
 
 

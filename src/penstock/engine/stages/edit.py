@@ -1,5 +1,7 @@
 """Stage 4, edit: what does the link's execution monitor make of the event? (brokering §4.2)"""
 
+from collections.abc import Iterable
+
 from penstock.engine.contracts import privacy
 from penstock.engine.events import publishers
 from penstock.engine.events.passage import Delivery, Outputs, Passage
@@ -8,7 +10,7 @@ from penstock.engine.node import Node
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.monitors.monitor import MAX_OUTPUTS, MonitorError
+from penstock.policy.monitors.monitor import MAX_OUTPUTS, Monitor, MonitorError
 
 
 def tell_failures(node: Node, watch: Watch) -> None:
@@ -51,10 +53,15 @@ def ask_again(delivery: Delivery) -> Verdict | None:
         is_same = delivery.revision.monitors == node.revision.monitors
     if is_same:
         return None
-    for link in publishers.way_of(node, event, publisher, publishers.entry_of(node, publisher)):
-        for monitor in () if link is None else node.ensemble.monitors(link):
-            if not monitor.may_pass(event):
-                return Verdict("edit", Effect.SUPPRESS, monitor.name, f"monitor `{monitor.name}` suppresses it now")
+    links = publishers.way_of(node, event, publisher, publishers.entry_of(node, publisher))
+    return stopped("edit", (monitor for link in links if link for monitor in node.ensemble.monitors(link)), event)
+
+
+def stopped(stage: str, monitors: Iterable[Monitor], event: Event) -> Verdict | None:
+    """Return what is said of an event that one of these monitors lets pass in no state; None if all may."""
+    for monitor in monitors:
+        if not monitor.may_pass(event):
+            return Verdict(stage, Effect.SUPPRESS, monitor.name, f"monitor `{monitor.name}` suppresses it now")
     return None
 
 

@@ -18,12 +18,27 @@ from penstock.engine.stages import edit, route, satisfaction
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.topic import matches
+from penstock.model.verdict import Verdict
 
 
 def plan(draft: Draft) -> None:
-    """Add a step if any link of the domain has a monitor, except for events that were held back or queued after it."""
-    if draft.node.ensemble.has_monitors and draft.waits in (None, WaitingPlace.RETAINED):
+    """Add a step if any link of the domain has a monitor; another for what was held back or queued after it."""
+    if not draft.node.ensemble.has_monitors:
+        return
+    if draft.waits in (None, WaitingPlace.RETAINED):
         draft.for_each_delivery(run, is_for_plain=False)
+    else:
+        draft.for_each_delivery(ask_again)
+
+
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Ask whether the present monitors of the link may let an event pass, in some state, that waited behind others.
+    What a monitor has made is not asked about.
+    """
+    node, event, watch = delivery.passage.node, delivery.event, delivery.session.place.watch_out
+    if watch is None or delivery.revision.monitors == node.revision.monitors:
+        return None
+    return None if publishers.cause_of(event) is not None else edit.stopped("shape", watch.monitors, event)
 
 
 def run(delivery: Delivery) -> list[Delivery] | None:
