@@ -27,6 +27,7 @@ from penstock.policy.tokens.token import parse_token
 from penstock.wire import packet as mqtt
 from penstock.wire.packet import Packet
 from penstock.wire.properties import NO_PROPERTIES, Properties
+from tests.support.memory.recording import seen_by
 from tests.support.memory.rehearsed import reload
 from tests.support.memory.sparkplug import encode
 from tests.support.models.present_domain import EDGE, FOREIGN, METRICS, TOPICS, Present, Sent, Shape
@@ -42,6 +43,12 @@ class PlayPeer(Peer):
     token = ""
     is_slow = False
 
+    def __init__(self, name: str, node: str, got: Callable[[Delivered], None]) -> None:
+        super().__init__(name, node, got)
+        self.got_bytes: Counter[bytes] = Counter()
+        """All that it was sent, each once, as the journal has it."""
+        self._last: dict[int, bytes] = {}
+
     def join(self, transport: Any, greeting: mqtt.Connect | None, claimant: Any = None) -> None:
         assert greeting is not None
         self.unacknowledged: list[Packet] = []
@@ -49,6 +56,14 @@ class PlayPeer(Peer):
         properties = structs.replace(greeting.properties, receive_maximum=3)
         will = self.leave_will(self)
         super().join(transport, structs.replace(greeting, will=will, properties=properties), claimant)
+
+    def _handle(self, packet: Packet) -> None:
+        if isinstance(packet, mqtt.Publish):
+            seen = seen_by(self.name, packet)
+            if not packet.dup or self._last.get(packet.packet_id) != seen:
+                self.got_bytes[seen] += 1
+            self._last[packet.packet_id] = seen
+        super()._handle(packet)
 
     def _send(self, packet: Packet) -> None:
         if self.is_slow and isinstance(packet, mqtt.Puback | mqtt.Pubrec):
@@ -78,6 +93,7 @@ class Play:
         domain = Domain.model_validate(self.present.as_domain())
         stores = {name: Store(Path(":memory:"), "normal") for name in shape.nodes}
         self.rehearsal = Rehearsal(domain, ensemble(domain), self._acls(), stores, self._choose)
+        self.begin()
         self.peers = {name: PlayPeer(name, node, self._got(name)) for name, node in shape.clients.items()}
         for name, peer in self.peers.items():
             peer.leave_will = self._will
@@ -88,6 +104,19 @@ class Play:
             self.rehearsal.subscribe(reader, "spBv1.0/#", random.randint(0, 2))
         self._birth()
         self._rest()
+
+    def begin(self) -> None:
+        """Do what must be done before anybody connects."""
+
+    def changed(self) -> Present:
+        """Draw another domain."""
+        return self.present.changed(self.random, self.now)
+
+    def changes(self) -> None:
+        """Do what must be done before nodes are given the present domain."""
+
+    def took(self, reader: str, delivered: Delivered) -> None:
+        """Note what a reader was sent since the last check."""
 
     def _got(self, name: str) -> Any:
         return self.rehearsal.assembly.got.setdefault(name, []).append
@@ -111,7 +140,17 @@ class Play:
 
     def step(self) -> None:
         acts = (
-            *(self._publish, self._publish, self._publish, self._report, self._report, self._birth, self._change, self._change, self._restart),
+            *(
+                self._publish,
+                self._publish,
+                self._publish,
+                self._report,
+                self._report,
+                self._birth,
+                self._change,
+                self._change,
+                self._restart,
+            ),
             *(self._link, self._come_or_go, self._come_or_go, self._lose, self._subscribe, self._slow, self._wait),
         )
         self.random.choice(acts)()
@@ -125,7 +164,9 @@ class Play:
 
     # --- traffic
 
-    def _new(self, publisher: str, node: str, topic: str, expiry: int | None = None, token: str = "") -> tuple[int, bytes]:
+    def _new(
+        self, publisher: str, node: str, topic: str, expiry: int | None = None, token: str = ""
+    ) -> tuple[int, bytes]:
         number, x = len(self.published), self.random.randint(1, 9)
         expires = None if expiry is None else self.now + expiry
         self.published[number] = Sent(publisher, node, topic, x, self.now, expires, token)
@@ -134,7 +175,10 @@ class Play:
     def _publish(self) -> None:
         random = self.random
         for _ in range(random.randint(1, 2)):
-            publisher, topic = random.choice(["p1", "p2", *([FOREIGN] if self.shape.foreign else [])]), random.choice(TOPICS)
+            publisher, topic = (
+                random.choice(["p1", "p2", *([FOREIGN] if self.shape.foreign else [])]),
+                random.choice(TOPICS),
+            )
             if not self.rehearsal.is_connected(publisher):
                 continue
             node = self.rehearsal.where(publisher)
@@ -155,7 +199,7 @@ class Play:
                 metric["string_value"] = f"{metric['string_value']}!{number};"
             content = payload or encode({"timestamp": number, "seq": int(kind == "NDATA"), "metrics": metrics})
             qos = self.random.randint(0, 1)
-            self.log.append(f"{number}: {kind} qos={qos} {payload or metrics}")
+            self.log.append(f"{number}: {kind} qos={qos} {metrics or payload!r}")
             self.rehearsal.publish(EDGE, sent.topic, content, qos)
 
     def _birth(self) -> None:
@@ -166,7 +210,10 @@ class Play:
             return
         self._sparkplug(
             "NBIRTH",
-            [{"name": name, "alias": alias, "datatype": 12, "string_value": name} for name, alias in self.aliases.items()],
+            [
+                {"name": name, "alias": alias, "datatype": 12, "string_value": name}
+                for name, alias in self.aliases.items()
+            ],
         )
 
     def _report(self) -> None:
@@ -180,7 +227,12 @@ class Play:
         random = self.random
         if peer.name not in ("p1", "p2") or random.random() < 0.3:
             return None
-        topic, qos, retain, delay = random.choice(TOPICS), random.randint(0, 2), random.random() < 0.4, random.choice((0, 0, 3))
+        topic, qos, retain, delay = (
+            random.choice(TOPICS),
+            random.randint(0, 2),
+            random.random() < 0.4,
+            random.choice((0, 0, 3)),
+        )
         number, payload = self._new(peer.name, peer.node, topic, token=peer.token)
         self.log.append(f"will {number}: {self.published[number]} qos={qos} retain={retain} delay={delay}")
         return mqtt.WillMessage(topic, payload, qos, retain, Properties(will_delay=delay) if delay else NO_PROPERTIES)
@@ -240,7 +292,7 @@ class Play:
 
     def _change(self) -> None:
         before, random = self.present, self.random
-        changed = before.changed(random, self.now)
+        changed = self.changed()
         tokens = [sent.token for sent in self.published.values() if sent.token]
         if tokens and random.random() < 0.3:
             changed = replace(before, revoked=before.revoked | {random.choice(tokens)})
@@ -249,7 +301,10 @@ class Play:
         self._rest()
         self.present = changed
         killed = random.choice((None, None, *self.shape.nodes))
-        self.log.append(f"the domain is {self.present}" + (f", and {killed} is killed and starts with it" if killed else ""))
+        self.log.append(
+            f"the domain is {self.present}" + (f", and {killed} is killed and starts with it" if killed else "")
+        )
+        self.changes()
         revoked = Revoked(self.present.revoked)
         reload(self.rehearsal, self.present.as_domain(), self._acls(), revoked, killed)
 
@@ -273,6 +328,7 @@ class Play:
             got = self.rehearsal.deliveries(reader)
             for delivered in got[self.seen[reader] :]:
                 is_allowed = self.is_allowed(reader, delivered)
+                self.took(reader, delivered)
                 assert is_allowed, "\n".join((*self.log, f"{self.now}: {reader} gets {delivered}"))
             self.seen[reader] = len(got)
 

@@ -60,8 +60,8 @@ def reload(
             assembly.dial(link)
     for node in rehearsal.nodes.values():
         for session in list(node.sessions.values()):
-            is_client = session.outlet is not None and session.neighbour is None
-            if is_client and placement.entry_of(node, session.subject) is None:
+            is_gone = session.neighbour is None and placement.entry_of(node, session.subject) is None
+            if is_gone and session.outlet is not None:
                 session.outlet.disconnect(Reason.NOT_AUTHORIZED, "the domain no longer lists this client here")
         assembly.turn(node)
     rehearsal.run()

@@ -247,7 +247,7 @@ class Present:
         deny = [{"from": "secret", "to": "open"}] if self.denies else []
         links = [{"between": list(link), "type": self._link_type(link)} for link in shape.links]
         links += [{"between": [node, FOREIGN], "type": self._type(FOREIGN)} for node in shape.foreign]
-        nodes = {name: {"listen": "127.0.0.1:0"} for name in shape.nodes}
+        nodes: dict[str, Any] = {name: {"listen": "127.0.0.1:0"} for name in shape.nodes}
         domain: dict[str, Any] = {
             "domain": "play",
             "nodes": nodes,

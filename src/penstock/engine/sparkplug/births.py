@@ -114,11 +114,11 @@ def certificate(node: Node, event: Event) -> Event | None:
     source = message_topic(event.topic).source
     time = None if source is None else node.sparkplug.plant.known(source).time
     times = ((BORN_AT, str(time)),) if time is not None else ()
-    properties = encode_properties(Properties(user_properties=(*times, (SPEAKER, speaker(node, event)))))
+    cause = (user_properties.CAUSE, publishers.cause_of(event) or event.topic)
+    properties = encode_properties(Properties(user_properties=(*times, (SPEAKER, speaker(node, event)), cause)))
     # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
-    topic, source = CERTIFICATES + event.topic, (event.origin, event.user, event.link_type, event.path)
-    kept = publishers.made(Event(topic, event.payload, 1, True, properties, None, *source, token=event.token), event)
-    return user_properties.with_birth(kept, user_properties.born_by(event))
+    kept = event._replace(topic=CERTIFICATES + event.topic, qos=1, retain=True, properties=properties, expires=None)
+    return user_properties.with_birth(kept._replace(id=""), user_properties.born_by(event))
 
 
 def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:

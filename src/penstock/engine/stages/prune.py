@@ -34,11 +34,13 @@ def plan(draft: Draft) -> None:
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
-    """Take out of what has waited what its publisher may not write now. A certificate is what is kept of a birth."""
+    """Take out of what has waited what its publisher may not write now; a certificate is what is kept of a birth. What
+    a monitor has made is not asked about.
+    """
     passage, event = delivery.passage, delivery.event
     node, topic, sparkplug = passage.node, governed(event.topic), passage.node.sparkplug
     publisher = publishers.publisher_of(node, event)
-    if publisher is None or sparkplug is None:
+    if publisher is None or sparkplug is None or publishers.cause_of(event) not in (None, topic):
         return None
     if not passage.is_replay and delivery.revision.access == node.revision.access:
         return None

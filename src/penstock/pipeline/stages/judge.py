@@ -292,9 +292,11 @@ def _holds(where: str | None, content: Content) -> bool:
 
 
 def _offered(policy: CompiledDomain, node: str, neighbour: str) -> list[Bound]:
-    """Return the policies that the domain gives to advertisements of clients beyond a neighbour."""
+    """Return the policies that the domain gives to advertisements of clients beyond a neighbour; a foreign broker tells
+    of none.
+    """
     whole = policy.ensemble
-    seen, waiting = {node, neighbour}, [neighbour]
+    seen, waiting = {node, neighbour}, [neighbour] if neighbour in whole.nodes else []
     bounds: dict[Bound, None] = {}
     while waiting:
         here = waiting.pop()
