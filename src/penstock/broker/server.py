@@ -311,7 +311,8 @@ class Server(Host):
         if node.notices:
             notices, node.notices = node.notices, []
             self.reporting.report(notices)
-        self._go_on()
+        if self._held and not self.is_full:
+            self._go_on()
         if node.sessions.replaying or (node.sessions.lagging and self.commits.is_idle):
             self.wake()
         if node.federation.news and node.federation.neighbours:
@@ -319,8 +320,6 @@ class Server(Host):
 
     def _go_on(self) -> None:
         """Give each connection that waits its share of this turn."""
-        if self.is_full or not self._held:
-            return
         for connection in list(self._held):
             if connection.phase >= CLOSED or self.has_room_for(connection):
                 connection.go_on()

@@ -86,7 +86,7 @@ class Listeners:
 
 def _protocol_factory(
     name: str, listener: Listener, settings: NodeSettings, connect: Connect
-) -> Callable[[], asyncio.Protocol]:
+) -> Callable[[], asyncio.BaseProtocol]:
     identity = listener.tls.identity if listener.tls else "none"
     door = Door("", name, settings.allows_anonymous(listener), identity if identity != "none" else None)
     if not listener.websocket:

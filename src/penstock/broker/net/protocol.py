@@ -1,6 +1,7 @@
 """Between asyncio and a connection: callbacks become calls of the connection, which writes to the transport itself."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from penstock.broker.net.tls import certificate_user
@@ -11,13 +12,14 @@ _MAX_BUFFERED_BYTES = 2**20
 """Bytes that wait in a transport before it counts as blocked."""
 
 
-class SocketProtocol(asyncio.Protocol):
+class SocketProtocol(asyncio.BaseProtocol):
     """Drives a connection that a client or another node has made."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("connection", "data_received")
 
     def __init__(self, connection: NodeConnection) -> None:
         self.connection = connection
+        self.data_received: Callable[[bytes], None] = connection.receive  # itself: no call in between for each read
 
     def connection_made(self, transport: Any) -> None:
         peer = transport.get_extra_info("peername")
@@ -31,9 +33,6 @@ class SocketProtocol(asyncio.Protocol):
     def _begin(self, transport: Any) -> None:
         transport.set_write_buffer_limits(high=min(self.connection.host.node.limits.outbox_bytes, _MAX_BUFFERED_BYTES))
         self.connection.begin(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self.connection.receive(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.end(str(exc) if exc else "closed")

@@ -32,6 +32,7 @@ class WebSocket(SocketProtocol):
 
     def __init__(self, connection: NodeConnection, path: str, max_size: int) -> None:
         super().__init__(connection)
+        self.data_received = self._unwrap
         self._path = path
         self._transport: Any = None
         self._bytes_before_connect = 0
@@ -45,7 +46,8 @@ class WebSocket(SocketProtocol):
         self._transport = transport
         super().connection_made(self)
 
-    def data_received(self, data: bytes) -> None:
+    def _unwrap(self, data: bytes) -> None:
+        """Read what the socket has received."""
         while data and not self._transport.is_closing():
             # Line by line up to the end of the request: the library reads on before the request is answered.
             end = data.find(b"\n") + 1 if self._ws.state is State.CONNECTING else 0

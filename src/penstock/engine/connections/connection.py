@@ -89,7 +89,7 @@ class NodeConnection:
         """The peer is not read: its share of a turn is used up, or the host has no room. `go_on` ends it."""
         self._left: tuple[bytes, list[Frame], int] | None = None
         """Packets that wait, in their buffer, and where the first of them begins; behind them waits `_unread`."""
-        self._unread: deque[bytes] = deque()
+        self._unread: deque[bytes] | None = None  # most connections never need one, and an empty one is large
         self._cause: str | None = None
         """The reason why the transport is gone, while packets that came before are still waiting."""
 
@@ -139,12 +139,15 @@ class NodeConnection:
         host = self.host
         host.node.stats.bytes_received += len(data)
         if self.is_held or len(data) > MAX_PIECE_BYTES:
+            self._unread = self._unread or deque()
             self._unread.extend(data[at : at + MAX_PIECE_BYTES] for at in range(0, len(data), MAX_PIECE_BYTES))
             self.hold()
             return
         buffer, frames = self.framer.feed(data)
-        if len(frames) > 1:
-            host.begin_share()
+        if len(frames) == 1 and not host.is_full and self.framer.error is None:
+            self._take_batch(buffer, frames, 0)
+            return
+        host.begin_share()
         if self._take(buffer, frames, 0):
             self.hold()
 
@@ -174,8 +177,7 @@ class NodeConnection:
                 return
         if self.phase < CLOSED and not host.has_room_for(self):
             return
-        self._unread.clear()
-        self._left, self.is_held = None, False
+        self._left, self._unread, self.is_held = None, None, False
         host.remove_held(self)
         self.transport.resume_reading()
         if self._cause is not None:
@@ -212,28 +214,22 @@ class NodeConnection:
         `position`: where the first of the frames begins in the buffer.
         """
         host, at, count = self.host, 0, len(frames)
-        try:
-            while at < count:
-                batch = frames[at : at + MAX_BATCH] if count > MAX_BATCH else frames
-                if host.is_full:
-                    batch = _before_publication(batch)
-                handled = self._take_batch(buffer, batch, position) if batch else 0
-                at += handled
-                if self.phase != OPEN:
-                    return False
-                if at < count:
-                    if handled:
-                        position = frames[at - 1][2]
-                    if host.is_full or host.is_late():
-                        self._left = (buffer, frames[at:], position)
-                        return True
-            if self.framer.error is not None:
-                raise self.framer.error
-        except WireError as error:
-            self.fail(error)
-        except Exception as error:
-            host.log_error(error, self.name)
-            self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
+        while at < count:
+            batch = frames[at : at + MAX_BATCH] if count > MAX_BATCH else frames
+            if host.is_full:
+                batch = _before_publication(batch)
+            handled = self._take_batch(buffer, batch, position) if batch else 0
+            at += handled
+            if self.phase != OPEN:
+                return False
+            if at < count:
+                if handled:
+                    position = frames[at - 1][2]
+                if host.is_full or host.is_late():
+                    self._left = (buffer, frames[at:], position)
+                    return True
+        if self.framer.error is not None:
+            self.fail(self.framer.error)
         return False
 
     def _take_batch(self, buffer: bytes, frames: list[Frame], position: int) -> int:
@@ -252,6 +248,7 @@ class NodeConnection:
         if recorder is not None:
             notes = recorder.notes
         relayed = handled = 0
+        failure: Exception | None = None
         begin, unrecorded = position, 0
         """The start of what the recorder has not been told of, in the buffer and among the frames."""
         try:
@@ -301,16 +298,22 @@ class NodeConnection:
                 if self.phase != OPEN or host.is_late():
                     break
                 session, version, known = self.session, self.version, None
-        finally:
-            if relayed and recorder is not None and session is not None:
-                recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
-            node.stats.received += relayed
-            node.stats.packets_received += relayed + handled
-            if session is not None:
-                session.took += relayed + handled
-                if host.sampler is not None:
-                    host.sampler(session, buffer, frames[: relayed + handled])
-            host.count_packets(self, relayed + handled)
+        except Exception as error:  # it is dealt with below, after what came before it has been counted and recorded
+            failure = error
+        if relayed and recorder is not None and session is not None:
+            recorder.relayed(session, host.now(), buffer, begin, frames, unrecorded)
+        node.stats.received += relayed
+        node.stats.packets_received += relayed + handled
+        if session is not None:
+            session.took += relayed + handled
+            if host.sampler is not None:
+                host.sampler(session, buffer, frames[: relayed + handled])
+        host.count_packets(self, relayed + handled)
+        if isinstance(failure, WireError):
+            self.fail(failure)
+        elif failure is not None:
+            host.log_error(failure, self.name)
+            self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
         return relayed + handled
 
     def _open(self, first: int, body: bytes) -> None:
