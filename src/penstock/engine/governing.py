@@ -39,7 +39,7 @@ def govern(
     node.plans.begin_anew()
     keys.hold(node, node.trust.keys, at)
     for watch in node.monitors.watches.values():
-        watch.take(node.ensemble.monitors(watch.link))
+        watch.take(node.ensemble.monitors_at(node.name, watch.link), node.ensemble.placing(watch.link))
         tell_failures(node, watch)
     placement.look_on(node)
     for session in node.sessions.values():

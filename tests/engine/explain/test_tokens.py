@@ -196,7 +196,7 @@ def test_for_what_a_monitor_puts_on_another_topic_its_node_vouches() -> None:
     found = explain(
         rehearsal.nodes, arrival(rehearsal.nodes["b1"], "ann", Event("home/door", b"")), rehearsal.now, ("bob",)
     )
-    assert "the token is `b2`'s own, signed by `b2`; `b2` is rated 0.5; `b3` signs it" in said(found, "b3", "bob")[0]
+    assert "the token is `b1`'s own, signed by `b1`, `b2`; `b2` is rated 0.5" in said(found, "b3", "bob")[0]
     rehearsal.publish("ann", "home/door")
     rehearsal.run()
     assert [one.topic for one in rehearsal.deliveries("bob")] == ["garden/door"]

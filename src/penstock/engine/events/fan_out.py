@@ -81,7 +81,9 @@ def _behind(passage: Passage, watch: Watch, targets: tuple[Target, ...]) -> Iter
     """Return the deliveries by a link with monitors; where nobody asks for the event, one that only they see."""
     for target in targets:
         delivery = to_target(passage, target, watch)
-        delivery.receiver, delivery.is_planned = watch.link, True
+        delivery.is_planned = True
+        if target.session.neighbour not in passage.node.ensemble.overlays:
+            delivery.receiver = watch.link
         delivery.is_echo = target.no_local and target.session is passage.sender
         yield delivery
     if not targets:

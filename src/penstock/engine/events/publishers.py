@@ -125,6 +125,31 @@ def cause_of(event: Event) -> str | None:
     return causes[0] if causes else None
 
 
+HIDDEN = "#"
+"""Begins a cause whose topic stays where it was published; then comes since when the access list there holds."""
+
+
+def hide_cause(node: Node, event: Event) -> Event:
+    """Return what leaves for another node without the topic of which monitors have made it. What a foreign broker has
+    sent keeps it, since `in` may come to deny it.
+    """
+    cause, publisher = cause_of(event), publisher_of(node, event)
+    if cause is None or cause.startswith(HIDDEN) or publisher is None or neighbour_in(publisher.client_id) is not None:
+        return event
+    hidden = ((user_properties.CAUSE, f"{HIDDEN}{_list_since(node, publisher)}"),)
+    return user_properties.having(event, None, hidden, without=user_properties.CAUSE)
+
+
+def is_same_list(node: Node, cause: str, publisher: Publisher) -> bool:
+    """Return whether the access list by which an event with a hidden cause was published still holds."""
+    return cause == f"{HIDDEN}{_list_since(node, publisher)}"
+
+
+def _list_since(node: Node, publisher: Publisher) -> float | None:
+    known = node.federation.rights.get(publisher.node)
+    return None if known is None else known.at
+
+
 def made(output: Event, cause: Event) -> Event:
     """Return what a monitor has made of an event, with the topic of its cause."""
     if output is cause or user_properties.told(output, user_properties.CAUSE):

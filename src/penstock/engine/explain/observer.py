@@ -147,18 +147,19 @@ class Explainer:
         watch = self._watch(came.node, came.link)
         if watch is None or passage.plans.key.is_admitted:
             return None
-        events, verdicts = self._asked("edit", came.node, watch, passage.event)
+        first, passage.event = edit.first_to_ask(watch, passage.event)
+        events, verdicts = self._asked("edit", came.node, watch, passage.event, first)
         passage.verdicts += verdicts
         return Outputs(events) if events else passage.verdicts[-1]
 
     def _asked(
-        self, stage: str, node: Node, watch: Watch, event: Event
+        self, stage: str, node: Node, watch: Watch, event: Event, first: int = 0
     ) -> tuple[tuple[Event, ...], tuple[Verdict, ...]]:
         """Return what the monitors of a link make of the event, and what each has to say."""
         events: tuple[Event, ...] = (event,)
         own_verdicts: list[Verdict] = []
         scratch = self._scratch.setdefault(node.name, _scratch(node))
-        for at, monitor in enumerate(watch.monitors):
+        for at, monitor in enumerate(watch.monitors[first:], first):
             before, went_in = watch.states[at], events
             why = monitor.why(before, went_in)
             events = edit.ask(scratch, watch, at, went_in, self._now)
@@ -225,7 +226,7 @@ class Explainer:
         link, topic = candidate.link, passage.event.topic
         candidate.readable = [subscribed for subscribed in candidate.matched if _may_read(subscribed.session, topic)]
         candidate.targets = _targets(candidate.readable)
-        watch = self._watch(passage.node, link) if link.target not in passage.node.ensemble.nodes else None
+        watch = self._watch(passage.node, link)
         for target in candidate.targets or (None,):
             delivery = ExplainedDelivery(passage, link, target, link_verdicts, outputs)
             delivery.candidate, delivery.watch = candidate, watch
@@ -317,6 +318,7 @@ class Explainer:
         events = None if candidate is None else candidate.shaped.get(delivery.event)
         if events is None:
             events, verdicts = self._asked("shape", node, watch, delivery.event)
+            events = shape.leaving(watch, delivery.event, events)
             delivery.say(*verdicts)
             if candidate is not None:
                 candidate.shaped[delivery.event] = events

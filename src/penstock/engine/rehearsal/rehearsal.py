@@ -31,6 +31,7 @@ from penstock.engine.trust import group_proofs, token_exchange
 from penstock.language.statements.statement import Statement
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import Acl
+from penstock.policy.monitors.placing import SureSuppression
 from penstock.wire.packet import SubscriptionRequest
 
 
@@ -266,13 +267,14 @@ class Rehearsal:
                 self.connect(name, at)
 
     def states(self, monitor: str) -> dict[tuple[str, str], object]:
-        """Return a monitor's state on each link that it is on, by source and target."""
-        return {
-            (watch.link.source, watch.link.target): watch.states[place]
-            for _, watch in self._watches(monitor)
-            for place, placed in enumerate(watch.monitors)
-            if placed.name == monitor
-        }
+        """Return a monitor's state on each link that it is on, by source and target; if both ends of the link ask it,
+        where the event arrives, unless only what the other end has not asked it about is asked about there.
+        """
+        states: dict[tuple[str, str], object] = {}
+        for _, watch, place in self._watches(monitor):
+            if watch.ends not in states or place >= watch.placing.done:
+                states[watch.ends] = watch.states[place]
+        return states
 
     def rating(self, of: str, by: str) -> float:
         """Return how far the node `by` trusts its neighbour `of`."""
@@ -284,28 +286,28 @@ class Rehearsal:
     def put_state(self, monitor: str, state: object, link: tuple[str, str] | None = None) -> None:
         """Put a monitor into a state, on one link or on all that it is on."""
         is_known = False
-        for node, watch in self._watches(monitor):
-            for place, placed in enumerate(watch.monitors):
-                if placed.name == monitor and link in (None, (watch.link.source, watch.link.target)):
-                    resumed = placed.resume(state)
-                    if isinstance(placed.start(), str) and resumed != state:
-                        raise RehearsalError(f"monitor `{monitor}` has no state `{state}`")
-                    watch.move(place, resumed)
-                    node.ledger.monitor(watch.link, monitor, resumed)
-                    is_known = True
+        for node, watch, place in self._watches(monitor):
+            if link in (None, watch.ends):
+                placed = watch.monitors[place]
+                resumed = placed.resume(state)
+                if isinstance(placed.start(), str) and resumed != state:
+                    raise RehearsalError(f"monitor `{monitor}` has no state `{state}`")
+                watch.move(place, resumed)
+                node.ledger.monitor(watch.link, monitor, resumed)
+                is_known = True
         if not is_known:
             raise RehearsalError(f"no monitor `{monitor}`" + (f" on `{link[0]} -> {link[1]}`" if link else ""))
         for node in self.nodes.values():
             self.assembly.turn(node)
 
-    def _watches(self, monitor: str) -> Iterator[tuple[Node, Watch]]:
-        """Find a monitor at the nodes that ask it: where its link ends, or begins if it leads out of the nodes."""
+    def _watches(self, monitor: str) -> Iterator[tuple[Node, Watch, int]]:
+        """Find a monitor at the nodes that ask it: where its link begins, and where it ends."""
         for link in self.ensemble.links.values():
-            at = link.target if link.target in self.nodes else link.source
-            if at in self.nodes and any(placed.name == monitor for placed in self.ensemble.monitors(link)):
-                watch = placement.watch(self.nodes[at], link)
-                assert watch is not None
-                yield self.nodes[at], watch
+            for node in (self.nodes[at] for at in (link.source, link.target) if at in self.nodes):
+                watch = placement.watch(node, link)
+                for place, placed in enumerate(() if watch is None else watch.monitors):
+                    if watch is not None and placed.name == monitor and not isinstance(placed, SureSuppression):
+                        yield node, watch, place
 
     def _do(self, entity: str, node: str | None, act: Callable[[Peer], None]) -> None:
         """Have an entity do something wherever it is connected, or at one node, and wait until all is at rest."""

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 
 from penstock.engine.contracts import privacy
-from penstock.engine.events import publishers
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Delivery, Outputs, Passage
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
+from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.monitors.monitor import MAX_OUTPUTS, Monitor, MonitorError
 
@@ -32,10 +33,20 @@ def plan(draft: Draft) -> None:
         if steady is None:
             draft.end_with(run)
             return
+        if not steady and _is_marked(draft):
+            draft.end_with(run)
+            return
         if not steady:
             reason = f"monitor `{monitor.name}` suppresses `{draft.topic}` in state `{state}`"
             draft.suppress(Verdict("edit", Effect.SUPPRESS, monitor.name, reason))
             return
+
+
+def _is_marked(draft: Draft) -> bool:
+    """Return whether the node at the other end of the link marks events that it has put through monitors."""
+    ends = Link(draft.link.neighbour or "", draft.node.name, draft.link.link_type)
+    placing = draft.node.ensemble.placing(ends)
+    return placing is not None and bool(placing.mark)
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
@@ -70,11 +81,12 @@ def run(passage: Passage) -> Verdict | Outputs:
     assert passage.sender is not None  # only links have monitors
     watch = passage.sender.place.watch_in
     assert watch is not None
-    outputs = run_monitors(passage.node, watch, passage.event, passage.now)
-    return Outputs(outputs) if outputs else _suppressed(watch)
+    first, passage.event = first_to_ask(watch, passage.event)
+    outputs = run_monitors(passage.node, watch, passage.event, passage.now, first)
+    return Outputs(outputs) if outputs else suppressed(watch)
 
 
-def _suppressed(watch: Watch) -> Verdict:
+def suppressed(watch: Watch) -> Verdict:
     """Return what is said of an event of which a link's monitors made nothing."""
     names = [monitor.name for monitor in watch.monitors]
     why = f": {watch.said}" if watch.said else ""
@@ -82,10 +94,22 @@ def _suppressed(watch: Watch) -> Verdict:
     return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {listed}{why}")
 
 
-def run_monitors(node: Node, watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
-    """Put the event through the monitors of a link, in order."""
+def first_to_ask(watch: Watch, event: Event) -> tuple[int, Event]:
+    """Return which of the monitors on a link is the first that is left to ask about what has come by it, and the event
+    without its mark. The node that sent it may have asked those before. A mark that cannot be true counts for nothing.
+    """
+    if user_properties.SHAPED_BYTES not in event.properties:
+        return 0, event
+    placing, marks = watch.placing, user_properties.told(event, user_properties.SHAPED)
+    event = user_properties.having(event, None, (), without=user_properties.SHAPED)
+    is_done = placing.mark in marks and placing.is_plausible(watch.monitors, event)
+    return placing.done if is_done else 0, event
+
+
+def run_monitors(node: Node, watch: Watch, event: Event, now: float, first: int = 0) -> tuple[Event, ...]:
+    """Put the event through the monitors of a link, in order, from the first that is left to ask."""
     events: tuple[Event, ...] = (event,)
-    for place in range(len(watch.monitors)):
+    for place in range(first, len(watch.monitors)):
         events = ask(node, watch, place, events, now)
     return events
 

@@ -73,6 +73,8 @@ def run(delivery: Delivery, capsule: RunningCapsule | None = None) -> Verdict | 
         event = forms.event
         if event.qos or event.retain or forms.has_reserved or _has_policies(passage.plan):  # or it may wait there
             event = publishers.carried(node, event)
+        if forms.has_reserved:
+            event = publishers.hide_cause(node, event)
         if passage.is_replay:
             event = user_properties.as_replay(event)
         if node.ensemble.is_cyclic:

@@ -1,13 +1,14 @@
 """Stage 8, shape: what does the outgoing link's execution monitor make of the event? (brokering §7.3.2)
 
-On links to nodes the monitor works where the event arrives. Clients and foreign brokers cannot do that themselves, so
-what must not leave is stopped here, before it leaves. Monitors are asked once for all sessions behind a link, and once
-for each form that policy statements have given the event.
+What must not leave is stopped here, before it leaves. On links to clients and foreign brokers all monitors are asked
+here; on links to nodes those that can be (`policy/monitors/placing.py`), and where the event arrives the others, and
+again those that only select. Monitors are asked once for all sessions behind a link, and once for each form that policy
+statements have given the event.
 """
 
 from collections.abc import Iterator
 
-from penstock.engine.events import dedup, publishers
+from penstock.engine.events import dedup, publishers, user_properties
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Target, WaitingPlace
 from penstock.engine.monitors import Watch
@@ -69,13 +70,30 @@ def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, 
     outputs = passage.shaped.get(key) if is_shared else None
     if outputs is None:
         events = edit.run_monitors(passage.node, watch, forms.event, passage.now)
+        if not events and delivery.session.neighbour in passage.node.ensemble.overlays:
+            passage.node.deny("suppressed", passage.sender, forms.event.topic, edit.suppressed(watch).reason)
         outputs = tuple(
-            forms if event is forms.event else Forms(publishers.made(event, forms.event), passage.now)
-            for event in events
+            forms if event is forms.event else Forms(event, passage.now)
+            for event in leaving(watch, forms.event, events)
         )
         if is_shared:
             passage.shaped[key] = outputs
     return outputs
+
+
+def leaving(watch: Watch, cause: Event, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Return what monitors have made of an event as it leaves: for another node, with the mark that tells which of them
+    it has been through. For what is on another topic the node itself vouches.
+    """
+    made = tuple(publishers.made(event, cause) for event in events)
+    placing = watch.placing
+    if not placing.mark or (made == (cause,) and made[0] is cause and not placing.marks_all):
+        return made
+    mark = ((user_properties.SHAPED, placing.mark),)
+    marked = (user_properties.having(event, None, mark, without=user_properties.SHAPED) for event in made)
+    return dedup.told_apart(
+        tuple(event if event.topic == cause.topic else event._replace(token="") for event in marked)
+    )
 
 
 def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:

@@ -305,8 +305,9 @@ def _taken(policy: CompiledDomain, node: Node, row: dict[str, Any]) -> Iterator[
     watch = placement.watch(node, link_into(node, publisher)) if publisher is not None else None
     if publisher is None or watch is None:
         return
-    events: tuple[Event, ...] = (event_of(row, publisher.link.link_type),)
-    for at, monitor in enumerate(watch.monitors):
+    first, event = edit.first_to_ask(watch, event_of(row, publisher.link.link_type))
+    events: tuple[Event, ...] = (event,)
+    for at, monitor in enumerate(watch.monitors[first:], first):
         if not isinstance(monitor, Automaton):
             yield monitor.name
             events = edit.ask(node, watch, at, events, row["time"])
