@@ -1,4 +1,4 @@
-"""Where the monitors on a link between nodes are asked: at the node that sends, at the one that receives, or at both.
+"""The places of the monitors on a link between nodes: the node that sends, the one that receives, or both.
 
 What must not leave is stopped before it leaves (brokering §7.3.2), and a node does not rely on its neighbour for what
 must not come in. A monitor that only selects is asked at both ends: what it has let pass, it lets pass again. One that
