@@ -304,7 +304,7 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         subscription.no_local,
         subscription.identifier,
     ) == ("a/+", "", 2, True, 7)
-    assert (subscription.condition, subscription.asked, subscription.is_local) == (None, "", False)
+    assert (subscription.condition, subscription.asked, subscription.scope) == (None, "", None)
     joined.connect("ben", session_expiry=3600).subscribe("b", user_properties=(("where", "x > 1"),))
     save(joined, again)
     assert "b" in load(again, START).sessions["ben"].subscriptions

@@ -146,7 +146,24 @@ CREATE TABLE refused (
 """
 """Format 13: QoS 2 messages that were refused."""
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8, _FROM_9, _FROM_10, _FROM_11, _FROM_12)
+_FROM_13 = "UPDATE advertisement SET scope = '' WHERE scope = 'global';"
+"""Format 14: `global` is what somebody has said; before, it was also what was not said."""
+
+STEPS = (
+    _FROM_1,
+    _FROM_2,
+    _FROM_3,
+    _FROM_4,
+    _FROM_5,
+    _FROM_6,
+    _FROM_7,
+    _FROM_8,
+    _FROM_9,
+    _FROM_10,
+    _FROM_11,
+    _FROM_12,
+    _FROM_13,
+)
 """Migrations, each from one format to the next."""
 VERSION = len(STEPS) + 1
 SCHEMA = _BASE + _SUBSCRIPTIONS + "".join(STEPS[1:]) + "DELETE FROM revision;"  # nothing waits yet

@@ -20,6 +20,7 @@ from penstock.broker.store.rows import SessionTable, write_changes
 from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store.tokens import StoredTokens
 from penstock.engine import governing
+from penstock.engine.contracts import subscribers
 from penstock.engine.contracts.situations import restore as restore_situations
 from penstock.engine.events.passage import Delivery
 from penstock.engine.federation import write_rights
@@ -46,7 +47,7 @@ from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
-from penstock.policy.statements.advertisement import ProducerAdvertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 from penstock.policy.statements.statement import Policy
 from penstock.wire.reason import Reason
 
@@ -249,12 +250,15 @@ class Store:
         return sessions
 
     def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
-        for number, text, name, *options, condition, is_local, policy in self._db.execute("SELECT * FROM subscription"):
+        for number, text, name, *options, condition, scope, policy in self._db.execute("SELECT * FROM subscription"):
             qos, no_local, retain_as_published, identifier = options
             session = sessions.get(number)
             if session is not None:
                 flags = (bool(no_local), bool(retain_as_published), identifier)
-                subscribed = Subscribed(session, text, qos, *flags, name, condition, bool(is_local))
+                subscribed = Subscribed(session, text, qos, *flags, name, condition, _SCOPES[scope])
+                if subscribers.consumer_in(name):
+                    subscribers.keep(node, subscribed)
+                    continue
                 filter = parse_filter(text)
                 subscribed.condition = subscribe.condition_of(node, session, filter, condition)
                 if review.restore_subscription(node, subscribed, policy):
@@ -266,7 +270,9 @@ class Store:
             if session is not None:
                 condition = make_condition(condition_text) if condition_text else None
                 own = review.restore_advertised(node, session, filter, policy)
-                session.declared.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, own)
+                session.declared.advertisements[name] = ProducerAdvertisement(
+                    name, filter, condition, scope or None, own
+                )
                 advertise.changed(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
@@ -317,14 +323,18 @@ def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Wil
     return Will(event, delay, lifetime)  # type: ignore[arg-type]
 
 
+_SCOPES: tuple[Scope | None, ...] = (None, "local", "global")
+"""Scopes of subscriptions by the number in the column `is_local`, which had just the first two."""
+
+
 def _subscription_row(key: tuple[int, str, str], subscribed: Subscribed) -> tuple[object, ...]:
     options = (subscribed.qos, subscribed.no_local, subscribed.retain_as_published, subscribed.identifier)
-    return (*key, *options, subscribed.asked, subscribed.is_local, _text(subscribed.policy))
+    return (*key, *options, subscribed.asked, _SCOPES.index(subscribed.scope), _text(subscribed.policy))
 
 
 def _advertisement_row(key: tuple[int, str], advertisement: ProducerAdvertisement) -> tuple[object, ...]:
     condition = advertisement.condition.text if advertisement.condition is not None else ""
-    return (*key, advertisement.filter, condition, advertisement.scope, _text(advertisement.policy))
+    return (*key, advertisement.filter, condition, advertisement.scope or "", _text(advertisement.policy))
 
 
 def _text(policy: Policy | None) -> str:

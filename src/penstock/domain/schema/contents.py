@@ -61,7 +61,10 @@ class AdvertisementSettings(Settings):
     where: ConditionText | None = Field(
         None, description="condition that all its content on these topics satisfies; unset: any content"
     )
-    scope: Scope = Field("global", description="whether other nodes are told of it")
+    scope: Scope | None = Field(
+        None,
+        description="`global`: told over every link; `local`: to no other node; unset: as the links' `forward` says",
+    )
 
     @model_validator(mode="after")
     def _a_condition_is_not_left_blank(self) -> AdvertisementSettings:

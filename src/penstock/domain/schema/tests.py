@@ -120,7 +120,10 @@ class SubscribeStep(Settings):
     name: Name | None = Field(
         None, description="its name among the client's subscriptions with this filter; unset: no name"
     )
-    scope: Scope = Field("global", description="whether other nodes are told of it")
+    scope: Scope | None = Field(
+        None,
+        description="`global`: told over every link; `local`: to no other node; unset: as the links' `forward` says",
+    )
     policy: PolicyChoice | None = Field(None, description=_POLICY)
     contract: dict[str, Any] | None = Field(
         None, description="contract of the subscription: guarantees and needs; unset: none"

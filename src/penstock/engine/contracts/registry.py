@@ -108,11 +108,27 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
             quality = read_properties(attached, moment(now), ATTACHED)
         enabled = [value for name, value in pairs if name == release_place.ACE]
         is_late = release_place.LATE in enabled or bool(late)
-        ace = release_place.read_ace(next((value for value in enabled if value != release_place.LATE), "{}"))
+        ace: dict[str, str] = {}
+        for text in enabled:
+            ace |= release_place.read_ace(text) if text not in release_place.MARKS else {}
+        degraded = _degraded(pairs)
         since = _published(pairs)
     except (PolicyError, ContentError) as error:
         return Governed((), NO_QUALITY, content, is_first, {}, policies, str(error))
-    return Governed(contracts, quality, content, is_first, ace, policies, since=since, is_late=is_late)
+    about = (contracts, quality, content, is_first, ace, policies)
+    is_for_local = release_place.LOCAL in enabled
+    return Governed(*about, since=since, is_late=is_late, is_for_local=is_for_local, degraded=degraded)
+
+
+def _degraded(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[object]]:
+    """Return what was done to an event before it left a node; raise `ContentError`."""
+    done: dict[str, list[object]] = {}
+    for text in (value for name, value in pairs if name == release_place.DEGRADED):
+        try:
+            done |= msgspec.json.decode(text, type=dict[str, list[object]])
+        except msgspec.MsgspecError as error:
+            raise ContentError(f"not what was degraded: {error}") from None
+    return done
 
 
 def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from hashlib import blake2b
 
-from penstock.engine.contracts import client_contracts
+from penstock.engine.contracts import client_contracts, privacy
 from penstock.engine.events import dedup, entrances, link_plans, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Plans
@@ -195,7 +195,10 @@ def _is_known_replay(node: Node, session: Session, packet: Publish, event: Event
     if session.version == 5 and not user_properties.is_replay(packet.properties):
         return False
     kept = node.retained.get(event.topic)
-    return kept is not None and kept.payload == event.payload and kept.properties == event.properties
+    if kept is None:
+        return False
+    is_same = kept.payload == event.payload and kept.properties == event.properties
+    return is_same or privacy.is_for_nobody_new(node, kept, event)
 
 
 def release(node: Node, session: Session, packet_id: int) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.model.event import Event
 from penstock.policy.contracts.release import RETAIN_UNTIL
-from penstock.policy.contracts.release_place import ACE
+from penstock.policy.contracts.release_place import ACE, DEGRADED
 from penstock.policy.statements.elements.tracing import TRACE
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.packet import Publish
@@ -54,7 +54,8 @@ OF_NODES = frozenset(
         TOKEN,
         "penstock-quality",
         CONTRACT,
-        "penstock-ace",
+        ACE,
+        DEGRADED,
         AT,
         PUBLISHER,
         CAUSE,
@@ -67,7 +68,7 @@ OF_NODES = frozenset(
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
+_OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, DEGRADED, AT)
 _WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE, SHAPED, SERVED, ECHO, BIRTH)
 """Those of them that belong to an event, and are kept with it. The last six say where it comes from."""
 _SHOWN = (TRACE, RETAIN_UNTIL)

@@ -90,8 +90,8 @@ class Room:
         """Return the want or offer, or a wider one that fits."""
         if (isinstance(entry, Want) and _longest(entry) <= self._max_size) or _size(entry) <= self._max_size:
             return entry
-        if entry.policy:
-            return entry  # a policy is not for more than was said: if it does not fit, it is not told
+        if entry.policy or (isinstance(entry, Want) and entry.consumer):
+            return entry  # it is not for more than was said: if it does not fit, it is not told
         for filter in _wider(entry.filter):
             wider = structs.replace(entry, filter=filter, where="")
             if _size(wider) <= self._max_size:
@@ -122,7 +122,7 @@ def _room(session: Session) -> int:
 
 def _longest(want: Want) -> int:
     """Return an upper bound of its size: a character is at most six bytes of JSON."""
-    texts = len(want.filter) + len(want.where) + len(want.policy)
+    texts = len(want.filter) + len(want.where) + len(want.policy) + len(want.consumer)
     return 64 + 6 * texts + sum(6 * len(node) + 3 for node in want.path)
 
 

@@ -119,7 +119,7 @@ class Rehearsal:
         name: str,
         filter: str,
         where: str = "",
-        scope: str = "global",
+        scope: str = "",
         node: str | None = None,
         policy: str = "",
     ) -> None:

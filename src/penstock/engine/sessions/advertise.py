@@ -42,7 +42,7 @@ class _Advertised(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     filter: str
     where: str | msgspec.UnsetType = msgspec.UNSET
-    scope: Literal["global", "local"] = "global"
+    scope: Literal["global", "local"] | None = None
     policy: str | msgspec.UnsetType = msgspec.UNSET
 
 

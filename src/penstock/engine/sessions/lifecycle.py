@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine.contracts import client_contracts, release_recheck, situations
+from penstock.engine.contracts import client_contracts, release_recheck, situations, subscribers
 from penstock.engine.events import entrances, publishers, retained, wills
 from penstock.engine.federation import overlay, wants
 from penstock.engine.node import Node
@@ -280,6 +280,8 @@ def end(node: Node, session: Session, now: float) -> None:
     node.sessions.timers.cancel(session)
     for key in list(session.subscriptions):
         subscribe.remove(node, session, key)
+    for key in list(session.federation.subscribers):
+        subscribers.remove(node, session, key)
     wills.publish(node, session, now)  # now that no shared subscription can choose this session for it
     # [MQTT-4.8.2-5]
     for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ())):

@@ -21,7 +21,7 @@ from penstock.model.subject import Subject
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
 from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
-from penstock.policy.statements.advertisement import AdvertisementSet, ProducerAdvertisement, claims
+from penstock.policy.statements.advertisement import AdvertisementSet, ProducerAdvertisement, Scope, claims
 from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.statement import Policy
 from penstock.policy.tokens.rights import TokenRights
@@ -120,12 +120,12 @@ class Subscribed:
         "condition",
         "filter",
         "identifier",
-        "is_local",
         "name",
         "no_local",
         "policy",
         "qos",
         "retain_as_published",
+        "scope",
         "session",
         "since",
         "target",
@@ -142,7 +142,7 @@ class Subscribed:
         identifier: int = 0,
         name: str = "",
         asked: str = "",
-        is_local: bool = False,
+        scope: Scope | None = None,
         policy: Policy | None = None,
     ) -> None:
         self.session = session
@@ -151,8 +151,8 @@ class Subscribed:
         """The name among the session's subscriptions with the same filter; empty for the one that MQTT knows."""
         self.asked = asked
         """The condition that its client gave; empty if none."""
-        self.is_local = is_local
-        """Other nodes are not told of it."""
+        self.scope = scope
+        """The nodes that are told of it: all, or no other; None: as the links say."""
         self.policy = policy
         """The subscriber's policy for what goes this way."""
         self.condition: Condition | None = None
