@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -13,6 +14,7 @@ from penstock.domain.schema.base import Count, Name, OneOrMany, OptionalReadFile
 from penstock.domain.schema.tokens import Filters
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import PenstockError
+from penstock.policy.trust import key_wrap
 from penstock.policy.trust.rating import BY_PATHS, Evidence, Thresholds, Weights
 from penstock.policy.trust.vectors import MAX_EDGES
 
@@ -195,6 +197,10 @@ class GroupSecret(Settings):
 
     file: OptionalReadFile = Field(None, description="file with the secret; blanks around it do not count")
     env: Variable | None = Field(None, description="environment variable with the secret")
+    private_key: str | None = Field(
+        None,
+        description="file with the private key of a node, for which the secret is encrypted; `{node}` is its name",
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> GroupSecret:
@@ -202,8 +208,8 @@ class GroupSecret(Settings):
             raise mistake("either `file` or `env`")
         return self
 
-    def read(self, environ: Mapping[str, str] = os.environ) -> bytes:
-        """Read the secret; raise `SecretError`."""
+    def read(self, environ: Mapping[str, str] = os.environ, node: str = "") -> bytes:
+        """Read the secret, as a node; raise `SecretError`."""
         if self.env is not None:
             where, content = f"environment variable `{self.env}`", os.fsencode(environ.get(self.env, ""))
         else:
@@ -213,12 +219,23 @@ class GroupSecret(Settings):
                 content = self.file.read_bytes()
             except OSError as error:
                 raise SecretError(f"{where} cannot be read: {error.strerror}") from None
-        secret = content.strip()
+        secret = content.strip() if self.private_key is None else self._opened(content, where, node)
         if not secret:
             raise SecretError(f"{where} has no secret in it")
         if len(secret) < MIN_BYTES:
             raise SecretError(f"{where} has a secret that is shorter than {MIN_BYTES} bytes")
         return secret
+
+    def _opened(self, content: bytes, where: str, node: str) -> bytes:
+        assert self.private_key is not None
+        base = self.file.parent if self.file is not None else Path()
+        key = base / self.private_key.replace("{node}", node)
+        try:
+            return key_wrap.open_secret(content, key_wrap.read_private_key(key.read_bytes()))
+        except OSError as error:
+            raise SecretError(f"private key `{key}` cannot be read: {error.strerror}") from None
+        except key_wrap.KeyWrapError as error:
+            raise SecretError(f"{where}: {error}") from None
 
 
 def _not_itself(value: object) -> object:
@@ -232,6 +249,9 @@ class TrustGroupSettings(Settings):
 
     secret: Annotated[GroupSecret, BeforeValidator(_not_itself)] = Field(
         description="where its nodes read the secret that they share with its clients"
+    )
+    earlier: Annotated[tuple[GroupSecret, ...], OneOrMany()] = Field(
+        (), description="secrets of before: what was encrypted with them can still be decrypted; nothing else counts"
     )
     nodes: Annotated[tuple[Name, ...], OneOrMany()] = Field(
         (), description="nodes that are members: they hold the secret, prove it and ask for proofs of it"

@@ -183,12 +183,14 @@ def bare(event: Event) -> Event:
 
 
 def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]], without: str = "") -> Event:
-    """Return the event with another content type (unless None), without one user property, and with more of them."""
+    """Return the event with another content type (None: the same, empty: none), without one user property, and with
+    more of them.
+    """
     properties = carried(event.properties)
     left = tuple(pair for pair in properties.user_properties if pair[0] != without)
     changed = msgspec.structs.replace(properties, user_properties=(*left, *add))
     if content_type is not None:
-        changed = msgspec.structs.replace(changed, content_type=content_type)
+        changed = msgspec.structs.replace(changed, content_type=content_type or None)
     return event._replace(properties=encode_properties(changed))
 
 

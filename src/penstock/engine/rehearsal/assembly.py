@@ -19,6 +19,7 @@ from penstock.engine.rehearsal.wires import Choose, RehearsedConnection, Wire
 from penstock.engine.sessions import lifecycle
 from penstock.engine.stages.admit import Door
 from penstock.engine.trust import group_proofs, keys
+from penstock.engine.trust.state import GroupSecrets
 from penstock.engine.trust.tokens import Keys
 from penstock.model.errors import PenstockError
 from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
@@ -113,7 +114,7 @@ class Assembly:
         hosting.prepare(node, self.now)
         keys.join(node, self.now)
         within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
-        group_proofs.hold(node, {group: made_up_secret(group) for group in within}, self.now)
+        group_proofs.hold(node, GroupSecrets({group: made_up_secret(group) for group in within}), self.now)
 
     def make_nonce(self) -> bytes:
         return next(self._nonces).to_bytes(NONCE_BYTES, "little")

@@ -27,10 +27,14 @@ MAX_RULINGS = 10_000
 class GroupSecrets:
     """The secrets of the groups that a node is in, by group. Only their names are ever shown."""
 
-    __slots__ = ("secrets",)
+    __slots__ = ("earlier", "secrets")
 
-    def __init__(self, secrets: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, secrets: Mapping[str, bytes] | None = None, earlier: Mapping[str, tuple[bytes, ...]] | None = None
+    ) -> None:
         self.secrets = dict(secrets or {})
+        self.earlier = dict(earlier or {})
+        """Secrets of before: what was sealed with them can still be opened."""
 
     def __repr__(self) -> str:
         return f"GroupSecrets({', '.join(self.secrets)})"

@@ -228,10 +228,25 @@ class PublicationCopy:
         self._body, self._written = payload, content_type
         self._members = self._wanted = self._converted = None
 
+    def reveal(self, payload: bytes, content_type: str) -> None:
+        """Go on with what the payload was before it was encrypted."""
+        self.write(payload, content_type)
+        self.content = Content(payload, format_of_type(content_type))
+
+    def has(self, name: str) -> bool:
+        """Return whether it is JSON and has an attribute."""
+        if self._format() is not Format.JSON:
+            raise ElementError(f"the content is {self._format()}: single attributes can be sealed in JSON only")
+        return name in self._json()
+
+    def require(self, name: str) -> Value:
+        """Return an attribute of JSON that is there."""
+        return msgspec.json.decode(self._json()[name])
+
     def _format(self) -> Format:
         """Return the format before conversion."""
         self._readable()
-        if self._written is not None:
+        if self._written:
             return format_of_type(self._written) or Format.OPAQUE
         return self.content.format
 

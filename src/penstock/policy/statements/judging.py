@@ -13,6 +13,7 @@ from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.copies import Copy, Path, paths_read, touches
 from penstock.policy.statements.elements.element import ElementError, KeptMessage, PolicyPublication
 from penstock.policy.statements.statement import Act, Chain, CompiledRule, Policy
+from penstock.policy.trust.sealing import NO_KEYS, Sealer
 
 EXCEPTION, CONFLICT = "PolicyException", "PolicyConflict"
 """Classes of meta-events."""
@@ -43,6 +44,8 @@ class Here(NamedTuple):
     largest: int = 1 << 28
     """Bytes of the largest message that the node takes."""
     has_store: bool = False
+    sealer: Sealer = NO_KEYS
+    """The keys of its trust groups."""
 
 
 class Bound(NamedTuple):
