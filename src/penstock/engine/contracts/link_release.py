@@ -143,7 +143,7 @@ def _whoever(node: Node, session: Session, event: Event, governed: Governed, now
     neighbour, whole = session.neighbour or "", node.ensemble
 
     def elsewhere() -> set[str]:
-        beyond = whole.beyond(node.name, neighbour).intersection(whole.nodes)
+        beyond = set(whole.nodes).intersection(whole.beyond(node.name, neighbour))
         return set(whole.devices).difference(entry.name for place in beyond for entry in whole.listed(place))
 
     late = governed._replace(is_late=True)
