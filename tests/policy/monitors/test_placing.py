@@ -78,6 +78,9 @@ COUNTS = {"q0": {"x": {"rename": "first", "next": "q1"}, "*": "pass"}, "q1": {"*
     [
         ([{"filter": "x"}], ["m0"], 0),
         ([{"mapper": {"x": "y"}}], ["m0"], 1),
+        ([{"states": {"q0": {"*": "pass"}}}], [], 0),
+        ([{"states": {"q0": {"x": {"pass": True, "next": "q1"}, "*": "pass"}, "q1": {"*": "pass"}}}], [], 0),
+        ([{"states": {"q0": {"x": "pass"}}}], ["m0"], 0),
         ([{"states": SELECTS}], ["m0"], 0),
         ([{"states": MOVES}], ["(m0)"], 0),
         ([{"states": COUNTS}], ["(m0)"], 0),

@@ -58,9 +58,23 @@ def place(monitors: Iterable[tuple[Monitor, Side | None]], source: str, target: 
         sending.append(monitor)
         if side == "departure" or not monitor.is_selector:
             done, marks_all = len(sending), marks_all or not monitor.is_stateless
+    if not any(map(_may_stop, sending)):
+        return Placing()  # asking where it arrives is enough
     shown = [repr(monitor.states if isinstance(monitor, Automaton) else monitor.name) for monitor in sending[:done]]
     digest = blake2b(repr(shown).encode(), digest_size=12).hexdigest()
     return Placing(tuple(sending), done, f"{source}>{target} {digest}" if done else "", marks_all)
+
+
+def _may_stop(monitor: Monitor) -> bool:
+    """Return False if a monitor that the sending node asks lets everything pass as it is, in each state."""
+    if isinstance(monitor, SureSuppression):
+        return monitor.knows_states
+    if not isinstance(monitor, Automaton) or not monitor.is_selector:
+        return True
+    return any(
+        state.edges[-1].filter != "*" or any(not edge.action.outputs for edge in state.edges)
+        for state in monitor.states
+    )
 
 
 class SureSuppression:
@@ -70,6 +84,8 @@ class SureSuppression:
 
     def __init__(self, monitor: Monitor) -> None:
         self.name = monitor.name
+        self.knows_states = isinstance(monitor, Automaton)
+        """False of a Python class: only its steps can tell."""
         self._monitor = monitor
 
     def __eq__(self, other: object) -> bool:
