@@ -26,6 +26,8 @@ class Withheld(msgspec.Struct, frozen=True):
     metrics: dict[str, bytes]
     """Those that it may get back: by name, as they were last reported."""
     unborn: tuple[str, ...]
+    late: bool = False
+    """Its last birth or death was withheld because of the time."""
 
 
 class Persisted(NamedTuple):

@@ -287,7 +287,8 @@ class Ensemble:
         digest = sha256()
         for policy in self.access.policies:
             when = policy.condition.text if policy.condition is not None else None
-            digest.update(repr((policy.subject, policy.filter, policy.exceptions, policy.privilege, when)).encode())
+            about = (policy.subject, policy.filter, policy.exceptions, policy.privilege, when)
+            digest.update(repr(about if policy.valid is None else (*about, policy.valid)).encode())
         by_id = ((node, match) for (node, _), matches in self._by_id.items() for match in matches)
         for node, match in (*by_id, *((node, match_) for node, matches in self._matches.items() for match_ in matches)):
             shown = (match.client_id, match.user, match.certificate, match.listener)

@@ -46,10 +46,16 @@ class Assembly:
     """Nodes that run and are linked, except by links that are cut, and the peers that are connected to them."""
 
     def __init__(
-        self, domain: Domain, whole: Ensemble, acls: Mapping[str, Acl], stores: Mapping[str, Storage], choose: Choose
+        self,
+        domain: Domain,
+        whole: Ensemble,
+        acls: Mapping[str, Acl],
+        stores: Mapping[str, Storage],
+        choose: Choose,
+        now: float = START,
     ) -> None:
         """Make the nodes of an expanded `domain`."""
-        self.now = START
+        self.now = now
         self.choose = choose
         self.domain = domain
         self.ensemble = whole

@@ -109,6 +109,8 @@ class _Trial:
         match action:
             case "wait":
                 play.wait(value)
+            case "at":
+                play.wait_until(value)
             case "disconnect" | "restart":
                 for name in value:
                     getattr(play, action)(name)

@@ -14,6 +14,7 @@ arrives first.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -22,7 +23,7 @@ from penstock.engine.connections.host import Storage
 from penstock.engine.events.user_properties import POLICY
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node, Notice
-from penstock.engine.rehearsal.assembly import Assembly, RehearsalError, made_up_secret
+from penstock.engine.rehearsal.assembly import START, Assembly, RehearsalError, made_up_secret
 from penstock.engine.rehearsal.peer import Delivered, Pairs, Peer
 from penstock.engine.rehearsal.wires import Choose, earliest
 from penstock.engine.sessions import lifecycle, placement
@@ -45,12 +46,14 @@ class Rehearsal:
         acls: Mapping[str, Acl] | None = None,
         stores: Mapping[str, Storage] | None = None,
         choose: Choose = earliest,
+        now: float = START,
     ) -> None:
-        """Start the nodes; `acls` are their access rights, `stores` the storage of nodes that survive a restart.
+        """Start the nodes at a time; `acls` are their access rights, `stores` the storage of nodes that survive a
+        restart.
 
         Passwords are not asked for: whoever connects is who it says it is.
         """
-        self.assembly = Assembly(expand(domain), whole, acls or {}, stores or {}, choose)
+        self.assembly = Assembly(expand(domain), whole, acls or {}, stores or {}, choose, now)
         self.ensemble = whole
         self.nodes = self.assembly.nodes
         self._notices: list[Notice] = []
@@ -257,6 +260,14 @@ class Rehearsal:
             lifecycle.tick(node, self.now)
             self.assembly.turn(node)
         self.run()
+
+    def wait_until(self, written: str) -> None:
+        """Let time pass until a moment, in UTC unless it says otherwise; raise `RehearsalError` if it is past."""
+        moment = datetime.fromisoformat(written)
+        seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() - self.now
+        if seconds < 0:
+            raise RehearsalError(f"`{written}` is past: it is {datetime.fromtimestamp(self.now, UTC).isoformat()}")
+        self.wait(seconds)
 
     def _show_again(self) -> None:
         """Connect clients again whose tokens have expired, with new ones; good clients do so before."""

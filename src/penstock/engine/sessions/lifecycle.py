@@ -13,6 +13,7 @@ from penstock.engine.sessions import connack as hello
 from penstock.engine.sessions.connack import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.sessions.refusal import encode_told, wants_reasons
 from penstock.engine.sessions.session import NEVER, Outlet, Session
+from penstock.engine.sparkplug import messages
 from penstock.engine.stages.admit import Door, authenticate, is_known
 from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import client_tokens, group_proofs, groups, token_exchange
@@ -146,6 +147,7 @@ def _open(
     if present:
         session_flow.resume(node, session, now)
         entrances.replay(node, session, now)
+        messages.ask_windows(node, session, now)
     return Opened(session, keepalive)
 
 
@@ -253,6 +255,8 @@ def tick(node: Node, now: float) -> None:
     if node.trust.tokens is not None:
         client_tokens.expire(node, now)
         token_exchange.tick(node, now)
+    if node.sparkplug is not None:
+        entrances.send_opened(node, now)
     for session in node.sessions.timers.due(now):
         if session.connection.will is not None and now >= session.connection.ended + session.connection.will.delay:
             wills.publish(node, session, now)

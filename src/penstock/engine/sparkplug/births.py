@@ -76,9 +76,12 @@ def take_in(node: Node, event: Event) -> str:
     try:
         read = sparkplug.read(topic, event.payload)
         if event.topic == topic:
-            if read.topic.type in DEATHS and sparkplug.plant.is_ended_by(read.topic, read.message):
+            is_end = read.topic.type in DEATHS and sparkplug.plant.is_ended_by(read.topic, read.message)
+            if is_end:
                 _end(node, read.topic.source, speaker(node, event))
             sparkplug.plant.take(read.topic, read.message, user_properties.born_by(event), speaker(node, event))
+            if sparkplug.access.is_timed and (is_end or read.topic.type not in DEATHS):
+                sparkplug.windows.note(read.topic, event)
         else:
             _learn_certificate(sparkplug, read, _born_at(event), user_properties.born_by(event))
     except ContentError as error:
@@ -132,9 +135,14 @@ def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
             if read.topic.source is not None:
                 by = "" if event.path else next(iter(user_properties.told(event, SPEAKER)), "")
                 plant.learn(read.topic.source, read.message, _born_at(event), user_properties.born_by(event), by)
+                if by and node.sparkplug.access.is_timed:
+                    birth = event._replace(topic=governed(event.topic), qos=0, origin=by)
+                    node.sparkplug.windows.note(read.topic, birth)
     for session, name, withheld in owed:
         actor, source = actor_of(node, session), SparkplugSource(*name.split("/"))
         if actor is not None:
             actor.reader.standings[source] = WithheldMetrics(frozenset(withheld.metrics), frozenset(withheld.unborn))
+            if withheld.late:
+                actor.reader.late.add(name)
             if source in plant.sources():
                 plant.known(source).values.update(withheld.metrics)

@@ -171,6 +171,11 @@ def named(field: bytes, name: str) -> bytes:
     return length_field(_METRICS, length_field(_NAME, name.encode()) + rest)
 
 
+def bare(milliseconds: int, seq: int | None) -> bytes:
+    """Return a payload without metrics."""
+    return varint_field(_TIMESTAMP, milliseconds) + (b"" if seq is None else varint_field(_SEQ, seq))
+
+
 # --- compressed payloads (Tahu's way: the norm leaves it to hosts)
 
 
