@@ -25,7 +25,7 @@ from penstock.domain import (
     Tls,
 )
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
-from penstock.domain.schema.access import AccessControl, AccessSettings
+from penstock.domain.schema.access import AccessControl, AccessSettings, ValidSettings
 from penstock.domain.schema.admin import AdminSettings
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.capsules import (
@@ -129,6 +129,7 @@ ACCESS_PAGE = _DOCS / "access.md"
 ACCESS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("access", AccessControl),
     ("access.policies", AccessSettings),
+    ("access.policies.valid", ValidSettings),
 )
 TRUST_PAGE = _DOCS / "trust-groups.md"
 TRUST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (

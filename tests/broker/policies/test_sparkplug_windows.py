@@ -40,26 +40,29 @@ def told(client: Paho, count: int) -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("nodes", ["a", "ab"])
 def test_a_window_that_opens_releases_what_is_due_and_one_that_ends_stops_it(nodes: str) -> None:
-    with federated(domain(reads(), nodes=nodes)) as live:
-        with Paho("e1").connects(live.ports["a"]) as edge, Paho("a1").connects(live.ports[nodes[-1]]) as reader:
-            reader.subscribe("spBv1.0/#", 1)
-            until(lambda: edge.publish(NDATA, write_plain({}, 9), 1) == 0, "interest has spread")
-            reader.receive()
-            opens = time.time() + 6
-            valid = {"from": written(opens), "until": written(opens + 6)}
-            live.write(domain(reads(valid=valid), nodes=nodes))
-            live.reload(*nodes)
-            edge.publish(NBIRTH, write_plain({"x": 1, "y": 1}, 0), qos=1)
-            edge.publish(NDATA, write_plain({"x": 2}, 1), qos=1)
-            assert time.time() < opens, "the machine is too slow for this test"
-            reader.nothing_arrives()
-            assert told(reader, 2) == [(NBIRTH, {"x": 1, "y": 1}), (NDATA, {"x": 2})]
-            assert opens <= time.time() < opens + 5
-            edge.publish(NDATA, write_plain({"y": 3}, 2), qos=1)
-            assert told(reader, 1) == [(NDATA, {"y": 3})]
-            time.sleep(max(0, opens + 6.2 - time.time()))
-            edge.publish(NDATA, write_plain({"y": 4}, 3), qos=1)
-            reader.nothing_arrives()
+    with (
+        federated(domain(reads(), nodes=nodes)) as live,
+        Paho("e1").connects(live.ports["a"]) as edge,
+        Paho("a1").connects(live.ports[nodes[-1]]) as reader,
+    ):
+        reader.subscribe("spBv1.0/#", 1)
+        until(lambda: edge.publish(NDATA, write_plain({}, 9), 1) == 0, "interest has spread")
+        reader.receive()
+        opens = time.time() + 6
+        valid = {"from": written(opens), "until": written(opens + 6)}
+        live.write(domain(reads(valid=valid), nodes=nodes))
+        live.reload(*nodes)
+        edge.publish(NBIRTH, write_plain({"x": 1, "y": 1}, 0), qos=1)
+        edge.publish(NDATA, write_plain({"x": 2}, 1), qos=1)
+        assert time.time() < opens, "the machine is too slow for this test"
+        reader.nothing_arrives()
+        assert told(reader, 2) == [(NBIRTH, {"x": 1, "y": 1}), (NDATA, {"x": 2})]
+        assert opens <= time.time() < opens + 5
+        edge.publish(NDATA, write_plain({"y": 3}, 2), qos=1)
+        assert told(reader, 1) == [(NDATA, {"y": 3})]
+        time.sleep(max(0, opens + 6.2 - time.time()))
+        edge.publish(NDATA, write_plain({"y": 4}, 3), qos=1)
+        reader.nothing_arrives()
 
 
 def test_what_waits_is_judged_by_the_time_at_which_it_leaves() -> None:

@@ -26,6 +26,7 @@ from penstock.analysis.access_conflicts import KINDS, conflicts
 from penstock.cli.domain.explain import metrics_in
 from penstock.cli.options import UsageError
 from penstock.cli.parsers import command_parser, time_argument
+from penstock.cli.policy import access_changes
 from penstock.cli.policy.births import add_options, sample_of
 from penstock.cli.table import print_table
 from penstock.domain import Domain, Ensemble, check, ensemble, read
@@ -45,7 +46,8 @@ from penstock.policy.sparkplug.views import BirthRecord, ViewRequest
 
 _EPILOG = """\
 A subject is written as in policies: a client id, GROUP/EDGE, user:NAME or group:NAME.
-Exit code: 0, 1 if births cannot be read, 2 for bad arguments, 3 if the domain does not check.
+`list`, `add`, `change` and `end` ask a live node and change its files.
+Exit code: 0, 1 if births cannot be read or a node refuses, 2 for bad arguments, 3 if the domain does not check.
 """
 
 
@@ -55,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     grants = commands.add_parser("grants", help="everything that a subject may read and write, by topic and metric")
     why = commands.add_parser("why", help="which policies grant a metric, exclude it, or do not apply")
     odd = commands.add_parser("conflicts", help="policies that never apply, change nothing, or cut each other's grants")
+    access_changes.add_commands(commands)
     for command in (grants, why, odd):
         command.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -75,6 +78,8 @@ def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     try:
+        if options.command in access_changes.COMMANDS:
+            return access_changes.run(options)
         source = read(options.domain)
         domain = check(source, nodes=()).domain
         entities = ensemble(domain, source.folder)

@@ -38,9 +38,19 @@ _PRIVILEGES = get_args(Privilege)
 
 def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
     """Read the policies of a file, by its suffix; raises `PolicyError` naming the file and the line."""
+    return parse_policies(path, read_lines(path))
+
+
+def parse_policies(path: str | os.PathLike[str], lines: Sequence[str]) -> tuple[AccessPolicy, ...]:
+    """Return the policies of a file with these lines; raises `PolicyError` as `read_policies`."""
     if Path(path).suffix.lower() not in _READERS:
         raise PolicyError(f"`{os.fspath(path)}`: expected a file that ends in .csv or .jsonl")
-    return _policies(os.fspath(path), tuple(read_lines(path)))
+    return _policies(os.fspath(path), tuple(lines))
+
+
+def rows_of(path: str | os.PathLike[str], lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a file with their lines; raises `PolicyError`."""
+    return _READERS[Path(path).suffix.lower()](os.fspath(path), lines)
 
 
 @lru_cache(maxsize=4)
@@ -150,7 +160,8 @@ def _json_lines(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str
             yield number, row
 
 
-_READERS = {".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines}
+JSON_LINES = (".jsonl", ".ndjson")
+_READERS = {".csv": _csv, **dict.fromkeys(JSON_LINES, _json_lines)}
 
 
 def _several(row: dict[str, Any], name: str) -> list[str]:
