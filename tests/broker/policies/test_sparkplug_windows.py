@@ -35,7 +35,7 @@ def reads(**more: Any) -> dict[str, Any]:
 
 def told(client: Paho, count: int) -> list[tuple[str, dict[str, Any]]]:
     got = [client.receive() for _ in range(count)]
-    return [(message.topic, read_plain(message.payload)) for message in got]
+    return [(message.topic, read_plain(bytes(message.payload))) for message in got]
 
 
 @pytest.mark.parametrize("nodes", ["a", "ab"])
