@@ -12,7 +12,16 @@ from penstock.engine.sparkplug.messages import actor_of
 from penstock.engine.sparkplug.state import CERTIFICATES, Read, Sparkplug, governed
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import BIRTHS, DEATHS, SparkplugSource, birth_topic, is_birth, message_topic
+from penstock.model.sparkplug.message import dated as dated_payload
+from penstock.model.sparkplug.topic import (
+    BIRTHS,
+    DEATHS,
+    SparkplugSource,
+    birth_topic,
+    in_namespace,
+    is_birth,
+    message_topic,
+)
 from penstock.policy.sparkplug.views import WithheldMetrics
 from penstock.wire.properties import Properties, encode_properties
 
@@ -122,6 +131,18 @@ def certificate(node: Node, event: Event) -> Event | None:
     # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
     kept = event._replace(topic=CERTIFICATES + event.topic, qos=1, retain=True, properties=properties, expires=None)
     return user_properties.with_birth(kept._replace(id=""), user_properties.born_by(event))
+
+
+def dated(node: Node, will: Event, now: float) -> Event:
+    """Return the will of an edge node, its NDEATH, with the time at which it is published in the place of that at which
+    its client connected (norm, tck-id-conformance-mqtt-aware-ndeath-timestamp). Other wills stay as they are.
+    """
+    if node.sparkplug is None or not node.ensemble.certificates or not in_namespace(will.topic):
+        return will
+    with contextlib.suppress(ContentError):
+        if message_topic(will.topic).type == "NDEATH":
+            return will._replace(payload=dated_payload(will.payload, int(now * 1000)))
+    return will
 
 
 def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
