@@ -9,7 +9,7 @@ from penstock.engine.events.passage import Delivery, Packet, Passage
 from penstock.engine.events.plan import Plan, Target, WaitingPlace
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Outgoing, Session, Subscribed
+from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, Subscribed
 from penstock.engine.sessions.window import STEP_BYTES
 from penstock.engine.sparkplug import openings
 from penstock.engine.stages import release, runner
@@ -163,20 +163,21 @@ def send_opened(node: Node, now: float) -> None:
         if actor is None or session is not node.sessions.get(session.client_id):
             continue  # it has ended
         for opened in openings.opened(node, actor, speaker, now):
-            if not _send_opened(node, session, opened.event, now):
+            if not _send_opened(node, session, speaker, opened.event, now):
                 opened.take_back()  # it is asked about again when its client is back
         openings.ask_again(node, session, actor, speaker, now)
 
 
-def _send_opened(node: Node, session: Session, event: Event, now: float) -> bool:
+def _send_opened(node: Node, session: Session, speaker: str, event: Event, now: float) -> bool:
     """Send a message to the first subscription that asks for it, as far as the stages let it have the message now."""
+    access = "" if node.sparkplug is None else node.sparkplug.windows.judged.get(speaker, "")
     for subscribed in sorted(session.subscriptions.values(), key=lambda each: -each.qos):
         if not matches(subscribed.filter, event.topic):  # a shared one matches none: another may have its turn
             continue
         passage, target = _passage(node, event, now), Target([subscribed])
         delivery = Delivery(session, event, min(event.qos, subscribed.qos), False, target.ids)
         delivery.passage, delivery.target, delivery.forms = passage, target, passage.forms
-        delivery.watch = session.place.watch_out
+        delivery.watch, delivery.revision = session.place.watch_out, PolicyRevision(0, access, "", "")
         is_sent = runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps)
         if node.recorder is not None and passage.source is not None:
             node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, OPENED)

@@ -90,7 +90,7 @@ def take_in(node: Node, event: Event) -> str:
                 _end(node, read.topic.source, speaker(node, event))
             sparkplug.plant.take(read.topic, read.message, user_properties.born_by(event), speaker(node, event))
             if sparkplug.access.is_timed and (is_end or read.topic.type not in DEATHS):
-                sparkplug.windows.note(read.topic, event)
+                sparkplug.windows.note(read.topic, event, node.revision.access)
         else:
             _learn_certificate(sparkplug, read, _born_at(event), user_properties.born_by(event))
     except ContentError as error:

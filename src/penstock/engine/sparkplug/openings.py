@@ -1,4 +1,4 @@
-"""What a reader is owed when the time lets it see more: which messages are to be sent, and when to ask again."""
+"""Messages that a reader is owed when the time lets it see more, and when to ask again."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from penstock.policy.sparkplug.views import START, WithheldMetrics
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class DueMessage:
     """A message that a reader may see now, with what the reader was owed before."""
 
     event: Event
@@ -39,7 +39,7 @@ def source_of(speaker: str) -> SparkplugSource | None:
     return None if speaker.startswith(f"{STATE}/") else SparkplugSource(*speaker.split("/"))
 
 
-def opened(node: Node, actor: Actor, speaker: str, now: float) -> Iterator[Opened]:
+def opened(node: Node, actor: Actor, speaker: str, now: float) -> Iterator[DueMessage]:
     """Yield what is to be sent to a reader, each when the one before has been sent."""
     sparkplug, source, reader = node.sparkplug, source_of(speaker), actor.reader
     life = None if sparkplug is None else sparkplug.windows.lives.get(speaker)
@@ -47,7 +47,7 @@ def opened(node: Node, actor: Actor, speaker: str, now: float) -> Iterator[Opene
         return
     before = START if source is None else reader.standings.get(source, START)
     if speaker in reader.late:
-        yield Opened(life, reader, speaker, before)
+        yield DueMessage(life, reader, speaker, before)
         if source is None or speaker in reader.late:
             return
         known, after = sparkplug.plant.known(source), reader.standings.get(source, START)
@@ -60,7 +60,7 @@ def opened(node: Node, actor: Actor, speaker: str, now: float) -> Iterator[Opene
     standing = reader.standings.get(source, START)
     report = _report(sparkplug, speaker, source, life, now)
     if standing.withheld and _shows_more(sparkplug, actor, report, now):
-        yield Opened(report, reader, speaker, standing)
+        yield DueMessage(report, reader, speaker, standing)
 
 
 def _report(sparkplug: Sparkplug, speaker: str, source: SparkplugSource, life: Event, now: float) -> Event:

@@ -75,7 +75,7 @@ Reader = TypeVar("Reader")
 
 
 class Windows(Generic[Reader]):
-    """What another time may show to readers: the last messages of edge nodes, devices and hosts, by these (`speaker`),
+    """Messages that another time may show to readers: the last of edge nodes, devices and hosts, by these (`speaker`);
     and when which reader is to be asked about.
     """
 
@@ -84,24 +84,29 @@ class Windows(Generic[Reader]):
         """The last birth, death or STATE message."""
         self.reports: dict[str, Event] = {}
         """The last report since the birth, without its content."""
+        self.judged: dict[str, str] = {}
+        """The digest of the access policies by which the last message was admitted."""
         self._devices: dict[str, set[str]] = {}
         self._next: dict[tuple[int, str], tuple[float, Reader]] = {}
         self._heap: list[tuple[float, int, str]] = []
 
-    def note(self, topic: MessageTopic, event: Event) -> None:
-        """Keep a message that may be shown later."""
+    def note(self, topic: MessageTopic, event: Event, access: str = "") -> None:
+        """Keep a message that may be shown later, with the digest of the policies by which it was admitted."""
         speaker, is_known = topic.speaker, topic.speaker in self.lives
         if topic.type in REPORTS:
             if is_known:
                 self.reports[speaker] = event._replace(payload=b"")
+                if self.judged.get(speaker) != access:
+                    self.judged[speaker] = ""  # what it says was admitted by several
         elif topic.type in LIVES and (is_known or (topic.type not in DEATHS and len(self.lives) < MAX_SOURCES)):
-            self.lives[speaker] = event._replace(retain=False)
+            self.lives[speaker], self.judged[speaker] = event._replace(retain=False), access
             self.reports.pop(speaker, None)
             if topic.source is not None and topic.source.device:
                 self._devices.setdefault(str(topic.source.node), set()).add(speaker)
             for device in self._devices.pop(speaker, ()):  # they are to be born again
                 self.lives.pop(device, None)
                 self.reports.pop(device, None)
+                self.judged.pop(device, None)
 
     def ask(self, at: float | None, number: int, reader: Reader, speaker: str) -> None:
         """Have a reader asked about at a time, or before."""

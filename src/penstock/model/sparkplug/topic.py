@@ -44,7 +44,7 @@ class MessageTopic(NamedTuple):
 
     @property
     def speaker(self) -> str:
-        """What it is of: an edge node, a device or a host."""
+        """Its subject: an edge node, a device or a host."""
         return f"{STATE}/{self.host}" if self.source is None else str(self.source)
 
 

@@ -1,4 +1,4 @@
-"""When an access policy is valid: from a moment to another, or at hours of the day, on some days of the week.
+"""Times at which an access policy is valid: from a moment to another, or at hours of the day, on some days of the week.
 
 Between two changes (`next_change`) nothing about a policy depends on the time, so a node needs to look again only then.
 """
@@ -34,7 +34,7 @@ class Validity:
     zone: str
     """The zone of hours and days."""
     text: str = field(default="", compare=False)
-    """How it is written in explanations."""
+    """Its form in explanations."""
 
     def holds(self, now: float) -> bool:
         """Return whether the policy is valid at this time, in seconds since the epoch."""
