@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.support.clients.library import client, take
 from tests.support.processes.cable import Cable
 from tests.support.processes.federation import Nodes
@@ -117,3 +119,32 @@ async def test_no_byte_crosses_that_nobody_beyond_may_have(tmp_path: Path) -> No
         assert b"86.666" not in cable.carried
         for each in seen:
             assert {event.topic for event in await take(each, each.waiting)} <= {"free", "open", "close"}
+
+
+async def test_what_policies_in_xacml_permit_to_nobody_beyond_does_not_cross(tmp_path: Path) -> None:
+    """By who has published it, which the subscriber's node knows too."""
+    rule = {"permit": {"resource.producer": "bob", "subject.id": "doctor"}}
+    policy = {"policy": "p", "combine": "deny-unless-permit", "rules": [rule]}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
+    clients = {"bob": {"node": "a"}, "eve": {"node": "a"}, "doctor": {"node": "b"}, "ads": {"node": "b"}}
+    privacy = [{"name": "location", "topics": TOPIC, "policies": "policy.yaml"}]
+    domain = {"nodes": DOMAIN["nodes"], "clients": clients, "privacy": privacy}
+    async with (
+        joined(tmp_path, domain) as (nodes, cable),
+        client(nodes.ports["a"], "bob") as bob,
+        client(nodes.ports["a"], "eve") as eve,
+        client(nodes.ports["b"], "doctor") as doctor,
+        client(nodes.ports["b"], "ads") as ads,
+    ):
+        await ads.subscribe("#")
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 0"), b"mark 0")
+        await bob.publish(TOPIC, {"lat": 41.111})
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 1"), b"mark 1")
+        assert b"41.111" not in cable.carried
+        shown = await doctor.subscribe(TOPIC)
+        await until_crossed(cable, lambda: bob.publish(TOPIC, {"lat": 42.222}), b"42.222")
+        (event,) = await take(shown)
+        assert event.attributes == {"lat": 42.222}
+        await eve.publish(TOPIC, {"lat": 43.333})
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 2"), b"mark 2")
+        assert b"43.333" not in cable.carried

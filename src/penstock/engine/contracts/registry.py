@@ -116,8 +116,14 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
     except (PolicyError, ContentError) as error:
         return Governed((), NO_QUALITY, content, is_first, {}, policies, str(error))
     about = (contracts, quality, content, is_first, ace, policies)
-    is_for_local = release_place.LOCAL in enabled
-    return Governed(*about, since=since, is_late=is_late, is_for_local=is_for_local, degraded=degraded)
+    more = (since, is_late, release_place.LOCAL in enabled, degraded, producer_of(node, event))
+    return Governed(*about, "", (), *more)
+
+
+def producer_of(node: Node, event: Event) -> str:
+    """Return the client id of who published an event, at whichever node; empty if it is not known."""
+    publisher = publishers.publisher_of(node, event)
+    return "" if publisher is None else publisher.client_id
 
 
 def _degraded(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[object]]:

@@ -11,6 +11,7 @@ from penstock.engine.contracts.quality import claimed
 from penstock.engine.contracts.state import ClientWants, ContractState, Governed
 from penstock.engine.contracts.subscribers import Receiver
 from penstock.engine.events import user_properties
+from penstock.engine.events.user_properties import PUBLISHER
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content
@@ -167,7 +168,7 @@ def _by_policies(
 ) -> Left | ReleaseDecision:
     """Apply the XACML policies to what the contracts have left, if the client wants that."""
     consumers = () if asking is None else (asking.contract,)
-    origin = event.origin if governed.is_first else ""
+    origin = governed.producer or (event.origin if governed.is_first else "")
     for policy, topic in governed.private:
         permitted = policy.decide(asked_of(state, receiver, consumers, topic, origin, now), governed.content, now)
         if isinstance(permitted, str):
@@ -257,6 +258,8 @@ def shown(
     properties = [*write_properties(quality, CLAIMED)]
     properties += [rules.retain_property(until)] if until is not None else []
     properties += [(RELEASED, text) for text in [rules.write_marks(marks)] if text != rules.NO_MARKS]
+    if any(mark.contract == PRIVACY for mark in marks):  # which is asked again about it when it leaves
+        properties += [(PUBLISHER, text) for text in user_properties.told(event, PUBLISHER)[-1:]]
     plain = user_properties.for_clients(event._replace(payload=payload))
     return user_properties.having(plain, None, properties, without=CLAIMED)
 

@@ -37,7 +37,8 @@ def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
     situations, content = state.open_at(now), node.ensemble.reader.read(event)
     if not {policy.name for policy in state.contracts.private(event.topic)} <= {mark.rule for mark in marks}:
         return False  # there is a policy that has not been asked
-    return all(mark.is_on(situations) and _still(state, session, event, content, mark, now) for mark in marks)
+    producer = registry.producer_of(node, event)
+    return all(mark.is_on(situations) and _still(state, session, event, content, mark, now, producer) for mark in marks)
 
 
 def _is_over(event: Event, now: float) -> bool:
@@ -49,7 +50,13 @@ def _is_over(event: Event, now: float) -> bool:
 
 
 def _still(
-    state: ContractState, session: Session, event: Event, content: Content, mark: ReleaseMark, now: float
+    state: ContractState,
+    session: Session,
+    event: Event,
+    content: Content,
+    mark: ReleaseMark,
+    now: float,
+    producer_id: str,
 ) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
@@ -58,9 +65,9 @@ def _still(
             return True
         alternatives: list[Consumers] = [(wants.contract,) for wants in asking] or [()]
         # It must decide the same for what is left of the event as for the event.
-        origin, topic = "" if event.path else event.origin, mark.topic or event.topic
+        topic = mark.topic or event.topic
         receiver = subscribers.here(session, now)
-        requests = (asked_of(state, receiver, consumers, topic, origin, now) for consumers in alternatives)
+        requests = (asked_of(state, receiver, consumers, topic, producer_id, now) for consumers in alternatives)
         permitted = (policy.decide(request, content, now) for request in requests)
         return mark in (rules.mark_of_policy(mark.rule, topic, by) for by in permitted if not isinstance(by, str))
     producer = state.contracts.named(mark.contract)

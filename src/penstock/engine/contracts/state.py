@@ -258,6 +258,8 @@ class Governed(NamedTuple):
     """True if it is also for clients whose local subscriptions only their own nodes know."""
     degraded: Mapping[str, list[object]] = _NOTHING_DONE
     """By contract, the degradations that were done before it left a node, in their plain form."""
+    producer: str = ""
+    """The client id of who published it; empty: it is not known."""
 
     @property
     def is_private(self) -> bool:
