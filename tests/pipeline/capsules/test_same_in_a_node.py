@@ -53,6 +53,10 @@ CAPSULES: dict[str, dict[str, Any]] = {
             {"infer": [{"when": "pulse > 120.0", "set": {"danger": True}}, {"set": {"danger": False}}]},
         ],
     },
+    "of-everybody": {
+        "inputs": INPUTS,
+        "operations": [{"latest": {"values": {"celsius": "warm.celsius", "pulse": "beat.pulse"}}}],
+    },
     "all-of-both": {"inputs": INPUTS, "operations": [{"latest": {**BY, "within": "20s"}}]},
     "filter": {
         "input": {"topics": "+/ecg", "silence": {"after": "9s", "set": {"alarm": "x"}}},
