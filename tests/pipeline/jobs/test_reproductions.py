@@ -5,7 +5,9 @@ of it takes seconds. The figures mean nothing.
 """
 
 import json
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,11 @@ class _Subprocess:
 
 
 @pytest.fixture(autouse=True)
-def quick_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(brokers, "subprocess", _Subprocess())
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)  # which a benchmark has its own way with
 
 
 def test_contracts(tmp_path: Path) -> None:
