@@ -40,7 +40,7 @@ from penstock.policy.monitors.protocol import UNLISTED
 from penstock.policy.sparkplug.policies import Access
 from penstock.policy.statements.assignments import Statements
 from penstock.policy.trust.evaluation import Evaluate, load_evaluation
-from penstock.policy.trust.rating import Thresholds
+from penstock.policy.trust.rating import Thresholds, hops_beyond
 
 
 class Assertion(NamedTuple):
@@ -128,12 +128,7 @@ class Ensemble:
         this node, and how many links there are at least between each and the node."""
         cached = self._beyond.get((node, neighbour))
         if cached is None:
-            cached = self._beyond[node, neighbour] = {}
-            nearest, hops = {neighbour}, 1
-            while nearest:
-                cached.update(dict.fromkeys(nearest, hops))
-                joined = set[str]().union(*(self._joined.get(name, set()) for name in nearest))
-                nearest, hops = joined - cached.keys() - {node}, hops + 1
+            cached = self._beyond[node, neighbour] = hops_beyond(self._joined, node, neighbour)
         return cached
 
     @cached_property

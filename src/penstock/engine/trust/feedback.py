@@ -79,13 +79,10 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | E
         reason = f"no such message on `{rating.topic:.80}` has come from a neighbour lately"
         return Outcome(Reason.UNSPECIFIED_ERROR, reason)
     message, rater = (rating.topic, rating.payload), _rater(node, session, trust.feedback.from_)
-    limit, period = trust.feedback.most, trust.feedback.period
-    refused = node.trust.feedback.takes(rater, neighbour, message, limit, period, now)
-    if refused:
-        return Outcome(Reason.QUOTA_EXCEEDED, refused)
-    least = trust.feedback.least
-    if not rating.good and node.trust.feedback.is_alone(rater, neighbour, least, period, now):
-        return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
+    refused = node.trust.feedback.judge(trust.feedback, rater, neighbour, message, rating.good, now)
+    if refused is not None:
+        code = Reason.QUOTA_EXCEEDED if refused.is_too_much else Reason.NO_MATCHING_SUBSCRIBERS
+        return Outcome(code, refused.reason)
     add_evidence(node, neighbour, rating.good, "feedback", now)
     return EvidenceNote(neighbour, rating.good, "feedback")
 

@@ -8,19 +8,15 @@ from typing import Any, NamedTuple
 from penstock.domain.schema.trust import TrustSettings
 from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.trust.tokens import Keys, TokenHandling, Tokens
-from penstock.model.event import Event
 from penstock.model.group_proof import Claimant, ProofExchange
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Token
 from penstock.policy.tokens.verification import Verified
 from penstock.policy.trust import rating as rules
+from penstock.policy.trust.feedback import FeedbackLimits
 from penstock.policy.trust.rating import Average, Evidence, Thresholds, TokenRuling
 from penstock.policy.trust.vectors import TrustTable, Update
 
-MAX_RATED = 100_000
-"""Ratings that are remembered, so that nobody rates one message twice."""
-MAX_RATERS = 10_000
-"""Raters and neighbours whose ratings are counted."""
 MAX_RULINGS = 10_000
 
 
@@ -38,55 +34,6 @@ class GroupSecrets:
 
     def __repr__(self) -> str:
         return f"GroupSecrets({', '.join(self.secrets)})"
-
-
-class FeedbackLimits:
-    """The ratings by client, and their number within the limit's window."""
-
-    def __init__(self) -> None:
-        self._rated: dict[tuple[str, str, str], None] = {}
-        self._came: dict[tuple[str, str, bytes], None] = {}
-        self._said: dict[tuple[str, str], list[float]] = {}
-        self._bad: dict[str, dict[str, float]] = {}
-        """By neighbour, who has called something of it bad, and when last."""
-
-    def is_first(self, event: Event) -> bool:
-        """Return True if an event with this id has not come by another way; without an id there is one way."""
-        if not event.id:
-            return True
-        key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
-        if key in self._came:
-            return False
-        while len(self._came) >= MAX_RATED:
-            del self._came[next(iter(self._came))]
-        self._came[key] = None
-        return True
-
-    def is_alone(self, rater: str, neighbour: str, least: int, period: float, now: float) -> bool:
-        """Return True if too few clients, this one included, have recently rated events of a neighbour as bad."""
-        raters = self._bad.setdefault(neighbour, {})
-        raters.pop(rater, None)
-        raters[rater] = now
-        while len(raters) > MAX_RATERS:
-            del raters[next(iter(raters))]
-        return sum(at > now - period for at in raters.values()) < least
-
-    def takes(self, rater: str, neighbour: str, message: tuple[str, str], limit: int, period: float, now: float) -> str:
-        """Count a rating; return why it does not count, empty if it does."""
-        key = (rater, *message)
-        if key in self._rated:
-            return f"it has been rated by {'this' if rater else 'such a'} client already"
-        times = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
-        if len(times) >= limit:
-            return f"more than {limit} ratings of one client about one neighbour in {period:g} s"
-        while len(self._rated) >= MAX_RATED:
-            del self._rated[next(iter(self._rated))]
-        self._rated[key] = None
-        self._said.pop((rater, neighbour), None)
-        while len(self._said) >= MAX_RATERS:
-            del self._said[next(iter(self._said))]
-        self._said[rater, neighbour] = [*times, now]
-        return ""
 
 
 class NeighbourRuling(NamedTuple):

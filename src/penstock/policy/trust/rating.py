@@ -172,6 +172,17 @@ class ReceivedToken:
     """Links of the shortest way from the issuer through the sender: so many nodes can have signed, if not more."""
 
 
+def hops_beyond(joined: Mapping[str, Collection[str]], node: str, neighbour: str) -> dict[str, int]:
+    """Return the nodes from which a node can be reached through a neighbour, and how many links each is away."""
+    hops: dict[str, int] = {}
+    nearest, distance = {neighbour}, 1
+    while nearest:
+        hops.update(dict.fromkeys(nearest, distance))
+        reached = set[str]().union(*(joined.get(name, ()) for name in nearest))
+        nearest, distance = reached - hops.keys() - {node}, distance + 1
+    return hops
+
+
 TokenRule = Callable[[ReceivedToken, Mapping[str, float], Mapping[str, Average], Thresholds], TokenRuling]
 """A rule that decides on a received token by the node's own ratings and by the least-trustworthy paths to it."""
 
