@@ -126,7 +126,8 @@ def _send_retained(node: Node, session: Session, subscribed: Subscribed, event: 
     runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps)
     if node.recorder is not None and passage.source is not None:
         verdict = Verdict("match", Effect.PASS, subscribed.filter, "it was retained")
-        node.recorder.forms_end(passage.source, now, node.recorder.rows.retained, verdict)
+        withheld = runner.withheld_of(passage)
+        node.recorder.forms_end(passage.source, now, node.recorder.rows.retained, verdict, withheld)
 
 
 def _passage(node: Node, event: Event, now: float) -> Passage:
@@ -150,7 +151,8 @@ def send_delayed(node: Node, now: float) -> None:
         delivery.forms, delivery.revision = passage.forms, revision
         runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.DELAYED).delivery_steps)
         if node.recorder is not None and passage.source is not None:
-            node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, RELEASED)
+            withheld = runner.withheld_of(passage)
+            node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, RELEASED, withheld)
 
 
 def send_opened(node: Node, now: float) -> None:
@@ -193,6 +195,9 @@ def recheck(node: Node, waiting: Outgoing, now: float, place: WaitingPlace) -> b
     if not runner.deliver(asked, _steps(node, waiting.event.topic, place).delivery_steps):
         node.stats.dropped += 1
         node.ledger.settle(waiting)
+        if place is WaitingPlace.QUEUED:
+            reason = "policies do not let its receiver have it now"
+            publishers.record_withdrawn(node, waiting, now, reason, runner.withheld_of(asked.passage))
         return False
     waiting.revision = waiting.session.outbox.revision
     if asked.event is not waiting.event:

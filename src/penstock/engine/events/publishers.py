@@ -167,11 +167,15 @@ def way_of(node: Node, event: Event, publisher: Publisher | None, entry: ClientE
         yield node.ensemble.links.get(ends)
 
 
-def record_withdrawn(node: Node, waiting: Outgoing, now: float, reason: str) -> None:
+Withheld = tuple[Event, dict[Verdict, list[str]]]
+"""An event, and by verdict from whom it was withheld."""
+
+
+def record_withdrawn(node: Node, waiting: Outgoing, now: float, reason: str, withheld: Withheld | None = None) -> None:
     """Tell the journal, if there is one, that what was queued for a session, and is recorded as sent, was not sent."""
     if node.recorder is not None:
         verdict = Verdict("emit", Effect.SUPPRESS, "", reason)
-        _record(node, node.recorder, waiting, waiting.event, now, node.recorder.rows.withdrawn, verdict)
+        _record(node, node.recorder, waiting, waiting.event, now, node.recorder.rows.withdrawn, verdict, withheld)
 
 
 def record_changed(node: Node, waiting: Outgoing, left: Event, now: float, is_first: bool) -> None:
@@ -188,11 +192,18 @@ _CHANGED = Verdict("emit", Effect.PASS, "", "policies have changed while it wait
 
 
 def _record(
-    node: Node, recorder: Recorder, waiting: Outgoing, event: Event, now: float, rows: list[int], verdict: Verdict
+    node: Node,
+    recorder: Recorder,
+    waiting: Outgoing,
+    event: Event,
+    now: float,
+    rows: list[int],
+    verdict: Verdict,
+    withheld: Withheld | None = None,
 ) -> None:
     if not event.topic.startswith("$SYS/"):
         recorder.show(user_properties.for_record(event), waiting.session, waiting.qos)
-        recorder.forms_end(source_of(node, event), now, rows, verdict)
+        recorder.forms_end(source_of(node, event), now, rows, verdict, withheld)
 
 
 def source_of(node: Node, event: Event) -> Source:

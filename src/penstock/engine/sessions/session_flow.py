@@ -49,7 +49,7 @@ def pump(node: Node, session: Session, now: float) -> None:
             node.ledger.settle(delivery)
             publishers.record_withdrawn(node, delivery, now, "it expired while it waited")
         elif delivery.is_stale() and not entrances.recheck(node, delivery, now, WaitingPlace.QUEUED):
-            publishers.record_withdrawn(node, delivery, now, "policies do not let its receiver have it now")
+            continue
         elif not window.transmit(node, delivery, now, None):
             publishers.record_withdrawn(node, delivery, now, "its receiver does not take a packet of that size")
     if not queue:

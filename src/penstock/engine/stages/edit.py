@@ -86,12 +86,12 @@ def run(passage: Passage) -> Verdict | Outputs:
     return Outputs(outputs) if outputs else suppressed(watch)
 
 
-def suppressed(watch: Watch) -> Verdict:
+def suppressed(watch: Watch, stage: str = "edit") -> Verdict:
     """Return what is said of an event of which a link's monitors made nothing."""
     names = [monitor.name for monitor in watch.monitors]
     why = f": {watch.said}" if watch.said else ""
     listed = ", ".join(f"`{name}`" for name in names)
-    return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {listed}{why}")
+    return Verdict(stage, Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {listed}{why}")
 
 
 def first_to_ask(watch: Watch, event: Event) -> tuple[int, Event]:

@@ -31,9 +31,10 @@ def plan(draft: Draft) -> None:
         plan.unresolved = Unresolved(tuple(draft.predicates), tuple(draft.matched), onlookers)
         plan.steps, plan.delivery_steps = steps
         plan.groups, plan.statements, plan.closed = groups, draft.statements, draft.closed
+        plan.withheld = tuple(draft.withheld)
         plan.is_open = True
     else:
-        about = (steps, draft.statements, draft.closed, telling, draft.passes_bytes)
+        about = (steps, draft.statements, draft.closed, tuple(draft.withheld), telling, draft.passes_bytes)
         plan = interned_plan(plans.interned, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
 

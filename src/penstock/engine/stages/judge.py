@@ -19,11 +19,12 @@ from penstock.engine.stages.satisfaction import satisfies
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import bounds_for, points
 from penstock.engine.statements.context import SessionParty, here
+from penstock.engine.statements.event_judging import BLOCKED as BLOCKED
 from penstock.engine.statements.event_judging import Judging
 from penstock.language.statements.statement import Matching, Message, Point, Verb
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
-from penstock.model.verdict import Effect, Verdict
+from penstock.model.verdict import Verdict
 from penstock.policy.statements.copies import PublicationCopy
 from penstock.policy.statements.judging import Bound, Judgement, attach, judge
 
@@ -123,13 +124,12 @@ def run(delivery: Delivery) -> Verdict | None:
         judging.plain = passage.forms
     copy = judging.forms(delivery.session, target.subscriptions, target.courses)
     if copy is None:
-        return BLOCKED
+        return judging.why()
     if copy is not passage.forms:
+        if copy.event.payload != passage.forms.event.payload:
+            passage.withhold(delivery.session, judging.why())
         delivery.retarget(judging.counting(target), copy)
     return None
-
-
-BLOCKED = Verdict("judge", Effect.SUPPRESS)
 
 
 def still(

@@ -5,7 +5,6 @@ from functools import partial
 
 from penstock.engine.contracts import situations
 from penstock.engine.events import retained
-from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Group, Plan, Target, Unresolved, WaitingPlace, interned_plan
 from penstock.engine.matching.block import Entry
@@ -26,6 +25,7 @@ from penstock.model.content.content import Content
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
+from penstock.policy.tokens.rights import TokenRights
 
 
 def plan(draft: Draft) -> None:
@@ -53,6 +53,8 @@ def plan(draft: Draft) -> None:
     for entry in node.subscriptions.index.match(topic):
         if isinstance(entry, Subscribed):  # first: most are
             if not may_read(entry.session, topic):
+                if node.recorder is not None:
+                    draft.withheld.append((entry.session, _unreadable(entry.session, topic)))
                 continue
             if (entry.condition is None and not entry.also) or is_matched_late(entry, topic):
                 draft.matched.append(entry)
@@ -89,8 +91,8 @@ def _resolved(passage: Passage, plan: Plan, unresolved: Unresolved) -> Plan:
         node.plans.resolved.clear()
     predicates, sure, onlookers = unresolved
     is_late = passage.judging is not None and passage.judging.is_late
-    matched = [*sure, *satisfied(node, predicates, passage.plans.key, passage.event, passage.now, is_late)]
-    about = (((), plan.delivery_steps), plan.statements, plan.closed)
+    matched = [*sure, *satisfied(passage, predicates, is_late)]
+    about = (((), plan.delivery_steps), plan.statements, plan.closed, plan.withheld)
     return interned_plan(node.plans.resolved, matched, plan.groups, onlookers, *about)
 
 
@@ -158,23 +160,26 @@ _ASKED_AGAIN = {
     WaitingPlace.QUEUED: want_again,
     WaitingPlace.RESENT: obey_again,
 }
-_UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl")
+_UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl", "the access list does not let it read the topic")
+_NOT_IN_TOKEN = Verdict("match", Effect.SUPPRESS, "token", "its token does not let it read the topic")
 _UNSATISFIED = Verdict("match", Effect.SUPPRESS, "condition")
 MAX_RESOLVED = 10_000
 """Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
 
+def _unreadable(session: Session, topic: str) -> Verdict:
+    """Return why a session may not read a topic; for all topics and sessions alike, so that plans are shared."""
+    rights = session.rights
+    return _NOT_IN_TOKEN if isinstance(rights, TokenRights) and not rights.reads(topic) else _UNREADABLE
+
+
 def satisfied(
-    node: Node,
-    conditional: tuple[Predicates[Subscribed], ...],
-    link: LinkClass,
-    event: Event,
-    now: float,
-    is_late: bool = False,
+    passage: Passage, conditional: tuple[Predicates[Subscribed], ...], is_late: bool = False
 ) -> list[Subscribed]:
     """Return the conditional subscriptions that the event satisfies and that may have it. Those that are asked only
     after rules before matching, or with `is_late` all, are among them: stage judge asks them.
     """
+    node, link, event, now = passage.node, passage.plans.key, passage.event, passage.now
     is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
     matched: Iterable[Subscribed]
     if is_projected or is_late:
@@ -187,13 +192,18 @@ def satisfied(
             matched = dict.fromkeys((*matched, *_kept_beyond(node, event.topic)))
         if node.statements.preceding:
             matched = dict.fromkeys((*matched, *_matched_late(node, event.topic)))
-    matched = (
-        subscribed
-        for subscribed in matched
-        if may_read(subscribed.session, event.topic) and route.is_open(node, link, subscribed.session)
-    )
+    asking, matched = matched, []
+    for subscribed in asking:
+        session = subscribed.session
+        if may_read(session, event.topic) and route.is_open(node, link, session):
+            matched.append(subscribed)
+        elif node.recorder is not None and satisfies(node, event, subscribed, now):
+            if not may_read(session, event.topic):
+                passage.withhold(session, _unreadable(session, event.topic))
+            elif route.is_closed(node, link, session):
+                passage.withhold(session, route.closed_to(session))
     if is_late:
-        return list(matched)
+        return matched
     if is_projected:
         return list(_satisfied_by_views(node, conditional, event, matched, now))
     return [

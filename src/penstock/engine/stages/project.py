@@ -20,6 +20,7 @@ from penstock.model.sparkplug.topic import BIRTHS, COMMANDS, LIVES, REPORTS, Spa
 from penstock.model.values import Timestamp
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.policies import SECOND
+from penstock.policy.sparkplug.reasons import names
 from penstock.policy.sparkplug.views import START, UNKNOWN, View, ViewRequest, WithheldMetrics, owed, read_view
 
 
@@ -30,7 +31,8 @@ def plan(draft: Draft) -> None:
         draft.for_each_delivery(step, is_for_plain=concerns(draft.node, draft.topic))
 
 
-NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access")
+NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access", "no access policy lets it read any of this")
+_NOT_UNDERSTOOD = Verdict("project", Effect.SUPPRESS, "sparkplug", "it cannot be read as a Sparkplug message")
 
 
 def run(delivery: Delivery) -> Verdict | None:
@@ -38,13 +40,28 @@ def run(delivery: Delivery) -> Verdict | None:
     node, session, asked = delivery.passage.node, delivery.session, delivery.forms
     forms = show(node, session, asked)
     if forms is None:
-        return NOT_READABLE
+        return NOT_READABLE if asked.asked is None or asked.asked.request is not None else _NOT_UNDERSTOOD
     actor = session.place.actor
     if asked.asked and asked.asked.topic and actor is not None and node.sparkplug is not None:
         delivery.is_timed |= actor.grants(node.sparkplug.access, asked.asked.topic, "read").reads_now
     if forms is not asked:
+        if node.recorder is not None:
+            _record_removed(delivery, asked)
         delivery.show(forms)
     return None
+
+
+def _record_removed(delivery: Delivery, asked: Forms) -> None:
+    """Tell the journal which metrics the receiver does not get."""
+    session, request = delivery.session, None if asked.asked is None else asked.asked.request
+    actor, sparkplug = session.place.actor, delivery.passage.node.sparkplug
+    if asked.asked is None or request is None or actor is None or sparkplug is None:
+        return
+    view, _ = read_view(actor.grants(sparkplug.access, asked.asked.topic, "read"), request, actor.record, START)
+    if view is not None and view.removed:
+        removed = (request.known.name(metric) or f"alias {metric.alias}" for metric in view.removed)
+        reason = f"without {names(dict.fromkeys(removed))}"
+        delivery.passage.withhold(session, Verdict("project", Effect.REPLACE, "access", reason))
 
 
 def ask_queued(delivery: Delivery) -> Verdict | None:

@@ -86,6 +86,9 @@ def run(delivery: Delivery) -> Verdict | None:
         dedup.taken(node.once, delivery)
         return HELD
     situation_audit.count(node, session, decided.event)
+    if decided.event.payload != forms.event.payload:
+        verdict = Verdict("release", Effect.REPLACE, decided.rule, "; ".join(decided.reasons))
+        passage.withhold(session, verdict)
     delivery.show(forms.view_of(decided.event))
     return None
 

@@ -19,7 +19,7 @@ from penstock.engine.stages import edit, route, satisfaction
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.topic import matches
-from penstock.model.verdict import Verdict
+from penstock.model.verdict import Effect, Verdict
 
 
 def plan(draft: Draft) -> None:
@@ -42,7 +42,7 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     return None if publishers.cause_of(event) is not None else edit.stopped("shape", watch.monitors, event)
 
 
-def run(delivery: Delivery) -> list[Delivery] | None:
+def run(delivery: Delivery) -> Verdict | list[Delivery] | None:
     """Go on with what the monitors of the link make of the event."""
     passage, watch, target = delivery.passage, delivery.watch, delivery.target
     if watch is None:
@@ -54,10 +54,21 @@ def run(delivery: Delivery) -> list[Delivery] | None:
     if delivery.is_echo:
         return []
     if len(outputs) == 1 and outputs[0] is delivery.forms:
-        return None if route.may_have(passage.node, delivery.event, delivery.session) else []
+        return None if route.may_have(passage.node, delivery.event, delivery.session) else _NOT_FOR_IT
     delivery.is_planned = False  # others go on in its place
-    allowed = (forms for forms in outputs if route.may_have(passage.node, forms.event, delivery.session))
+    if not outputs:
+        return edit.suppressed(watch, "shape")
+    allowed = [forms for forms in outputs if route.may_have(passage.node, forms.event, delivery.session)]
+    if not allowed:
+        return _NOT_FOR_IT
+    if all(forms is not delivery.forms for forms in outputs):
+        names = ", ".join(monitor.name for monitor in watch.monitors)
+        topics = ", ".join(f"`{topic}`" for topic in dict.fromkeys(forms.event.topic for forms in outputs))
+        passage.withhold(delivery.session, Verdict("shape", Effect.REPLACE, names, f"it becomes {topics}"))
     return [_to_target(delivery, target, forms) for forms in allowed]
+
+
+_NOT_FOR_IT = Verdict("shape", Effect.SUPPRESS, "", "it may not have what the monitors of its link let out")
 
 
 def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, ...]:

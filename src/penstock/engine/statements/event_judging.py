@@ -91,6 +91,8 @@ class Judging:
         self.content = node.ensemble.reader.read(event)
         self._came = came_from(node, sender)
         self._forms: dict[object, Forms | None] = {}
+        self._why: dict[object, Verdict] = {}
+        """For the journal: why copies are blocked, or other than the event."""
         self._counting: dict[object, tuple[int, ...]] = {}
         """Of copies for which not all subscriptions count, the places of those that do."""
         if at is not None:
@@ -196,6 +198,8 @@ class Judging:
             self._has_more = True
             key = self._last = (session.id, *subscribed)
         forms = self._forms[key] = None if judgement.blocked else self._shown(self._changed(judgement))
+        if self.facts is not None and (forms is None or forms is not self.plain):
+            self._why[key] = _summary(judgement)
         if judgement.counting is not None:
             self._counting[key] = judgement.counting
         return forms
@@ -204,6 +208,10 @@ class Judging:
         """Return the target for which the forms were asked for last, with only the subscriptions that still count."""
         left = self._counting.get(self._last)
         return target if left is None else Target([target.subscriptions[at] for at in left])
+
+    def why(self) -> Verdict:
+        """Return why the forms that were asked for last are none, or other than the event."""
+        return self._why.get(self._last, BLOCKED)
 
     def _shown(self, event: Event) -> Forms:
         if event is not self.event:
@@ -435,3 +443,16 @@ class Judging:
                 self._may_make = side_effects.may_make(self.event)
             about = (self.sender, self.now, self._may_make, self.event)
             self._may_make = side_effects.take_effects(self.node, effects, *about)
+
+
+BLOCKED = Verdict("judge", Effect.SUPPRESS)
+
+
+def _summary(judgement: JudgedCopy) -> Verdict:
+    """Return what the rules that were applied have done, as one verdict."""
+    verdicts = judgement.verdicts
+    if judgement.blocked:
+        return verdicts[-1]._replace(effect=Effect.SUPPRESS) if verdicts else BLOCKED
+    rules = dict.fromkeys(verdict.rule for verdict in verdicts)
+    reasons = dict.fromkeys(verdict.reason for verdict in verdicts)
+    return Verdict("judge", Effect.REPLACE, ", ".join(rules), "; ".join(reasons))
