@@ -10,6 +10,7 @@ from penstock.engine.events import ingress
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Publish
+from tests.support.memory.rehearsed import reload
 
 NODES = ("a", "b", "c")
 CLIENTS = {"ann": {"node": "a"}, "bob": {"node": "c"}}
@@ -123,6 +124,35 @@ def test_an_event_that_could_still_come_leaves(change: str, way: str) -> None:
     played = Played(way, before)
     played.reload(before | {key: before.get(key) for key in after if before.get(key)}, "pattern write oven")
     assert played.arrived() == [PAYLOAD]
+
+
+@pytest.mark.parametrize("is_cyclic", [False, True])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({}, [PAYLOAD]), ({"in": "other"}, []), ({"monitor": "cloud -> a"}, []), ({"monitor": "a -> b"}, [])],
+)
+def test_an_event_of_a_foreign_broker_that_could_not_come_any_more_does_not_leave(
+    change: dict[str, str], expected: list[bytes], is_cyclic: bool
+) -> None:
+    """Other nodes did not know who had published what a foreign broker had brought."""
+    links = [*LINKS, {"between": ["a", "cloud"]}, *([{"between": ["a", "c"]}] if is_cyclic else [])]
+    plain = {"links": links, "foreign": {"cloud": {"address": "127.0.0.1:1", "in": "oven", "out": "none"}}}
+    written = domain(**plain)
+    rehearsal = Rehearsal(written, ensemble(written))
+    rehearsal.connect("bob")
+    rehearsal.subscribe("bob", "oven", 1)
+    if is_cyclic:
+        rehearsal.cut("a", "c")  # so it comes by way of b
+    rehearsal.disconnect("bob")
+    rehearsal.publish("cloud", "oven", PAYLOAD, 1)
+    rehearsal.run()
+    monitors = monitored(change["monitor"]) if "monitor" in change else {}
+    foreign = {"cloud": plain["foreign"]["cloud"] | {"in": change.get("in", "oven")}}
+    reload(
+        rehearsal, domain(**plain | monitors | {"foreign": foreign}).model_dump(by_alias=True, exclude_unset=True), {}
+    )
+    rehearsal.connect("bob")
+    assert [delivered.payload for delivered in rehearsal.deliveries("bob")] == expected
 
 
 @pytest.mark.parametrize("max_packet_size", [300, 2_000, 1_000_000])

@@ -204,6 +204,8 @@ class Play:
 
     def _birth(self) -> None:
         """Give aliases other meanings. A birth may be damaged: nodes refuse it, and the edge node goes on as it is."""
+        if not self.rehearsal.is_connected(EDGE):
+            return
         self.aliases = dict(zip(METRICS, self.random.sample(range(1, 5), len(METRICS)), strict=True))
         if self.random.random() < 0.3:
             self._sparkplug("NBIRTH", [], b"\xff\xffdamaged")

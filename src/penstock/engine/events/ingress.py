@@ -16,7 +16,7 @@ from penstock.engine.sessions.session import Session
 from penstock.engine.stages import runner
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import is_node
-from penstock.engine.trust import announcements, evidence, feedback, token_exchange
+from penstock.engine.trust import announcements, client_tokens, evidence, feedback, token_exchange
 from penstock.language.statements.statement import Message
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
@@ -146,8 +146,14 @@ def _event(node: Node, session: Session, topic: str, packet: Publish, now: float
         session.place.publish_type,
         user_properties.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
         "",
-        plans.key.token.goes if plans.key.token is not None else "",
+        plans.key.token.goes if plans.key.token is not None else _token_of(node, session, packet),
     )
+
+
+def _token_of(node: Node, session: Session, packet: Publish) -> str:
+    """Return the token of what may wait at a node without neighbours, so that a revocation withdraws it."""
+    carried = client_tokens.carry(node, session) if packet.qos and not node.federation.neighbours else None
+    return "" if carried is None else carried.digest
 
 
 def _look(node: Node, session: Session, event: Event, packet: Publish, plans: Plans, now: float) -> None:

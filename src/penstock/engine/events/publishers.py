@@ -58,7 +58,8 @@ _DIGITS = 16
 
 def carried(node: Node, event: Event) -> Event:
     """Return an event for another node, where it may wait, with its publisher."""
-    publisher = None if event.path else publisher_of(node, event)
+    is_from_node = any(hop in node.ensemble.nodes for hop in event.path)
+    publisher = None if is_from_node else publisher_of(node, event)
     return event if publisher is None else published(event, publisher)
 
 
@@ -162,7 +163,8 @@ def way_of(node: Node, event: Event, publisher: Publisher | None, entry: ClientE
     if publisher is not None and entry is not None:
         yield entry.links(publisher.node)[0]
     begin = publisher.node if publisher is not None else event.path[0] if event.path else node.name
-    nodes = (*event.path, node.name) if event.path[:1] == (begin,) else node.ensemble.way(begin, node.name)
+    is_told = begin in event.path
+    nodes = (*event.path[event.path.index(begin) :], node.name) if is_told else node.ensemble.way(begin, node.name)
     for ends in pairwise(nodes):
         yield node.ensemble.links.get(ends)
 

@@ -207,6 +207,14 @@ class Assembly:
                 raise RehearsalError(f"the link between `{ends[0]}` and `{ends[1]}` broke: {', '.join(reasons)}")
             self.break_off(*ends)
 
+    def kill(self, name: str) -> None:
+        """Cut all connections of a node that does nothing more itself: only the other ends notice."""
+        for ends in [ends for ends in self.connections if name in ends]:
+            connection = self.connections.pop(ends)
+            (connection.other if ends[0] == name else connection.node_end).end()
+            for neighbour in {*ends} & self.nodes.keys() - {name}:
+                self.turn(self.nodes[neighbour])
+
     def break_off(self, node: str, other: str) -> None:
         """Cut a connection: what is under way is lost, and both ends notice."""
         connection = self.connections.pop((node, other), None)

@@ -234,8 +234,7 @@ class Rehearsal:
         if name not in self.nodes:
             raise RehearsalError(f"no node `{name}`")
         clients = [peer for (_, node), peer in self.assembly.peers.items() if node == name and peer.is_open]
-        for ends in [ends for ends in self.assembly.connections if name in ends]:
-            self.assembly.break_off(*ends)
+        self.assembly.kill(name)
         self._notices += self.nodes[name].notices
         self.assembly.start(name)
         for link in self.ensemble.connections:

@@ -108,10 +108,10 @@ def tick(node: Node, now: float) -> None:
 
 
 def _used(node: Node) -> set[str]:
-    """Return the tokens of what is kept: retained, or waiting for a neighbour."""
+    """Return the tokens of what is kept: retained, or waiting for a session."""
     kept = (node.retained.get(topic) for topic in node.retained)
     digests = {event.token for event in kept if event is not None}
-    for session in node.federation.neighbours.values():
+    for session in node.sessions.values():
         waiting = (*session.outbox.inflight.values(), *(session.outbox.queue or ()))
         digests.update(delivery.event.token for delivery in waiting)
     return digests
