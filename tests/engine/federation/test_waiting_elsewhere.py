@@ -136,7 +136,10 @@ def test_an_event_of_a_foreign_broker_that_could_not_come_any_more_does_not_leav
 ) -> None:
     """Other nodes did not know who had published what a foreign broker had brought."""
     links = [*LINKS, {"between": ["a", "cloud"]}, *([{"between": ["a", "c"]}] if is_cyclic else [])]
-    plain = {"links": links, "foreign": {"cloud": {"address": "127.0.0.1:1", "in": "oven", "out": "none"}}}
+    plain: dict[str, Any] = {
+        "links": links,
+        "foreign": {"cloud": {"address": "127.0.0.1:1", "in": "oven", "out": "none"}},
+    }
     written = domain(**plain)
     rehearsal = Rehearsal(written, ensemble(written))
     rehearsal.connect("bob")
