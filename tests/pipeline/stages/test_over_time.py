@@ -11,6 +11,7 @@ came under. So this is held:
   all that was ever recorded: what left was permitted both when it came and when it left.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -191,20 +192,28 @@ def _counted(messages: list[Message], numbers: set[int], filters: set[str]) -> C
 
 
 def missing_by_the_last_domain(play: Recorded) -> list[str]:
-    """What readers got since the last change, and its views of all that was recorded do not have."""
+    """What readers got since the last change, and its views of all that was recorded do not have.
+
+    Views leave what publishers' policy statements do at other nodes to these, and bind what comes from other nodes by
+    the contracts of all (docs/pipeline.md): so a view may have more attributes, and lack what contracts may concern.
+    """
     domain = play.domain()
     views = Views(play, judged_by(domain.model_copy(update={"domain": "last"}), play.folder, play.journal.folder))
     wrong = []
-    for reader in play.shape.readers:
+    for reader, node in play.shape.readers.items():
         shown = [message for _, message in views.messages(reader)]
-        tokens = {token for topic, payload in shown for token in VALUE.findall(payload)}
+        attributes = {
+            number_of(payload): set(json.loads(payload)) for topic, payload in shown if topic.startswith("t/")
+        }
+        values = {value for topic, payload in shown for value in VALUE.findall(payload)}
         for (step, name), messages in play.got.items():
-            if name != reader or step < play.last_change:
-                continue
-            for topic, payload in messages:
-                is_there = (
-                    (topic, payload) in shown if topic.startswith("t/") else tokens.issuperset(VALUE.findall(payload))
-                )
+            for topic, payload in messages if name == reader and step >= play.last_change else ():
+                if not topic.startswith("t/"):
+                    is_there = values.issuperset(VALUE.findall(payload))
+                elif play.present.contracts and play.published[number_of(payload)].node != node:
+                    continue
+                else:
+                    is_there = attributes.get(number_of(payload), set()).issuperset(json.loads(payload))
                 if not is_there:
                     wrong.append(f"step {step}, {reader} got {topic} {payload!r}")
     return wrong

@@ -132,10 +132,12 @@ HIDDEN = "#"
 
 def hide_cause(node: Node, event: Event) -> Event:
     """Return what leaves for another node without the topic of which monitors have made it. What a foreign broker has
-    sent keeps it, since `in` may come to deny it.
+    sent keeps it, since `in` may come to deny it; so does a certificate, whose own topic says it.
     """
     cause, publisher = cause_of(event), publisher_of(node, event)
-    if cause is None or cause.startswith(HIDDEN) or publisher is None or neighbour_in(publisher.client_id) is not None:
+    if cause is None or cause.startswith(HIDDEN) or event.topic.endswith(cause) or publisher is None:
+        return event
+    if neighbour_in(publisher.client_id) is not None:
         return event
     hidden = ((user_properties.CAUSE, f"{HIDDEN}{_list_since(node, publisher)}"),)
     return user_properties.having(event, None, hidden, without=user_properties.CAUSE)
