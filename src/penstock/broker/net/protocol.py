@@ -34,6 +34,9 @@ class SocketProtocol(asyncio.BaseProtocol):
         transport.set_write_buffer_limits(high=min(self.connection.host.node.limits.outbox_bytes, _MAX_BUFFERED_BYTES))
         self.connection.begin(transport)
 
+    def eof_received(self) -> None:
+        """Let the transport close: the peer sends no more."""
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.end(str(exc) if exc else "closed")
 
