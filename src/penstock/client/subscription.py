@@ -59,7 +59,7 @@ class Subscription:
     filter: str
     name: str
     where: str | None
-    scope: Scope | None
+    scope: Scope
     qos: Qos
     identifier: int
     _room: int

@@ -193,17 +193,14 @@ class Neighbour(Peer):
     bound: dict[str, str]
 
     @classmethod
-    async def join(
-        cls, at: Live, node: str, name: str = "b1", registers: bool = True, max_bytes: int | None = None
-    ) -> Self:
-        return await cls.dial(at.port(node), name, registers, max_bytes)
+    async def join(cls, at: Live, node: str, name: str = "b1", registers: bool = True) -> Self:
+        return await cls.dial(at.port(node), name, registers)
 
     @classmethod
-    async def dial(cls, port: int, name: str, registers: bool = True, max_bytes: int | None = None) -> Self:
+    async def dial(cls, port: int, name: str, registers: bool = True) -> Self:
         peer = await cls.open(HOST, port)
         peer.told, peer.tokens, peer.bound = [], {}, {}
-        greeting = Greeting.of_node(name, SECRET.encode(), MAX_PACKET)
-        await peer.send(greeting._replace(max_bytes=max_bytes).packet())
+        await peer.send(Greeting.of_node(name, SECRET.encode(), MAX_PACKET).packet())
         await peer.expect(Connack, reason=0)
         if registers:
             given = parse_token(await peer.hears("gives"))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from penstock.domain import Domain, DomainSource, Ensemble, ensemble
 from penstock.engine.connections.host import Storage
-from penstock.engine.rehearsal.assembly import START
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.access.acl import Acl
 
@@ -26,9 +25,9 @@ class StagedDomain:
         acls = {name: Acl.read(node.acl) for name, node in domain.nodes.items() if node.acl is not None}
         return cls(domain, ensemble(domain, source.folder), acls)
 
-    def start(self, keeps: bool = False, now: float = START) -> Rehearsal:
+    def start(self, keeps: bool = False) -> Rehearsal:
         """Start all nodes in memory; with `keeps`, nodes that have a store have one in memory, to be restarted from."""
-        return Rehearsal(self.domain, self.ensemble, self.acls, self._stores() if keeps else None, now=now)
+        return Rehearsal(self.domain, self.ensemble, self.acls, self._stores() if keeps else None)
 
     def _stores(self) -> dict[str, Storage]:
         from penstock.broker.store.store import Store

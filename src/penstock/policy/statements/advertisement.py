@@ -8,9 +8,7 @@ from penstock.language.condition import Condition
 from penstock.policy.statements.statement import Policy
 
 Scope = Literal["global", "local"]
-"""The scope of an advertisement or subscription (contracts §2.1): `global` if all nodes are told of it, whatever their
-links say, `local` if none is. Without one, each link's `forward` says whether it is told.
-"""
+"""The scope of an advertisement or subscription: `global` if other nodes are told of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +19,7 @@ class ProducerAdvertisement:
     """A name, unique among the producer's advertisements."""
     filter: str
     condition: Condition | None = None
-    scope: Scope | None = None
+    scope: Scope = "global"
     policy: Policy | None = None
     """The policy on messages that match it."""
 
