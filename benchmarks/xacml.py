@@ -44,6 +44,13 @@ def policy(resource: str, purposes: int = 1) -> XacmlPolicy:
     return XacmlPolicy(f"policy of {resource}", "1.0", _RULES, target, (XacmlRule("permit", XacmlEffect.PERMIT),))
 
 
+def policy_set(policies: int, purposes: int = 1) -> XacmlPolicySet:
+    """So many of them, of the resources `resource-0` on."""
+    return XacmlPolicySet(
+        "listing-2", "1.0", _POLICIES, (), tuple(policy(f"resource-{at}", purposes) for at in range(policies))
+    )
+
+
 def request(resource: str, purposes: int = 1) -> XacmlRequest:
     def attribute(name: str, value: str) -> RequestAttribute:
         return RequestAttribute(name, (LiteralValue(STRING, value),))

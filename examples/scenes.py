@@ -16,18 +16,34 @@ Gather = Callable[[Path, dict[str, NodeProcess], AsyncExitStack], T]
 """Makes the company: of the folder, the nodes, and what its clients are left by."""
 
 
-def play(title: str, home: Path, nodes: Iterable[str], gather: Gather[T], scenes: Iterable[Scene[T]]) -> int:
-    """Play the scenes with the domain of a folder; the exit code, 1 if anything did not happen as told."""
+def play(
+    title: str,
+    home: Path,
+    nodes: Iterable[str],
+    gather: Gather[T],
+    scenes: Iterable[Scene[T]],
+    files: tuple[str, ...] = (),
+) -> int:
+    """Play the scenes with the domain of a folder; the exit code, 1 if anything did not happen as told.
+
+    `files`: what the domain file names beside itself.
+    """
     account = Account(title)
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        asyncio.run(_play(account, Path(folder), home, nodes, gather, scenes))
+        asyncio.run(_play(account, Path(folder), home, nodes, gather, scenes, files))
     return account.close()
 
 
 async def _play(
-    account: Account, folder: Path, home: Path, names: Iterable[str], gather: Gather[T], scenes: Iterable[Scene[T]]
+    account: Account,
+    folder: Path,
+    home: Path,
+    names: Iterable[str],
+    gather: Gather[T],
+    scenes: Iterable[Scene[T]],
+    files: tuple[str, ...],
 ) -> None:
-    ports = copy(home, folder, "domain.yaml")
+    ports = copy(home, folder, "domain.yaml", *files)
     nodes = {name: NodeProcess(folder, ports, name) for name in names}
     try:
         async with AsyncExitStack() as stack:

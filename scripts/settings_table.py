@@ -25,7 +25,7 @@ from penstock.domain import (
     Tls,
 )
 from penstock.domain.patterns.settings import Hierarchy, Interface, Levels, Role, Roles
-from penstock.domain.schema.access import AccessControl, AccessSettings
+from penstock.domain.schema.access import AccessControl, AccessSettings, ValidSettings
 from penstock.domain.schema.admin import AdminSettings
 from penstock.domain.schema.base import keys
 from penstock.domain.schema.capsules import (
@@ -37,6 +37,8 @@ from penstock.domain.schema.capsules import (
     CapsuleWindowSettings,
     FuseSettings,
     InferenceRule,
+    LatestSettings,
+    SilenceSettings,
 )
 from penstock.domain.schema.contents import AdvertisementSettings, ContentRule
 from penstock.domain.schema.contracts import CollectSettings, ContractSettings, PrivacySettings, QualitySettings
@@ -127,6 +129,7 @@ ACCESS_PAGE = _DOCS / "access.md"
 ACCESS_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("access", AccessControl),
     ("access.policies", AccessSettings),
+    ("access.policies.valid", ValidSettings),
 )
 TRUST_PAGE = _DOCS / "trust-groups.md"
 TRUST_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -158,10 +161,12 @@ CAPSULES_PAGE = _DOCS / "capsules.md"
 CAPSULES_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("capsules.NAME", CapsuleSettings),
     ("capsules.NAME.input", CapsuleInputSettings),
+    ("capsules.NAME.input.silence", SilenceSettings),
     ("capsules.NAME.window", CapsuleWindowSettings),
     ("capsules.NAME.operations", CapsuleOperation),
     ("capsules.NAME.operations.aggregate", AggregateSettings),
     ("capsules.NAME.operations.fuse", FuseSettings),
+    ("capsules.NAME.operations.latest", LatestSettings),
     ("capsules.NAME.operations.infer", InferenceRule),
     ("capsules.NAME.output", CapsuleOutputSettings),
 )

@@ -12,12 +12,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from capsule import FreeAir, HealthCapsule
+from app import FreeAir
 from on_spark import SparkCapsule
 
 from examples.narration import PATIENCE, wait_for
 from examples.nodes import NodeProcess
 from penstock.client import Client, Event, Subscription
+from penstock.language.evaluators.times import timestamp_from_string
+from penstock.model.content.content import Format
+from penstock.policy.contracts.observation import ContextObservation, write_observation
 
 NODES = ("phone", "mobile", "city", "rescue")
 PORTS = {node: 1883 + place for place, node in enumerate(NODES)}
@@ -26,7 +29,6 @@ ADMIN = {node: 8080 + place for place, node in enumerate(NODES)}
 PLACES = {
     "bob-phone": "phone",
     "bob-wrist": "phone",
-    "bob-health-capsule": "phone",
     "ads": "mobile",
     "paris-sensors": "city",
     "free-air": "city",
@@ -36,12 +38,12 @@ READS = {
     "free-air": ("#",),
     "city-emergency": ("#",),
     "ads": ("#",),
-    "bob-health-capsule": ("paris/bob/vitals", "bell"),
     "bob-phone": ("free-air/bob/alert", "bell"),
 }
 """Who subscribes to what. Three to everything, so that nothing stands between them and Bob but contracts."""
 PASSWORDS = {"bob-health-capsule": "bob-health-capsule-demo"}
 LOCATION, VITALS, HEALTH, ALERT = "paris/bob/location", "paris/bob/vitals", "paris/bob/health", "free-air/bob/alert"
+TEMPERATURE, BODY_TEMPERATURE, BOB = "paris/bob/temperature", "#body-temperature", "paris://bob/"
 OPENED, CLOSED = "`life-hazard` opened by", "`life-hazard` closed by"
 """What the nodes' log says of the situation."""
 
@@ -92,6 +94,13 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def temperature(celsius: float, noise: float) -> bytes:
+    """What the wrist device says of Bob's temperature: an observation, in XML."""
+    at = timestamp_from_string(now())
+    said = write_observation(ContextObservation(BODY_TEMPERATURE, BOB, at, str(celsius)), Format.XML)
+    return said.replace(b"</observation>", f"<noise>{noise}</noise></observation>".encode())
+
+
 class Stop(NamedTuple):
     """One place of the walk, and where each consumer saw Bob then."""
 
@@ -127,7 +136,7 @@ class City:
         self.clients: dict[str, Client] = {}
         self.bells: dict[str, Client] = {}
         self.readers: dict[str, Reader] = {}
-        self.capsule: HealthCapsule | SparkCapsule = HealthCapsule()
+        self.capsule: SparkCapsule | None = None
         self.is_danger = False
         self.app = FreeAir()
         self.walk = walk(24)
@@ -191,17 +200,12 @@ class City:
 
     async def feels(self, pulse: float, celsius: float, irregular: float, noise: float = 5.0) -> dict[str, Event]:
         """Bob's wrist device measures; who got what of it."""
-        said = {"pulse": pulse, "celsius": celsius, "irregular": irregular, "noise": noise, "at": now()}
+        warm = await self.says("bob-wrist", TEMPERATURE, temperature(celsius, noise / 20))
+        said = {"pulse": pulse, "irregular": irregular, "noise": noise, "at": now()}
         got = await self.says("bob-wrist", VITALS, said)
-        await self._infers(got)
-        return got
-
-    async def _infers(self, got: dict[str, Event]) -> None:
-        """The capsule has its say of vital signs, if it was given them; that on Spark has its own connections."""
-        if isinstance(self.capsule, SparkCapsule):
+        if self.capsule is not None:  # it takes its time, and that in a node takes none
             await asyncio.sleep(0.2)
-        elif "bob-health-capsule" in got:
-            await self.says("bob-health-capsule", HEALTH, self.capsule.takes(got["bob-health-capsule"]))
+        return {**warm, **got}
 
     async def feels_until(self, is_danger: bool, vitals: Vitals) -> None:
         """The same, again and again, until the capsule has told the nodes that there is danger, or none."""
@@ -210,7 +214,7 @@ class City:
         end = time.monotonic() + 3 * PATIENCE
         while self.audited(word) == before:
             if time.monotonic() > end:
-                raise SystemExit(f"the log does not come to say {word}\n{self.capsule.log}")
+                raise SystemExit(f"the log does not come to say {word}\n{self.capsule.log if self.capsule else ''}")
             await self.feels(*vitals)
         self.is_danger = is_danger
 

@@ -179,7 +179,7 @@ AT_PEACE = {
     "other topics": [publication(XML, filter="a/#"), subscription(JSON, filter="b/#")],
     "other points": [
         publication(always("ToXML()", "@broker: Egress")),
-        subscription(always("ToJSON()", "@broker: Routing")),
+        advertisement(always("ToJSON()", "@broker: Routing")),
     ],
     "other places of what is inserted": [
         advertisement(

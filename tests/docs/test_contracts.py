@@ -39,12 +39,12 @@ def test_the_library_is_listed_with_the_arguments_of_its_formulas() -> None:
 
 
 def test_the_examples_of_quality() -> None:
-    indicators, collectors = map(yaml.safe_load, blocks(QUALITY, "yaml"))
+    indicators, collectors, _ = map(yaml.safe_load, blocks(QUALITY, "yaml"))
     catalogue = make_catalogue(read_indicator(id, one) for id, one in indicators.items())
     made = [read_collector(one, catalogue, collectors["sensor"]) for one in collectors["collectors"]]
     assert [one.key.indicator for one in made] == ["precision", "up-to-dateness", "completeness", "10"]
     for language in ("json", "xml"):
-        (text,) = blocks(QUALITY, language)
+        text, _ = blocks(QUALITY, language)  # the second is an observation
         (value,) = read_quality(Content(text.encode()), moment(0)) if language == "json" else _in_a_document(text)
         assert (str(value.key), value.value) == ("10/10.1/10.1", 47.5)
 
@@ -54,7 +54,7 @@ def _in_a_document(text: str) -> Any:
 
 
 def test_constraints_mean_the_same_as_text_and_as_yaml() -> None:
-    (indicators, _) = map(yaml.safe_load, blocks(QUALITY, "yaml"))
+    indicators, *_ = map(yaml.safe_load, blocks(QUALITY, "yaml"))
     catalogue = make_catalogue(read_indicator(id, one) for id, one in indicators.items())
     rows = re.findall(r"^\| `([^`]+)` \| `(\{[^`]+\})` \|", QUALITY.split("## Constraints")[1], re.MULTILINE)
     assert len(rows) == 4

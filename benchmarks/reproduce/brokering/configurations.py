@@ -64,12 +64,13 @@ def scoped(ports: Sequence[int]) -> dict[str, Any]:
     return {**domain(ports), "clients": clients, "patterns": [{"pattern": "hierarchy"}]}
 
 
-def _monitored(monitor: dict[str, Any]) -> Callable[[Sequence[int]], dict[str, Any]]:
-    """The scoping rule, and the monitor on every link into every node, from clients and from neighbours."""
+def _monitored(*monitors: dict[str, Any]) -> Callable[[Sequence[int]], dict[str, Any]]:
+    """The scoping rule, and the monitors on every link into every node, from clients and from neighbours."""
 
     def made(ports: Sequence[int]) -> dict[str, Any]:
         links = [f"* -> {name}" for name in names(len(ports))]
-        return {**scoped(ports), "monitors": {"monitor": {"link": links, **monitor}}}
+        placed = {f"monitor{at}": {"link": links, **monitor} for at, monitor in enumerate(monitors)}
+        return {**scoped(ports), "monitors": placed}
 
     return made
 
@@ -107,7 +108,28 @@ CEM = Configuration(
     keeps_payload=False,
 )
 
-ALL = (ORI, PLAIN, CONTROL, NEW, SEM, SEM_PYTHON, CEM)
+EXTRA = "extra"
+"""A topic that nobody subscribes to: what is injected on it is not counted as received."""
+_MOVES = {"states": {"q0": {"*": {"pass": True, "next": "q1"}}, "q1": {"*": {"pass": True, "next": "q0"}}}}
+_INJECTS = {"states": {"q0": {EXTRA: "pass", "*": {"emit": ["{topic}", EXTRA]}}}}
+_SUPPRESSES = {"states": {"q0": {EXTRA: "suppress", "*": "pass"}}}
+MOV = Configuration(
+    "MOV",
+    "NEW and on every link into a node an automaton that changes its state on each event",
+    _penstocks(_monitored(_MOVES)),
+)
+INJ = Configuration(
+    "INJ",
+    "NEW and on every link into a node an automaton that adds to each event a second one, which nobody subscribes to",
+    _penstocks(_monitored(_INJECTS)),
+)
+SUP = Configuration(
+    "SUP",
+    "INJ and behind it an automaton that suppresses what was added: half of what it sees",
+    _penstocks(_monitored(_INJECTS, _SUPPRESSES)),
+)
+
+ALL = (ORI, PLAIN, CONTROL, NEW, SEM, MOV, INJ, SUP, SEM_PYTHON, CEM)
 
 
 def selected(names: Sequence[str]) -> tuple[Configuration, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,18 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from benchmarks.reproduce.brokering.configurations import CEM, NEW, ORI, PLAIN, SEM, SEM_PYTHON, Configuration
+from benchmarks.reproduce.brokering.configurations import (
+    CEM,
+    INJ,
+    MOV,
+    NEW,
+    ORI,
+    PLAIN,
+    SEM,
+    SEM_PYTHON,
+    SUP,
+    Configuration,
+)
 from benchmarks.reproduce.brokering.results import Results
 from benchmarks.reproduce.drawing import legend_below
 
@@ -28,6 +40,9 @@ _STYLES = {
     PLAIN.name: _Style("#0072b2", "o", 8),
     NEW.name: _Style("#56b4e9", "^", 7),
     SEM.name: _Style("#009e73", "v", 5.5),
+    MOV.name: _Style("#cc79a7", "<", 5.5),
+    INJ.name: _Style("#999933", ">", 5.5),
+    SUP.name: _Style("#882255", "p", 5.5),
     SEM_PYTHON.name: _Style("#e69f00", "D", 5),
     CEM.name: _Style("#d55e00", "X", 6.5),
 }
@@ -37,10 +52,15 @@ _SCENARIOS = "abcdefgh"
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
-    """Write both figures as SVG and PNG and return their paths."""
+    """Write the figures as SVG and PNG and return their paths."""
     paths = []
     with rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "penstock"}):
-        for name, figure in (("throughput", _throughput(results)), ("processor-time", _processor_time(results))):
+        figures = {
+            "throughput": _throughput(results),
+            "loss": _loss(results),
+            "processor-time": _processor_time(results),
+        }
+        for name, figure in figures.items():
             for kind in ("svg", "png"):
                 paths.append(folder / f"{name}.{kind}")
                 figure.savefig(paths[-1], dpi=130)
@@ -74,13 +94,33 @@ def _throughput(results: Results) -> Figure:
     return figure
 
 
+def _loss(results: Results) -> Figure:
+    """The messages that never arrived, of the repeat that lost most."""
+    figure, panels = _panels(results)
+    for brokers, panel in zip(results.scenarios, panels, strict=True):
+        for configuration in results.shown:
+            rates = results.rates(brokers, configuration)
+            _plot(panel, configuration, rates, [results.lost(configuration, brokers, rate) for rate in rates])
+        panel.set_xlim(left=0)
+        panel.set_yscale("symlog", linthresh=1)
+        panel.set_ylim(bottom=0)
+        panel.set_xlabel("published, thousand messages/s (MPR)")
+    panels[0].set_ylabel("lost messages of a round")
+    legend_below(figure, panels[0])
+    return figure
+
+
 def _line(panel: Axes, results: Results, configuration: Configuration, brokers: int) -> None:
-    style = _STYLES[configuration.name]
     rates = results.rates(brokers, configuration)
-    reached = [results.throughput(configuration, brokers, rate) or 0.0 for rate in rates]
+    reached = [(results.throughput(configuration, brokers, rate) or 0.0) / 1000 for rate in rates]
+    _plot(panel, configuration, rates, reached)
+
+
+def _plot(panel: Axes, configuration: Configuration, rates: Sequence[int], values: Sequence[float]) -> None:
+    style = _STYLES[configuration.name]
     panel.plot(
         [rate / 1000 for rate in rates],
-        [item / 1000 for item in reached],
+        values,
         color=style.colour,
         marker=style.marker,
         markersize=style.size,

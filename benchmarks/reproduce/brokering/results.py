@@ -7,10 +7,26 @@ from dataclasses import dataclass
 from math import comb
 from statistics import median
 
-from benchmarks.reproduce.brokering.configurations import CEM, CONTROL, NEW, ORI, PLAIN, SEM, SEM_PYTHON, Configuration
+from benchmarks.reproduce.brokering.configurations import (
+    CEM,
+    CONTROL,
+    INJ,
+    MOV,
+    NEW,
+    ORI,
+    PLAIN,
+    SEM,
+    SEM_PYTHON,
+    SUP,
+    Configuration,
+)
 from benchmarks.reproduce.brokering.rounds import Round
 
-PAIRS = ((CONTROL, PLAIN), (NEW, PLAIN), (SEM, PLAIN), (SEM_PYTHON, PLAIN), (CEM, PLAIN), (PLAIN, ORI))
+PAIRS = (
+    *((one, PLAIN) for one in (CONTROL, NEW, SEM, MOV, INJ, SUP, SEM_PYTHON, CEM)),
+    (SUP, INJ),
+    (PLAIN, ORI),
+)
 """Whose processor time is compared with whose."""
 SEM_LIMIT = 1.15
 ALIKE = 0.2

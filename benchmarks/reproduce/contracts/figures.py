@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.reproduce.contracts.inside import Cost, domain, listing_1, measure, notification, played, searching
+from benchmarks.reproduce.contracts.live import Cost, Extent, Setup, listing_1, measure, notification, searching
 
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
-POLICIES = (1, 10, 100, 1_000, 10_000, 100_000)
+POLICIES = (1, 10, 100, 500, 1_000, 10_000)
 ATTRIBUTES = (1, 2, 4, 8, 16, 32)
 METADATA = (0, 1, 2, 4, 8, 16)
 CONSTRAINTS = (0, 1, 2, 4, 8, 16)
-NO_QUALITY: dict[str, Any] = {"quality": {}}
+CONSUMERS = (1, 10, 100, 1_000)
+MAX_CONNECTED = 50
 
 
 class Point(NamedTuple):
@@ -22,52 +24,42 @@ class Point(NamedTuple):
     cost: Cost
 
 
-class Extent(NamedTuple):
-    rounds: int = 9
-    publications: int = 200
-    most: int = 100_000
-    """The value of the varied parameter."""
-
-
 def subscriptions(extent: Extent) -> list[Point]:
     """Section 4: context-based filters (Listing 1), each about another sensor; such that each must be evaluated; and
     the same filter again and again.
     """
     points = []
-    for line, first, other in (
+    lines = (
         ("one of them matches", listing_1(), listing_1),
         ("one of them matches, and each is evaluated", searching(), searching),
         ("all match", listing_1(), lambda _: listing_1()),
-    ):
-        for count in [count_ for count_ in SUBSCRIPTIONS if count_ <= extent.most]:
-            points_ = played(domain(min(count, 50)), [first, *(other(str(1_000 + at)) for at in range(count - 1))])
-            points.append(Point(line, count, measure(points_, notification(), extent.rounds, extent.publications)))
+    )
+    for line, first, other in lines[: extent.lines]:
+        for count in _within(SUBSCRIPTIONS, extent):
+            wheres = [first, *(other(str(1_000 + at)) for at in range(count - 1))]
+            points.append(Point(line, count, measure(Setup(min(count, MAX_CONNECTED), wheres), extent)))
     return points
 
 
 def policies(extent: Extent) -> list[Point]:
     """Fig. 4: privacy policies in XACML, of which the last one fits."""
-    points_ = [_private(count, 1, extent) for count in POLICIES if count <= extent.most]
-    return [Point("policies", count, cost) for count, cost in zip(POLICIES, points_, strict=False)]
+    return [Point("policies", count, measure(Setup(1, policies=count), extent)) for count in _within(POLICIES, extent)]
 
 
 def attributes(extent: Extent) -> list[Point]:
     """Fig. 5: one policy with so many attributes of the consumer."""
-    return [Point("attributes", count, _private(1, count, extent)) for count in ATTRIBUTES if count <= extent.most]
-
-
-def _private(policies: int, purposes: int, extent: Extent) -> Cost:
-    points_ = played(domain(1, **NO_QUALITY), [""], policies, purposes)
-    return measure(points_, notification(), extent.rounds, extent.publications)
+    return [
+        Point("attributes", count, measure(Setup(1, policies=1, purposes=count), extent))
+        for count in _within(ATTRIBUTES, extent)
+    ]
 
 
 def metadata(extent: Extent) -> list[Point]:
     """Fig. 6 and 7: so many quality metadata in the notification, and one constraint on the first of them."""
     return [
         Point(line, count, _constrained(line, count, min(count, 1), extent))
-        for line in LINES
-        for count in METADATA
-        if count <= extent.most
+        for line in LINES[: extent.lines]
+        for count in _within(METADATA, extent)
     ]
 
 
@@ -75,10 +67,39 @@ def constraints(extent: Extent) -> list[Point]:
     """Fig. 8 and 9: so many constraints on a notification with 16 metadata."""
     return [
         Point(line, count, _constrained(line, 16, count, extent))
-        for line in LINES
-        for count in CONSTRAINTS
-        if count <= extent.most
+        for line in LINES[: extent.lines]
+        for count in _within(CONSTRAINTS, extent)
     ]
+
+
+def consumers(extent: Extent) -> list[Point]:
+    """A figure that the paper lacks: a private event, and the set of those for whom access is enabled, against the
+    consumers that have contracts about it; of which all subscribe, or one.
+    """
+    points = []
+    for line, is_all in (("all subscribe", True), ("one subscribes", False))[: extent.lines]:
+        for count in _within(CONSUMERS, extent):
+            wants = {"pollution": {"filter": "paris/#"}}
+            several = [f"consumer{at}" for at in range(count)]
+            contracts = {
+                "producers": {
+                    "pollution": {
+                        "producer": "producer",
+                        "filter": "paris/#",
+                        "scope": "local",
+                        "rules": {"health": {"purpose": "health"}},
+                    }
+                },
+                "consumers": {name: {"consumer": name, "purpose": "health", "wants": wants} for name in several},
+            }
+            subscribers = count if is_all else 1
+            setup = Setup(count, [""] * subscribers, more={"contracts": contracts}, subscribers=subscribers)
+            points.append(Point(line, count, measure(setup, extent)))
+    return points
+
+
+def _within(counts: Sequence[int], extent: Extent) -> Iterable[int]:
+    return [count for count in counts if count <= extent.most]
 
 
 CRITERION, VALUE, OURS = "criterion, XPath (Listing 3)", "value, XPath (Listing 3)", "value, measured and in JSON"
@@ -90,11 +111,13 @@ def _constrained(line: str, metadata: int, constraints: int, extent: Extent) -> 
     indicators = {str(at): {"criterion": f"{at}.1", "definitions": {f"{at}.1": {}}} for at in range(16)}
     wants = {"pollution": {"filter": "paris/#", "needs": needs}}
     contracts = {
-        "producers": {"pollution": {"producer": "producer", "filter": "paris/#"}},
+        "producers": {"pollution": {"producer": "producer", "filter": "paris/#", "scope": "local"}},
         "consumers": {"consumer": {"consumer": "consumer0", "purpose": "health", "wants": wants}},
     }
-    points_ = played(domain(1, quality={"indicators": indicators}, contracts=contracts), [""])
-    return measure(points_, notification(metadata, line != OURS), extent.rounds, extent.publications)
+    more = {"quality": {"indicators": indicators}, "contracts": contracts}
+    is_xml = line != OURS
+    advertised = listing_1() if is_xml else 'observation.observable.uri == "#pollution"'
+    return measure(Setup(1, payload=notification(metadata, is_xml), advertised=advertised, more=more), extent)
 
 
 def _need(line: str, at: int) -> Any:

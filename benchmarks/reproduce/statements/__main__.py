@@ -59,8 +59,10 @@ def _firewall(extent: Extent, folder: Path) -> Done:
 
 def _tracing(extent: Extent, folder: Path) -> Done:
     count = 50 if extent.is_quick else tracing.PUBLICATIONS
-    published, inserted = tracing.publications(extent.rounds, count), tracing.subscriptions(max(3, extent.rounds // 8))
-    on_sockets = served.measure(*((1, 20, 50) if extent.is_quick else (extent.rounds // 2, served.PUBLICATIONS)))
+    size = 500 if extent.is_quick else tracing.SUBSCRIPTIONS
+    published = tracing.publications(extent.rounds, count, size)
+    inserted = tracing.subscriptions(max(3, extent.rounds // 8), size)
+    on_sockets = served.measure(*((1, 20, 500) if extent.is_quick else (extent.rounds // 2, served.PUBLICATIONS)))
     return report.tell_tracing(published, inserted, on_sockets), draw.draw_tracing(published, inserted, folder)
 
 

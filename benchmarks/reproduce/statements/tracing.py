@@ -23,7 +23,8 @@ from benchmarks.reproduce.statements.inside import (
 from benchmarks.reproduce.statements.policies import TRACING
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Subscribed
-from penstock.engine.statements.event_judging import JudgedCopy, Judging
+from penstock.engine.statements.event_judging import Judging
+from penstock.engine.statements.judged_copy import JudgedCopy
 from penstock.model.content.content import Content, Format
 from penstock.model.event import Event
 from penstock.policy.statements.judging import Bound
@@ -88,12 +89,12 @@ def has_policy(number: int, share: int) -> bool:
     return number * share // 100 != (number + 1) * share // 100
 
 
-def publications(rounds: int, count: int = PUBLICATIONS) -> list[Split]:
+def publications(rounds: int, count: int = PUBLICATIONS, subscriptions: int = SUBSCRIPTIONS) -> list[Split]:
     """Fig. 23."""
     payloads = WORKLOAD.publications(count)
     packets = [encode(Publish(TOPIC, payload), 5) for payload in payloads]
     contents = [Content(payload, Format.JSON) for payload in payloads]
-    filled = [Filled(share) for share in SHARES]
+    filled = [Filled(share, subscriptions=subscriptions) for share in SHARES]
     works = [partial(take_all, filled_.node, filled_.publisher, packets) for filled_ in filled]
     works.append(partial(_match, filled[0].predicates(), contents))
     works += [partial(_act, filled_, contents) for filled_ in filled]

@@ -16,12 +16,13 @@ from benchmarks.reproduce.trust import report, trials
 from benchmarks.reproduce.trust.report import Found, Timing
 from penstock.pipeline.jobs.simulate import SimulationTrial, over_time, simulate, summary
 from penstock.pipeline.spark.session import open_session
+from penstock.pipeline.trust.network_run import RULES
 from penstock.pipeline.trust.networks import make_links
 from penstock.pipeline.trust.paths import EDGES, least_averages
 from penstock.policy.trust.rating import UNIT
 
 OUTPUT = Path("var/bench/trust")
-_ORIGINS, _EDGES = 20, 6
+_PATHS_SIZE, _ORIGINS, _EDGES = 10_000, 20, 6
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Found()
     code = 0
     try:
-        _measure(spark, options.quick, results)
+        _measure(spark, options, results)
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)
         code = 130
@@ -46,9 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _measure(spark: SparkSession, is_quick: bool, results: Found) -> None:
+def _measure(spark: SparkSession, options: argparse.Namespace, results: Found) -> None:
     """The longest last."""
-    rows = _run(spark, f"sweep, {trials.SWEEP_SIZE} nodes", trials.sweep(is_quick), results.timings)
+    is_quick = options.quick
+    swept_trials = trials.sweep(is_quick, options.rules, options.brief)
+    rows = _run(spark, f"sweep, {trials.SWEEP_SIZE} nodes", swept_trials, results.timings)
     swept = summary(rows, trials.SETTLED).persist()
     results.chosen = trials.choose(swept)
     results.swept = swept.toPandas()
@@ -57,6 +60,8 @@ def _measure(spark: SparkSession, is_quick: bool, results: Found) -> None:
     more = trials.by_share(results.chosen, is_quick)
     rows = _run(spark, f"more bad nodes, {trials.SHARE_SIZE} nodes", more, results.timings)
     results.shares = summary(rows, trials.SETTLED).toPandas()
+    if options.brief:
+        return
     results.timings.append(_paths(spark))
     for size in trials.SIZES:
         attacks = trials.at_size(size, results.chosen, is_quick)
@@ -79,7 +84,7 @@ def _run(spark: SparkSession, title: str, some: list[SimulationTrial], timings: 
 def _paths(spark: SparkSession) -> Timing:
     """The iterative job on a network of the largest size."""
     draw = np.random.default_rng(1)
-    links = make_links("tree", trials.SIZES[-1], draw)
+    links = make_links("tree", _PATHS_SIZE, draw)
     ratings = draw.integers(0, UNIT + 1, len(links.rated)).tolist()
     names = zip(map(str, links.rated), map(str, links.rater), ratings, strict=True)
     edges = spark.createDataFrame(list(names), EDGES)
@@ -93,6 +98,8 @@ def _paths(spark: SparkSession) -> Timing:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.reproduce.trust", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer parameters, two networks of each kind")
+    parser.add_argument("--brief", action="store_true", help="few parameters, and only collusion")
+    parser.add_argument("--rules", nargs="+", choices=RULES, default=list(RULES), help="(default: all)")
     parser.add_argument("--master", default="local[2]", help="where Spark runs (default: local[2])")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder for what is made (default: {OUTPUT})")
     return parser

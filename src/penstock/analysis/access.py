@@ -1,7 +1,7 @@
 """The rights of a subject on Sparkplug messages: by topic and metric, resolved against births."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import msgspec
@@ -78,19 +78,30 @@ def _listed(whole: Ensemble, kind: str, name: str) -> str:
     return next((entry.name for entry in entries if entry is not None and entry.listed), "")
 
 
-def rights(access: Access, edges: Mapping[str, str], actor: Actor, sample: PlantSample) -> Iterator[TopicRight]:
-    """Yield all that a subject may do with messages of the edge nodes, devices and hosts that are known."""
+def rights(
+    access: Access, edges: Mapping[str, str], actor: Actor, sample: PlantSample, now: float | None = None
+) -> Iterator[TopicRight]:
+    """Yield all that a subject may do with messages of the edge nodes, devices and hosts that are known; with a time,
+    at that time.
+    """
     for topic, metrics in _topics(sample):
         place = message_topic(topic)
         for may in PRIVILEGES:
-            policies = possible(access.candidates(actor.ids, topic, may))
+            policies = possible(access.candidates(actor.ids, topic, may), now)
+            if now is not None:  # the time has decided
+                policies = [replace(policy, valid=None) for policy in policies]
             if policies and not (may == "write" and usurped(edges, actor.edge, place)):
                 yield _right(may, topic, policies, metrics)
 
 
-def possible(policies: Iterable[AccessPolicy]) -> list[AccessPolicy]:
-    """Return the policies that can apply."""
-    return [policy for policy in policies if policy.condition is None or not is_never_true(policy.condition)]
+def possible(policies: Iterable[AccessPolicy], now: float | None = None) -> list[AccessPolicy]:
+    """Return the policies that can apply; with a time, those that can then."""
+    return [
+        policy
+        for policy in policies
+        if (policy.condition is None or not is_never_true(policy.condition))
+        and (now is None or policy.valid is None or policy.valid.holds(now))
+    ]
 
 
 def _topics(sample: PlantSample) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -106,10 +117,8 @@ def _topics(sample: PlantSample) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _right(may: Privilege, topic: str, policies: Sequence[AccessPolicy], metrics: Iterable[str]) -> TopicRight:
-    fixed = [policy for policy in policies if policy.condition is None]
-    conditions = (
-        () if fixed else dict.fromkeys(policy.condition.text for policy in policies if policy.condition is not None)
-    )
+    fixed = [policy for policy in policies if policy.is_unconditional]
+    conditions = () if fixed else dict.fromkeys(map(condition_text, policies))
     return TopicRight(
         may,
         topic,
@@ -120,11 +129,18 @@ def _right(may: Privilege, topic: str, policies: Sequence[AccessPolicy], metrics
     )
 
 
+def condition_text(policy: AccessPolicy) -> str:
+    """Return when a policy applies, in words; empty: always."""
+    valid = "" if policy.valid is None else f"valid {policy.valid.text}"
+    when = "" if policy.condition is None else policy.condition.text
+    return f"{when} ({valid})" if when and valid else when or valid
+
+
 def metric_right(policies: Sequence[AccessPolicy], metric: str) -> MetricRight:
     """Return the right to a metric by one or more candidate policies, for all possible messages."""
-    fixed = [policy for policy in policies if policy.condition is None]
+    fixed = [policy for policy in policies if policy.is_unconditional]
     excluding = [policy for policy in policies if metric in NamePatterns(policy.exceptions)]
     by = tuple(dict.fromkeys(policy.id for policy in excluding))
-    if any(policy.condition is None for policy in excluding) or len(excluding) == len(policies):
+    if any(policy.is_unconditional for policy in excluding) or len(excluding) == len(policies):
         return MetricRight("never", by)
     return MetricRight("always" if fixed and not excluding else "sometimes", by)

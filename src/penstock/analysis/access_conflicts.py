@@ -6,7 +6,7 @@ but a policy that changes nothing, or one whose grant is always cut by another, 
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import msgspec
@@ -47,13 +47,19 @@ KINDS = {
 }
 
 
-def conflicts(domain: Domain, policies: Sequence[AccessPolicy], plant: Plant | None = None) -> Iterator[AccessFinding]:
-    """Yield all findings; with the births in `plant` also exceptions that name no metric."""
+def conflicts(
+    domain: Domain, policies: Sequence[AccessPolicy], plant: Plant | None = None, now: float | None = None
+) -> Iterator[AccessFinding]:
+    """Yield all findings; with the births in `plant` also exceptions that name no metric, with a time also policies
+    that are over by then.
+    """
     people = KnownSubjects(domain)
     live: list[AccessPolicy] = []
     for policy in policies:
         idle = next((odd for odd in oddities(policy, people) if odd.is_idle), None)
-        if idle is None:
+        if policy.valid is not None and now is not None and policy.valid.is_over(now):
+            yield AccessFinding("never", policy.id, "", f"it is over: it was valid {policy.valid.text}")
+        elif idle is None:
             live.append(policy)
         else:
             yield AccessFinding("never", policy.id, "", idle.what)
@@ -87,7 +93,7 @@ class _Filters:
         node = self
         for level in ranked.policy.filter.split("/"):
             node = node._below.setdefault(level, _Filters())
-        if ranked.policy.condition is None:
+        if ranked.policy.is_unconditional:
             node._here.appendleft(ranked)
         else:
             node._here.append(ranked)
@@ -207,13 +213,13 @@ def _aliases(domain: Domain) -> dict[str, tuple[str, ...]]:
 
 def _meaning(policy: AccessPolicy) -> AccessPolicy:
     """Return the policy with its exceptions in one order, to be compared."""
-    return AccessPolicy(
-        policy.subject, policy.filter, tuple(sorted(set(policy.exceptions))), policy.privilege, policy.condition
-    )
+    return replace(policy, exceptions=tuple(sorted(set(policy.exceptions))))
 
 
 def _holds_with(wide: AccessPolicy, narrow: AccessPolicy) -> bool:
     """Return whether the first is known to apply wherever the second does."""
+    if wide.valid is not None and not wide.valid.covers(narrow.valid):
+        return False
     if wide.condition is None or wide.condition == narrow.condition:
         return True
     return narrow.condition is not None and bool(ranges_cover(wide.condition.ranges, narrow.condition.ranges))
@@ -232,8 +238,8 @@ def _says_as_much(wide: _RankedPolicy, narrow: _RankedPolicy) -> bool:
 
 def _is_equal(left: _RankedPolicy, right: _RankedPolicy) -> bool:
     return (
-        (left.policy.subject, left.policy.filter, left.policy.condition)
-        == (right.policy.subject, right.policy.filter, right.policy.condition)
+        (left.policy.subject, left.policy.filter, left.policy.condition, left.policy.valid)
+        == (right.policy.subject, right.policy.filter, right.policy.condition, right.policy.valid)
         and all(map(left.excepts, right.policy.exceptions))
         and all(map(right.excepts, left.policy.exceptions))
     )
@@ -259,6 +265,8 @@ def _meet(left: AccessPolicy, right: AccessPolicy) -> bool:
     """Return whether both may apply to one message."""
     if not overlaps(left.filter, right.filter):
         return False
+    if left.valid is not None and not left.valid.meets(right.valid):
+        return False
     if left.condition is None or right.condition is None:
         return True
     return intersects(left.condition.ranges, right.condition.ranges) is not False
@@ -269,7 +277,8 @@ def _about(policy: AccessPolicy) -> str:
 
 
 def _when(policy: AccessPolicy) -> str:
-    return "" if policy.condition is None else f", when `{policy.condition.text}`"
+    when = "" if policy.condition is None else f", when `{policy.condition.text}`"
+    return when if policy.valid is None else f"{when}, valid {policy.valid.text}"
 
 
 def _unmatched(policies: Iterable[AccessPolicy], plant: Plant) -> Iterator[AccessFinding]:

@@ -15,6 +15,8 @@ from penstock.language.ranges.ranges import intersects
 from penstock.language.statements.statement import Message, Point, Verb
 from penstock.model.topic import covers, overlaps
 from penstock.policy.statements.assignments import AssignedPolicy, Statements
+from penstock.policy.statements.copies import touches
+from penstock.policy.statements.redact import path_of
 from penstock.policy.statements.statement import Act, CompiledClause, CompiledRule
 
 MAX_PAIRS = 100_000
@@ -170,8 +172,9 @@ def _opposite(mine: Act, theirs: Act, later: str) -> str:
     if names.keys() == {"BlockMessage", "FloodMessage"}:
         return "it is blocked"
     if names.keys() == {"RemoveAttributes", "KeepOnlyAttributes"}:
+        removing = [path_of(str(name)) for name in names["RemoveAttributes"].arguments]
         kept = map(str, names["KeepOnlyAttributes"].arguments)
-        removed = [name for name in kept if name in names["RemoveAttributes"].arguments]
+        removed = [name for name in kept if touches([path_of(name)], removing)]
         listed = ", ".join(f"`{name}`" for name in removed)
         return f"{listed} {'is' if len(removed) == 1 else 'are'} removed" if removed else ""
     if names.keys() == {"ToXML", "ToJSON"}:

@@ -17,6 +17,7 @@ from penstock.domain.schema.trust import SecretError
 from penstock.engine.federation import overlay
 from penstock.engine.federation.dialling import Greeting
 from penstock.engine.trust import group_proofs, groups
+from penstock.engine.trust.state import GroupSecrets
 from penstock.model.errors import PenstockError
 
 log = logging.getLogger("penstock.federation")
@@ -165,18 +166,18 @@ class Federation:
         return fresh
 
 
-def _group_secrets(domain: Domain, names: Iterable[str]) -> dict[str, dict[str, bytes]]:
+def _group_secrets(domain: Domain, names: Iterable[str]) -> dict[str, GroupSecrets]:
     """Return by node the secrets of its trust groups; raise `SecretError`."""
-    by_node: dict[str, dict[str, bytes]] = {name: {} for name in names}
+    by_node = {name: GroupSecrets() for name in names}
     for group, settings in domain.trust_groups.items():
         members = [name for name in settings.nodes if name in by_node]
         if members:
             try:
-                secret = settings.secret.read()
+                for name in members:
+                    by_node[name].secrets[group] = settings.secret.read(node=name)
+                    by_node[name].earlier[group] = tuple(secret.read(node=name) for secret in settings.earlier)
             except SecretError as error:
                 raise SecretError(f"trust group `{group}`: {error}") from None
-            for name in members:
-                by_node[name][group] = secret
     return by_node
 
 

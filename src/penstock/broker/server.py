@@ -26,6 +26,7 @@ from penstock.domain import NodeSettings
 from penstock.domain.compile.ensemble import Ensemble
 from penstock.domain.schema.domain import JournalSettings
 from penstock.engine import governing
+from penstock.engine.capsules import hosting
 from penstock.engine.connections.connection import CLOSE_SECONDS, NodeConnection
 from penstock.engine.connections.host import Host
 from penstock.engine.connections.inbound import Inbound
@@ -127,6 +128,7 @@ class Server(Host):
         if self.store is not None:
             self.store.load(self.node, self.now())
         self._forget_neighbours(overlay.prepare(self.node))
+        hosting.prepare(self.node, self.now())
         keys.join(self.node, self.now())
         for name, listener in named_listeners(self.name, self.settings):
             await self.listeners.listen(name, listener, self.settings, partial(Inbound, self))
@@ -211,6 +213,7 @@ class Server(Host):
         governing.govern(self.node, settings.limits, passwords, acl, ensemble, time.time())
         self._set_admission(settings, acl, ensemble)
         self._forget_neighbours(overlay.prepare(self.node))
+        hosting.prepare(self.node, self.now())
         keys.join(self.node, self.now())
         for connection in list(self.connections):
             session, unchecked = connection.session, self.node.admission.unchecked

@@ -29,6 +29,7 @@ COMMANDS = {
     "persisted": "show the messages that policies have persisted",
     "journal": "show the events that nodes have recorded, and compact them",
     "trust": "show how far nodes trust each other",
+    "group": "make the keys and secrets of trust groups",
     "token": "make, sign, look at and verify authorisation tokens, and the keys of nodes",
     "completion": "print or install a completion script for a shell",
     "passwd": "manage a password file, as mosquitto_passwd does",
@@ -36,7 +37,7 @@ COMMANDS = {
 
 _ROOMS = {
     "domain": ("init", "check", "fmt", "schema", "test", "explain", "flows"),
-    "policy": ("access", "contracts", "statement", "xacml", "token", "passwd"),
+    "policy": ("access", "contracts", "statement", "xacml", "token", "group", "passwd"),
     "node": ("run", "status", "console", "persisted", "journal", "trust"),
     "client": ("pub", "sub"),
 }

@@ -44,7 +44,7 @@ class Advertisement:
     name: str
     filter: str
     where: str | None = None
-    scope: Scope = "global"
+    scope: Scope | None = None
     policy: str | None = None
 
 
@@ -132,7 +132,7 @@ class Client:
         where: str | None = None,
         *,
         name: str | None = None,
-        scope: Scope = "global",
+        scope: Scope | None = None,
         policy: Policy | None = None,
     ) -> Advertisement:
         """Announce what this client will publish, and may publish from now on; one of the same name is replaced.
@@ -163,7 +163,7 @@ class Client:
         *,
         qos: Qos = 1,
         name: str | None = None,
-        scope: Scope = "global",
+        scope: Scope | None = None,
         policy: Policy | None = None,
         contract: Contract | None = None,
     ) -> Subscription:

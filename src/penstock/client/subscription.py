@@ -59,7 +59,7 @@ class Subscription:
     filter: str
     name: str
     where: str | None
-    scope: Scope
+    scope: Scope | None
     qos: Qos
     identifier: int
     _room: int

@@ -10,6 +10,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import PolicyRevision
 from penstock.engine.sessions.session_rights import rights_for
+from penstock.engine.sparkplug import messages
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.stages.edit import tell_failures
 from penstock.engine.statements import review
@@ -39,7 +40,7 @@ def govern(
     node.plans.begin_anew()
     keys.hold(node, node.trust.keys, at)
     for watch in node.monitors.watches.values():
-        watch.take(node.ensemble.monitors(watch.link))
+        watch.take(node.ensemble.monitors_at(node.name, watch.link), node.ensemble.placing(watch.link))
         tell_failures(node, watch)
     placement.look_on(node)
     for session in node.sessions.values():
@@ -48,6 +49,7 @@ def govern(
         placement.settle_in(node, session)
         subscribe.renew(node, session)
         outbox.recall(node, session)
+        messages.ask_windows(node, session, at)
     client_contracts.review(node, at)
     review.review(node, before, at)
     write_rights.renew(node)

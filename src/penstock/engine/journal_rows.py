@@ -36,6 +36,26 @@ class Reached(NamedTuple):
     qos: int
 
 
+MAX_NAMED = 100
+"""Receivers that a withholding names; of more it says how many there are."""
+
+
+class Withholding(NamedTuple):
+    """Receivers that policies kept an event from, or some of it: that subscribe to it, and for the same reason."""
+
+    verdict: Verdict
+    """Suppress: they got nothing; replace: something else or less than what is recorded."""
+    receivers: tuple[str, ...]
+    """Their entities: the first `MAX_NAMED`."""
+    total: int
+
+    @classmethod
+    def of(cls, withheld: dict[Verdict, list[str]]) -> "tuple[Withholding, ...]":
+        """Return what was withheld from whom, by verdict."""
+        items = ((verdict, tuple(dict.fromkeys(names))) for verdict, names in withheld.items())
+        return tuple(cls(verdict, names[:MAX_NAMED], len(names)) for verdict, names in items)
+
+
 class Note(NamedTuple):
     """The decision of a plan for each of its events."""
 
@@ -47,6 +67,8 @@ class Note(NamedTuple):
     groups: tuple[str, ...]
     statements: tuple[AnnouncedPolicy, ...] = ()
     """Policies that clients or neighbours have told of, for these events."""
+    withheld: tuple[Withholding, ...] = ()
+    """Sessions that subscribe to these events and may not have them, whatever they say."""
 
 
 class Rows(NamedTuple):
@@ -82,10 +104,12 @@ class Rows(NamedTuple):
     """Rows that are events that were queued and not sent."""
     facts: dict[int, Facts]
     """By row, what policies asked of the node."""
+    withheld: dict[int, tuple[Withholding, ...]]
+    """By row, from whom this one event, or some of it, was withheld."""
 
     @classmethod
     def new(cls) -> "Rows":
-        return cls([], [], [], [], [], [], [], {}, {}, {}, [], [], [], [], {})
+        return cls([], [], [], [], [], [], [], {}, {}, {}, [], [], [], [], {}, {})
 
     @classmethod
     def of(cls, packets: Sequence[bytes], note: Note, source: Source, time: float) -> "Rows":

@@ -4,14 +4,16 @@ The engine fills a `Changes`, and the broker's store writes it in one transactio
 value that comes and goes between two commits never reaches the disk.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from penstock.engine.contracts.held import CollectedWindow, HeldEvent
+from penstock.engine.sessions.refusal import RefusedPublish
 from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, StoredEvent, Subscribed
 from penstock.model.event import Event
 from penstock.model.link import Link
+from penstock.policy.capsules.machine import Key
 from penstock.policy.monitors.monitor import State
 from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.tokens.token import Token
@@ -24,6 +26,8 @@ class Withheld(msgspec.Struct, frozen=True):
     metrics: dict[str, bytes]
     """Those that it may get back: by name, as they were last reported."""
     unborn: tuple[str, ...]
+    late: bool = False
+    """Its last birth or death was withheld because of the time."""
 
 
 class Persisted(NamedTuple):
@@ -42,6 +46,7 @@ class Changes:
     __slots__ = (
         "advertisements",
         "brought",
+        "capsules",
         "deliveries",
         "dropped_deliveries",
         "dropped_messages",
@@ -53,6 +58,7 @@ class Changes:
         "monitors",
         "persisted",
         "received",
+        "refused",
         "retained",
         "revision",
         "rights",
@@ -74,6 +80,8 @@ class Changes:
         self.held: dict[int, HeldEvent | None] = {}
         """Events that contracts hold back; `windows` has those that are collected."""
         self.windows: dict[tuple[int, bytes], CollectedWindow] = {}
+        self.capsules: dict[tuple[str, Key], Any] = {}
+        """By capsule and key, what it remembers; None: nothing more."""
         self.retained: dict[str, Event | None] = {}
         self.messages: dict[int, Event] = {}
         self.dropped_messages: list[int] = []
@@ -81,6 +89,7 @@ class Changes:
         self.updated: dict[int, Outgoing] = {}
         self.dropped_deliveries: list[int] = []
         self.received: dict[tuple[int, int], bool] = {}
+        self.refused: dict[tuple[int, int], RefusedPublish | None] = {}
         self.monitors: dict[tuple[str, str, str], State] = {}
         self.standings: dict[tuple[int, str], Withheld | None] = {}
         self.persisted: dict[int, Persisted] = {}
@@ -101,6 +110,7 @@ class Changes:
             or self.dropped_deliveries
             or self.updated
             or self.received
+            or self.refused
             or self.monitors
             or self.standings
             or self.revision is not None
@@ -116,6 +126,7 @@ class Changes:
             or self.brought
             or self.held
             or self.windows
+            or self.capsules
             or self.sessions
             or self.dropped_sessions
         )
@@ -228,9 +239,19 @@ class Ledger:
         if session.durable:
             self.changes.windows[session.id, msgspec.json.encode(window.about)] = window
 
+    def capsule(self, name: str, key: Key, value: Any) -> None:
+        """Store or remove something that a capsule of this node remembers."""
+        if self.durable:
+            self.changes.capsules[name, key] = value
+
     def received(self, session: Session, packet_id: int, held: bool) -> None:
         if session.durable:
             self.changes.received[session.id, packet_id] = held
+
+    def refused(self, session: Session, packet_id: int, refused: RefusedPublish | None) -> None:
+        """Store or remove a session's QoS 2 message that was refused."""
+        if session.durable:
+            self.changes.refused[session.id, packet_id] = refused
 
     def standing(self, session: Session, source: str, withheld: Withheld | None) -> None:
         """Store which metrics of an edge node or device a reader does not have."""

@@ -4,16 +4,23 @@ from copy import deepcopy
 
 from penstock.model.link import Link
 from penstock.policy.monitors.monitor import Monitor, MonitorError, State
+from penstock.policy.monitors.placing import Placing
+
+ALL_HERE = Placing()
+"""The monitors of a link of a client or a foreign broker: the node at its other end asks them all."""
 
 
 class Watch:
     """The monitors of one link, in order, with the state of each."""
 
-    __slots__ = ("failures", "key", "link", "monitors", "said", "states")
+    __slots__ = ("failures", "key", "link", "monitors", "placing", "said", "states")
 
-    def __init__(self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State]) -> None:
+    def __init__(
+        self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State], placing: Placing = ALL_HERE
+    ) -> None:
         self.link = link
         self.monitors = monitors
+        self.placing = placing
         self.failures: list[str] = []
         """Monitors that could not go on in a state or be closed, until `tell_failures` says it."""
         self.states: list[State] = [self._begin(monitor, stored) for monitor in monitors]
@@ -22,13 +29,13 @@ class Watch:
         self.key = self._key()
         """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
 
-    def take(self, monitors: tuple[Monitor, ...]) -> None:
+    def take(self, monitors: tuple[Monitor, ...], placing: Placing | None) -> None:
         """Set the monitors; one of the same name continues in the earlier one's state."""
         states = {monitor.name: state for monitor, state in zip(self.monitors, self.states, strict=True)}
         for monitor in self.monitors:
             if monitor.name not in {other.name for other in monitors}:
                 self.close(monitor, states[monitor.name])
-        self.monitors = monitors
+        self.monitors, self.placing = monitors, placing or ALL_HERE
         self.states = [self._begin(monitor, states) for monitor in monitors]
         self.key = self._key()
 
@@ -48,6 +55,7 @@ class Watch:
         """Return a copy in the same states, which can move on without effects."""
         twin = Watch(self.link, (), {})
         twin.monitors, twin.states, twin.key = self.monitors, deepcopy(self.states), self.key
+        twin.placing = self.placing
         return twin
 
     @property

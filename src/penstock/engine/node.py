@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from penstock.domain import LimitSettings
 from penstock.domain.compile.ensemble import Ensemble
+from penstock.engine.capsules.state import CapsuleState
 from penstock.engine.contracts.delayed import Later
 from penstock.engine.contracts.state import renewed_contracts
 from penstock.engine.events.state import Dedup, PlanCache, Retained
@@ -78,6 +79,7 @@ class Node:
         """The state of edge nodes, if there are access policies."""
         self.ledger = Ledger(durable)
         self.later = Later(self.ledger)
+        self.capsules = CapsuleState()
         self.revision = NO_REVISION.next(self.ensemble)
         """The policies by which events are judged now."""
         self.recorder: Recorder | None = None

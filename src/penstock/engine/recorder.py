@@ -11,7 +11,7 @@ from struct import pack
 
 from penstock.engine.events.plan import Plan, Target
 from penstock.engine.events.user_properties import as_recorded
-from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source
+from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source, Withholding
 from penstock.engine.sessions.render import packet_parts
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.facts import AnnouncedPolicy, EvidenceNote, Facts
@@ -72,6 +72,11 @@ class Recorder:
             groups = tuple(f"$share/{group.name}/{group.filter}" for group in plan.groups)
             policies = tuple(AnnouncedPolicy.of(bound) for bound in plan.statements if not bound.is_given)
             plan.note = Note(self._numbered, plan.verdict, is_open, tuple(map(_reached_by, targets)), groups, policies)
+            if plan.withheld:
+                withheld: dict[Verdict, list[str]] = {}
+                for session, verdict in plan.withheld:
+                    withheld.setdefault(verdict, []).append(session.place.entity)
+                plan.note = plan.note._replace(withheld=Withholding.of(withheld))
         return plan.note
 
     def relayed(
@@ -129,8 +134,24 @@ class Recorder:
         key = event.topic, event.payload, event.qos, event.properties
         self._forms.setdefault(key, (event, []))[1].append(_reached(session, qos))
 
-    def forms_end(self, source: Source, now: float, rows: list[int], verdict: Verdict | None = None) -> None:
-        """Make rows of the forms in which an event was sent: of one of the kinds of `self.rows`."""
+    def withhold(self, withheld: dict[Verdict, list[str]]) -> None:
+        """Record that policies kept the last event, or some of it, from these."""
+        self.rows.withheld[len(self.notes) - 1] = Withholding.of(withheld)
+
+    def forms_end(
+        self,
+        source: Source,
+        now: float,
+        rows: list[int],
+        verdict: Verdict | None = None,
+        withheld: tuple[Event, dict[Verdict, list[str]]] | None = None,
+    ) -> None:
+        """Make rows of the forms in which an event was sent: of one of the kinds of `self.rows`.
+
+        `withheld`: an event that has no row, and from whom it was withheld.
+        """
+        if withheld is not None and not self._forms:
+            self._forms[(*withheld[0][:3], b"")] = withheld[0], []
         if not self._forms:
             return
         if len(self._publishers) >= MAX_PUBLISHERS:
@@ -146,6 +167,8 @@ class Recorder:
             if verdict is not None:
                 self.rows.verdicts[row] = verdict
             self.rows.chosen[row] = tuple(receivers)
+            if withheld is not None:
+                self.rows.withheld[row], withheld = Withholding.of(withheld[1]), None
         self._forms.clear()
 
     def chose(self, target: Target) -> None:

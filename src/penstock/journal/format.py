@@ -1,4 +1,4 @@
-"""The format of journal segments, version 4: Arrow IPC streams. `docs/journal.md` describes it for readers.
+"""The format of journal segments, version 5: Arrow IPC streams. `docs/journal.md` describes it for readers.
 
 A segment is self-contained: what a row names by number (`source`, `plan`) is defined in an earlier row of the same.
 """
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-VERSION = 4
-READABLE = (1, 2, 3, 4)
+VERSION = 5
+READABLE = (1, 2, 3, 4, 5)
 """Versions that can be read: 1 has no rows of kind `RETAINED`, 2 has no `statements` and `facts`, 3 no rows of kind
-`VIEW`, `SENT` and `WITHDRAWN`.
+`VIEW`, `SENT` and `WITHDRAWN`, 4 does not say from whom events were withheld.
 """
 
 

@@ -231,3 +231,14 @@ def test_roles_only_members_come_in(hospital: Nodes) -> None:
     for stranger, node in (("bob", "nurse-pub"), ("bob", "nurse-sub"), ("mallory", "porter-pub"), ("ann", "bus")):
         with Paho(stranger) as client:
             assert client.tries(hospital.ports[node]).reason.value == 0x87
+
+
+def test_roles_members_by_condition_come_in_and_others_do_not() -> None:
+    roles = {"nurse": {"publish": ["call"], "subscribe": ["call"], "members": {"when": "subject.attributes.ward == 3"}}}
+    clients = {"ann": {"attributes": {"ward": 3}}, "bob": {"attributes": {"ward": 4}, "node": "bus", "type": "DevUp"}}
+    with together({**with_roles(roles), "clients": clients}, links=2) as nodes, ExitStack() as stack:
+        ann = Member(nodes, stack, "ann", "nurse")
+        ann.hears("nurse", ann, "nurse", "call")
+        for node in ("nurse-pub", "nurse-sub"):
+            with Paho("bob") as bob:
+                assert bob.tries(nodes.ports[node]).reason.value == 0x87

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.broker.http.admin import AdminServer
 from penstock.broker.http.api import Api
 from penstock.cli.main import main
+from penstock.policy.tokens.token import sign
+from tests.support.memory.tokens import KEYS
 from tests.support.processes.admin import ask
 from tests.support.processes.mosquitto import HOST
 from tests.support.processes.trust_nodes import Live, Neighbour, live, secured, token_of, until
@@ -28,7 +31,7 @@ def begin(of: str, by: str, rating: float) -> dict[str, Any]:
 
 
 def trust(*begins: tuple[str, str, float], **more: Any) -> dict[str, Any]:
-    return {"sign": 0.6, "interval": 0.05, "begin": [begin(*entry) for entry in begins], **more}
+    return {"sign": 0.6, "interval": 0.05, "rule": "path", "begin": [begin(*entry) for entry in begins], **more}
 
 
 def rating(at: Live, node: str, of: str) -> float:
@@ -74,7 +77,7 @@ async def test_nodes_and_links_that_the_domain_does_not_know_are_not_believed(tm
 
 
 async def test_a_neighbour_is_believed_only_about_paths_through_it(tmp_path: Path) -> None:
-    rated = trust(("b1", "b2", 0.2), ("b2", "b3", 0.9), ("b3", "b2", 0.9), rule="path", accept=0.5)
+    rated = trust(("b1", "b2", 0.2), ("b2", "b3", 0.9), ("b3", "b2", 0.9), accept=0.5)
     async with live(secured(tmp_path, RING, trust=rated), "b2", "b3") as at:
         bad = await Neighbour.join(at, "b2")
         await until(lambda: least(at, "b3") == {"b1": 0.55, "b2": 0.9}, "b3 knows the path over b2")
@@ -112,14 +115,101 @@ async def test_there_is_no_counting_to_infinity(tmp_path: Path) -> None:
         assert ratings is not None
         await until(lambda: not ratings.is_stale, "worked out")
         assert least(at, "b2") == {"b1": 0.5, "b3": 0.5}
+        assert ratings.table is not None
         assert max(walk.edges for walk in ratings.table.sums()) <= 2
+
+
+# --- what is told of paths
+
+
+async def test_where_the_rule_asks_for_no_paths_none_are_worked_out_or_told(tmp_path: Path) -> None:
+    """Nor is what a neighbour tells of them looked at: its domain may be another for a moment."""
+    for rule in ("strict", "introducer"):
+        async with live(secured(tmp_path, LINE, trust=trust(rule=rule)), "b2", "b3") as at:
+            other = await Neighbour.join(at, "b2")
+            await other.says(vector=[1, True, [["b1", 0, 0], ["b1", 7, 5]]])
+            at.later(2)
+            await other.says(again=True)
+            at.later(2)
+            await other.wants("home/#")
+            ann = await at.client("b2", "ann")
+            await until(lambda: at.node("b2").subscriptions, "told")
+            assert await ann.publish("home/a", b"1", 1) < 0x80
+            ratings = at.node("b2").trust.ratings
+            assert ratings is not None
+            assert (ratings.table, ratings.least, ratings.is_changed) == (None, {}, False)
+            assert not [told for told in other.told if "vector" in told or "again" in told]
+
+
+async def test_what_does_not_fit_into_a_packet_is_told_in_several(tmp_path: Path) -> None:
+    many = {f"{number:0>2}-{'n' * 60}"[:64]: 0.5 for number in range(60)}
+    plain = secured(tmp_path, LINE, trust=trust(longest=3))
+    for name in many:
+        plain["nodes"][name] = {**plain["nodes"]["b3"]}
+        plain["links"].append({"between": ["b3", name], "secret": "another"})
+    async with live(plain, "b2") as at:
+        narrow = await Neighbour.join(at, "b2", max_bytes=2000)
+        wide = await Neighbour.join(at, "b2", "b3")
+        sums = [["b3", 0, 0], *([name, 1, 500_000] for name in many)]
+        await wide.says(vector=[1, True, sums])
+        heard: dict[tuple[str, int], int] = {}
+        messages = 0
+        while len(heard) < len(many) + 2:
+            number, is_whole, some = await narrow.hears("vector")
+            messages += 1
+            assert (number, is_whole) == (messages, messages == 1)
+            assert len(json.dumps(some)) < 2000
+            heard |= {(origin, edges): total for origin, edges, total in some}
+        assert heard == {("b2", 0): 0, ("b3", 1): 500_000, **{(name, 2): UNIT for name in many}}
+        assert messages > 3
+        assert not at.logged("too long to tell")
+
+
+async def test_what_fits_into_no_packet_is_logged(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, PAIR, trust=trust()), "b2") as at:
+        await Neighbour.join(at, "b2", registers=False, max_bytes=400)
+        await at.until_logged("too long to tell", "node=b2", "`gives` takes", "packets of at most", "nothing is told")
+
+
+async def test_paths_are_known_again_after_a_reload(tmp_path: Path) -> None:
+    plain = secured(tmp_path, CHAIN, trust=all_trusted(CHAIN))
+    async with live(plain) as at:
+        everybody = {"b1": 0.9, "b2": 0.9, "b3": 0.9}
+        await until(lambda: least(at, "b4") == everybody, "vectors have come")
+        for rule in ("path", "path", "strict", "path"):
+            await at.reload({**plain, "trust": {**plain["trust"], "rule": rule}})
+            await until(partial(has_paths, at, "b4", everybody if rule == "path" else {}), "they come again")
+
+
+def has_paths(at: Live, node: str, expected: dict[str, float]) -> bool:
+    return least(at, node) == expected
+
+
+@pytest.mark.parametrize(("rule", "code"), [("introducer", 0), ("strict", NOT_AUTHORIZED)])
+async def test_the_rule_of_the_paper_asks_only_who_has_signed(tmp_path: Path, rule: str, code: int) -> None:
+    """b2, which b4 distrusts, passes on what b3 has signed, which b4 trusts."""
+    pairs = [("b2", "b3"), ("b3", "b4"), ("b2", "b4")]
+    rated = trust(("b2", "b4", 0.1), ("b3", "b4", 0.9), rule=rule)
+    async with live(secured(tmp_path, pairs, trust=rated), "b4") as at:
+        bob = await at.client("b4", "bob")
+        await bob.subscribe("home/#", qos=1)
+        sender = await Neighbour.join(at, "b4", "b2")
+        signed, own = token_of("ann", "b3"), token_of("ben", "b2")
+        for token in (signed, own):
+            await sender.says(token=token.text.decode())
+        answer, why = await sender.passes_on("home/a", b"signed", signed.digest)
+        assert answer == code, why
+        if code == 0:
+            assert (await bob.receive("home/a")).payload == b"signed"
+        assert (await sender.passes_on("home/a", b"its own", own.digest))[0] == NOT_AUTHORIZED
+        await bob.expect_nothing()
 
 
 # --- evidence
 
 
 async def test_a_forged_token_is_evidence_and_its_sender_is_soon_not_trusted(tmp_path: Path) -> None:
-    async with live(secured(tmp_path, PAIR, trust=trust(("b1", "b2", 0.65))), "b2") as at:
+    async with live(secured(tmp_path, PAIR, trust=trust(("b1", "b2", 0.65), rule="strict")), "b2") as at:
         bob = await at.client("b2", "bob")
         await bob.subscribe("home/#", qos=1)
         bad = await Neighbour.join(at, "b2")
@@ -145,7 +235,7 @@ async def test_a_forged_token_is_evidence_and_its_sender_is_soon_not_trusted(tmp
 
 async def test_what_operators_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = {"b2": {"admin": f"{HOST}:0", "sys_interval": 1}, "b3": {"admin": f"{HOST}:0"}}
-    rated = trust(("b1", "b2", 0.65), ("b3", "b2", 0.9), ("b2", "b3", 0.7), rule="path", accept=0.5)
+    rated = trust(("b1", "b2", 0.65), ("b3", "b2", 0.9), ("b2", "b3", 0.7), accept=0.5)
     everything = frozenset({"home/#", "$SYS/#"})
     async with live(secured(tmp_path, LINE, nodes=nodes, trust=rated), "b2", "b3") as at:
         api = Api(at.federation)
@@ -224,3 +314,51 @@ async def fetch(address: str) -> str:
 async def in_thread(function: Any, *arguments: Any) -> Any:
     """Wait for a node that runs in this thread."""
     return await asyncio.to_thread(function, *arguments)
+
+
+# --- how many signers
+
+CHAIN = [("b1", "b2"), ("b2", "b3"), ("b3", "b4")]
+
+
+def all_trusted(pairs: list[tuple[str, str]], **more: Any) -> dict[str, Any]:
+    both = [(of, by, 0.9) for pair in pairs for of, by in (pair, pair[::-1])]
+    return trust(*both, accept=0.5, **more)
+
+
+@pytest.mark.parametrize("own", [{}, {"b4": {"trust": {"signers": 3}}}], ids=["two", "three at the last node"])
+async def test_a_chain_delivers_to_every_node_when_several_signers_are_asked_for(
+    tmp_path: Path, own: dict[str, Any]
+) -> None:
+    """Next to the publisher only its own node can have signed; further on, as many as `signers` says must have."""
+    async with live(secured(tmp_path, CHAIN, trust=all_trusted(CHAIN, signers=2), nodes=own)) as at:
+        for publisher in ("b1", "b4"):
+            ann = await at.client(publisher, f"ann-{publisher}")
+            for name in {"b1", "b2", "b3", "b4"} - {publisher}:
+                bob = await at.client(name, f"bob-{publisher}")
+                await bob.subscribe(f"home/{publisher}/{name}", qos=1)
+                await at.settled(bob, ann, f"home/{publisher}/{name}")
+        tokens = at.node("b4").trust.tokens
+        assert tokens is not None
+        signers = {token.nodes for token in tokens.known.values() if token.claims.subject.name == "ann-b1"}
+        assert signers == {("b1", "b2", "b3", "b4")}
+
+
+async def test_a_token_with_fewer_signers_than_its_way_has_nodes_is_refused(tmp_path: Path) -> None:
+    async with live(secured(tmp_path, CHAIN, trust=all_trusted(CHAIN, signers=2)), "b3") as at:
+        bob = await at.client("b3", "bob")
+        await bob.subscribe("home/#", qos=1)
+        bad = await Neighbour.join(at, "b3", "b2")
+        await bad.says(vector=[1, True, [["b2", 0, 0], ["b1", 1, 900_000]]])
+        alone = token_of("ann")
+        both = sign(alone, "b2", KEYS["b2"])
+        for token in (alone, both):
+            await bad.says(token=token.text.decode())
+        code, why = await bad.passes_on("home/a", b"stripped", alone.digest)
+        assert (code, why.startswith("1 of 2 signers have trusted paths only")) == (NOT_AUTHORIZED, True), why
+        assert (await bad.passes_on("home/a", b"whole", both.digest))[0] == 0
+        assert (await bob.receive("home/a")).payload == b"whole"
+        nearer = token_of("ben", "b2")
+        await bad.says(token=nearer.text.decode())
+        assert (await bad.passes_on("home/b", b"its own", nearer.digest))[0] == 0
+        assert (await bob.receive("home/b")).payload == b"its own"

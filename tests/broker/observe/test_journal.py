@@ -26,8 +26,8 @@ from penstock.wire.properties import NO_PROPERTIES, Properties
 from tests.support.clients.peer import Peer
 from tests.support.memory.journals import DAY, NOON, events, problems, rows
 from tests.support.processes.admin import ask
-from tests.support.processes.commands import PATIENCE, until
-from tests.support.processes.node import ANY_PORT, LiveNode
+from tests.support.processes.commands import PATIENCE, penstock, run, until
+from tests.support.processes.node import ANY_PORT, LiveNode, passwords
 
 SMALL_FILES = 64 * 1024
 LARGE = bytes(SMALL_FILES)
@@ -143,6 +143,48 @@ async def test_of_properties_only_those_that_travel_are_kept(tmp_path: Path) -> 
             encode(Publish("t", b"1", 1, packet_id=1, properties=Properties(content_type="a/b")), 5),
             encode(Publish("t", b"2", 1, packet_id=1), 5),
         ]
+
+
+async def test_it_says_from_whom_events_are_withheld(tmp_path: Path) -> None:
+    """Issue 17, item 10: of receivers that policies denied an event, the journal said nothing."""
+    acl = "user ann\ntopic readwrite #\nuser bob\ntopic read a/#\nuser eve\ntopic read #\nuser lan\ntopic read #\n"
+    cut = "PolicyStatement { On(Forward, Publication) { If {x > 1} Then {BlockMessage()} Elseif {} Then {%s} } }"
+    statements = {
+        "policies": {"p": cut % 'RemoveAttributes("y")'},
+        "apply": [{"policy": "p", "to": "subscription", "of": "eve", "filter": "b/#"}],
+    }
+    names = ("ann", "bob", "eve", "lan")
+    clients = {name: {"node": "main", "user": name, "type": "far" if name == "lan" else "near"} for name in names}
+    domain: dict[str, Any] = {
+        "node": {"acl": "acl", "passwords": "passwords"},
+        "clients": clients,
+        "statements": statements,
+        "brokering": {"types": ["near", "far"], "deny": [{"from": "near", "to": "far"}]},
+    }
+    (tmp_path / "acl").write_text(acl)
+    (tmp_path / "passwords").write_text(passwords(**dict.fromkeys(names, "x")))
+    with journalling(tmp_path, **domain) as node:
+        peers = {name: await node.peer(name, username=name, password=b"x") for name in names}
+        for name in ("bob", "eve", "lan"):
+            await peers[name].subscribe("#", qos=1)
+        await peers["ann"].publish("a/1", b"{}", 1)
+        await peers["ann"].publish("b/1", b'{"x": 1, "y": 2}', 1)
+        await peers["ann"].publish("b/1", b'{"x": 2, "y": 2}', 1)
+        arrivals = [row for row in node.until_recorded(4) if row["kind"] == "arrival"]
+        far = ("suppress", "route", "brokering", ("lan",))
+        assert [_kept(row) for row in arrivals] == [
+            {far},
+            {far, ("suppress", "match", "acl", ("bob",)), ("replace", "judge", "p#1.2", ("eve",))},
+            {far, ("suppress", "match", "acl", ("bob",)), ("suppress", "judge", "p#1.1", ("eve",))},
+        ]
+        code, shown, _ = run(penstock("journal", "show", str(node.journal), "--client", "bob", "--topic", "b/#"))
+        assert code == 0
+        assert shown.count("withheld from bob: match by acl: the access list does not let it read the topic") == 2
+
+
+def _kept(row: dict[str, Any]) -> set[tuple[Any, ...]]:
+    kept = row["withheld"] or ()
+    return {(one["effect"], one["stage"], one["rule"], tuple(one["receivers"])) for one in kept}
 
 
 def _packets(folder: Path) -> list[bytes]:

@@ -120,7 +120,7 @@ DROP TABLE revision; DROP TABLE rights; CREATE TABLE access (digest TEXT NOT NUL
 DROP TABLE persisted; DROP TABLE bound;
 ALTER TABLE delivery DROP COLUMN revision;
 DROP TABLE shown; DROP TABLE token; DROP TABLE evidence;
-DROP TABLE brought; DROP TABLE held; DROP TABLE collected;
+DROP TABLE brought; DROP TABLE held; DROP TABLE collected; DROP TABLE refused; DROP TABLE capsule;
 ALTER TABLE retained DROP COLUMN token; ALTER TABLE message DROP COLUMN token;
 ALTER TABLE retained DROP COLUMN path; ALTER TABLE message DROP COLUMN path;
 ALTER TABLE subscription DROP COLUMN policy; ALTER TABLE advertisement DROP COLUMN policy;

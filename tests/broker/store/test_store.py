@@ -287,6 +287,8 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         "brought",
         "held",
         "collected",
+        "capsule",
+        "refused",
     )
     later = [(table, column) for table in ("retained", "message") for column in ("token", "path")]
     later.append(("delivery", "revision"))
@@ -302,14 +304,16 @@ def test_a_store_of_format_1_is_taken_over(path: Path) -> None:
         subscription.no_local,
         subscription.identifier,
     ) == ("a/+", "", 2, True, 7)
-    assert (subscription.condition, subscription.asked, subscription.is_local) == (None, "", False)
+    assert (subscription.condition, subscription.asked, subscription.scope) == (None, "", None)
     joined.connect("ben", session_expiry=3600).subscribe("b", user_properties=(("where", "x > 1"),))
     save(joined, again)
     assert "b" in load(again, START).sessions["ben"].subscriptions
     again.close()
 
 
-FORMAT_10 = """
+FORMAT_12 = "DROP TABLE refused; "
+FORMAT_11 = FORMAT_12 + "DROP TABLE capsule; "
+FORMAT_10 = f"""{FORMAT_11}
 ALTER TABLE held DROP COLUMN revision;
 ALTER TABLE delivery DROP COLUMN revision;
 DROP TABLE revision;
@@ -330,7 +334,7 @@ FORMAT_8 = FORMAT_9 + "".join(
 )
 
 
-@pytest.mark.parametrize("format", [8, 9, 10, VERSION])
+@pytest.mark.parametrize("format", [8, 9, 10, 11, 12, VERSION])
 def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> None:
     joined, first = waiting(), Store(path, "full")
     joined.connect("ann", session_expiry=3600).subscribe("#", qos=1).lose()
@@ -346,7 +350,10 @@ def test_it_is_known_what_came_from_another_node(path: Path, format: int) -> Non
     first.close()
     if format < VERSION:
         db = sqlite3.connect(path)
-        db.executescript({8: FORMAT_8, 9: FORMAT_9, 10: FORMAT_10}[format] + f"PRAGMA user_version = {format};")
+        db.executescript(
+            {8: FORMAT_8, 9: FORMAT_9, 10: FORMAT_10, 11: FORMAT_11, 12: FORMAT_12}[format]
+            + f"PRAGMA user_version = {format};"
+        )
         db.close()
     again = Store(path, "full")
     node = load(again, START)

@@ -134,11 +134,14 @@ def test_warnings_about_roles(capsys: pytest.CaptureFixture[str]) -> None:
         "a": {"subscribe": ["x/#", "y"], "members": ["ann", "bob"]},
         "b": {"subscribe": ["x/1", "z"], "members": ["bob"]},
         "c": {"subscribe": ["x/1"]},
+        "d": {"members": ["eve"], "inherits": "c"},
+        "e": {"subscribe": ["x/+"], "members": ["eve"]},
     }
     pattern = {"pattern": "roles", "listen": "127.0.0.1:0", "store": "memory", "roles": roles}
     assert main(["check", str(write_domain(Path(), {"nodes": nodes("bus"), "patterns": [pattern]}))]) == 0
     assert [line.partition("patterns[0].")[2] for line in capsys.readouterr().err.splitlines()] == [
         "roles: `bob` may get events on `x/1` twice, as a member of `a` and `b`",
+        "roles: `eve` may get events on `x/+` twice, as a member of `d` and `e`",
         "roles.c: role `c` has no members",
     ]
 

@@ -41,7 +41,7 @@ def test_every_stage_and_the_rule_that_spoke(home: str) -> None:
 
 def test_only_what_leads_to_one(home: str) -> None:
     out = explain(home, "--from", "bell", "--topic", "DL_unlock", "--to", "lock")
-    assert "locks: edit: suppress by unlock-after-grant: in state `q0`" in out
+    assert "gateway -> locks: shape: suppress by unlock-after-grant: in state `q0`" in out
     assert "phone" not in out
     assert "cloud" not in out
 
@@ -186,7 +186,7 @@ def test_a_live_node_says_why_as_things_are_now(live: tuple[Nodes, str]) -> None
     with Paho("lock").connects(nodes.ports["locks"]) as lock, Paho("bell").connects(nodes.ports["gateway"]) as bell:
         lock.subscribe("#", 1)
         until(lambda: "unlock-after-grant" in explain(*arguments), "the lock's interest is known at the gateway")
-        assert "locks: edit: suppress by unlock-after-grant: in state `q0`" in explain(*arguments)
+        assert "gateway -> locks: shape: suppress by unlock-after-grant: in state `q0`" in explain(*arguments)
         bell.publish("AC_request", b"", 1)
         assert lock.receive().topic == "AC_request"
         bell.publish("AC_grant", b"", 1)

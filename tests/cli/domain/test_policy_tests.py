@@ -203,12 +203,11 @@ FAILURES = {
         ["tests.yaml:3: step 1, publish: phone", "expected  a", "a", "(in any order)", "got       a", "b"],
     ),
     "another verdict": (
-        "[{publish: {phone: DL_unlock}, verdicts: {at: gateway, stage: edit, effect: pass}}]",
+        "[{publish: {phone: DL_unlock}, verdicts: {at: cloud, to: gateway, stage: shape, effect: pass}}]",
         [
             "tests.yaml:3: step 1, publish: a verdict",
-            "expected  gateway: edit: pass",
-            "got       cloud -> gateway: admit: pass",
-            "cloud -> gateway: edit: suppress by no-remote-unlock: in state `q0`",
+            "expected  cloud -> gateway: shape: pass",
+            "got       phone -> cloud -> gateway: admit: pass",
         ],
     ),
     "another state": (

@@ -36,7 +36,10 @@ def test_the_page_has_the_tables_of_the_models() -> None:
     assert with_tables(PAGE) == PAGE, "run `.venv/bin/python -m scripts.settings_table`"
 
 
-def test_the_example_of_the_page_checks(tmp_path: Path) -> None:
-    (example,) = (block.partition("```")[0] for block in PAGE.split("```yaml\n")[1:])
+EXAMPLES = [block.partition("```")[0] for block in PAGE.split("```yaml\n")[1:]]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["on Spark", "in a node"])
+def test_the_examples_of_the_page_check(example: str, tmp_path: Path) -> None:
     (tmp_path / "domain.yaml").write_text(example)
     assert load(tmp_path / "domain.yaml").capsules

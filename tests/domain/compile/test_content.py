@@ -115,7 +115,7 @@ def test_clients_have_their_conditions_and_advertisements_at_all_their_nodes(tmp
         assert [(filter, condition.text) for filter, condition in entry.where] == [("plant/#", "t > 30.0"), ("x", "y")]
         first, second = entry.advertises
         assert first.condition is not None
-        assert (first.name, first.filter, first.condition.text, first.scope) == ("n", "plant/1", "t < 5", "global")
+        assert (first.name, first.filter, first.condition.text, first.scope) == ("n", "plant/1", "t < 5", None)
         assert second == ProducerAdvertisement("m", "z", None, "local")
     other_client = whole.client("a", "d")
     assert other_client is not None

@@ -319,6 +319,23 @@ def test_rbac_a_senior_role_inherits(tmp_path: Path) -> None:
     }
 
 
+def test_rbac_members_are_those_whose_attributes_satisfy_a_condition(tmp_path: Path) -> None:
+    """One that the condition fails on, because it has no such attribute, is none. (§6.2.3)"""
+    roles = {
+        "ward": {"publish": "call", "members": {"when": "subject.attributes.ward == 3"}},
+        "staff": {"subscribe": "call", "members": {"when": "'staff' in subject.groups || subject.name == 'eve'"}},
+    }
+    keys = rbac(roles=roles)
+    keys["clients"] = {
+        "ann": {"attributes": {"ward": 3}, "groups": ["staff"]},
+        "bob": {"attributes": {"ward": 4}, "groups": ["staff"]},
+        "eve": {},
+    }
+    whole = compiled(tmp_path, **keys)
+    places = {(device, role) for device in whole.devices for role in roles if whole.client(pub(role), device)}
+    assert places == {("ann", "ward"), ("ann", "staff"), ("bob", "staff"), ("eve", "staff")}
+
+
 def test_rbac_ports_of_the_brokers_that_are_made_count_up(tmp_path: Path) -> None:
     keys = rbac(listen="0.0.0.0:2000", bus="hub")
     keys["nodes"] = nodes("other", "operator-sub")

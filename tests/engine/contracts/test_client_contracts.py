@@ -94,7 +94,8 @@ def test_a_privacy_filter_is_evaluated_where_the_predicate_says(
     at = Circumstance(True, advertised == "local", subscribed == "local", is_first)
     first = at._replace(is_at_first_node=True)
     is_known_before = not is_first and subscribed == "global" and must_evaluate(first)
-    reaches = is_first or mode == "subscribed" or advertised == "global"  # the stranger has asked for it there
+    is_told = mode == "subscribed" or (is_brought and subscribed == "global")  # or only the contract's want says so
+    reaches = is_first or is_told or advertised == "global"
     expected = reaches and (must_evaluate(at) or is_known_before)
     assert (who in got) is expected
     assert got.get(who, {"lat": 45.0}) == {"lat": 45.0}, "what is degraded is degraded everywhere"

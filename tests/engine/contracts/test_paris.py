@@ -119,5 +119,6 @@ def test_the_journal_names_those_who_were_sent_it_and_nobody_else() -> None:
             topic = b"location" if b"/bob/location" in packet else b"pollution"
             reached = {one.entity for one in rows.notes[row].reached} - {one.entity for one in rows.missed.get(row, ())}
             sent.setdefault(topic, set()).update(reached, (one.entity for one in rows.chosen.get(row, ())))
-        assert sent[b"location"] & here == set(got) & here
+        assert sent.get(b"location", set()) & here == set(got) & here
+        assert (b"location" in sent) is (name != "b3"), "nobody may have it there"
         assert sent[b"pollution"] & here == set(seen) & here, "pollution is for all"

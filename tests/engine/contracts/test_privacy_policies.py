@@ -80,3 +80,14 @@ def test_what_cannot_be_decided_releases_nothing(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("policy: p\nrules:\n  - permit: {}\n    when: subject.age > 3\n")
     assert got(play(policy)) == {}
+
+
+def test_who_has_published_is_known_at_every_node_also_when_it_has_waited(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("policy: p\ncombine: deny-unless-permit\nrules:\n  - permit: {resource.producer: phone}\n")
+    rehearsal = play(policy)
+    assert set(got(rehearsal)) == {"doctor", "shop", "stranger"}
+    before = len(rehearsal.deliveries("doctor"))
+    rehearsal.publish("shop", "bob/location", b"{}")
+    rehearsal.run()
+    assert len(rehearsal.deliveries("doctor")) == before, "another one has published it"

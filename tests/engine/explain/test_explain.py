@@ -214,8 +214,8 @@ def test_a_table_that_denies_is_named() -> None:
 
 def test_a_monitor_and_its_state_are_named() -> None:
     home = stage(SMART_HOME)
-    assert said(decisions(home, "cloud", "phone", "DL_unlock"), "gateway", None)[-1] == (
-        "edit: suppress by no-remote-unlock: in state `q0`"
+    assert said(decisions(home, "cloud", "phone", "DL_unlock"), "cloud", "gateway")[-1] == (
+        "shape: suppress by no-remote-unlock: in state `q0`"
     )
     play(home, "bell", "AC_request")
     assert "edit: pass by unlock-after-grant: from state `asked` to `granted`" in said(

@@ -26,9 +26,12 @@ _QUALIFIERS = (
     "@broker: Ingress",
     "@broker: Routing",
     "@matching: Before",
+    "@matching: Before @broker: Egress",
+    "@matching: Before @broker: Routing",
     "@broker: Ingress, Egress",
 )
 _ATTACH = ("", "@attach: Always", "@attach: KeepExisting", "@attach: IfYield", "@attach: Always @yield_attach: True")
+_FLOOD = "If {} Then {FloodMessage()}"
 _CHAINS = (
     "If {} Then {RemoveAttributes(y)}",
     "If {x > 2} Then {BlockMessage()}",
@@ -36,7 +39,7 @@ _CHAINS = (
     "If {Broker() == 'n1'} Then {KeepOnlyAttributes(y)}",
     "If {Sender() == 'p0'} Then {AppendPrevHop()}",
     "If {} Then {AugmentBrokerHostInfo()}",
-    "If {} Then {FloodMessage()}",
+    _FLOOD,
     "If {y == 'k'} Then {ToXML()} OnException { If {} Then {AppendPrevHop()} }",
     "If {y == 'k'} Then {BlockMessage()}",
 )
@@ -51,13 +54,14 @@ _WITH_RECEIVER = (
 
 
 @st.composite
-def policies(draw: st.DrawFn, has_filter: bool, is_attached: bool = False) -> str:
+def policies(draw: st.DrawFn, has_filter: bool, is_given_to_subscription: bool = False) -> str:
     """The text of a policy about publications."""
     rules = []
     for _ in range(draw(st.integers(1, 2))):
-        qualifier = draw(st.sampled_from(_QUALIFIERS))
-        attach = draw(st.sampled_from(_ATTACH)) if has_filter and not is_attached else ""
-        chains = [*_CHAINS]
+        qualifiers = [one for one in _QUALIFIERS if not (is_given_to_subscription and one.endswith("Routing"))]
+        qualifier = draw(st.sampled_from(qualifiers))
+        attach = draw(st.sampled_from(_ATTACH)) if has_filter and not is_given_to_subscription else ""
+        chains = [chain for chain in _CHAINS if not (is_given_to_subscription and chain is _FLOOD)]
         if has_filter and not attach:
             chains += _WITH_FILTER
         if "Before" not in qualifier:

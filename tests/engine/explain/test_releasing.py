@@ -29,12 +29,18 @@ def release(rehearsal: Rehearsal, who: str, topic: str, content: dict[str, Any])
 ENABLED = "contract `bob-location`, rule `{}`: enabled by the producer's node"
 CASES = [
     (
-        "free-air",
+        "b2",
         False,
-        f"release: replace by bob-location.rule-1: {ENABLED.format('rule-1')}; quality {METRIC} 95 -> 78.9841",
+        f"release: replace: for `free-air`, who has subscribed locally beyond `b2`; quality {METRIC} 95 -> 78.9841",
     ),
-    ("city-emergency", False, "the situation is not `life-hazard`"),
-    ("ads", False, "subject purpose is `advertising`"),
+    ("free-air", False, f"release: pass by bob-location.rule-1: {ENABLED.format('rule-1')}"),
+    (
+        "b3",
+        False,
+        "release: suppress: nobody beyond `b3` may have it: `city-emergency`: contract `bob-location`: rule `rule",
+    ),
+    ("b3", False, "`city-emergency`: contract `bob-location`: rule `rule-2`: the situation is not `life-hazard`"),
+    ("b3", False, "`ads`: contract `bob-location`: rule `rule-1`: subject purpose is `advertising`"),
     ("curious", False, "it is private, and who would get it has no consumer's contract for this topic"),
     ("city-emergency", True, f"release: pass by bob-location.rule-2: {ENABLED.format('rule-2')}; open: `life-hazard`"),
     ("free-air", True, "the situation is `life-hazard`"),

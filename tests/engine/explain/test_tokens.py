@@ -29,11 +29,12 @@ def federations(draw: st.DrawFn) -> tuple[Rehearsal, tuple[str, ...]]:
     rating = st.integers(1, 19).map(lambda twentieths: twentieths / 20)
     ratings = [begin(of, by, draw(rating)) for pair in pairs for of, by in (pair, pair[::-1])]
     sign = draw(rating)
+    rule = draw(st.sampled_from(["strict", "introducer", "path"]))
     trust = {
-        "rule": draw(st.sampled_from(["strict", "path"])),
+        "rule": rule,
         "sign": sign,
         "accept": min(sign, draw(rating)),
-        "signers": draw(st.sampled_from([1, 1, 2])),
+        "signers": draw(st.sampled_from([1, 2, 3])) if rule == "path" else 1,
         "begin": ratings,
     }
     some = st.sampled_from(FILTERS)
@@ -195,7 +196,7 @@ def test_for_what_a_monitor_puts_on_another_topic_its_node_vouches() -> None:
     found = explain(
         rehearsal.nodes, arrival(rehearsal.nodes["b1"], "ann", Event("home/door", b"")), rehearsal.now, ("bob",)
     )
-    assert "the token is `b2`'s own, signed by `b2`; `b2` is rated 0.5; `b3` signs it" in said(found, "b3", "bob")[0]
+    assert "the token is `b1`'s own, signed by `b1`, `b2`; `b2` is rated 0.5" in said(found, "b3", "bob")[0]
     rehearsal.publish("ann", "home/door")
     rehearsal.run()
     assert [one.topic for one in rehearsal.deliveries("bob")] == ["garden/door"]

@@ -10,6 +10,7 @@ from penstock.engine.events import ingress
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Publish
+from tests.support.memory.rehearsed import reload
 
 NODES = ("a", "b", "c")
 CLIENTS = {"ann": {"node": "a"}, "bob": {"node": "c"}}
@@ -78,11 +79,11 @@ class Played:
         self.way = way
         for client in CLIENTS:
             self.rehearsal.connect(client)
+        self.rehearsal.subscribe("bob", "oven", 1)
         if way == "queued":
-            self.rehearsal.subscribe("bob", "oven", 1)
             self.rehearsal.disconnect("bob")
-        else:
-            self.rehearsal.subscribe("bob", "oven", 1)
+        elif way == "queued between nodes":
+            self.rehearsal.cut("b", "c")
         self.rehearsal.publish("ann", "oven", PAYLOAD, qos=1, retain=way == "retained")
         self.rehearsal.run()
         self.seen = len(self.rehearsal.deliveries("bob"))
@@ -98,6 +99,8 @@ class Played:
         """What bob gets of what has waited."""
         if self.way == "queued":
             self.rehearsal.connect("bob")
+        elif self.way == "queued between nodes":
+            self.rehearsal.restore("b", "c")
         else:
             self.rehearsal.unsubscribe("bob", "oven")
             self.rehearsal.subscribe("bob", "oven", 1)
@@ -105,7 +108,7 @@ class Played:
         return [delivered.payload for delivered in self.rehearsal.deliveries("bob")[self.seen :]]
 
 
-@pytest.mark.parametrize("way", ["retained", "queued"])
+@pytest.mark.parametrize("way", ["retained", "queued", "queued between nodes"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_event_that_could_not_come_any_more_does_not_leave(change: str, way: str) -> None:
     before, after, acl = CHANGES[change]
@@ -114,13 +117,45 @@ def test_an_event_that_could_not_come_any_more_does_not_leave(change: str, way: 
     assert played.arrived() == []
 
 
-@pytest.mark.parametrize("way", ["retained", "queued"])
+@pytest.mark.parametrize("way", ["retained", "queued", "queued between nodes"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_event_that_could_still_come_leaves(change: str, way: str) -> None:
     before, after, _ = CHANGES[change]
     played = Played(way, before)
     played.reload(before | {key: before.get(key) for key in after if before.get(key)}, "pattern write oven")
     assert played.arrived() == [PAYLOAD]
+
+
+@pytest.mark.parametrize("is_cyclic", [False, True])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({}, [PAYLOAD]), ({"in": "other"}, []), ({"monitor": "cloud -> a"}, []), ({"monitor": "a -> b"}, [])],
+)
+def test_an_event_of_a_foreign_broker_that_could_not_come_any_more_does_not_leave(
+    change: dict[str, str], expected: list[bytes], is_cyclic: bool
+) -> None:
+    """Other nodes did not know who had published what a foreign broker had brought."""
+    links = [*LINKS, {"between": ["a", "cloud"]}, *([{"between": ["a", "c"]}] if is_cyclic else [])]
+    plain: dict[str, Any] = {
+        "links": links,
+        "foreign": {"cloud": {"address": "127.0.0.1:1", "in": "oven", "out": "none"}},
+    }
+    written = domain(**plain)
+    rehearsal = Rehearsal(written, ensemble(written))
+    rehearsal.connect("bob")
+    rehearsal.subscribe("bob", "oven", 1)
+    if is_cyclic:
+        rehearsal.cut("a", "c")  # so it comes by way of b
+    rehearsal.disconnect("bob")
+    rehearsal.publish("cloud", "oven", PAYLOAD, 1)
+    rehearsal.run()
+    monitors = monitored(change["monitor"]) if "monitor" in change else {}
+    foreign = {"cloud": plain["foreign"]["cloud"] | {"in": change.get("in", "oven")}}
+    reload(
+        rehearsal, domain(**plain | monitors | {"foreign": foreign}).model_dump(by_alias=True, exclude_unset=True), {}
+    )
+    rehearsal.connect("bob")
+    assert [delivered.payload for delivered in rehearsal.deliveries("bob")] == expected
 
 
 @pytest.mark.parametrize("max_packet_size", [300, 2_000, 1_000_000])

@@ -8,12 +8,14 @@ import pytest
 from penstock.broker.store.store import Store
 from penstock.domain import Domain, Ensemble, ensemble
 from penstock.engine import governing
+from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.policy.access.acl import Acl
 from penstock.policy.access.passwords import PasswordHash, Passwords
 from penstock.wire.packet import WillMessage
 from penstock.wire.properties import Properties
 from tests.support.memory.node import MemoryNode
+from tests.support.memory.rehearsed import reload
 from tests.support.memory.sparkplug import encode
 
 CLIENTS: dict[str, Any] = {"ann": {"node": "test"}, "bob": {"node": "test"}}
@@ -29,6 +31,11 @@ def statement(policy: str) -> dict[str, Any]:
     return {"statements": {"policies": {"p": policy}, "apply": [{"policy": "p", "to": "publication", "of": "ann"}]}}
 
 
+def monitored(link: str) -> dict[str, Any]:
+    edges = [{"when": "x > 5", "pass": True}, {"suppress": True}]
+    return {"monitors": {"m": {"link": link, "states": {"q0": {"a": edges, "*": "pass"}}}}}
+
+
 PAYLOAD = b'{"x":1,"y":2}'
 CHANGES: dict[str, tuple[dict[str, Any], str, list[bytes]]] = {
     "nothing": ({}, "", [PAYLOAD]),
@@ -37,6 +44,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str, list[bytes]]] = {
     "a contract": ({"contracts": {"producers": {"ann": PRODUCER}}}, "", []),
     "a statement blocks": (statement(BLOCK), "", []),
     "a statement removes": (statement(REMOVE), "", [b'{"x":1}']),
+    "a monitor on the publisher's link": (monitored("ann -> test"), "", []),
+    "a monitor on the receiver's link": (monitored("test -> bob"), "", []),
     "the publisher may not write": ({}, "user ann\ntopic read a\nuser bob\ntopic read a", []),
     "the receiver may not read": ({}, "user ann\ntopic write a", []),
     "the publisher is not listed": ({"clients": {"bob": CLIENTS["bob"]}}, "", []),
@@ -181,12 +190,15 @@ ACCESS: dict[str, tuple[dict[str, Any], list[dict[int, str]]]] = {
     "except": ({"except": "b"}, [{1: "x"}]),
     "read is removed": ({"subject": "cid"}, []),
     "a time that is over": ({"when": "now < timestamp('1970-01-01T00:00:00Z')"}, []),
+    "a metric is not written any more": ({"write": {"except": "b"}}, [{1: "x"}]),
+    "write is removed": ({"write": {"may": "read"}}, []),
 }
 
 
-def plant(**change: Any) -> Ensemble:
+def plant(write: dict[str, Any] | None = None, **change: Any) -> Ensemble:
     clients = {"e": {"node": "test", "edge": "G/E"}, "bob": {"node": "test"}, "cid": {"node": "test"}}
-    access = [{"subject": "G/E", "topics": "spBv1.0/G/+/E", "may": ["read", "write"]}, READ | change]
+    written = {"subject": "G/E", "topics": "spBv1.0/G/+/E", "may": ["read", "write"]}
+    access = [written | (write or {}), READ | change]
     domain = {"nodes": {"test": {"listen": "127.0.0.1:0"}}, "clients": clients, "access": access}
     return ensemble(Domain.model_validate(domain))
 
@@ -231,3 +243,45 @@ def test_a_message_does_not_leave_after_the_time_at_which_it_could_be_read(
     reported(joined, is_sent)
     joined.wait(seconds)
     assert reports(joined) == expected
+
+
+@pytest.mark.parametrize("nodes", ["a", "ab"])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [("nothing", [b"a b"]), ("not listed", []), ("a metric", [b"a"]), ("write", []), ("acl", []), ("types", [])],
+)
+def test_the_certificate_of_a_birth_that_could_not_come_any_more_is_not_shown(
+    change: str, expected: list[bytes], nodes: str
+) -> None:
+    """Certificates were a node's own, whoever had published the birth."""
+    first, last = nodes[0], nodes[-1]
+    write: dict[str, Any] = {"subject": "*", "topics": "spBv1.0/#", "may": ["read", "write"]}
+    domain: dict[str, Any] = {
+        "nodes": {name: {"listen": "127.0.0.1:0"} for name in {first, last}},
+        "links": [{"between": [first, last], "type": "secret"}] if first != last else [],
+        "clients": {"e": {"node": first, "edge": "G/E", "type": "secret"}, "bob": {"node": last, "type": "open"}},
+        "access": [write],
+        "brokering": {"types": ["secret", "open"], "deny": []},
+    }
+    play = Rehearsal(written := Domain.model_validate(domain), ensemble(written))
+    for name in domain["clients"]:
+        play.connect(name)
+    metrics = [{"name": name, "alias": at, "datatype": 12, "string_value": "v"} for at, name in enumerate("ab")]
+    play.publish("e", NBIRTH, encode({"timestamp": 1, "seq": 0, "metrics": metrics}), 1)
+    play.run()
+    acls = dict[str, Acl]()
+    match change:
+        case "not listed":
+            domain["clients"] = {"bob": domain["clients"]["bob"]}
+        case "a metric":
+            domain["access"] = [write | {"subject": "G/E", "except": "b"}, write | {"subject": "bob"}]
+        case "write":
+            domain["access"] = [write | {"may": "read"}]
+        case "acl":
+            acls = {name: Acl.parse("pattern read #\npattern read $sparkplug/#", "acl") for name in (first, last)}
+        case "types":
+            domain["brokering"]["deny"] = [{"from": "secret", "to": "open"}]
+    reload(play, domain, acls)
+    play.subscribe("bob", "$sparkplug/#")
+    shown = [read_sparkplug(delivered.payload)["metrics"] for delivered in play.deliveries("bob")]
+    assert {" ".join(names).encode() for names in shown} == set(expected)

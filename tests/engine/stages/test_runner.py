@@ -18,6 +18,7 @@ from penstock.engine.rehearsal.policy_test import try_out
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.stages import runner
 from penstock.engine.stages.draft import Draft
+from penstock.model.sparkplug.plain import write_plain
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.packet import WillMessage
 from tests.support.memory.node import MemoryNode
@@ -141,6 +142,33 @@ contracts:
 """
 
 
+CAPSULE = """
+nodes: {n: {listen: ["127.0.0.1:0"]}}
+clients:
+  ann: {node: n}
+  bob: {node: n}
+  cap: {node: n}
+capsules:
+  it:
+    client: cap
+    runs: node
+    input: {topics: a, silence: {after: 10s}}
+    operations: [{where: "false"}]
+    output: {topic: made}
+"""
+
+
+TIMED = """
+nodes: {n: {listen: ["127.0.0.1:0"]}}
+clients:
+  ann: {node: n}
+  bob: {node: n}
+access:
+  - {subject: ann, topics: "spBv1.0/#", may: write}
+  - {subject: bob, topics: "spBv1.0/#", may: read, valid: {from: "14:00", until: "15:00"}}  # it begins at 13:46
+"""
+
+
 def _published(probes: Probes) -> None:
     rehearsal = stage(ONE)
     probes.forget()
@@ -163,6 +191,15 @@ def _will(probes: Probes) -> None:
     ann = joined.connect("ann", will=WillMessage("gone", b"1"))
     probes.forget()
     ann.lose()
+
+
+def _capsule(probes: Probes) -> None:
+    rehearsal = stage(CAPSULE)
+    rehearsal.publish("ann", "a", b"{}")
+    rehearsal.run()
+    probes.forget()
+    rehearsal.wait(11)
+    assert [one.topic for one in rehearsal.deliveries("bob")] == ["a", "made"]
 
 
 def _monitor(probes: Probes) -> None:
@@ -230,19 +267,31 @@ def _delayed(probes: Probes) -> None:
     assert [one.topic for one in rehearsal.deliveries("bob")] == ["a"]
 
 
+def _opened(probes: Probes) -> None:
+    rehearsal = stage(TIMED)
+    rehearsal.publish("ann", "spBv1.0/G/NBIRTH/E", write_plain({"x": 1}, 0))
+    rehearsal.run()
+    assert not rehearsal.deliveries("bob")
+    probes.forget()
+    rehearsal.wait(3600)
+    assert [one.topic for one in rehearsal.deliveries("bob")] == ["spBv1.0/G/NBIRTH/E"]
+
+
 PLAYED: dict[str, Callable[[Probes], None]] = {
     "published": _published,
     "bridged": _bridged,
     "will": _will,
+    "capsule": _capsule,
     "monitor": _monitor,
     "policy": _policy,
     "own": _own,
     "retained": _retained,
     "delayed": _delayed,
+    "opened": _opened,
     "queued": _queued,
     "resent": _resent,
 }
-_LIVE = ("published", "bridged", "will", "monitor", "policy", "own")
+_LIVE = ("published", "bridged", "will", "capsule", "monitor", "policy", "own")
 
 
 def test_every_entrance_is_played_here() -> None:

@@ -17,6 +17,7 @@ from penstock.language.statements.statement import (
     ANYWHERE,
     Attach,
     ElementUse,
+    Matching,
     Message,
     Point,
     Statement,
@@ -24,9 +25,8 @@ from penstock.language.statements.statement import (
     StatementRule,
     Verb,
 )
-from tests.support.models.statements import Filter, Reader, deliveries
+from tests.support.models.statements import NODES, Filter, Reader, deliveries
 
-NODES = 3
 GROUPS = {"G1": {"n0", "n1", "p"}, "G2": {"n1", "n2", "s0"}}
 NAMES = ("x", "y", "z")
 
@@ -47,7 +47,7 @@ asked = st.sampled_from(
 of_filters = st.sampled_from(("StrictMatch()", "StrictMatch() || x > 4"))
 
 
-def uses(is_filter: bool) -> st.SearchStrategy[ElementUse]:
+def uses(is_filter: bool, may_flood: bool) -> st.SearchStrategy[ElementUse]:
     names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True).map(tuple)
     plain = [
         st.just(ElementUse("BlockMessage")),
@@ -56,35 +56,38 @@ def uses(is_filter: bool) -> st.SearchStrategy[ElementUse]:
         names.map(lambda some: ElementUse("RemoveAttributes", some)),
         names.map(lambda some: ElementUse("KeepOnlyAttributes", some)),
     ]
+    plain += [st.just(ElementUse("FloodMessage"))] if may_flood else []
     return st.one_of(*plain, *([st.just(ElementUse("TrimAttributes"))] if is_filter else []))
 
 
-def clauses(is_filter: bool, least: int = 1) -> st.SearchStrategy[tuple[StatementClause, ...]]:
+def clauses(is_filter: bool, may_flood: bool, least: int = 1) -> st.SearchStrategy[tuple[StatementClause, ...]]:
     texts = st.one_of(st.none(), asked, of_filters) if is_filter else st.one_of(st.none(), asked)
     one = st.builds(
         lambda text, actions: StatementClause(None if text is None else parse(text), tuple(actions)),
         texts,
-        st.lists(uses(is_filter), max_size=2),
+        st.lists(uses(is_filter, may_flood), max_size=2),
     )
     return st.lists(one, min_size=least, max_size=3).map(tuple)
 
 
-def statements(is_filter: bool) -> st.SearchStrategy[Statement]:
+def statements(is_filter: bool, may_flood: bool = True) -> st.SearchStrategy[Statement]:
     points = st.lists(st.sampled_from(ANYWHERE), min_size=1, unique=True).map(
         lambda some: tuple(one for one in ANYWHERE if one in some)
     )
     rule = st.builds(
         _rule,
+        st.sampled_from(Matching),
         points,
         st.sampled_from(Attach) if is_filter else st.just(Attach.NEVER),
         st.booleans(),
-        clauses(is_filter),
-        clauses(is_filter, 0),
+        clauses(is_filter, may_flood),
+        clauses(is_filter, may_flood, 0),
     )
     return st.lists(rule, min_size=1, max_size=2).map(lambda rules: Statement(tuple(rules)))
 
 
 def _rule(
+    matching: Matching,
     points: tuple[Point, ...],
     attach: Attach,
     yields: bool,
@@ -94,14 +97,15 @@ def _rule(
     if attach is not Attach.NEVER:  # what is attached has no filter any more
         chain = tuple(clause for clause in chain if not _refers(clause)) or (StatementClause(),)
         on_exception = tuple(clause for clause in on_exception if not _refers(clause))
-    return StatementRule(
-        Verb.FORWARD, Message.PUBLICATION, chain, points=points, attach=attach, yields=yields, on_exception=on_exception
-    )
+    if matching is Matching.BEFORE:  # there is nobody to ask about who gets it
+        chain = tuple(clause for clause in chain if not _refers(clause, "AuthenticateReceiver")) or (StatementClause(),)
+        on_exception = tuple(clause for clause in on_exception if not _refers(clause, "AuthenticateReceiver"))
+    return StatementRule(Verb.FORWARD, Message.PUBLICATION, chain, matching, points, attach, yields, on_exception)
 
 
-def _refers(clause: StatementClause) -> bool:
+def _refers(clause: StatementClause, *names: str) -> bool:
     said = show_compact(Statement((StatementRule(Verb.FORWARD, Message.PUBLICATION, (clause,)),)))
-    return "StrictMatch" in said or "TrimAttributes" in said
+    return any(name in said for name in names or ("StrictMatch", "TrimAttributes"))
 
 
 def _filter(where: str | None, policy: Statement | None) -> Filter:
@@ -110,8 +114,8 @@ def _filter(where: str | None, policy: Statement | None) -> Filter:
     return Filter(None if where is None else parse(where), policy)
 
 
-def filters(most: int) -> st.SearchStrategy[tuple[Filter, ...]]:
-    one = st.builds(_filter, conditions, st.one_of(st.none(), statements(True)))
+def filters(most: int, may_flood: bool) -> st.SearchStrategy[tuple[Filter, ...]]:
+    one = st.builds(_filter, conditions, st.one_of(st.none(), statements(True, may_flood)))
     return st.lists(one, max_size=most, unique_by=lambda made: repr(made.where)).map(tuple)
 
 
@@ -120,7 +124,7 @@ events = st.lists(
     min_size=1,
     max_size=3,
 )
-readers = st.lists(st.tuples(st.integers(0, NODES - 1), filters(2)), min_size=1, max_size=3)
+readers = st.lists(st.tuples(st.integers(0, NODES - 1), filters(2, False)), min_size=1, max_size=3)
 
 
 def play() -> Rehearsal:
@@ -154,7 +158,7 @@ def where(one: Filter) -> str:
     return "" if one.where is None else show(one.where)
 
 
-@given(events, st.one_of(st.none(), statements(False)), st.integers(0, NODES - 1), filters(2), readers)
+@given(events, st.one_of(st.none(), statements(False)), st.integers(0, NODES - 1), filters(2, True), readers)
 @settings(suppress_health_check=list(HealthCheck), deadline=None)
 def test_policies_of_publications_do_what_the_model_says(
     contents: list[dict[str, Any]],

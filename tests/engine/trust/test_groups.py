@@ -14,7 +14,7 @@ from penstock.domain import Domain
 from penstock.domain.compile.ensemble import Ensemble, ensemble
 from penstock.engine.trust import group_proofs, groups
 from penstock.engine.trust.groups import is_member
-from penstock.engine.trust.state import Accepting
+from penstock.engine.trust.state import Accepting, GroupSecrets
 from penstock.model.group_proof import (
     MAX_GROUPS,
     METHOD,
@@ -60,7 +60,9 @@ def holding(secrets: dict[str, bytes] | None = None, whole: Ensemble | None = No
     joined = MemoryNode(whole=whole or domain())
     made = nonces()
     joined.node.runtime.make_nonce = lambda: next(made)
-    group_proofs.hold(joined.node, {"inner": INNER, "outer": OUTER} if secrets is None else secrets, joined.now)
+    group_proofs.hold(
+        joined.node, GroupSecrets({"inner": INNER, "outer": OUTER} if secrets is None else secrets), joined.now
+    )
     return joined
 
 
@@ -412,7 +414,7 @@ def test_a_session_proves_for_each_of_its_connections() -> None:
 def test_a_reload_keeps_proofs_by_the_same_secrets(secrets: dict[str, bytes], left: set[str]) -> None:
     joined = holding()
     client, _ = proves(joined, {"inner": INNER, "outer": OUTER})
-    group_proofs.hold(joined.node, secrets, joined.now)
+    group_proofs.hold(joined.node, GroupSecrets(secrets), joined.now)
     assert member_of(joined, client) == left
 
 
@@ -428,7 +430,7 @@ def test_a_shorter_expiry_holds_for_proofs_of_before() -> None:
     joined = holding()
     client, _ = proves(joined, {"inner": INNER})
     joined.govern(None, domain(trust_groups={"inner": {"secret": {"env": "A"}, "nodes": ["test"], "expiry": 10}}))
-    group_proofs.hold(joined.node, {"inner": INNER}, joined.now)
+    group_proofs.hold(joined.node, GroupSecrets({"inner": INNER}), joined.now)
     assert proven(client) == {"inner": joined.now + 10}
 
 
@@ -514,7 +516,7 @@ def test_after_a_reload_with_another_secret_what_waits_is_for_no_one_with_the_ol
     joined = holding(whole=domain(statements=SCOPED))
     away(joined)
     joined.connect("bob").publish("t", b"1", qos=1)
-    group_proofs.hold(joined.node, {"inner": OUTER}, joined.now)
+    group_proofs.hold(joined.node, GroupSecrets({"inner": OUTER}), joined.now)
     assert proves(joined, {"inner": INNER}, **LASTING)[0].payloads() == []
 
 
@@ -623,7 +625,7 @@ def test_whatever_happens_only_a_right_answer_to_the_last_question_proves(
         if deed == "reload":
             changed = data.draw(st.sampled_from([INNER, OUTER]))
             until = until if changed == secret else 0.0
-            group_proofs.hold(joined.node, {"inner": changed}, joined.now)
+            group_proofs.hold(joined.node, GroupSecrets({"inner": changed}), joined.now)
         elif deed == "wait":
             joined.wait(data.draw(st.sampled_from([1.0, EXPIRY - 1, EXPIRY])))
         elif deed in ("connect", "lose") or client.closed is not None or client.refused is not None:

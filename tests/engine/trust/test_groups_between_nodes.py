@@ -11,6 +11,7 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import group_proofs, groups
 from penstock.engine.trust.groups import is_member
+from penstock.engine.trust.state import GroupSecrets
 from penstock.model.group_proof import RETRY_SECONDS
 from tests.support.scenes.domains import nodes
 
@@ -94,13 +95,13 @@ def test_what_a_client_has_proven_is_no_news_to_neighbours() -> None:
 def test_a_node_with_another_secret_proves_nothing_until_it_has_the_right_one() -> None:
     play = rehearsal()
     right, wrong = ({"inner": secret, "wide": b"the same for both"} for secret in (b"right" * 8, b"wrong" * 8))
-    group_proofs.hold(play.nodes["a"], right, play.now)
-    group_proofs.hold(play.nodes["b"], wrong, play.now)
+    group_proofs.hold(play.nodes["a"], GroupSecrets(right), play.now)
+    group_proofs.hold(play.nodes["b"], GroupSecrets(wrong), play.now)
     assert known(play, "a", "b") == known(play, "b", "a") == set()
     play.wait(1)
     assert known(play, "a", "b") == known(play, "b", "a") == {"wide"}
     assert {notice.kind for notice in play.notices} == {group_proofs.NOT_PROVEN}
-    group_proofs.hold(play.nodes["b"], right, play.now)
+    group_proofs.hold(play.nodes["b"], GroupSecrets(right), play.now)
     play.wait(RETRY_SECONDS)
     assert known(play, "a", "b") == known(play, "b", "a") == {"inner", "wide"}
 

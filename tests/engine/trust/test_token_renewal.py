@@ -4,6 +4,7 @@ import pytest
 
 from penstock.domain import Domain
 from penstock.domain.compile.ensemble import ensemble
+from penstock.engine import governing
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.trust import keys
 from penstock.policy.tokens.revocation import Revoked
@@ -107,3 +108,31 @@ def test_what_is_retained_of_a_revoked_token_goes_to_nobody_new(
     rehearsal.connect("cam", at)
     rehearsal.subscribe("cam", "home/#")
     assert [one.topic for one in rehearsal.deliveries("cam")] == topics
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_what_is_queued_of_a_revoked_token_does_not_leave(nodes: int, is_ended: bool) -> None:
+    """A node without neighbours did not keep the tokens of what waits, and no node those that had ended."""
+    rehearsal = line(nodes) if nodes > 1 else alone("b1")
+    rehearsal.connect("cam", "b1")
+    rehearsal.subscribe("cam", "home/#", 1)
+    rehearsal.disconnect("cam")
+    for client in ("ann", "eve"):
+        rehearsal.connect(client, "b1")
+        rehearsal.publish(client, f"home/{client}", b"open", qos=1)
+    rehearsal.run()
+    shown = rehearsal.nodes["b1"].sessions["ann"].trust.token
+    assert shown is not None
+    if is_ended:
+        for client in ("ann", "eve"):
+            rehearsal.disconnect(client)
+        rehearsal.wait(4_000)
+        rehearsal.wait(4_000)
+    for one in rehearsal.nodes.values():
+        assert one.trust.keys is not None
+        one.trust.keys = one.trust.keys._replace(revoked=Revoked(tokens=frozenset({shown.token.claims.id})))
+        governing.govern(one, one.limits, None, None, rehearsal.ensemble, rehearsal.now)
+    rehearsal.run()
+    rehearsal.connect("cam", "b1")
+    assert [one.topic for one in rehearsal.deliveries("cam")] == ["home/eve"]

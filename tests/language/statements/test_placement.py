@@ -16,7 +16,7 @@ ALLOWED = [
     ("Advertisement", "On(Forward, Publication) {@attach: IfYield If {} Then {}}"),
     ("Advertisement", "On(Forward, Advertisement) {@attach: Never If {} Then {}}"),
     ("Subscription", "On(Forward, Subscription) {@yield_attach: True If {} Then {}}"),
-    ("Subscription", "On(Insert, Subscription) {@broker: Egress, Ingress If {} Then {}}"),
+    ("Subscription", "On(Insert, Subscription) {@broker: Ingress, Routing, Egress If {} Then {}}"),
     ("Subscription", "On(Forward, Publication) {@attach: Always If {} Then {}}"),
     ("Subscription", "On(Forward, Unsubscription) {If {} Then {}}"),
     ("Publication", "On(Forward, Publication) {@broker: Egress @yield_attach: True If {} Then {}}"),

@@ -125,13 +125,23 @@ def _denied(journal: Path) -> Iterator[tuple[object, ...]]:
             yield row["node"], row["stage"], row["rule"], _publisher(row), row["topic"]
 
 
+def _withheld(journal: Path) -> Iterator[tuple[str, str, str, str, str]]:
+    for row in events(journal):
+        for kept in row["withheld"] or ():  # type: ignore[attr-defined]
+            for name in kept["receivers"]:
+                yield name, str(row["topic"]), _publisher(row), kept["stage"], kept["rule"]
+
+
 def _publisher(row: Mapping[str, object]) -> str:
     """Clients of the smart home have their names as ids."""
     return str(row["entity"] if row["neighbour"] is None else row["publisher"] or row["neighbour"])
 
 
 def _check_counts(found: AuditReport, journal: Path) -> None:
-    seen, denied = Counter(_sent(journal)), Counter(_denied(journal))
+    seen, denied, withheld = Counter(_sent(journal)), Counter(_denied(journal)), Counter(_withheld(journal))
+    nodes = {row["node"] for row in events(journal)}
+    kept = {key: count for key, count in withheld.items() if key[0] not in nodes}
+    assert {(one[0], one[1], one[2], one.stage, one.rule): one.events for one in found.withheld} == kept
     assert {one[:3]: one.events for one in found.seen} == seen
     assert {one[:5]: one.events for one in found.denials} == denied
     assert seen
@@ -217,5 +227,5 @@ def test_rights_that_were_not_used(audited: AuditReport) -> None:
 
 
 def test_all_of_it_as_tables(audited: AuditReport, spark: SparkSession, folder: Path) -> None:
-    for name in ("seen", "denials", "unused", "rights"):
+    for name in ("seen", "denials", "withheld", "unused", "rights"):
         assert spark.read.parquet(str(folder / "tables" / name)).count() == len(getattr(audited, name))

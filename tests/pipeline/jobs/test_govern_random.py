@@ -68,7 +68,7 @@ def test_as_it_stands_with_everything_judged_again(in_cycles: Recorded) -> None:
 def test_there_is_something_to_compare(in_trees: Recorded, in_cycles: Recorded) -> None:
     events = in_trees.events.unionByName(in_cycles.events)
     stopped = {row.stage for row in events.filter("effect = 'suppress'").select("stage").distinct().collect()}
-    assert {row.kind for row in events.select("kind").distinct().collect()} == {"arrival", "output"}
+    assert {row.kind for row in events.select("kind").distinct().collect()} == {"arrival", "output", "view"}
     assert {"admit", "conform", "edit"} <= stopped
     assert in_trees.delivered
     assert in_cycles.delivered

@@ -46,6 +46,31 @@ def _governed(journal: Path) -> list[Got]:
         return viewed(view(small_table(read_all(journal)[0]), as_it_stood(journal), ASKERS))["s", "n"]
 
 
+def test_what_a_foreign_broker_brings_is_governed_where_there_are_statements(tmp_path: Path) -> None:
+    """The job ended with an error: it looked for the clients of the foreign broker."""
+    text = "PolicyStatement { On(Forward, Publication) { If {x > 5} Then {BlockMessage()} } }"
+    applied = {"policy": "p", "to": "subscription", "of": "s", "filter": "#"}
+    settings = {
+        "nodes": {"n": {"listen": "127.0.0.1:0", "store": "memory"}},
+        "foreign": {"legacy": {"address": "127.0.0.1:1"}},
+        "links": [{"between": ["n", "legacy"]}],
+        "clients": {"s": {"node": "n"}},
+        "statements": {"policies": {"p": text}, "apply": [applied]},
+    }
+    domain = Domain.model_validate(settings)
+    rehearsal = Rehearsal(domain, ensemble(domain))
+    record(rehearsal)
+    rehearsal.connect("s")
+    rehearsal.subscribe("s", "#")
+    for x in (1, 9):
+        rehearsal.publish("legacy", "a", b'{"x": %d}' % x)
+    rehearsal.run()
+    written = Written(tmp_path)
+    written.add_all(rehearsal.nodes.values(), written.keep(domain))
+    assert _governed(tmp_path) == [("a", b'{"x": 1}', 0)]
+    assert [delivered.payload for delivered in rehearsal.deliveries("s")] == [b'{"x": 1}']
+
+
 class Probe:
     """A Spark side that notes when it is asked."""
 

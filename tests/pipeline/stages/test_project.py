@@ -188,3 +188,73 @@ def test_policies_in_files_are_kept_with_what_they_decided(spark: SparkSession, 
     events = tables.events(spark, tmp_path / "journal")
     found = viewed(view(events, as_it_stood(tmp_path / "journal"), tuple(map(Asker, SUBJECTS))))
     assert differences(found, live) == []
+
+
+TIMED = """
+nodes: {test: {listen: "127.0.0.1:0", store: memory}}
+clients:
+  e0: {node: test, edge: G/E0}
+  a1: {node: test}
+  a2: {node: test}
+access:
+  - {subject: e0, topics: "spBv1.0/#", may: write}
+  - {subject: a1, topics: "spBv1.0/#", may: read, valid: {from: "08:00", until: "18:00", "on": [mon, tue, thu]}}
+  - {subject: a2, topics: "spBv1.0/#", may: read, except: secret, valid: {from: "06:00", until: "14:00"}}
+  - {subject: a2, topics: "spBv1.0/#", may: read, except: [a, b], valid: {from: "12:00", until: "03:00"}}
+"""
+
+
+def played_over_days(folder: Path, seed: int) -> Views:
+    """Births, reports and deaths of one edge node and its device over a week; time goes on in steps of an hour."""
+    draw = random.Random(seed)
+    domain = Domain.model_validate(yaml.safe_load(TIMED))
+    joined = MemoryNode(whole=ensemble(domain))
+    joined.node.recorder = Recorder()
+    joined.now = 1_767_225_600.0
+    edge = joined.connect("e0")
+    readers = {name: joined.connect(name) for name in ("a1", "a2")}
+    for client in readers.values():
+        client.subscribe("spBv1.0/#").take()
+    journal = Written(folder)
+    revision = journal.keep(domain)
+    seq = 0
+    for number in range(168):
+        joined.wait(3600)
+        for _ in range(draw.choice([0, 0, 1, 2]) if number else 1):
+            kinds = (
+                ["NBIRTH"] if not number or number == 167 else ["NDATA", "NDATA", "DBIRTH", "DDATA", "NDEATH", "NBIRTH"]
+            )
+            kind = draw.choice(kinds)
+            names = NAMES[:4] if "BIRTH" in kind else [] if "DEATH" in kind else draw.sample(NAMES[:4], 2)
+            seq = 0 if kind == "NBIRTH" else seq if kind == "NDEATH" else (seq + 1) % 256
+            payload: dict[str, Any] = {"timestamp": 5, "metrics": [_metric(draw, kind, name) for name in names]}
+            topic = f"spBv1.0/G/{kind}/E0" + ("/d" if kind[0] == "D" else "")
+            edge.publish(topic, encode(payload if kind == "NDEATH" else payload | {"seq": seq}))
+        if number % 40 == 0:
+            journal.add_all([joined.node], revision)
+    edge.publish("spBv1.0/G/NBIRTH/E0", encode({"timestamp": 5, "seq": 0, "metrics": []}))
+    edge.publish("spBv1.0/G/DBIRTH/E0/d", encode({"timestamp": 5, "seq": 1, "metrics": []}))
+    journal.add_all([joined.node], revision)
+    return {
+        (name, "test"): [(one.topic, one.payload, one.qos) for one in client.take() if isinstance(one, Publish)]
+        for name, client in readers.items()
+    }
+
+
+def test_what_the_time_shows_later_is_what_was_delivered(spark: SparkSession, tmp_path: Path) -> None:
+    live = played_over_days(tmp_path / "journal", 1)
+    assert all(len(some) > 20 for some in live.values())
+    found = viewed(
+        view(tables.events(spark, tmp_path / "journal"), as_it_stood(tmp_path / "journal"), (Asker("a1"), Asker("a2")))
+    )
+    assert differences(found, live) == []
+
+
+@pytest.mark.recorded
+def test_streamed_views_have_what_the_time_shows_later(spark: SparkSession, tmp_path: Path) -> None:
+    live = played_over_days(tmp_path / "journal", 2)
+    (tmp_path / "domain.yaml").write_text(TIMED)
+    places = tmp_path / "journal", tmp_path / "domain.yaml", tmp_path / "views", tmp_path / "checkpoint"
+    stream = Stream(*places, (Asker("a1"), Asker("a2")), max_bytes=1, partitions=1)
+    start(spark, stream, once=True).awaitTermination()
+    assert differences(viewed(read_view(spark, stream.folder)), live) == []

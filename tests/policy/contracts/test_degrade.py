@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -245,3 +246,27 @@ def test_an_aggregate_of_more_than_it_takes_is_less_complete() -> None:
 def test_what_cannot_be_aggregated_is_refused(payload: bytes) -> None:
     with pytest.raises(ContentError):
         absorb(Aggregate(60, ("t",)), None, Content(payload), Quality(), LIBRARY, 0)
+
+
+@given(st.floats(-60, 60), st.floats(-170, 170), st.sampled_from([50.0, 500.0]), st.floats(0, 2000), st.booleans())
+def test_a_coarse_location_does_not_keep_its_old_radius(
+    latitude: float, longitude: float, size: float, radius: float, is_xml: bool
+) -> None:
+    """The circle is as wide as the cells that contain the old one, and tells no more of it."""
+    payload = f'{{"lat": {latitude}, "lon": {longitude}, "radius": {radius}}}'
+    if is_xml:
+        payload = f"<at><lat>{latitude:f}</lat><lon>{longitude:f}</lon><radius>{radius:f}</radius></at>"
+    grid = Grid(size, "at.lat", "at.lon") if is_xml else Grid(size)
+    made = degrade([grid], Content(payload.encode()), Quality(), LIBRARY, NOW)
+    left: Any = Content(made.payload).attributes
+    left = left["at"] if is_xml else left
+    found, near = float(str(left["radius"])), (float(str(left["lat"])), float(str(left["lon"])))
+    assert found >= size
+    assert found % size == pytest.approx(0)
+    assert found >= metres((latitude, longitude), near) * 0.98 + radius - size / 10
+    assert found <= size * 2 + radius
+
+
+def test_a_radius_of_another_name_must_be_there() -> None:
+    with pytest.raises(ContentError, match="`within` is not a number"):
+        degrade([Grid(500, radius="within")], Content(b'{"lat": 1, "lon": 1}'), Quality(), LIBRARY, NOW)

@@ -153,14 +153,15 @@ def test_a_consumer_gets_a_private_publication_only_if_its_policy_was_asked_once
 @given(st.dictionaries(st.text(max_size=20), st.sampled_from(["", "rule-1", "rule-2"]), max_size=20))
 def test_the_ace_set_is_carried_with_the_rules_that_permit(subscriptions: dict[str, str]) -> None:
     enabled = {ace_digest(one): rule for one, rule in subscriptions.items()}
-    assert read_ace(write_ace(enabled)) == enabled
+    (text,) = write_ace(enabled)
+    assert read_ace(text) == enabled
 
 
-def test_of_too_many_subscriptions_some_are_carried() -> None:
+def test_a_set_of_many_subscriptions_is_carried_in_several_properties() -> None:
     enabled = {ace_digest(str(n)): f"{'r' * 79}{n % 64:02}" for n in range(MAX_ACE + 10)}
-    text = write_ace(enabled)
-    assert len(text) < 65_536
-    assert read_ace(text).items() < enabled.items()
+    texts = write_ace(enabled)
+    assert all(len(text) < 65_536 for text in texts)
+    assert {digest: rule for text in texts for digest, rule in read_ace(text).items()} == enabled
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from penstock.policy.trust.rating import (
     Thresholds,
     TokenRuling,
     Weights,
+    by_introducer,
     by_path,
     may_sign,
     strict,
@@ -119,9 +120,16 @@ STRICT = [
 
 @pytest.mark.parametrize(("signers", "sender", "ratings", "accepts", "reason"), STRICT)
 def test_strict(signers: set[str], sender: str, ratings: dict[str, float], accepts: bool, reason: str) -> None:
-    found = strict(ReceivedToken(signers, sender, ()), ratings, {}, Thresholds(0.6))
+    found = strict(ReceivedToken(signers, sender, (), 1), ratings, {}, Thresholds(0.6))
     assert found.accepts is accepts
     assert reason in found.reason
+
+
+def test_introducer_is_strict_without_the_question_who_sends() -> None:
+    for case in STRICT:
+        signers, sender, ratings, accepts, reason = case.values
+        found = by_introducer(ReceivedToken(signers, sender, (), 1), ratings, {}, Thresholds(0.6))  # type: ignore[arg-type]
+        assert found.accepts is (accepts or "which sends it" in str(reason)), case.id
 
 
 @pytest.mark.parametrize(
@@ -135,7 +143,7 @@ def test_strict(signers: set[str], sender: str, ratings: dict[str, float], accep
 def test_the_worked_example_of_the_paper(signers: set[str], accepts: bool, reason: str) -> None:
     """§II-D: b6 with the ratings of Fig. 4 and θ = 0.5."""
     found = by_path(
-        ReceivedToken(signers, "b4", {"b1", "b2", "b3", "b4"}), {}, exhaustive(FIGURE_4, "b6"), Thresholds(0.6, 0.5)
+        ReceivedToken(signers, "b4", {"b1", "b2", "b3", "b4"}, 3), {}, exhaustive(FIGURE_4, "b6"), Thresholds(0.6, 0.5)
     )
     assert found.accepts is accepts
     assert reason in found.reason
@@ -143,26 +151,28 @@ def test_the_worked_example_of_the_paper(signers: set[str], accepts: bool, reaso
 
 def test_as_many_signers_as_asked_for_need_trusted_paths() -> None:
     least = {"a": Average(600_000, 1), "b": Average(1_200_000, 2), "c": Average(100_000, 1)}
-    assert by_path(ReceivedToken({"a", "b", "c"}, "a", set(least)), {}, least, Thresholds(0.6, 0.5, signers=2)).accepts
-    found = by_path(ReceivedToken({"a", "c"}, "a", set(least)), {}, least, Thresholds(0.6, 0.5, signers=2))
+    assert by_path(
+        ReceivedToken({"a", "b", "c"}, "a", set(least), 3), {}, least, Thresholds(0.6, 0.5, signers=2)
+    ).accepts
+    found = by_path(ReceivedToken({"a", "c"}, "a", set(least), 3), {}, least, Thresholds(0.6, 0.5, signers=2))
     assert found == TokenRuling(
         False, "1 of 2 signers have trusted paths only: the least trustworthy path from `c` is rated 0.1, below 0.5"
     )
 
 
 def test_a_signer_without_a_path_counts_for_nothing() -> None:
-    found = by_path(ReceivedToken({"far"}, "a", ()), {}, {}, Thresholds(0.5))
+    found = by_path(ReceivedToken({"far"}, "a", (), 1), {}, {}, Thresholds(0.5))
     assert found == TokenRuling(False, "no signer has trusted paths only: no path from `far` is known")
 
 
 def test_a_signer_without_a_path_through_the_sender_counts_for_nothing() -> None:
-    found = by_path(ReceivedToken({"b3"}, "b2", {"b2"}), {}, {"b3": Average(990_000, 1)}, Thresholds(0.5))
+    found = by_path(ReceivedToken({"b3"}, "b2", {"b2"}, 2), {}, {"b3": Average(990_000, 1)}, Thresholds(0.5))
     why = "no path from `b3` through `b2`, which sends it, is known"
     assert found == TokenRuling(False, f"no signer has trusted paths only: {why}")
 
 
 def test_a_reason_names_only_a_few_of_many_signers() -> None:
-    found = by_path(ReceivedToken({f"n{at}" for at in range(100)}, "a", ()), {}, {}, Thresholds(0.5))
+    found = by_path(ReceivedToken({f"n{at}" for at in range(100)}, "a", (), 1), {}, {}, Thresholds(0.5))
     assert found.reason.endswith("and 95 more")
 
 

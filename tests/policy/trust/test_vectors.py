@@ -1,5 +1,6 @@
 """Nodes that exchange vectors come to what an exhaustive search finds, in whatever order messages arrive."""
 
+import json
 import random
 
 import pytest
@@ -7,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.model.errors import PolicyError
-from penstock.policy.trust.rating import Average, ReceivedToken, Thresholds, by_path
-from penstock.policy.trust.vectors import TrustTable, Update, Walk, difference
+from penstock.policy.trust.rating import UNIT, Average, ReceivedToken, Thresholds, by_path
+from penstock.policy.trust.vectors import TrustTable, Update, Walk
 from tests.support.generators.examples import some
 from tests.support.models.trust_graphs import FIGURE_4, Graph, Network, acyclic, exhaustive, linked, nodes_of
 
@@ -29,8 +30,8 @@ def test_the_worked_example_of_the_paper() -> None:
     thresholds = Thresholds(0.6, 0.5)
     through = network.tables["b6"].through("b4")
     assert through == {"b1", "b2", "b3", "b4"}
-    assert by_path(ReceivedToken({"b1", "b2", "b3"}, "b4", through), {}, least, thresholds).accepts
-    assert not by_path(ReceivedToken({"b2", "b3"}, "b4", through), {}, least, thresholds).accepts
+    assert by_path(ReceivedToken({"b1", "b2", "b3"}, "b4", through, 3), {}, least, thresholds).accepts
+    assert not by_path(ReceivedToken({"b2", "b3"}, "b4", through, 3), {}, least, thresholds).accepts
 
 
 def test_the_least_average_is_not_made_of_least_averages() -> None:
@@ -182,11 +183,91 @@ def test_walks_are_bounded() -> None:
     assert set(table.vector_for("c")) == {Walk("me", 0), Walk("a", 1)}
 
 
-vectors = st.dictionaries(st.builds(Walk, st.sampled_from("abc"), st.integers(0, 3)), st.integers(0, 3))
+NEIGHBOURS, ORIGINS = ("p", "q", "r"), ("p", "q", "x", "y", "me")
+sums = st.dictionaries(st.builds(Walk, st.sampled_from(ORIGINS), st.integers(1, 3)), st.integers(0, UNIT) | st.none())
 
 
-@given(vectors, vectors)
-def test_a_difference_leads_from_one_vector_to_the_other(before: dict[Walk, int], after: dict[Walk, int]) -> None:
-    changed = difference(before, after)
-    made = {**before, **changed}
-    assert {walk: total for walk, total in made.items() if total is not None} == after
+def all_sums(ratings: dict[str, int], announced: dict[str, dict[Walk, int]], but: str, longest: int) -> dict[Walk, int]:
+    """Every walk that there is, anew: the oracle of what is told in pieces."""
+    least: dict[Walk, int] = {Walk("me", 0): 0}
+    for neighbour in announced.keys() - {but}:
+        known = {Walk(neighbour, 0): 0, **announced[neighbour]}
+        for walk, total in known.items():
+            longer = Walk(walk.origin, walk.edges + 1)
+            if walk.origin != but and longer.edges < longest:
+                new = total + ratings.get(neighbour, 0)
+                least[longer] = min(new, least.get(longer, new))
+    return least
+
+
+@settings(max_examples=some(100))
+@given(st.data())
+def test_what_is_told_piece_by_piece_is_the_whole(data: st.DataObject) -> None:
+    """Ratings, updates and lost links in any order, and no more room in a message than for some sums."""
+    table, longest = TrustTable("me", 6, longest=3), 3
+    ratings: dict[str, int] = {}
+    announced: dict[str, dict[Walk, int]] = {}
+    told: dict[str, dict[Walk, int]] = {}
+    numbers: dict[str, int] = {}
+    for _ in range(data.draw(st.integers(1, 12))):
+        neighbour = data.draw(st.sampled_from(NEIGHBOURS))
+        match data.draw(st.sampled_from(["rate", "hear", "hear", "hear whole", "forget", "tell", "tell", "again"])):
+            case "rate":
+                ratings[neighbour] = data.draw(st.integers(0, UNIT))
+                announced.setdefault(neighbour, {})
+                table.set_rating(neighbour, ratings[neighbour] / UNIT)
+            case "forget":
+                for kept_of in (ratings, announced, told, numbers):
+                    kept_of.pop(neighbour, None)
+                table.forget(neighbour)
+            case "tell":
+                tell(table, neighbour, told, data.draw(st.integers(0, 200)))
+            case "again":
+                table.resend_whole(neighbour)
+            case how:
+                news = data.draw(sums)
+                known = {} if how == "hear whole" or neighbour not in announced else announced[neighbour]
+                is_whole = known is not announced.get(neighbour)
+                numbers[neighbour] = numbers.get(neighbour, 0) + (data.draw(st.integers(1, 3)) if is_whole else 1)
+                assert table.receive(neighbour, Update(numbers[neighbour], is_whole, news))
+                kept = {walk: total for walk, total in {**known, **news}.items() if total is not None}
+                announced[neighbour] = {
+                    walk: total
+                    for walk, total in kept.items()
+                    if walk.origin not in (neighbour, "me") and walk.edges < longest
+                }
+    for neighbour in NEIGHBOURS:
+        assert table.vector_for(neighbour) == all_sums(ratings, announced, neighbour, longest)
+        while tell(table, neighbour, told, data.draw(st.integers(0, 200))):
+            pass
+        assert told[neighbour] == all_sums(ratings, announced, neighbour, longest)
+
+
+def tell(table: TrustTable, neighbour: str, told: dict[str, dict[Walk, int]], room: int) -> bool:
+    """Let a neighbour take the next update; whether there was one."""
+    update = table.update_for(neighbour, room)
+    if update is None:
+        return False
+    entries = [[walk.origin, walk.edges, total] for walk, total in update.sums.items()]
+    assert len(entries) == 1 or len(json.dumps(entries, separators=(",", ":"))) <= room + 2, "beside the outer brackets"
+    known = {} if update.is_whole else told[neighbour]
+    told[neighbour] = {walk: total for walk, total in {**known, **update.sums}.items() if total is not None}
+    return True
+
+
+def test_only_what_a_change_concerns_is_told_again() -> None:
+    table = TrustTable("me", 100)
+    for neighbour in ("a", "b", "c"):
+        table.set_rating(neighbour, 0.5)
+        origins = {Walk(f"{neighbour}{at}", 1): 500_000 for at in range(30)}
+        assert table.receive(neighbour, Update(1, True, origins))
+    for neighbour in ("a", "b"):
+        assert table.update_for(neighbour) is not None
+    table.receive("c", Update(2, False, {Walk("c7", 1): 400_000}))
+    assert table.update_for("a") == Update(2, False, {Walk("c7", 2): 900_000})
+    table.set_rating("b", 0.4)
+    changed = table.update_for("a")
+    assert changed is not None
+    assert {walk.origin for walk in changed.sums} == {"b", *(f"b{at}" for at in range(30))}
+    assert not table.set_rating("b", 0.4)
+    assert table.update_for("a") is None

@@ -91,7 +91,7 @@ _STATES = ("q0", "q1", "q2")
 
 
 @st.composite
-def _automata(draw: st.DrawFn, max_states: int) -> dict[str, dict[str, Any]]:
+def automata(draw: st.DrawFn, max_states: int) -> dict[str, dict[str, Any]]:
     """An automaton as the domain file writes it: any edges, not only sensible ones."""
     names = _STATES[: draw(st.integers(1, max_states))]
     made = st.sampled_from(TOPICS)
@@ -189,7 +189,7 @@ def scenes(
         is_between = draw(st.booleans())
         link = draw(st.sampled_from((between_nodes if is_between else []) or monitored))
         monitors = written.setdefault("monitors", {})
-        monitors[f"m{at}"] = {"link": " -> ".join(link), "states": draw(_automata(max_states))}
+        monitors[f"m{at}"] = {"link": " -> ".join(link), "states": draw(automata(max_states))}
         if link[1] in devices:
             subscriptions[link] = frozenset(TOPICS)
     domain = Domain.model_validate(written)

@@ -6,6 +6,7 @@ from penstock.engine.events import link_plans
 from penstock.engine.events.plan import Plan
 from penstock.engine.federation.wants import NOTHING_TOLD
 from penstock.engine.node import Node
+from penstock.engine.sessions.connack import receive_maximum
 from penstock.engine.sessions.session import NEVER, Session, Subscribed
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect
@@ -20,6 +21,8 @@ def check_node(node: Node, are_plans_plain: bool = True) -> None:
         _check_sending(session)
         _check_queue(session)
         _check_presence(node, session)
+        assert len(session.refused or ()) <= receive_maximum(node, session)
+        assert not (session.received or set()) & (session.refused or {}).keys()
         assert (session.neighbour is None) is (session.federation is NOTHING_TOLD)
     assert not any((NOTHING_TOLD.offers, NOTHING_TOLD.doubted, NOTHING_TOLD.doubted_offers))
     _check_subscriptions(node, sessions)

@@ -1,7 +1,8 @@
 """What policies of publications do in a line of nodes, said once more: small, slow, with nothing of the engine in it.
 
-Publications are JSON objects on one topic. Each node in turn asks, for each way on, which filters match what has come,
-attaches what is to be attached, and applies rules to a copy.
+Publications are JSON objects on one topic. Each node in turn applies the rules before matching that are for where an
+event came from; then asks, for each way on, which filters match what has come, attaches what is to be attached, and
+applies rules to a copy. Rules before matching that are for where it goes come before the conditions of subscriptions.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from penstock.language.statements.printer import show_compact
 from penstock.language.statements.statement import (
     Attach,
     ElementUse,
+    Matching,
     Message,
     Statement,
     StatementClause,
@@ -24,6 +26,7 @@ from penstock.language.tree import Attribute, Call, Has, Literal, Tree, rebuilt,
 Attributes = dict[str, Any]
 
 
+NODES = 3
 ALL = frozenset({"x", "y", "z"})
 """The attributes that events here may have."""
 
@@ -48,6 +51,10 @@ class Filter:
         nodes = [] if self.where is None else [node for node, _ in walk(self.where)]
         return frozenset(node.name for node in nodes if isinstance(node, Attribute | Has))
 
+    def is_late(self) -> bool:
+        """Whether its own policy has rules that come before its condition is asked."""
+        return self.policy is not None and _is_first(self.policy, self, set())
+
     def takes(self, attributes: Attributes) -> bool:
         return self.where is None or decide(self.where, attributes) is True
 
@@ -69,6 +76,7 @@ class Copy:
     groups: dict[str, set[str]]
     removed: set[str]
     asked: frozenset[str] = frozenset()
+    flooded: bool = False
 
 
 def deliveries(
@@ -101,33 +109,81 @@ def _at(
     found: dict[str, Attributes],
     ends: tuple[int, int],
 ) -> None:
+    came = {"Ingress"} if direction == 0 else set()
+    arriving = Copy(event, dict(event), f"n{node}", sender, "", groups, set())
+    try:
+        for statement in attached:
+            _apply(arriving, statement, None, came, Matching.BEFORE)
+        for one in advertised:
+            _apply(arriving, one.policy, one, came, Matching.BEFORE)
+    except Stop:
+        return
+    event, is_flooded = arriving.now, arriving.flooded
     matched = [one for one in advertised if one.takes(event)]
-    attached = _attach(attached, matched)
+    before, attached = attached, _attach(attached, matched)
+    # Rules before matching for each way: those that were not asked when it came.
+    first: list[tuple[Statement, Filter | None, set[str]]] = [
+        (statement, None, came if statement in before else set()) for statement in attached
+    ]
+    first += [(one.policy, one, came) for one in advertised if one.policy is not None]
+    first = [each for each in first if _is_first(*each)]
     ways: list[tuple[str, int, list[Filter]]] = [
         (reader.name, 0, list(reader.subscriptions)) for reader in readers if reader.node == node
     ]
     for step in (-1, 1):
-        if direction in (0, step):
+        if direction in (0, step) and 0 <= node + step < NODES:
             beyond = [one for reader in readers if (reader.node - node) * step > 0 for one in reader.subscriptions]
             ways.append((f"n{node + step}", step, list(dict.fromkeys(beyond))))
     for receiver, step, subscriptions in ways:
-        wanting = [one for one in subscriptions if one.takes(event)]
-        if not wanting:
-            continue
-        points = {"Ingress"} if direction == 0 else set()
-        points |= {"Routing"} if step else {"Egress"}
-        copy = Copy(event, dict(event), f"n{node}", sender, receiver, groups, set())
-        policies = sorted((one for one in wanting if one.policy is not None), key=_order)
-        copy.asked = frozenset(name for one in policies for name in one.names())
-        try:
+        points = came | ({"Routing"} if step else {"Egress"})
+
+        def publishers(copy: Copy, points: set[str] = points) -> None:
             for statement in attached:
                 _apply(copy, statement, None, points)
             for one in matched:
                 _apply(copy, one.policy, one, points)
-            if copy.removed and all(one.names() & copy.removed for one in wanting):
+
+        def begin(wanting: list[Filter], receiver: str = receiver, points: set[str] = points) -> Copy:
+            copy = Copy(event, dict(event), f"n{node}", sender, receiver, groups, set())
+            copy.asked = _asked_by(wanting)
+            for statement, filter, not_for in first:
+                _apply(copy, statement, filter, points, Matching.BEFORE, not_for)
+            copy.came, copy.removed = copy.now, set()
+            return copy
+
+        is_on = False
+        if step:
+            try:
+                probe = begin([])
+                publishers(probe)
+                is_on = probe.flooded or is_flooded
+            except Stop:
+                pass
+        wanting = [one for one in subscriptions if first or one.is_late() or one.takes(event)]
+        if not wanting and not is_on:
+            continue
+        try:
+            copy = begin(wanting)
+            if first:
+                wanting = [one for one in wanting if one.is_late() or one.takes(copy.now)]
+                if not wanting and not is_on:
+                    continue
+            publishers(copy)
+            if copy.removed and wanting and all(one.names() & copy.removed for one in wanting):
                 continue  # whether it is satisfied would tell of what is taken out
-            policies = [one for one in policies if not one.names() & copy.removed]
-            copy.came = copy.now  # who subscribes sees only what is left
+            wanting = [one for one in wanting if not one.names() & copy.removed]
+            if any(one.is_late() for one in subscriptions):
+                copy.came = copy.now  # who subscribes sees only what is left
+                for one in sorted((one for one in wanting if one.is_late()), key=_order):
+                    if one.policy not in attached:
+                        _apply(copy, one.policy, one, points, Matching.BEFORE)
+                wanting = [one for one in wanting if not one.is_late() or one.takes(copy.now)]
+                if not wanting and not is_on:
+                    continue
+            if first or any(one.is_late() for one in subscriptions):
+                copy.asked = _asked_by(wanting)
+            policies = sorted((one for one in wanting if one.policy is not None), key=_order)
+            copy.came = copy.now
             for one in policies:
                 if one.policy not in attached:
                     _apply(copy, one.policy, one, points)
@@ -138,6 +194,20 @@ def _at(
             _at(node + step, f"n{node}", step, copy.now, on, advertised, readers, groups, found, ends)
         else:
             found[receiver] = copy.now
+
+
+def _asked_by(filters: list[Filter]) -> frozenset[str]:
+    return frozenset(name for one in filters if one.policy is not None for name in one.names())
+
+
+def _is_first(statement: Statement, filter: Filter | None, not_for: set[str]) -> bool:
+    """Whether a policy has rules before matching that are still to be asked."""
+    return any(
+        rule.matching is Matching.BEFORE
+        and (filter is None or rule.attach is Attach.NEVER)
+        and not not_for & {point.value for point in rule.points}
+        for rule in statement.rules
+    )
 
 
 def _order(one: Filter) -> tuple[str, str]:
@@ -163,10 +233,20 @@ def _plain(rule: StatementRule) -> StatementRule:
     return replace(rule, attach=Attach.NEVER)
 
 
-def _apply(copy: Copy, statement: Statement | None, filter: Filter | None, points: set[str]) -> None:
+def _apply(
+    copy: Copy,
+    statement: Statement | None,
+    filter: Filter | None,
+    points: set[str],
+    matching: Matching = Matching.AFTER,
+    not_for: set[str] = frozenset(),  # type: ignore[assignment]
+) -> None:
     blocked = False
     for rule in () if statement is None else statement.rules:
-        if rule.message is not Message.PUBLICATION or not points & {point.value for point in rule.points}:
+        where = {point.value for point in rule.points}
+        if rule.message is not Message.PUBLICATION or not points & where or not_for & where:
+            continue
+        if rule.matching is not matching:
             continue
         if filter is not None and rule.attach is not Attach.NEVER:
             continue
@@ -227,6 +307,8 @@ def _act(copy: Copy, use: ElementUse, filter: Filter | None) -> bool:
     match use.name:
         case "BlockMessage":
             return True
+        case "FloodMessage":
+            copy.flooded = True
         case "RemoveAttributes":
             copy.removed |= names
             copy.now = {name: value for name, value in copy.now.items() if name not in names}

@@ -80,7 +80,7 @@ def _session(session: Session) -> object:
         "subscriptions": {
             key: (
                 (one.qos, one.no_local, one.retain_as_published, one.identifier),
-                (one.asked, one.condition, one.is_local, one.policy),
+                (one.asked, one.condition, one.scope, one.policy),
             )
             for key, one in session.subscriptions.items()
         },
@@ -88,6 +88,7 @@ def _session(session: Session) -> object:
         "inflight": [(packet_id, _delivery(one)) for packet_id, one in session.outbox.inflight.items()],
         "queue": [_delivery(one) for one in session.outbox.queue or ()],
         "received": set(session.received or ()),
+        "refused": dict(session.refused or {}),
     }
 
 

@@ -13,6 +13,8 @@ class Cable:
     def __init__(self, node_port: int) -> None:
         self.node_port = node_port
         self.port = 0
+        self.carried = bytearray()
+        """All bytes that have gone over it, in both directions."""
         self._is_plugged = True
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -51,13 +53,14 @@ class Cable:
             return
         far_reader, far_writer = await asyncio.open_connection(HOST, self.node_port)
         self._writers |= {writer, far_writer}
-        await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        await asyncio.gather(_copy(reader, far_writer, self.carried), _copy(far_reader, writer, self.carried))
         self._writers -= {writer, far_writer}
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, carried: bytearray) -> None:
     try:
         while data := await reader.read(65536):
+            carried += data
             writer.write(data)
             await writer.drain()
     except ConnectionError:

@@ -193,14 +193,17 @@ class Neighbour(Peer):
     bound: dict[str, str]
 
     @classmethod
-    async def join(cls, at: Live, node: str, name: str = "b1", registers: bool = True) -> Self:
-        return await cls.dial(at.port(node), name, registers)
+    async def join(
+        cls, at: Live, node: str, name: str = "b1", registers: bool = True, max_bytes: int | None = None
+    ) -> Self:
+        return await cls.dial(at.port(node), name, registers, max_bytes)
 
     @classmethod
-    async def dial(cls, port: int, name: str, registers: bool = True) -> Self:
+    async def dial(cls, port: int, name: str, registers: bool = True, max_bytes: int | None = None) -> Self:
         peer = await cls.open(HOST, port)
         peer.told, peer.tokens, peer.bound = [], {}, {}
-        await peer.send(Greeting.of_node(name, SECRET.encode(), MAX_PACKET).packet())
+        greeting = Greeting.of_node(name, SECRET.encode(), MAX_PACKET)
+        await peer.send(greeting._replace(max_bytes=max_bytes).packet())
         await peer.expect(Connack, reason=0)
         if registers:
             given = parse_token(await peer.hears("gives"))

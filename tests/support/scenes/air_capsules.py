@@ -170,6 +170,7 @@ def expected(capsule: Capsule, some: Iterable[Reading]) -> Expected:
     """By a slow reading: all at once, in the order in which they came."""
     found, groups, last = Expected(), dict[tuple[int, tuple[str, ...]], list[TakenEvent]](), 0
     window = capsule.window
+    assert window is not None
     for one in some:
         came = math.floor(one.came * MICROSECONDS + 0.5)
         last = max(last, came)
@@ -205,16 +206,18 @@ _FUNCTIONS: dict[AggregateFunction, Callable[[list[float]], float]] = {
 
 def _reduced(capsule: Capsule, start: int, group: tuple[str, ...], inputs: list[TakenEvent]) -> ReducedGroup:
     reduction = capsule.reduction
+    assert capsule.window is not None
     if not isinstance(reduction, AggregateReduction):
         return fused(capsule, start, group, inputs)
     values = dict[str, float | int]()
     for one in reduction.values:
-        numbers = [each.numbers[reduction.paths.index(one.path)] for each in inputs] if one.path else []
+        column = [each.numbers[reduction.paths.index(one.of)] for each in inputs] if one.of else []
+        numbers = [number for number in column if number is not None]
         values[one.name] = len(inputs) if one.function is AggregateFunction.COUNT else _FUNCTIONS[one.function](numbers)
     now, qualities = (start + capsule.window.length) / MICROSECONDS, [one.quality for one in inputs]
     several = [
         propagate(operation, qualities, capsule.catalogue, now, expected=capsule.window.expected)
-        for operation in reduction.operations
+        for operation in reduction.operations()
     ]
     worst = [
         min(each, key=lambda one: one.value)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from penstock.broker.http import audit, openapi, people
 from penstock.broker.http.admin_tokens import AdminTokens
-from penstock.broker.http.answers import comparison, decisions, drafts, flows, pipeline, status, subjects
+from penstock.broker.http.answers import access, comparison, decisions, drafts, flows, pipeline, status, subjects
 from penstock.broker.http.answers.comparison import Comparisons
 from penstock.broker.http.answers.decisions import RecentDecisions
 from penstock.broker.http.answers.drafts import MaskedDomain
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.broker.federation import Federation
     from penstock.broker.server import Server
 
-_MODULES = (people, status, decisions, flows, drafts, comparison, subjects, pipeline, audit)
+_MODULES = (people, status, decisions, flows, drafts, comparison, subjects, access, pipeline, audit)
 ENDPOINTS = tuple(endpoint for module in _MODULES for endpoint in module.ENDPOINTS)
 MAX_BODY = 8 * 2**20
 MAX_LOGIN_BODY = 16 * 1024

@@ -131,7 +131,39 @@ CREATE TABLE rights (node TEXT PRIMARY KEY, at REAL NOT NULL, text TEXT) WITHOUT
 """
 """Format 11: the policies that each waiting message was judged by."""
 
-STEPS = (_FROM_1, _FROM_2, _FROM_3, _FROM_4, _FROM_5, _FROM_6, _FROM_7, _FROM_8, _FROM_9, _FROM_10)
+_FROM_11 = """
+CREATE TABLE capsule (
+  name TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name, key)
+) WITHOUT ROWID;
+"""
+"""Format 12: what the capsules of a node remember."""
+
+_FROM_12 = """
+CREATE TABLE refused (
+  session INTEGER NOT NULL, packet_id INTEGER NOT NULL, reason INTEGER NOT NULL, text TEXT NOT NULL,
+  digest BLOB NOT NULL, PRIMARY KEY (session, packet_id)
+) WITHOUT ROWID;
+"""
+"""Format 13: QoS 2 messages that were refused."""
+
+_FROM_13 = "UPDATE advertisement SET scope = '' WHERE scope = 'global';"
+"""Format 14: `global` is what somebody has said; before, it was also what was not said."""
+
+STEPS = (
+    _FROM_1,
+    _FROM_2,
+    _FROM_3,
+    _FROM_4,
+    _FROM_5,
+    _FROM_6,
+    _FROM_7,
+    _FROM_8,
+    _FROM_9,
+    _FROM_10,
+    _FROM_11,
+    _FROM_12,
+    _FROM_13,
+)
 """Migrations, each from one format to the next."""
 VERSION = len(STEPS) + 1
 SCHEMA = _BASE + _SUBSCRIPTIONS + "".join(STEPS[1:]) + "DELETE FROM revision;"  # nothing waits yet

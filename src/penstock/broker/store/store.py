@@ -20,6 +20,7 @@ from penstock.broker.store.rows import SessionTable, write_changes
 from penstock.broker.store.schema import SCHEMA, STEPS, VERSION
 from penstock.broker.store.tokens import StoredTokens
 from penstock.engine import governing
+from penstock.engine.contracts import subscribers
 from penstock.engine.contracts.situations import restore as restore_situations
 from penstock.engine.events.passage import Delivery
 from penstock.engine.federation import write_rights
@@ -27,6 +28,7 @@ from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.ledger import Changes, Persisted, Withheld
 from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, lifecycle, placement, session_rights, subscribe
+from penstock.engine.sessions.refusal import RefusedPublish
 from penstock.engine.sessions.session import (
     NEVER,
     NO_REVISION,
@@ -45,10 +47,11 @@ from penstock.model.errors import PenstockError
 from penstock.model.event import Event
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
-from penstock.policy.statements.advertisement import ProducerAdvertisement
+from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 from penstock.policy.statements.statement import Policy
+from penstock.wire.reason import Reason
 
-_OF_SESSIONS = ("subscription", "advertisement", "standing", "received", "brought", "held", "collected")
+_OF_SESSIONS = ("subscription", "advertisement", "standing", "received", "refused", "brought", "held", "collected")
 """Tables whose rows end with their session."""
 IN_MEMORY = ":memory:"
 """The path of a store that ends with its process."""
@@ -125,6 +128,9 @@ class Store:
         if (revision := changes.revision) is not None:
             row = (revision.number, revision.access, revision.statements, revision.monitors)
             db.execute("INSERT OR REPLACE INTO revision VALUES (?,?,?,?)", row)
+        if changes.capsules:
+            remembered = {(name, encode(key)): value for (name, key), value in changes.capsules.items()}
+            write_changes(db, "capsule", "name key", remembered, lambda key, value: (*key, encode(value)))
         write_changes(db, "rights", "node", changes.rights, lambda name, rights: (name, *rights))
         write_changes(db, "persisted", "id", changes.persisted, lambda row, message: (row, *message))
         if changes.dropped_persisted:
@@ -132,6 +138,7 @@ class Store:
             db.execute(f"DELETE FROM persisted WHERE id IN ({oldest})", (changes.dropped_persisted,))
         received = {key: is_open or None for key, is_open in changes.received.items()}
         write_changes(db, "received", "session packet_id", received, lambda key, _: key)
+        write_changes(db, "refused", "session packet_id", changes.refused, lambda key, refused: (*key, *refused))
         self._bound.drop(changes.dropped_sessions)
         for number in changes.dropped_sessions:
             db.execute("DELETE FROM session WHERE id = ?", (number,))
@@ -173,6 +180,9 @@ class Store:
                 node.monitors.stored[tuple(key)] = msgspec.json.decode(state)
             self._tokens.load(node)
             revisions, last_revision = self._load_revisions(node)
+            for name, entry, value in self._db.execute("SELECT * FROM capsule"):
+                known = node.capsules.stored.setdefault(name, {})
+                known[tuple(msgspec.json.decode(entry))] = msgspec.json.decode(value)
             for row in self._db.execute("SELECT * FROM rights"):
                 write_rights.restore(node, *row)
             sessions = self._load_sessions(node, now)
@@ -198,6 +208,11 @@ class Store:
                 if session is not None:
                     session.received = session.received or set()
                     session.received.add(packet_id)
+            for number, packet_id, reason, *rest in self._db.execute("SELECT * FROM refused"):
+                session = sessions.get(number)
+                if session is not None:
+                    session.refused = session.refused or {}
+                    session.refused[packet_id] = RefusedPublish(Reason(reason), *rest)
         except (sqlite3.Error, ValueError, TypeError, ConditionError) as error:
             raise StoreError(f"store `{self.path}` cannot be read: {error}") from None
 
@@ -235,12 +250,15 @@ class Store:
         return sessions
 
     def _load_subscriptions(self, node: Node, sessions: dict[int, Session]) -> None:
-        for number, text, name, *options, condition, is_local, policy in self._db.execute("SELECT * FROM subscription"):
+        for number, text, name, *options, condition, scope, policy in self._db.execute("SELECT * FROM subscription"):
             qos, no_local, retain_as_published, identifier = options
             session = sessions.get(number)
             if session is not None:
                 flags = (bool(no_local), bool(retain_as_published), identifier)
-                subscribed = Subscribed(session, text, qos, *flags, name, condition, bool(is_local))
+                subscribed = Subscribed(session, text, qos, *flags, name, condition, _SCOPES[scope])
+                if subscribers.consumer_in(name):
+                    subscribers.keep(node, subscribed)
+                    continue
                 filter = parse_filter(text)
                 subscribed.condition = subscribe.condition_of(node, session, filter, condition)
                 if review.restore_subscription(node, subscribed, policy):
@@ -252,7 +270,9 @@ class Store:
             if session is not None:
                 condition = make_condition(condition_text) if condition_text else None
                 own = review.restore_advertised(node, session, filter, policy)
-                session.declared.advertisements[name] = ProducerAdvertisement(name, filter, condition, scope, own)
+                session.declared.advertisements[name] = ProducerAdvertisement(
+                    name, filter, condition, scope or None, own
+                )
                 advertise.changed(node, session, name)
 
     def _load_retained(self, node: Node, now: float) -> None:
@@ -303,14 +323,18 @@ def _read_will(client_id: str, user: str | None, row: tuple[object, ...]) -> Wil
     return Will(event, delay, lifetime)  # type: ignore[arg-type]
 
 
+_SCOPES: tuple[Scope | None, ...] = (None, "local", "global")
+"""Scopes of subscriptions by the number in the column `is_local`, which had just the first two."""
+
+
 def _subscription_row(key: tuple[int, str, str], subscribed: Subscribed) -> tuple[object, ...]:
     options = (subscribed.qos, subscribed.no_local, subscribed.retain_as_published, subscribed.identifier)
-    return (*key, *options, subscribed.asked, subscribed.is_local, _text(subscribed.policy))
+    return (*key, *options, subscribed.asked, _SCOPES.index(subscribed.scope), _text(subscribed.policy))
 
 
 def _advertisement_row(key: tuple[int, str], advertisement: ProducerAdvertisement) -> tuple[object, ...]:
     condition = advertisement.condition.text if advertisement.condition is not None else ""
-    return (*key, advertisement.filter, condition, advertisement.scope, _text(advertisement.policy))
+    return (*key, advertisement.filter, condition, advertisement.scope or "", _text(advertisement.policy))
 
 
 def _text(policy: Policy | None) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 
 from penstock.cli.domain.staging import StagedDomain, all_filters
 from penstock.cli.options import UsageError
-from penstock.cli.parsers import command_parser
+from penstock.cli.parsers import command_parser, time_argument
 from penstock.cli.policy.policy_files import policy_option
 from penstock.cli.table import print_table
 from penstock.client.admin import AdminClient
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--retain", action="store_true", help="as a retained message")
     add("--to", action="append", default=[], metavar="Y", help="only receiver Y (may be repeated)")
     add("--at", metavar="NODE", help="the node it publishes at, if it may publish at several")
+    add("--time", type=time_argument, metavar="TIME", help="when it is published (default: now)")
     add(
         "--state",
         action="append",
@@ -83,8 +85,9 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if (options.file is None) is (options.node is None):
         parser.error("either FILE or --node")
-    if options.node is not None and (options.at or options.state or options.subscribed or options.births):
-        parser.error("--at, --state, --subscribed and --births need FILE: they cannot change a live node")
+    changes = (options.at, options.time, options.state, options.subscribed, options.births)
+    if options.node is not None and any(changes):
+        parser.error("--at, --time, --state, --subscribed and --births need FILE: they cannot change a live node")
     try:
         check_topic(options.topic)
         explained = _of_file(options) if options.file is not None else _of_node(options)
@@ -103,7 +106,7 @@ def main(argv: list[str]) -> int:
 def _of_file(options: argparse.Namespace) -> Account:
     source = read(options.file)
     stage = StagedDomain.of(source, check(source, nodes=()).domain)
-    rehearsal = stage.start()
+    rehearsal = stage.start(now=time.time() if options.time is None else options.time.timestamp())
     for client in stage.ensemble.devices:
         rehearsal.connect(client)
     at = _place(rehearsal, options.source, options.at)

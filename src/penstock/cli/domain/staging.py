@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.domain import Domain, DomainSource, Ensemble, ensemble
 from penstock.engine.connections.host import Storage
+from penstock.engine.rehearsal.assembly import START
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.policy.access.acl import Acl
 
@@ -25,9 +26,9 @@ class StagedDomain:
         acls = {name: Acl.read(node.acl) for name, node in domain.nodes.items() if node.acl is not None}
         return cls(domain, ensemble(domain, source.folder), acls)
 
-    def start(self, keeps: bool = False) -> Rehearsal:
+    def start(self, keeps: bool = False, now: float = START) -> Rehearsal:
         """Start all nodes in memory; with `keeps`, nodes that have a store have one in memory, to be restarted from."""
-        return Rehearsal(self.domain, self.ensemble, self.acls, self._stores() if keeps else None)
+        return Rehearsal(self.domain, self.ensemble, self.acls, self._stores() if keeps else None, now=now)
 
     def _stores(self) -> dict[str, Storage]:
         from penstock.broker.store.store import Store

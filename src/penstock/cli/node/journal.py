@@ -203,6 +203,12 @@ def _in_words(row: dict[str, Any]) -> Iterator[str]:
         yield f"    queued, and not sent to {names}"
     elif row["effect"] == "pass" and (names or not row["open"]):
         yield f"    reached {names or 'nobody'}"
+    for kept in row["withheld"] or ():
+        more = kept["count"] - len(kept["receivers"])
+        whom = ", ".join(kept["receivers"]) + (f" and {more} more" if more else "")
+        what = "withheld from" if kept["effect"] == "suppress" else "other for"
+        rule = f" by {kept['rule']}" if kept["rule"] else ""
+        yield f"    {what} {whom}: {kept['stage']}{rule}: {kept['reason']}"
 
 
 def _stamp(moment: datetime) -> str:

@@ -80,7 +80,7 @@ def _neighbours(node: str, trust: TrustStanding) -> list[tuple[str, ...]]:
 
 
 def _paths(node: str, trust: TrustStanding) -> list[tuple[str, ...]]:
-    """Return the paths; under the rule `strict` they decide nothing, but are shown."""
+    """Return the paths; only the rule `path` looks at any."""
     return [
         (node, trust.rule, origin, f"{path.rating:.3f}", str(path.edges), _reached(path.accepts, trust.accept))
         for origin, path in trust.paths.items()

@@ -14,17 +14,21 @@ from penstock.cli.parsers import command_parser
 from penstock.cli.pipeline import shared
 from penstock.cli.table import print_table, shorten
 from penstock.journal.jobs import JobTable
-from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, AuditReport, audit
+from penstock.pipeline.jobs.audit import DENIALS, RIGHTS, SEEN, UNUSED, WITHHELD, AuditReport, audit
 from penstock.pipeline.tables import report
 
 _EPILOG = """\
 Rules and rights are those of --domain, or of the policies in force last; all recorded events are compared with them.
-With --to, the tables `seen`, `denials`, `unused` and `rights` are written as Parquet.
+With --to, the tables `seen`, `denials`, `withheld`, `unused` and `rights` are written as Parquet.
 Exit code: 0, 1 if the job fails, 2 for bad arguments, 3 if the domain does not check.
 """
 _MAX_ROWS = 40
 _SEEN = ("subject", "topic", "publisher", "events", "first", "last")
 _DENIALS = ("node", "stage", "rule", "publisher", "topic", "events", "first", "last", "because")
+_WITHHELD = (
+    *("subject", "topic", "publisher", "node", "stage", "rule", "effect"),
+    *("events", "first", "last", "because"),
+)
 _UNUSED = ("kind", "node", "rule")
 _RIGHTS = ("subject", "node", "rule", "access", "filter", "reads", "writes", "suggestion")
 
@@ -58,7 +62,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
     page = _page(audited, options.journal) if options.html is not None or shared.is_recorded(options) else ""
     if options.html is not None:
         options.html.write_text(page, encoding="utf-8")
-    names = (SEEN, DENIALS, UNUSED, RIGHTS) if options.to is not None else ()
+    names = (SEEN, DENIALS, WITHHELD, UNUSED, RIGHTS) if options.to is not None else ()
     counts = {"events": audited.events, "denials": sum(denial.events for denial in audited.denials)}
     counts |= {"unused rules": len(audited.unused), "rights not used, or not all of them": len(audited.rights)}
     more = json.dumps({"seen": shared.plain(audited.seen), "rights": shared.plain(audited.rights)}).encode()
@@ -74,6 +78,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
 def _show(audited: AuditReport, seconds: float) -> None:
     _print_section("who saw what", _SEEN, audited.seen)
     _print_section("denials", _DENIALS[:-1], [denial[:-1] for denial in audited.denials])
+    _print_section("who was denied what", _WITHHELD[:-1], [withheld[:-1] for withheld in audited.withheld])
     rules = sum(kind.rules for kind in audited.kinds)
     _print_section(f"rules that decided nothing, of {rules}", _UNUSED, audited.unused)
     _print_section("rights that nobody used, or not all of them", _RIGHTS, audited.rights)
@@ -111,6 +116,7 @@ def _page(audited: AuditReport, journal: Path) -> str:
             report.bars(("events",), [(name, (count,)) for name, count in denied.items()]),
             report.table(_DENIALS, audited.denials),
         ),
+        report.section("Who was denied what", report.table(_WITHHELD, audited.withheld)),
         report.section(
             "Rules that decided nothing",
             report.text("Candidates for removal; but a rule for the worst day is not used on others."),

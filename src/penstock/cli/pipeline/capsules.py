@@ -1,6 +1,7 @@
 """`penstock pipeline capsules`: aggregated context, as the journal grows or as a broker sends."""
 
 import argparse
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from penstock.cli.pipeline.signals import wait
 from penstock.cli.pipeline.stream import print_batch, print_batch_json
 from penstock.domain import Domain, load
 from penstock.journal.jobs import JobTable
+from penstock.language.errors import EvaluationError
+from penstock.language.evaluators.times import timestamp_from_string
+from penstock.model.values import SECOND
 from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.errors import ArgumentError, PipelineError
-from penstock.pipeline.jobs.capsules import RESULT_KEY, Running, start
+from penstock.pipeline.jobs.capsules import RESULT_KEY, Running, close, start
 from penstock.pipeline.mqtt.connection import BrokerAddress
 from penstock.pipeline.mqtt.publish import ViewPublisher
 from penstock.pipeline.spark.policies import following, judged_by
@@ -57,6 +61,12 @@ def _parser() -> argparse.ArgumentParser:
         help="also publish results, as the capsule's client: to mqtt://[user[:password]@]host[:port], else to the"
         " broker of --from, else to the node that the domain has the client at",
     )
+    add(
+        "--until",
+        metavar="TIME",
+        help="with --once: then close what ends by this time, as 2026-01-31T12:00:00Z or `now`; say so only if all that"
+        " came before it is there, as what comes later is late",
+    )
     add_stream_options(parser, "all present input is processed", "new input")
     return parser
 
@@ -65,6 +75,8 @@ def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     check_stream_options(parser, options)
+    if options.until is not None and not options.once:
+        parser.error("--until is for --once")
     return run_job("capsules", options, lambda spark: _run(spark, options), lambda _: {})
 
 
@@ -79,6 +91,8 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
         else:
             policies = judged_by(domain, options.domain.parent)
         if options.publish is not None:
+            if domain.capsules[name].runs == "node":
+                raise ArgumentError(f"capsule `{name}` runs in the node of its client, which publishes its results")
             publishers[name] = ViewPublisher(target_of(domain, name, options, origin), "", by=RESULT_KEY)
         partitions = spark.sparkContext.defaultParallelism
         reference = CapsuleReference(policies, name)
@@ -94,6 +108,10 @@ def _run(spark: SparkSession, options: argparse.Namespace) -> None:
             queries.append(start(spark, running, options.once, options.every, publish, show))
         if options.once:
             wait(*(query.awaitTermination for query in queries))
+            for running in runnings if options.until is not None else ():
+                publisher = publishers.get(running.reference.name)
+                publish = None if publisher is None else publisher.publish
+                close(spark, running, _time(options.until), publish, show)
         else:  # one that ends, ends all: otherwise nobody would notice
             wait(spark.streams.awaitAnyTermination)
     finally:
@@ -111,6 +129,15 @@ def _names(domain: Domain, requested: list[str] | None) -> list[str]:
             available = ", ".join(f"`{name}`" for name in domain.capsules)
             raise ArgumentError(f"there is no capsule `{name}`; the domain has {available}")
     return list(dict.fromkeys(requested or domain.capsules))
+
+
+def _time(text: str) -> float:
+    if text == "now":
+        return time.time()
+    try:
+        return timestamp_from_string(text).nanos / SECOND
+    except EvaluationError as error:
+        raise ArgumentError(f"--until: expected a time, as 2026-01-31T12:00:00Z: {error}") from None
 
 
 def origin_of(domain: Domain, name: str, options: argparse.Namespace) -> Path | BrokerAddress:

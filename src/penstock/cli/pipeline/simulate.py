@@ -24,9 +24,9 @@ the part of false messages that honest nodes accepted, and of good ones that the
 simulated, and what came of it.
 Exit code: 0, 1 if the job fails, 2 for bad arguments.
 """
-_SETTING = ("rule", "sign", "accept", "penalty", "signers", "base_rate", "half_life", "attack", "bad")
+_SETTING = ("rule", "sign", "accept", "penalty", "signers", "base_rate", "half_life", "attack", "bad", "least", "most")
 """The options that are crossed, in the order of `Setting`."""
-_SWEPT = ("topology", "size", "attack", "bad", "rule", "sign", "accept", "penalty", "signers", "base_rate", "half_life")
+_SWEPT = ("topology", "size", *_SETTING)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,6 +54,8 @@ def parser() -> argparse.ArgumentParser:
     add("--signers", nargs="+", type=int, default=[setting.signers], metavar="K", help="with good paths")
     add("--base-rate", nargs="+", type=float, default=[setting.base_rate], metavar="RATE")
     add("--half-life", nargs="+", type=float, default=[0.0], metavar="ROUNDS", help="0: no ageing")
+    add("--least", nargs="+", type=int, default=[setting.least], metavar="N", help="clients that must call it bad")
+    add("--most", nargs="+", type=int, default=[setting.most], metavar="N", help="ratings of one client heard")
     add("--to", type=Path, metavar="FOLDER", help="write every round of every network as Parquet")
     add("--master", metavar="URL", help="where Spark runs (default: SPARK_REMOTE, else local[*])")
     add("--json", action="store_true", help="print one JSON object")
@@ -73,7 +75,10 @@ def main(argv: list[str]) -> int:
 def trials_of(options: argparse.Namespace) -> list[SimulationTrial]:
     """Return every combination that is asked for; raise `ArgumentError` or `PolicyError`."""
     swept = product(*(getattr(options, name) for name in _SETTING))
-    settings = [Setting(*values) for values in swept if values[2] <= values[1]]  # accept is at most sign
+    named = (dict(zip(_SETTING, values, strict=True)) for values in swept)
+    # `accept` is at most `sign`, and only the rule `path` counts signers.
+    possible = (each for each in named if each["accept"] <= each["sign"])
+    settings = [Setting(**each) for each in possible if each["signers"] == 1 or each["rule"] == "path"]
     grounds = [
         Ground(topology, size, 0, options.publishers, options.reach, options.rounds)
         for topology, size in product(options.topology, options.nodes)

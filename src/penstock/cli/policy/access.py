@@ -6,16 +6,27 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from penstock.analysis.access import PRIVILEGES, PlantSample, TopicRight, find_actor, metric_right, possible, rights
+from penstock.analysis.access import (
+    PRIVILEGES,
+    PlantSample,
+    TopicRight,
+    condition_text,
+    find_actor,
+    metric_right,
+    possible,
+    rights,
+)
 from penstock.analysis.access_conflicts import KINDS, conflicts
 from penstock.cli.domain.explain import metrics_in
 from penstock.cli.options import UsageError
-from penstock.cli.parsers import command_parser
+from penstock.cli.parsers import command_parser, time_argument
+from penstock.cli.policy import access_changes
 from penstock.cli.policy.births import add_options, sample_of
 from penstock.cli.table import print_table
 from penstock.domain import Domain, Ensemble, check, ensemble, read
@@ -35,7 +46,8 @@ from penstock.policy.sparkplug.views import BirthRecord, ViewRequest
 
 _EPILOG = """\
 A subject is written as in policies: a client id, GROUP/EDGE, user:NAME or group:NAME.
-Exit code: 0, 1 if births cannot be read, 2 for bad arguments, 3 if the domain does not check.
+`list`, `add`, `change` and `end` ask a live node and change its files.
+Exit code: 0, 1 if births cannot be read or a node refuses, 2 for bad arguments, 3 if the domain does not check.
 """
 
 
@@ -45,9 +57,11 @@ def _parser() -> argparse.ArgumentParser:
     grants = commands.add_parser("grants", help="everything that a subject may read and write, by topic and metric")
     why = commands.add_parser("why", help="which policies grant a metric, exclude it, or do not apply")
     odd = commands.add_parser("conflicts", help="policies that never apply, change nothing, or cut each other's grants")
+    access_changes.add_commands(commands)
     for command in (grants, why, odd):
         command.add_argument("--domain", type=Path, required=True, metavar="FILE", help="the domain file")
         command.add_argument("--json", action="store_true", help="print JSON")
+        command.add_argument("--at", type=time_argument, metavar="TIME", help="as of then (default: now)")
         add_options(command)
     for command in (grants, why):
         command.add_argument("--subject", required=True, metavar="S", help="the subject")
@@ -64,6 +78,8 @@ def main(argv: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     try:
+        if options.command in access_changes.COMMANDS:
+            return access_changes.run(options)
         source = read(options.domain)
         domain = check(source, nodes=()).domain
         entities = ensemble(domain, source.folder)
@@ -81,6 +97,11 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _time(options: argparse.Namespace) -> float:
+    """Return the time that is asked about."""
+    return time.time() if options.at is None else float(options.at.timestamp())
+
+
 def _print(value: object) -> None:
     print(json.dumps(msgspec.to_builtins(value), indent=2))
 
@@ -91,14 +112,18 @@ def _print(value: object) -> None:
 def _grants(entities: Ensemble, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     actor = find_actor(entities, options.subject)
     policies = [policy for policy in access.policies if policy.subject in (*actor.ids, "*")]
-    granted = [] if sample is None else list(rights(access, entities.edges, actor, sample))
+    at = None if options.at is None else _time(options)
+    if at is not None:
+        policies = possible(policies, at)
+    granted = [] if sample is None else list(rights(access, entities.edges, actor, sample, at))
     if options.json:
         plain = [_plain(policy) for policy in policies]
         _print({"subject": options.subject, "as": actor.ids, "policies": plain, "rights": granted})
         return
     print(f"{options.subject} is {names(actor.ids)} in policies\n")
     if not policies:
-        print("no policy is about it: it may read and write nothing")
+        then = "" if at is None else " and valid then"
+        print(f"no policy is about it{then}: it may read and write nothing")
     elif sample is None:
         heads = ("may", "topics", "except", "when", "policy")
         print_table(heads, [_row(policy) for policy in policies])
@@ -116,11 +141,12 @@ def _plain(policy: AccessPolicy) -> dict[str, Any]:
         "may": policy.privilege,
         "except": policy.exceptions,
         "when": policy.condition.text if policy.condition is not None else None,
+        "valid": policy.valid.text if policy.valid is not None else None,
     }
 
 
 def _row(policy: AccessPolicy) -> tuple[str, ...]:
-    when = policy.condition.text if policy.condition is not None else "always"
+    when = condition_text(policy) or "always"
     return policy.privilege, policy.filter, ", ".join(policy.exceptions) or "-", when, policy.id
 
 
@@ -185,7 +211,7 @@ def _request(place: MessageTopic, sample: PlantSample | None, options: argparse.
             metrics[options.metric] = options.value  # a text without its quotes
     births = BirthRecord() if sample is None or place.source is None else sample.plant.known(place.source)
     try:
-        return ViewRequest(place, parse(write_plain(metrics)), births, moment(time.time()))
+        return ViewRequest(place, parse(write_plain(metrics)), births, moment(_time(options)))
     except ContentError as error:
         raise UsageError(str(error)) from None
 
@@ -209,7 +235,8 @@ def _answer(
     if foreign or not policies:
         return _AccessAnswer(may, "no", foreign or "no policy is about it", effects)
     metric = options.metric
-    answer, reason = _in_general(policies, metric) if request is None else _by_words(evaluated, metric)
+    at = None if options.at is None else _time(options)
+    answer, reason = _in_general(policies, metric, at) if request is None else _by_words(evaluated, metric)
     return _AccessAnswer(may, answer, reason, effects)
 
 
@@ -221,7 +248,9 @@ def _says(word: PolicyResult, metric: str) -> dict[str, str]:
 
 def _depends(policy: AccessPolicy, metric: str) -> dict[str, str]:
     says = "takes it out" if metric in NamePatterns(policy.exceptions) else "grants"
-    return {"says": says, "because": f"when `{policy.condition.text}`" if policy.condition is not None else "always"}
+    when = f"when `{policy.condition.text}`" if policy.condition is not None else ""
+    valid = f"valid {policy.valid.text}" if policy.valid is not None else ""
+    return {"says": says, "because": ", ".join(filter(None, (when, valid))) or "always"}
 
 
 def _by_words(evaluated: Sequence[PolicyResult], metric: str) -> tuple[str, str]:
@@ -232,15 +261,19 @@ def _by_words(evaluated: Sequence[PolicyResult], metric: str) -> tuple[str, str]
     return ("no", f"excepted by {names(excluding)}") if excluding else ("yes", f"by {names(dict.fromkeys(granting))}")
 
 
-def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str]:
-    able = possible(policies)
+def _in_general(policies: Sequence[AccessPolicy], metric: str, at: float | None) -> tuple[str, str]:
+    able = possible(policies, at)
     if not able:
-        return "no", "no policy that is about it can apply"
+        return "no", "no policy that is about it can apply" + ("" if at is None else " then")
+    if at is not None:  # of those, the time has decided
+        able = [replace(policy, valid=None) for policy in able]
     right = metric_right(able, metric)
     if right.how == "never":
         return "no", f"excepted by {names(right.by)}"
     if right.how == "always":
-        return "yes", f"by {names(dict.fromkeys(policy.id for policy in able if policy.condition is None))}"
+        return "yes", f"by {names(dict.fromkeys(policy.id for policy in able if policy.is_unconditional))}"
+    if any(policy.valid is not None for policy in able):
+        return "sometimes", "it depends on the time, or on what the message says; --at, --value and --metrics say it"
     return "sometimes", "it depends on what the message says; --value and --metrics say it"
 
 
@@ -249,7 +282,8 @@ def _in_general(policies: Sequence[AccessPolicy], metric: str) -> tuple[str, str
 
 def _conflicts(domain: Domain, access: Access, sample: PlantSample | None, options: argparse.Namespace) -> None:
     with uncollected():
-        findings = list(conflicts(domain, access.policies, None if sample is None else sample.plant))
+        plant = None if sample is None else sample.plant
+        findings = list(conflicts(domain, access.policies, plant, _time(options)))
     counts = Counter(finding.kind for finding in findings)
     of_kind = ([finding for finding in findings if finding.kind == kind] for kind in KINDS)
     shown = [finding for some in of_kind for finding in some[: options.limit or sys.maxsize]]

@@ -6,7 +6,7 @@ from penstock.domain.compile.monitors import attributes_at
 from penstock.domain.problems import Loc, Mistake, Remark, WrongValue
 from penstock.domain.schema.contents import WrittenCondition
 from penstock.domain.schema.domain import Domain
-from penstock.language.condition import Condition
+from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.types import RecordType
 from penstock.model.topic import covers
@@ -21,6 +21,7 @@ def check(domain: Domain) -> Iterator[Mistake]:
             yield Remark(loc, condition)
         elif "advertises" in loc and _is_never_true(condition):
             yield Remark(loc, f"no content satisfies `{condition.text}`, so nothing could be published under it")
+    yield from _wrong_context(domain)
     for name, client in domain.clients.items():
         names = [advertised.name for advertised in client.advertises]
         for index, advertised in enumerate(names):
@@ -28,6 +29,32 @@ def check(domain: Domain) -> Iterator[Mistake]:
             if first != index:
                 loc = ("clients", name, "advertises", index, "name")
                 yield WrongValue(loc, f"a name of its own, and `advertises[{first}]` has this one", f"`{advertised}`")
+
+
+def _wrong_context(domain: Domain) -> Iterator[Mistake]:
+    """Find entities and observables that there are not, and observations that content cannot be."""
+    loc: Loc
+    context = domain.context
+    for name, observable in context.observables.items():
+        for at, entity in enumerate(observable.entities):
+            if entity not in context.entities:
+                yield WrongValue(
+                    ("context", "observables", name, "entities", at), "an entity of `context`", f"`{entity}`"
+                )
+    if any(entity not in context.entities for one in context.observables.values() for entity in one.entities):
+        return
+    for name, client in domain.clients.items():
+        for at, settings in enumerate(client.advertises):
+            loc = ("clients", name, "advertises", at, "observable")
+            if settings.observable is None:
+                continue
+            if settings.observable not in context.observables:
+                yield WrongValue(loc, "an observable of `context`", f"`{settings.observable}`")
+                continue
+            try:
+                make_condition(context.observable(settings.observable).condition, domain.declared(settings.filter))
+            except ConditionError as error:
+                yield Remark(loc, f"`content` says that these events are no observations: {error}")
 
 
 def warnings(domain: Domain) -> Iterator[Remark]:

@@ -1,6 +1,5 @@
 """Checks of contracts: that they can be read, that the named clients exist, and that contracts can be met."""
 
-import re
 from collections.abc import Iterator
 
 from penstock.domain.problems import Entities, Loc, Remark, WrongValue, join_names, unknown
@@ -152,8 +151,8 @@ def _unbound_capsules(domain: Domain, contracts: Contracts) -> Iterator[Remark]:
     ]
     private += [(policy.filter, f"privacy policy `{policy.name}`") for policy in contracts.privacy]
     for name, capsule in domain.capsules.items():
-        about = [owner for filter, owner in private if any(overlaps(filter, topic) for topic in capsule.input.topics)]
-        into = re.sub(r"[^/]*\{[^/]*", "+", capsule.output.topic)  # a level that is filled from the group
+        about = [owner for filter, owner in private if any(overlaps(filter, topic) for topic in capsule.topics)]
+        into = capsule.output.filter
         bound = [producer.filter for producer in contracts.producers if capsule.client in producer.producers]
         bound += [policy.filter for policy in contracts.privacy]
         if about and not any(overlaps(filter, into) for filter in bound):

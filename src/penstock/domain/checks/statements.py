@@ -16,6 +16,7 @@ from penstock.policy.statements.elements.table import elements
 from penstock.policy.statements.statement import CompiledRule, Policy, compile_statement
 
 _PERSIST = "Persist"
+_SEALING = ("Encrypt", "Decrypt")
 _AUTHENTICATE = ("AuthenticateSender", "AuthenticateReceiver")
 
 
@@ -57,6 +58,7 @@ def _groups(rule: CompiledRule) -> Iterator[str]:
         for _, act in clause.test.acts if clause.test is not None else ():
             if act.element.name in _AUTHENTICATE:
                 yield str(act.arguments[0])
+        yield from (str(act.arguments[0]) for act in clause.actions if act.element.name in _SEALING)
 
 
 def _applied(

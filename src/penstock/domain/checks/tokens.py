@@ -9,6 +9,7 @@ from penstock.domain.schema.tokens import TokenSettings
 from penstock.model.errors import PolicyError
 from penstock.policy.tokens.keys import KeySet, SigningKey
 from penstock.policy.tokens.revocation import NOTHING, Revoked, why_unused
+from penstock.policy.trust.rating import BY_PATHS
 
 
 def check(domain: Domain) -> Iterator[WrongValue]:
@@ -46,7 +47,7 @@ def warnings(domain: Domain, here: Collection[str]) -> Iterator[Remark]:
         yield Remark(("tokens",), what)
     trust = domain.trust
     if trust is not None:
-        threshold = trust.sign if trust.rule == "strict" else trust.thresholds(None).theta
+        threshold = trust.thresholds(None).theta if trust.rule in BY_PATHS else trust.sign
         if trust.base_rate < threshold and not trust.begin:
             what = (
                 f"ratings begin at {trust.base_rate} and nodes accept nothing below {threshold}: no token is accepted"
@@ -76,8 +77,11 @@ def _nodes(domain: Domain) -> Iterator[WrongValue]:
             continue
         if domain.trust is None:
             yield WrongValue(("trust",), f"trust, because node `{name}` says what it asks for", "nothing")
-        elif node.trust.accept > domain.trust.sign:
+            continue
+        if node.trust.accept is not None and node.trust.accept > domain.trust.sign:
             yield WrongValue(("nodes", name, "trust", "accept"), f"at most `trust.sign`, which is {domain.trust.sign}")
+        if (node.trust.signers or 1) > domain.trust.most_signers:
+            yield WrongValue(("nodes", name, "trust", "signers"), domain.trust.too_many_signers)
 
 
 def _clients(domain: Domain, entities: Entities, where: Loc, clients: tuple[str, ...]) -> Iterator[WrongValue]:

@@ -25,8 +25,10 @@ def warnings(domain: Domain, nodes: Collection[str]) -> Iterator[Remark]:
         if not group.nodes:
             what = f"trust group `{name}` has no nodes: nobody can ask for a proof of it"
             yield Remark(("trust_groups", name), what)
-        elif any(node in nodes for node in group.nodes):
+        for node in [node for node in group.nodes if node in nodes]:
             try:
-                group.secret.read()
+                for secret in (group.secret, *group.earlier):
+                    secret.read(node=node)
             except SecretError as error:
                 yield Remark(("trust_groups", name, "secret"), f"its nodes cannot start here: {error}")
+                break

@@ -7,6 +7,7 @@ from penstock.domain.compile import users
 from penstock.domain.compile.expand import Expansion
 from penstock.domain.compile.graph import brokers_of, graph
 from penstock.domain.compile.monitors import compile_automaton
+from penstock.domain.patterns.roles import inherited, members
 from penstock.domain.patterns.settings import Roles
 from penstock.domain.problems import Loc, Remark, join_names
 from penstock.domain.schema.domain import Domain
@@ -33,7 +34,7 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
     yield from trust_groups.warnings(expansion.domain, here)
     for index, pattern in enumerate(written.patterns):
         if isinstance(pattern, Roles):
-            yield from _roles(pattern, ("patterns", index))
+            yield from _roles(written, pattern, ("patterns", index))
 
 
 def _unused_types(written: Domain, domain: Domain) -> Iterator[Remark]:
@@ -95,14 +96,18 @@ def _same_broker(domain: Domain) -> Iterator[Remark]:
             yield Remark(("foreign", name), what)
 
 
-def _roles(pattern: Roles, loc: Loc) -> Iterator[Remark]:
-    for name, role in pattern.roles.items():
-        if not role.members:
+def _roles(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[Remark]:
+    by_role = {name: members(domain, role) for name, role in pattern.roles.items()}
+    for name, all_ in by_role.items():
+        if not all_:
             yield Remark((*loc, "roles", name), f"role `{name}` has no members")
-    members = dict.fromkeys(member for role in pattern.roles.values() for member in role.members)
-    for member in members:
-        roles = {name: role for name, role in pattern.roles.items() if member in role.members}
-        twice = _overlap([role.subscribe for role in roles.values()])
+    subscribed = {
+        name: tuple(dict.fromkeys(filter for part in inherited(pattern, name).values() for filter in part.subscribe))
+        for name in pattern.roles
+    }
+    for member in dict.fromkeys(member for all_ in by_role.values() for member in all_):
+        roles = [name for name, all_ in by_role.items() if member in all_]
+        twice = _overlap([subscribed[name] for name in roles])
         if twice:
             # brokering §6.2.3: it may end up receiving the same event multiple times.
             topics = join_names(twice, "and")

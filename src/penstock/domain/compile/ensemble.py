@@ -5,17 +5,18 @@ the function *type*; `table` is *allow*; `monitors` are the edit automata.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from penstock.domain.compile.capsules import of_node
 from penstock.domain.compile.entries import ClientEntry, ClientMatch, by_client_id, id_owners, matches_of
 from penstock.domain.compile.expand import expand
-from penstock.domain.compile.graph import OPEN, LinkGraph, brokers_of, graph
-from penstock.domain.compile.monitors import compile_monitor
+from penstock.domain.compile.graph import OPEN, brokers_of, graph
+from penstock.domain.compile.monitors import link_monitors
 from penstock.domain.compile.users import accepts_any_user, unchecked_users
 from penstock.domain.schema.contents import ContentRule, declared
 from penstock.domain.schema.contents import reader as content_reader
@@ -30,14 +31,16 @@ from penstock.model.content.content import ContentReader
 from penstock.model.link import Link
 from penstock.model.subject import Subject
 from penstock.policy.access.brokering import BrokeringTable
+from penstock.policy.capsules.capsule import Capsule
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import Monitor
+from penstock.policy.monitors.placing import Placing, place
 from penstock.policy.monitors.protocol import UNLISTED
 from penstock.policy.sparkplug.policies import Access
 from penstock.policy.statements.assignments import Statements
 from penstock.policy.trust.evaluation import Evaluate, load_evaluation
-from penstock.policy.trust.rating import Thresholds
+from penstock.policy.trust.rating import Thresholds, hops_beyond
 
 
 class Assertion(NamedTuple):
@@ -96,6 +99,8 @@ class Ensemble:
     """The domain's name."""
     contracts: Contracts | None
     """Contracts of producers and consumers; None: there are none."""
+    capsules: dict[str, tuple[Capsule, ...]]
+    """By node, the capsules that it runs."""
     tokens: TokenSettings | None
     trust: TrustSettings | None
     evaluate: Evaluate | None
@@ -115,19 +120,15 @@ class Ensemble:
     _owners: dict[str, frozenset[str]] = field(repr=False)
     """By client id that belongs to somebody, the clients that may have it."""
     _monitors: dict[Pair, tuple[Monitor, ...]] = field(repr=False)
-    _beyond: dict[Pair, frozenset[str]] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _placings: dict[Pair, Placing] = field(repr=False)
+    _beyond: dict[Pair, dict[str, int]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
-    def beyond(self, node: str, neighbour: str) -> frozenset[str]:
-        """Return the nodes from which events may reach a node through a neighbour: those it joins without passing
-        this node."""
+    def beyond(self, node: str, neighbour: str) -> Mapping[str, int]:
+        """Return the nodes from which events may reach a node through a neighbour, those it joins without passing
+        this node, and how many links there are at least between each and the node."""
         cached = self._beyond.get((node, neighbour))
         if cached is None:
-            reached, waiting = {neighbour}, [neighbour]
-            while waiting:
-                more = self._joined.get(waiting.pop(), set()) - reached - {node}
-                reached |= more
-                waiting += more
-            cached = self._beyond[node, neighbour] = frozenset(reached)
+            cached = self._beyond[node, neighbour] = hops_beyond(self._joined, node, neighbour)
         return cached
 
     @cached_property
@@ -191,6 +192,15 @@ class Ensemble:
             return monitors
         unlisted = (UNLISTED, ends[1]) if ends[1] in self._tables else (ends[0], UNLISTED)
         return self._monitors.get(unlisted, ())
+
+    def placing(self, link: Link) -> Placing | None:
+        """Return the places of the monitors on a link between nodes; None if it is another link, or has none."""
+        return self._placings.get((link.source, link.target))
+
+    def monitors_at(self, node: str, link: Link) -> tuple[Monitor, ...]:
+        """Return the monitors on a link that a node at one of its ends asks."""
+        placing = self.placing(link) if link.source == node else None
+        return self.monitors(link) if placing is None else placing.sending
 
     def client(
         self, node: str, client_id: str, user: str | None = None, listener: str = "", certificate: str | None = None
@@ -272,7 +282,8 @@ class Ensemble:
         digest = sha256()
         for policy in self.access.policies:
             when = policy.condition.text if policy.condition is not None else None
-            digest.update(repr((policy.subject, policy.filter, policy.exceptions, policy.privilege, when)).encode())
+            about = (policy.subject, policy.filter, policy.exceptions, policy.privilege, when)
+            digest.update(repr(about if policy.valid is None else (*about, policy.valid)).encode())
         by_id = ((node, match) for (node, _), matches in self._by_id.items() for match in matches)
         for node, match in (*by_id, *((node, match_) for node, matches in self._matches.items() for match_ in matches)):
             shown = (match.client_id, match.user, match.certificate, match.listener)
@@ -349,6 +360,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
     reader = content_reader(domain.content)
     function = None if domain.trust is None else domain.trust.evidence.evaluate
     governed = domain.types is not None or bool(domain.clients or domain.links or domain.foreign)
+    monitors = link_monitors(domain, joined, folder, reader)
     return Ensemble(
         nodes=tuple(domain.nodes),
         devices=tuple(domain.clients),
@@ -373,6 +385,7 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         },
         domain=domain.domain,
         contracts=contracts,
+        capsules={name: tuple(of_node(domain, name)) for name in domain.nodes},
         tokens=domain.tokens,
         trust=domain.trust,
         evaluate=None if function is None else load_evaluation(function, folder),
@@ -391,7 +404,10 @@ def ensemble(domain: Domain, folder: Path | None = None) -> Ensemble:
         _matches={name: tuple(match for match in all_ if match.client_id is None) for name, all_ in matches.items()},
         _by_id=by_client_id(matches),
         _owners=id_owners(domain) if governed else {},
-        _monitors=_monitors(domain, joined, folder, reader),
+        _monitors={ends: tuple(monitor for monitor, _ in all_) for ends, all_ in monitors.items()},
+        _placings={
+            ends: place(all_, *ends) for ends, all_ in monitors.items() if all_ and domain.nodes.keys() >= set(ends)
+        },
     )
 
 
@@ -400,18 +416,6 @@ def _assertions(domain: Domain) -> Iterator[Assertion]:
         source, target = settings.flow
         kind: Literal["never", "can"] = "never" if settings.never is not None else "can"
         yield Assertion(kind, source, target, settings.on, settings.routes)
-
-
-def _monitors(
-    domain: Domain, joined: LinkGraph, folder: Path | None, reader: ContentReader
-) -> dict[Pair, tuple[Monitor, ...]]:
-    """Return the monitors of each link, and of the links of unlisted clients (`?`)."""
-    by_ends: dict[Pair, list[Monitor]] = {ends: [] for ends in (*joined.links, *joined.unlisted)}
-    for name, settings in domain.monitors.items():
-        monitor = compile_monitor(name, settings, folder, domain.declared, reader)
-        for ends in dict.fromkeys(joined.monitored(settings)):
-            by_ends[ends].append(monitor)
-    return {ends: tuple(monitors) for ends, monitors in by_ends.items()}
 
 
 def _shown(monitor: Monitor) -> tuple[str, str]:

@@ -1,13 +1,14 @@
 """The entries of `clients`, compiled: which client is which entity at each node."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.domain.compile.graph import client_types
+from penstock.domain.schema.contents import ListedAdvertisement
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.node_settings import NodeSettings
 from penstock.domain.units import Address, Pair
-from penstock.language.condition import Condition
+from penstock.language.condition import Condition, all_of, make_condition
 from penstock.model.link import Link
 from penstock.policy.contracts.contract import advertisement
 from penstock.policy.contracts.contract_set import Contracts
@@ -65,7 +66,7 @@ def matches_of(domain: Domain, contracts: Contracts | None) -> dict[str, list[Cl
     by_node: dict[str, list[ClientMatch]] = {name: [] for name in domain.nodes}
     for name, client in domain.clients.items():
         where = tuple((filter, written.compiled(domain.declared(filter))) for filter, written in client.where.items())
-        advertises = tuple(settings.compiled(domain.declared(settings.filter)) for settings in client.advertises)
+        advertises = tuple(advertised(domain, settings) for settings in client.advertises)
         if contracts is not None:
             advertises += tuple(
                 advertisement(producer) for producer in contracts.producers if name in producer.producers
@@ -77,6 +78,16 @@ def matches_of(domain: Domain, contracts: Contracts | None) -> dict[str, list[Cl
             entry = ClientEntry(name, types.publish, types.notify, True, where, advertises, *known)
             by_node[node].append(ClientMatch(entry, client.client_id(name), client.user, client.certificate, listener))
     return {node: sorted(matches, key=lambda match: match.rank) for node, matches in by_node.items()}
+
+
+def advertised(domain: Domain, settings: ListedAdvertisement) -> ProducerAdvertisement:
+    """Compile an advertisement of the domain; raise `ConditionError`."""
+    declared = domain.declared(settings.filter)
+    made = settings.compiled(declared)
+    if settings.observable is None:
+        return made
+    observed = make_condition(domain.context.observable(settings.observable).condition, declared)
+    return replace(made, condition=observed if made.condition is None else all_of((made.condition, observed)))
 
 
 def by_client_id(matches: dict[str, list[ClientMatch]]) -> dict[Pair, tuple[ClientMatch, ...]]:

@@ -3,15 +3,38 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.domain.compile.graph import LinkGraph
+from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import ANY, START, EdgeSettings, MonitorSettings
+from penstock.domain.units import Pair
 from penstock.language.types import ANYTHING, RecordType
 from penstock.model.content.content import ContentReader
 from penstock.policy.monitors.action import SUPPRESS, Action, parse_action
 from penstock.policy.monitors.automaton import Automaton
 from penstock.policy.monitors.monitor import Monitor, python_monitor
+from penstock.policy.monitors.placing import Side
 
 Declared = Callable[[str], RecordType]
 """Returns the attributes of events that a topic filter matches."""
+
+
+def link_monitors(
+    domain: Domain, joined: LinkGraph, folder: Path | None, reader: ContentReader
+) -> dict[Pair, list[tuple[Monitor, Side | None]]]:
+    """Return the monitors of each link, and of the links of unlisted clients (`?`), with the ends that `on` names."""
+    by_ends: dict[Pair, list[tuple[Monitor, Side | None]]] = {ends: [] for ends in (*joined.links, *joined.unlisted)}
+    for name, settings in domain.monitors.items():
+        monitor = compile_monitor(name, settings, folder, domain.declared, reader)
+        for ends in dict.fromkeys(joined.monitored(settings)):
+            by_ends[ends].append((monitor, settings.at or _side(settings, ends)))
+    return by_ends
+
+
+def _side(settings: MonitorSettings, ends: Pair) -> Side | None:
+    """Return the end of a link at the node that `on` names. (brokering §7.3.2)"""
+    if settings.on is None:
+        return None
+    return "arrival" if settings.on.node == ends[1] else "departure"
 
 
 def compile_monitor(

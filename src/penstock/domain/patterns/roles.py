@@ -7,7 +7,9 @@ are joined by the bus. Role hierarchies: a senior role has the events of its jun
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.domain.patterns.settings import Role, Roles
+import msgspec
+
+from penstock.domain.patterns.settings import MembersByCondition, Role, Roles
 from penstock.domain.patterns.tables import PatternTable, join_tables
 from penstock.domain.problems import Entities, Loc, WrongValue, unknown
 from penstock.domain.schema.base import MAX_NAME, MEMORY
@@ -16,6 +18,8 @@ from penstock.domain.schema.federation import ClientSettings, LinkSettings, Link
 from penstock.domain.schema.node_settings import Listener, NodeSettings
 from penstock.domain.schema.policies import MonitorSettings
 from penstock.domain.units import Address
+from penstock.language.types import ANYTHING
+from penstock.model.content.content import Content, Format
 
 TYPES = ("SubUp", "SubDown", "PubUp", "PubDown", "DevUp", "DevDown")
 ALLOW = frozenset({("PubUp", "SubDown"), ("DevUp", "PubUp"), ("SubDown", "DevDown")})
@@ -46,6 +50,19 @@ def inherited(pattern: Roles, name: str) -> dict[str, Role]:
             roles[role] = pattern.roles[role]
             waiting += pattern.roles[role].inherits
     return roles
+
+
+def members(domain: Domain, role: Role) -> tuple[str, ...]:
+    """Return the members of a role: those that it names, or listed clients of which its condition is true."""
+    if not isinstance(role.members, MembersByCondition):
+        return role.members
+    condition = role.members.when.compiled(ANYTHING)
+    return tuple(name for name, client in domain.clients.items() if condition.holds(_subject(name, client)) is True)
+
+
+def _subject(name: str, client: ClientSettings) -> Content:
+    subject = {"name": name, "groups": list(client.groups), "attributes": dict(client.attributes)}
+    return Content(msgspec.json.encode({"subject": subject}), Format.JSON)
 
 
 def check(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[WrongValue]:
@@ -82,11 +99,11 @@ def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc)
     for junior in role.inherits:
         if junior not in pattern.roles:
             yield unknown((*loc, "inherits"), "a role", junior, pattern.roles)
-    for member in role.members:
+    for member in members(domain, role):
         client = domain.clients.get(member)
         if member in domain.nodes or member in domain.foreign or member in nodes(pattern):
             yield WrongValue((*loc, "members"), "a client, and this is a broker", f"`{member}`")
-        elif role.members.count(member) > 1:
+        elif members(domain, role).count(member) > 1:
             yield WrongValue((*loc, "members"), "every member once", f"`{member}` twice")
             break
         elif client is not None and client.type not in (None, DEVICE):
@@ -141,9 +158,9 @@ def _new_nodes(domain: Domain, pattern: Roles) -> dict[str, NodeSettings]:
 def _clients(domain: Domain, pattern: Roles) -> dict[str, ClientSettings]:
     """Return every member with links to the two nodes of each of its roles."""
     clients = dict(domain.clients)
-    members = dict.fromkeys(member for role in pattern.roles.values() for member in role.members)
-    for member in members:
-        roles = [name for name, role in pattern.roles.items() if member in role.members]
+    by_role = {name: members(domain, role) for name, role in pattern.roles.items()}
+    for member in dict.fromkeys(member for names in by_role.values() for member in names):
+        roles = [name for name, names in by_role.items() if member in names]
         own = clients.get(member, ClientSettings())
         new = [node for role in roles for node in (pub(role), sub(role))]
         if own.node:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from penstock.domain.schema.base import MEMORY, Name, OneOrMany, Settings, StorePath, TopicFilter, without_default
+from penstock.domain.schema.contents import ConditionText
 from penstock.domain.units import HostPort, mistake
 
 _RELATION = re.compile(r"\s*[A-Za-z0-9_-]{1,64}\s*(?:<\s*[A-Za-z0-9_-]{1,64}\s*)*", re.ASCII)
@@ -97,13 +98,24 @@ class Interface(Settings):
     )
 
 
+class MembersByCondition(Settings):
+    """The members of a role, by their attributes."""
+
+    when: ConditionText = Field(
+        description="condition on `subject.name`, `subject.groups` and `subject.attributes` of each client that"
+        " `clients` lists: those that satisfy it have the role; one that it fails on has not"
+    )
+
+
 class Role(Settings):
     """The topics that members of a role may publish and subscribe to."""
 
     publish: SomeFilters = Field((), description="topic filters of the events that members can publish")
     subscribe: SomeFilters = Field((), description="topic filters of the events that members are notified of")
     inherits: SomeNames = Field((), description="junior roles: members have all rights of their members")
-    members: SomeNames = Field((), description="the clients that have the role")
+    members: SomeNames | MembersByCondition = Field(
+        (), description="the clients that have the role: a name, a list of these, or `when` with a condition"
+    )
 
 
 class Roles(Settings):

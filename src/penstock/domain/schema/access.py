@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from penstock.domain.schema.base import OneOrMany, Settings, Short, TopicFilter
 from penstock.domain.schema.contents import ConditionText
@@ -14,6 +14,7 @@ from penstock.language.types import ANYTHING
 from penstock.model.errors import PolicyError
 from penstock.policy.sparkplug.bulk_files import read_policies
 from penstock.policy.sparkplug.policies import AccessPolicy, parse_subject
+from penstock.policy.sparkplug.validity import Validity, make_validity
 
 
 def _check_subject(value: str) -> str:
@@ -22,6 +23,34 @@ def _check_subject(value: str) -> str:
     except PolicyError as error:
         raise mistake(f"a subject: {error}") from None
     return value
+
+
+class ValidSettings(Settings):
+    """Times at which a policy is valid."""
+
+    from_: str = Field(
+        "",
+        alias="from",
+        description="the first moment at which it is valid: a date, with or without a time (`2026-12-01T08:00:00Z`);"
+        " or, with `until`, a time of the day (`08:00`)",
+    )
+    until: str = Field("", description="the moment at which it is no longer valid, written as `from`")
+    on: Annotated[tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...], OneOrMany("a day")] = Field(
+        (), description="days of the week; unset: all. Hours past midnight belong to the day on which they begin"
+    )
+    zone: str = Field("", description="the zone of times without one, of hours and days: `Europe/Rome`; unset: UTC")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.compiled()
+        return self
+
+    def compiled(self) -> Validity | None:
+        """Return the times."""
+        try:
+            return make_validity(self.from_, self.until, self.on, self.zone)
+        except PolicyError as error:
+            raise mistake(f"times at which a policy is valid: {error}") from None
 
 
 class AccessSettings(Settings):
@@ -45,17 +74,19 @@ class AccessSettings(Settings):
         description="condition under which it applies, over metrics by name, `metrics`, `message`, `subject` and `now`;"
         " unset: always",
     )
+    valid: ValidSettings | None = Field(None, description="times at which it is valid; unset: always")
     id: str | None = Field(None, min_length=1, description="its name in explanations; unset: its location")
 
     def policies(self, place: str) -> Iterator[AccessPolicy]:
         """Return the policies that it stands for."""
         condition = None if self.when is None else self.when.compiled(ANYTHING)
+        valid = None if self.valid is None else self.valid.compiled()
+        named = self.id or place
         for subject in self.subject:
             for filter in self.topics:
                 for privilege in self.may:
-                    yield AccessPolicy(
-                        parse_subject(subject), filter, self.except_, privilege, condition, self.id or place
-                    )
+                    about = (parse_subject(subject), filter, self.except_, privilege)
+                    yield AccessPolicy(*about, condition, named, valid)
 
 
 class AccessControl(Settings):

@@ -10,6 +10,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from penstock.domain.schema.base import Count, Name, OneOrMany, Settings, TopicFilter, matching
 from penstock.domain.schema.contents import ConditionText
 from penstock.domain.units import Seconds, mistake
+from penstock.policy.capsules.capsule import ONLY_INPUT
 
 _WORD = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 Word = Annotated[str, matching(_WORD, "a name of at most 64 letters, digits and `_`, which begins with no digit")]
@@ -37,6 +38,17 @@ PlaceText = Annotated[
 ]
 
 
+class SilenceSettings(Settings):
+    """The result of an input that has fallen silent."""
+
+    after: Seconds = Field(
+        gt=0, le=30 * 86400, description="time since the last event of a group after which the result is made"
+    )
+    set: dict[Word, bool | int | float | str] = Field(
+        {}, description="attributes of the result, beside the group, `silent` (the input), `since` and `at`"
+    )
+
+
 class CapsuleInputSettings(Settings):
     """The subscription of a capsule."""
 
@@ -45,6 +57,12 @@ class CapsuleInputSettings(Settings):
     )
     where: ConditionText | None = Field(
         None, description="condition that their content must satisfy; unset: any content"
+    )
+    observable: Name | None = Field(
+        None, description="they must be observations of this observable of `context`; unset: any content"
+    )
+    silence: SilenceSettings | None = Field(
+        None, description="result to make when no more events of a group come; unset: none"
     )
 
 
@@ -106,6 +124,25 @@ class FuseSettings(Settings):
     )
 
 
+class LatestSettings(Settings):
+    """Combine the last event of each input, whenever one comes. It needs no window."""
+
+    by: dict[Word, PlaceText] = Field(
+        {}, description="keys of a group, by name: a level of the topic, from 1 on, or an attribute"
+    )
+    values: dict[Word, PathText] = Field(
+        {},
+        description="attributes of the result, each with the attribute of the events; unset: all attributes of the"
+        " event, or of several inputs by their names",
+    )
+    within: Seconds | None = Field(
+        None,
+        gt=0,
+        le=30 * 86400,
+        description="age beyond which the last event of another input does not count; unset: any age",
+    )
+
+
 class InferenceRule(Settings):
     """A rule that sets attributes if a condition holds."""
 
@@ -113,7 +150,8 @@ class InferenceRule(Settings):
     set: dict[Word, bool | int | float | str] = Field(min_length=1, description="attributes that the result then has")
 
 
-_OPERATIONS = ("keep", "where", "set", "remove", "aggregate", "fuse", "infer")
+REDUCTIONS = ("aggregate", "fuse", "latest")
+_OPERATIONS = ("keep", "where", "set", "remove", *REDUCTIONS, "infer")
 
 
 class CapsuleOperation(Settings):
@@ -133,9 +171,15 @@ class CapsuleOperation(Settings):
     )
     aggregate: AggregateSettings | None = Field(None, description="combine the events of each group")
     fuse: FuseSettings | None = Field(None, description="combine the events of each group, weighted by quality")
+    latest: LatestSettings | None = Field(None, description="combine the last event of each input, without windows")
     infer: Annotated[tuple[InferenceRule, ...], OneOrMany("a rule or a list of rules")] | None = Field(
-        None, description="rules for a situation, after `aggregate` or `fuse`; the first that holds counts"
+        None, description="rules for a situation, about results; the first that holds counts"
     )
+
+    @property
+    def is_reduction(self) -> bool:
+        """True if it makes results of events."""
+        return any(getattr(self, name) is not None for name in REDUCTIONS)
 
     @model_validator(mode="after")
     def _one(self) -> CapsuleOperation:
@@ -152,27 +196,68 @@ class CapsuleOutputSettings(Settings):
     topic: str = Field(description="topic of results; `{NAME}` is the group's key of this name")
     payload: dict[Word, str] = Field(
         {},
-        description="attributes of the payload, which is JSON, and expressions for them; unset: the group, `start` and"
+        description="attributes of the payload, and expressions for them; unset: the group, `start` and"
         " `end` of the window, and the results of operations",
     )
+    observation: Name | None = Field(
+        None,
+        description="results are observations of this observable of `context`, which has one entity: the payload is"
+        " their value; unset: they are the payload",
+    )
+    format: Literal["json", "xml"] = Field("json", description="how the payload is written")
     quality: Literal["properties", "content"] = Field(
         "properties", description="where the result's quality is put: user properties, or the payload"
     )
+
+    @property
+    def filter(self) -> str:
+        """A topic filter that covers the topics of all results."""
+        return re.sub(r"[^/]*\{[^/]*", "+", self.topic)
 
 
 class CapsuleSettings(Settings):
     """Context in, higher-level context out: a consumer and a producer."""
 
     client: Name = Field(description="the client it acts as: it has the rights of this client")
-    input: CapsuleInputSettings = Field(description="its input events")
-    window: CapsuleWindowSettings = Field(description="the time windows in which events are combined")
+    runs: Literal["spark", "node"] = Field(
+        "spark",
+        description="where it runs: `penstock pipeline capsules` runs it on Spark; `node`: the node of its client does",
+    )
+    input: CapsuleInputSettings | None = Field(None, description="its input events; or `inputs`")
+    inputs: dict[Word, CapsuleInputSettings] = Field(
+        {}, description="its input events of several kinds, by name: they are joined; or `input`"
+    )
+    window: CapsuleWindowSettings | None = Field(
+        None, description="the time windows in which `aggregate` or `fuse` combines events; unset: none"
+    )
     operations: tuple[CapsuleOperation, ...] = Field(
-        description="operations on the events, in this order; one of them is `aggregate` or `fuse`"
+        (),
+        description="operations on the events, in this order; at most one of them is `aggregate`, `fuse` or `latest`."
+        " With a window there is `aggregate` or `fuse`; without, `latest` comes first if it is not there",
     )
     output: CapsuleOutputSettings = Field(description="where results go")
 
     @model_validator(mode="after")
-    def _one_reduction(self) -> CapsuleSettings:
-        if sum(operation.aggregate is not None or operation.fuse is not None for operation in self.operations) != 1:
+    def _combinations(self) -> CapsuleSettings:
+        if (self.input is None) == (not self.inputs):
+            raise mistake("either `input` or `inputs`", "inputs" if self.inputs else "")
+        reductions = [operation for operation in self.operations if operation.is_reduction]
+        if self.window is not None and (len(reductions) != 1 or reductions[0].latest is not None):
             raise mistake("operations of which one is `aggregate` or `fuse`", "operations")
+        if self.window is None and any(operation.latest is None for operation in reductions):
+            raise mistake("a `window` for `aggregate` and `fuse`", "operations")
+        if len(reductions) > 1:
+            raise mistake("operations of which at most one is `latest`", "operations")
+        if len(self.inputs) > 1 and reductions and reductions[0].fuse is not None:
+            raise mistake("one input for `fuse`: its sources say the same thing", "inputs")
         return self
+
+    @property
+    def named_inputs(self) -> dict[str, CapsuleInputSettings]:
+        """The inputs by name."""
+        return self.inputs if self.input is None else {ONLY_INPUT: self.input}
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topic filters of all inputs."""
+        return tuple(filter for input in self.named_inputs.values() for filter in input.topics)

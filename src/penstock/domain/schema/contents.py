@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from penstock.domain.schema.base import Name, OneOrMany, Settings, TopicFilter
+from penstock.domain.schema.base import Name, OneOrMany, Settings, TopicFilter, matching
 from penstock.domain.units import Below, Written, mistake, mistakes
 from penstock.language import types
 from penstock.language.condition import Condition, make_condition
@@ -18,6 +18,7 @@ from penstock.language.evaluators.doubles import widening
 from penstock.language.types import DYN, ListType, MapType, RecordType, Type
 from penstock.model.content.content import ContentReader, Format, FormatRule
 from penstock.model.topic import covers, overlaps
+from penstock.policy.contracts.observation import ContextEntity, ContextObservable
 from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 
 OTHERS = "*"
@@ -60,7 +61,10 @@ class AdvertisementSettings(Settings):
     where: ConditionText | None = Field(
         None, description="condition that all its content on these topics satisfies; unset: any content"
     )
-    scope: Scope = Field("global", description="whether other nodes are told of it")
+    scope: Scope | None = Field(
+        None,
+        description="`global`: told over every link; `local`: to no other node; unset: as the links' `forward` says",
+    )
 
     @model_validator(mode="after")
     def _a_condition_is_not_left_blank(self) -> AdvertisementSettings:
@@ -72,6 +76,46 @@ class AdvertisementSettings(Settings):
         """Compile the advertisement for content with the declared attributes; raise `ConditionError`."""
         condition = None if self.where is None else self.where.compiled(declared)
         return ProducerAdvertisement(self.name, self.filter, condition, self.scope)
+
+
+class ListedAdvertisement(AdvertisementSettings):
+    """An advertisement that the domain makes for a client."""
+
+    observable: Name | None = Field(
+        None, description="what it publishes are observations of this observable of `context`; unset: anything"
+    )
+
+
+_URI = r"^[^\x00-\x20\x7f\"\\]{1,1000}$"
+Uri = Annotated[str, matching(_URI, "a URI: at most 1000 characters without blanks, quotes and backslashes")]
+
+
+class EntitySettings(Settings):
+    """Something of which there is context."""
+
+    uri: Uri = Field(description="URI that identifies it in observations")
+
+
+class ObservableSettings(Settings):
+    """Something to observe of entities."""
+
+    uri: Uri = Field(description="URI that identifies it in observations")
+    entities: Annotated[tuple[Name, ...], OneOrMany("the name of an entity or a list")] = Field(
+        min_length=1, description="entity of which it is observed, or a list"
+    )
+
+
+class ContextSettings(Settings):
+    """The context model: entities and their observables."""
+
+    entities: dict[Name, EntitySettings] = Field({}, description="persons, places and objects, by name")
+    observables: dict[Name, ObservableSettings] = Field({}, description="what is observed of them, by name")
+
+    def observable(self, name: str) -> ContextObservable:
+        """Return an observable with its entities."""
+        settings = self.observables[name]
+        entities = tuple(ContextEntity(entity, self.entities[entity].uri) for entity in settings.entities)
+        return ContextObservable(name, settings.uri, entities)
 
 
 _SCALARS: dict[str, Type] = {

@@ -16,7 +16,7 @@ from penstock.domain.schema.access import Access
 from penstock.domain.schema.admin import AdminSettings
 from penstock.domain.schema.base import MEMORY, MadeFolder, Name, Settings
 from penstock.domain.schema.capsules import CapsuleSettings
-from penstock.domain.schema.contents import ContentRule, declared
+from penstock.domain.schema.contents import ContentRule, ContextSettings, declared
 from penstock.domain.schema.contracts import ContractSettings, PrivacySettings, QualitySettings
 from penstock.domain.schema.federation import ClientSettings, ForeignSettings, LinkSettings, LinkTypes
 from penstock.domain.schema.node_settings import Listener, NodeSettings
@@ -73,6 +73,10 @@ class Domain(Settings):
         description="rights to read and write Sparkplug messages and metrics; unset: Sparkplug is treated like"
         " other messages",
     )
+    context: ContextSettings = Field(
+        ContextSettings(entities={}, observables={}),
+        description="the context model: entities and what is observed of them",
+    )
     quality: QualitySettings | None = Field(
         None, description="quality of context: indicators and their measurement; unset: nothing is measured"
     )
@@ -95,7 +99,7 @@ class Domain(Settings):
         None, description="policy statements: actions on messages that match; unset: none"
     )
     capsules: dict[Name, CapsuleSettings] = Field(
-        {}, description="capsules, which aggregate context over time windows, by name; run on Spark"
+        {}, description="capsules, which make context of a higher level, by name; run in a node or on Spark"
     )
     journal: JournalSettings | None = Field(
         None, description="record of events and decisions; unset: nothing is recorded"

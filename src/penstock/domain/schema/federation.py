@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.domain.schema import base
-from penstock.domain.schema.contents import AdvertisementSettings, ConditionText
+from penstock.domain.schema.contents import ConditionText, ListedAdvertisement
 from penstock.domain.units import KEY, Below, HostPort, Written, mistake, mistakes
 
 Mode = Literal["all", "subscribed", "advertised", "routed"]
@@ -215,7 +215,7 @@ class ClientSettings(base.Settings):
         description="by topic filter, a condition that content on these topics must satisfy to go to it, whatever its"
         " subscriptions ask for",
     )
-    advertises: tuple[AdvertisementSettings, ...] = Field(
+    advertises: tuple[ListedAdvertisement, ...] = Field(
         (),
         description="its advertisements; if there are any, it may publish nothing else, whatever it advertises itself",
     )

@@ -179,6 +179,12 @@ class MonitorSettings(Settings):
         " client that is not listed",
     )
     on: NodeSide | None = Field(None, description="in place of `link`: all links of a node in one direction")
+    at: Literal["departure", "arrival"] | None = Field(
+        None,
+        description="on a link between nodes, the node that asks it: only the one that the event leaves"
+        " (`departure`), or only the one where it arrives (`arrival`); unset: the one that `on` names, else the one"
+        " that it leaves where that can be, and again, if it only passes or suppresses, where it arrives",
+    )
     states: dict[Name, dict[EdgeName, SomeEdges]] | None = Field(
         None,
         description="an edit automaton: its states, and for each what it does with events by topic filter, or a list"

@@ -16,8 +16,8 @@ from penstock.domain.units import Written, mistake
 from penstock.domain.yaml.files import FileRole
 from penstock.language.errors import ConditionError, StatementError
 from penstock.language.statements.plain import from_plain
-from penstock.language.statements.printer import show_statement
-from penstock.language.statements.statement import Message, Statement
+from penstock.language.statements.printer import show_head, show_statement
+from penstock.language.statements.statement import Attach, Message, Point, Statement
 from penstock.language.statements.xml import from_xml
 from penstock.language.types import ANYTHING
 from penstock.model.errors import PolicyError
@@ -170,9 +170,21 @@ def _carrier(name: str) -> Message:
 def _given(applied: ApplySettings, by_name: dict[str, Statement]) -> AssignedPolicy:
     carrier = _carrier(applied.to)
     policy = policy_on(compile_statement(by_name[applied.policy]), carrier)
+    for rule in policy.statement.rules:
+        is_routed = applied.to == "subscription" and rule.message is Message.PUBLICATION
+        if is_routed and rule.attach is Attach.NEVER and rule.points == (Point.ROUTING,):
+            raise StatementError(_AT_ITS_CLIENT, f"in `{show_head(rule)}`", rule.at)
+    if applied.at and not any(map(policy.concerns, (Message.SUBSCRIPTION, Message.PUBLICATION))):
+        raise PolicyError("an advertisement that a node makes itself goes nowhere, and is not taken back")
     condition = None if applied.where is None else applied.where.compiled(ANYTHING)
     where = _named(applied.of), frozenset(applied.at), applied.filter
     return AssignedPolicy(applied.policy, policy, carrier, *where, condition)
+
+
+_AT_ITS_CLIENT = (
+    "what the domain gives to a subscription is applied where its client is, and does not go on to another node from "
+    "there; give it to the publication or the advertisement"
+)
 
 
 def problem_of(applied: ApplySettings, statement: Statement) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -120,7 +121,10 @@ class SubscribeStep(Settings):
     name: Name | None = Field(
         None, description="its name among the client's subscriptions with this filter; unset: no name"
     )
-    scope: Scope = Field("global", description="whether other nodes are told of it")
+    scope: Scope | None = Field(
+        None,
+        description="`global`: told over every link; `local`: to no other node; unset: as the links' `forward` says",
+    )
     policy: PolicyChoice | None = Field(None, description=_POLICY)
     contract: dict[str, Any] | None = Field(
         None, description="contract of the subscription: guarantees and needs; unset: none"
@@ -239,6 +243,17 @@ def _as_connections(value: object) -> object:
 _CONNECT_FORM: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 
 
+def _check_moment(value: str) -> str:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise mistake("a date, with or without a time, such as `2026-12-01T08:00:00Z`") from None
+    return value
+
+
+Moment = Annotated[str, AfterValidator(_check_moment)]
+
+
 class PolicyTestStep(Settings):
     """One action, and the expected results."""
 
@@ -279,6 +294,9 @@ class PolicyTestStep(Settings):
     restore: Links | None = Field(None, description="link that comes back")
     restart: Names | None = Field(None, description="nodes that are killed and started again")
     wait: Seconds | None = Field(None, ge=0, description="time that passes")
+    at: Moment | None = Field(
+        None, description="time that comes next, such as `2026-12-01T08:00:00Z`; a test begins in January 1970"
+    )
     expect: dict[str, Annotated[Expected, Short(_as_expected, _MESSAGES_FORM)]] = Field(
         {},
         description="by client or foreign broker, all messages since the last `expect`, in"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -13,7 +14,9 @@ from penstock.domain.schema.base import Count, Name, OneOrMany, OptionalReadFile
 from penstock.domain.schema.tokens import Filters
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import PenstockError
-from penstock.policy.trust.rating import Evidence, Thresholds, Weights
+from penstock.policy.trust import key_wrap
+from penstock.policy.trust.rating import BY_PATHS, Evidence, Thresholds, Weights
+from penstock.policy.trust.vectors import MAX_EDGES
 
 Share = Annotated[float, Field(ge=0, le=1)]
 _FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
@@ -71,23 +74,41 @@ class FeedbackSettings(Settings):
 class NodeTrust(Settings):
     """A node's own thresholds in place of the domain's."""
 
-    accept: Share = Field(description="rating of a path from which a token is accepted here, θ; at most `trust.sign`")
+    accept: Share | None = Field(
+        None,
+        description="rating of a path from which a token is accepted here, θ; at most `trust.sign`; unset: as"
+        " elsewhere",
+    )
+    signers: Count | None = Field(
+        None, ge=1, le=64, description="signers whose paths must be trusted here, k; unset: as elsewhere"
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> NodeTrust:
+        if self.accept is None and self.signers is None:
+            raise mistake("one of `accept` and `signers`, or both")
+        return self
 
 
 class TrustSettings(Settings):
     """Ratings of neighbours, and thresholds to accept tokens by them."""
 
-    rule: Literal["strict", "path"] = Field(
+    rule: Literal["strict", "introducer", "path"] = Field(
         "strict",
-        description="`strict`: a neighbour rated at least `sign` has signed the token, and another, or the same,"
-        " that is rated so sends it; `path`: from as many signers as `signers` says, the least trustworthy path is"
-        " rated at least `accept`",
+        description="`introducer`: a neighbour rated at least `sign` has signed the token, whoever sends it; `strict`:"
+        " that, and the neighbour that sends it is rated at least `sign`; `path`: from as many signers as `signers`"
+        " says, the least trustworthy path is rated at least `accept`",
     )
     sign: Share = Field(0.5, description="rating of a neighbour from which a node signs what it sends, π")
     accept: Share | None = Field(
         None, description="rating of a path from which a token is accepted, θ; unset: as `sign`"
     )
-    signers: Count = Field(1, ge=1, le=64, description="signers whose paths must be trusted, k")
+    signers: Count = Field(
+        1,
+        ge=1,
+        le=64,
+        description="signers whose paths must be trusted, k; all nodes on the shortest way, where that has fewer",
+    )
     penalty: Count = Field(3, ge=2, le=1000, description="weight of one bad event, μ")
     base_rate: Share = Field(0.5, description="rating of a neighbour without evidence")
     half_life: Seconds | None = Field(
@@ -103,14 +124,31 @@ class TrustSettings(Settings):
     )
     interval: Seconds = Field(1.0, ge=0.05, le=3600, description="seconds between two vectors to a neighbour at least")
     longest: Count | None = Field(
-        None, ge=1, le=1000, description="edges of the longest path looked at; unset: one less than nodes"
+        None,
+        ge=1,
+        le=1000,
+        description="edges of the longest path looked at; unset: 6. Signers further away do not count",
     )
 
     @model_validator(mode="after")
     def _accepts_no_more_than_it_signs(self) -> TrustSettings:
         if self.accept is not None and self.accept > self.sign:
             raise mistake(f"at most `sign`, which is {self.sign}", "accept")
+        if self.signers > self.most_signers:
+            raise mistake(self.too_many_signers, "signers")
         return self
+
+    @property
+    def most_signers(self) -> int:
+        """The most signers that the rule counts: those from which it looks at paths."""
+        return (self.longest or MAX_EDGES) if self.rule in BY_PATHS else 1
+
+    @property
+    def too_many_signers(self) -> str:
+        """What is expected where more are asked for."""
+        if self.rule not in BY_PATHS:
+            return f"1: the rule `{self.rule}` does not count signers"
+        return f"at most {self.most_signers}: paths of more edges are not looked at (`trust.longest`)"
 
     @property
     def weights(self) -> Weights:
@@ -118,7 +156,8 @@ class TrustSettings(Settings):
 
     def thresholds(self, own: NodeTrust | None) -> Thresholds:
         """Return the thresholds of a node, given its own settings."""
-        return Thresholds(self.sign, self.accept if own is None else own.accept, self.signers)
+        accept, signers = (None, None) if own is None else (own.accept, own.signers)
+        return Thresholds(self.sign, self.accept if accept is None else accept, signers or self.signers)
 
     def begins(self, by: str, of: str, now: float = 0.0) -> Evidence:
         """Return the evidence a node holds about a neighbour at the beginning."""
@@ -158,6 +197,10 @@ class GroupSecret(Settings):
 
     file: OptionalReadFile = Field(None, description="file with the secret; blanks around it do not count")
     env: Variable | None = Field(None, description="environment variable with the secret")
+    private_key: str | None = Field(
+        None,
+        description="file with the private key of a node, for which the secret is encrypted; `{node}` is its name",
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> GroupSecret:
@@ -165,8 +208,8 @@ class GroupSecret(Settings):
             raise mistake("either `file` or `env`")
         return self
 
-    def read(self, environ: Mapping[str, str] = os.environ) -> bytes:
-        """Read the secret; raise `SecretError`."""
+    def read(self, environ: Mapping[str, str] = os.environ, node: str = "") -> bytes:
+        """Read the secret, as a node; raise `SecretError`."""
         if self.env is not None:
             where, content = f"environment variable `{self.env}`", os.fsencode(environ.get(self.env, ""))
         else:
@@ -176,12 +219,23 @@ class GroupSecret(Settings):
                 content = self.file.read_bytes()
             except OSError as error:
                 raise SecretError(f"{where} cannot be read: {error.strerror}") from None
-        secret = content.strip()
+        secret = content.strip() if self.private_key is None else self._opened(content, where, node)
         if not secret:
             raise SecretError(f"{where} has no secret in it")
         if len(secret) < MIN_BYTES:
             raise SecretError(f"{where} has a secret that is shorter than {MIN_BYTES} bytes")
         return secret
+
+    def _opened(self, content: bytes, where: str, node: str) -> bytes:
+        assert self.private_key is not None
+        base = self.file.parent if self.file is not None else Path()
+        key = base / self.private_key.replace("{node}", node)
+        try:
+            return key_wrap.open_secret(content, key_wrap.read_private_key(key.read_bytes()))
+        except OSError as error:
+            raise SecretError(f"private key `{key}` cannot be read: {error.strerror}") from None
+        except key_wrap.KeyWrapError as error:
+            raise SecretError(f"{where}: {error}") from None
 
 
 def _not_itself(value: object) -> object:
@@ -195,6 +249,9 @@ class TrustGroupSettings(Settings):
 
     secret: Annotated[GroupSecret, BeforeValidator(_not_itself)] = Field(
         description="where its nodes read the secret that they share with its clients"
+    )
+    earlier: Annotated[tuple[GroupSecret, ...], OneOrMany()] = Field(
+        (), description="secrets of before: what was encrypted with them can still be decrypted; nothing else counts"
     )
     nodes: Annotated[tuple[Name, ...], OneOrMany()] = Field(
         (), description="nodes that are members: they hold the secret, prove it and ask for proofs of it"

@@ -151,12 +151,11 @@ def _take_back(node: Node, session: Session, name: str, now: float) -> Outcome:
 
 
 def with_subscription(
-    node: Node, session: Session, filter: Filter, key: str, document: str, is_local: bool
+    node: Node, session: Session, filter: Filter, key: str, document: str, scope: Scope | None
 ) -> BroughtContract:
     """Return the guarantees of a client for a subscription; raise `PolicyError`."""
     state = node.contracts
     assert state is not None  # who may bring was asked before
-    scope: Scope = "local" if is_local else "global"
     client, catalogue = session.place.entity, state.contracts.catalogue
     contract = text_form.bring_wanting("new", client, filter.filter, scope, document, catalogue)
     _check_situations(state, contract)
@@ -224,7 +223,7 @@ def _needing(state: ContractState, contract: ConsumerContract, count: int) -> No
 
 def _tell(node: Node, session: Session, contract: ConsumerContract, is_there: bool, now: float) -> None:
     """Tell the other nodes what is wanted globally, with all that is known of the client."""
-    wants = tuple(want for want in contract.wants if want.scope == "global")
+    wants = tuple(want for want in contract.wants if want.scope != "local")
     if node.contracts is None or not wants or len(node.ensemble.nodes) < 2:
         return
     payload = b""

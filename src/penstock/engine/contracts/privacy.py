@@ -14,7 +14,7 @@ from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.release import PRIVACY, RELEASED, RETAIN_UNTIL
-from penstock.policy.contracts.release_place import ACE
+from penstock.policy.contracts.release_place import ACE, DEGRADED, MARKS, read_ace, write_ace
 
 _INHERITED = (CONTRACT, ACE, RELEASED, AT, RETAIN_UNTIL)
 
@@ -40,6 +40,37 @@ def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
             raise PolicyError(f"there is no privacy policy `{name:.80}` here")
         policies.append(Private(policy, topic))
     return tuple(policies)
+
+
+def is_again(kept: Event, event: Event) -> bool:
+    """Return True if a private event is the publication that is retained already, for other subscribers."""
+    at = user_properties.told(event, AT)
+    return bool(at) and bool(event.payload) and at == user_properties.told(kept, AT)
+
+
+def is_for_nobody_new(node: Node, kept: Event, event: Event) -> bool:
+    """Return True if an event that a neighbour sends again is retained here, and who comes gets it from here."""
+    state = node.contracts
+    if state is None or not is_again(kept, event) or _degradations(kept) > _degradations(event):
+        return False
+    named = (state.contracts.named(name) for name in user_properties.told(event, CONTRACT))
+    return all(contract is not None and contract.scope != "local" for contract in named)
+
+
+def kept_with(kept: Event, event: Event) -> Event:
+    """Return a publication that is retained, as it is kept when it comes again: for all for whom it has come, and as
+    little degraded as it has.
+    """
+    texts = dict.fromkeys(text for each in (kept, event) for text in user_properties.told(each, ACE))
+    marks = [text for text in texts if text in MARKS]
+    enabled = {digest: rule for text in texts if text not in MARKS for digest, rule in read_ace(text).items()}
+    best = min(event, kept, key=_degradations)
+    return user_properties.having(best, None, [(ACE, text) for text in (*write_ace(enabled), *marks)], without=ACE)
+
+
+def _degradations(event: Event) -> int:
+    """Return how much was done to an event before it left a node."""
+    return sum(map(len, user_properties.told(event, DEGRADED)))
 
 
 def inheriting(node: Node, cause: Event, output: Event) -> Event:

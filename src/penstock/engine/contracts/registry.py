@@ -82,8 +82,8 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
     state = node.contracts
     if state is None:
         return None
-    # What was retained before its producer had a contract is bound by it too.
-    bound = of_origin(node, event) if event.retain and state.concerns(event.topic) else ()
+    # What was retained, or waited at another node, before its producer had a contract is bound by it too.
+    bound = of_origin(node, event) if (event.retain or event.path) and state.concerns(event.topic) else ()
     late = tuple(contract for contract in bound if contract.is_private)
     policies = privacy.of_topic(state.contracts, event.topic)
     if user_properties.RESERVED_BYTES not in event.properties and not late and not policies:
@@ -107,12 +107,34 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
         if attached != known:
             quality = read_properties(attached, moment(now), ATTACHED)
         enabled = [value for name, value in pairs if name == release_place.ACE]
-        is_late = release_place.LATE in enabled
-        ace = release_place.read_ace(next((value for value in enabled if value != release_place.LATE), "{}"))
+        is_late = release_place.LATE in enabled or bool(late)
+        ace: dict[str, str] = {}
+        for text in enabled:
+            ace |= release_place.read_ace(text) if text not in release_place.MARKS else {}
+        degraded = _degraded(pairs)
         since = _published(pairs)
     except (PolicyError, ContentError) as error:
         return Governed((), NO_QUALITY, content, is_first, {}, policies, str(error))
-    return Governed(contracts, quality, content, is_first, ace, policies, since=since, is_late=is_late)
+    about = (contracts, quality, content, is_first, ace, policies)
+    more = (since, is_late, release_place.LOCAL in enabled, degraded, producer_of(node, event))
+    return Governed(*about, "", (), *more)
+
+
+def producer_of(node: Node, event: Event) -> str:
+    """Return the client id of who published an event, at whichever node; empty if it is not known."""
+    publisher = publishers.publisher_of(node, event)
+    return "" if publisher is None else publisher.client_id
+
+
+def _degraded(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[object]]:
+    """Return what was done to an event before it left a node; raise `ContentError`."""
+    done: dict[str, list[object]] = {}
+    for text in (value for name, value in pairs if name == release_place.DEGRADED):
+        try:
+            done |= msgspec.json.decode(text, type=dict[str, list[object]])
+        except msgspec.MsgspecError as error:
+            raise ContentError(f"not what was degraded: {error}") from None
+    return done
 
 
 def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:

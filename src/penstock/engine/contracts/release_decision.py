@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from penstock.engine.contracts import registry
+from penstock.engine.contracts import registry, subscribers
 from penstock.engine.contracts.held import WindowKey
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.state import ClientWants, ContractState, Governed, shown_by
+from penstock.engine.contracts.state import ClientWants, ContractState, Governed
+from penstock.engine.contracts.subscribers import Receiver
 from penstock.engine.events import user_properties
+from penstock.engine.events.user_properties import PUBLISHER
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content
@@ -77,13 +79,12 @@ def decide(node: Node, session: Session, event: Event, governed: Governed, now: 
     steps: list[ContractResult] = []
     is_expired = False
     asking = node.contracts.asking(session, event.topic, now)
-    if not asking:
-        if governed.is_private:
-            return ReleaseDecision(None, reasons=(_NO_CONTRACT,))
-        left = _Left(governed.content, governed.quality, now, governed.marks)
-        return _by_policies(node.contracts, session, event, governed, None, left, now)
-    for wants in asking:
-        decision = _by_want(node.contracts, session, event, governed, wants, now)
+    if not asking and governed.is_private:
+        return ReleaseDecision(None, reasons=(_NO_CONTRACT,))
+    receiver = subscribers.here(session, now)
+    for wants in asking or (None,):
+        left = left_for(node.contracts, receiver, event, governed, wants, now)
+        decision = left if isinstance(left, ReleaseDecision) else _decided(session, event, left, now)
         if decision.is_released:
             return decision
         reasons += decision.reasons
@@ -103,7 +104,7 @@ def needed(node: Node, session: Session, event: Event, now: float) -> Governed |
     return Governed((), claimed(node, event, content, now), content, True, {})
 
 
-class _Left(NamedTuple):
+class Left(NamedTuple):
     """The part of an event that contracts have left."""
 
     content: Content
@@ -117,12 +118,16 @@ class _Left(NamedTuple):
     is_bare: bool = False
 
 
-def _by_want(
-    state: ContractState, session: Session, event: Event, governed: Governed, asking: ClientWants, now: float
-) -> ReleaseDecision:
-    """Release the event by all of its contracts: each degrades what the one before has left."""
+def left_for(
+    state: ContractState, receiver: Receiver, event: Event, governed: Governed, asking: Asking, now: float
+) -> Left | ReleaseDecision:
+    """Return what is left for a want of a receiver, here or beyond a link, or the refusal: each contract degrades what
+    the one before has left, then policies in XACML are asked.
+    """
+    left = Left(governed.content, governed.quality, now, governed.marks)
+    if asking is None:
+        return _by_policies(state, receiver, event, governed, None, left, now)
     _, consumer, want = asking
-    left = _Left(governed.content, governed.quality, now, governed.marks)
     for producer in governed.contracts or (_PUBLIC,):
         where, release = _released(state, producer, asking, governed, left, now)
         if release.aggregate is not None and left.collected is not None:
@@ -145,27 +150,27 @@ def _by_want(
             collected=collected,
             is_bare=left.is_bare or release.is_bare,
         )
-    return _by_policies(state, session, event, governed, asking, left, now)
+    return _by_policies(state, receiver, event, governed, asking, left, now)
 
 
 def asked_of(
-    state: ContractState, session: Session, consumers: Consumers, topic: str, producer: str, now: float
+    state: ContractState, receiver: Receiver, consumers: Consumers, topic: str, producer: str, now: float
 ) -> ReleaseRequest:
     """Return the request for the XACML policies."""
-    client = session.place.entity
-    given = dict((*shown_by(session, now), *state.contracts.known.get(client, ())))
+    client, shown = receiver
+    given = dict((*shown, *state.contracts.known.get(client, ())))
     values = state.contracts.values.get(client, ())
     return ReleaseRequest(client, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
 
 
 def _by_policies(
-    state: ContractState, session: Session, event: Event, governed: Governed, asking: Asking, left: _Left, now: float
-) -> ReleaseDecision:
+    state: ContractState, receiver: Receiver, event: Event, governed: Governed, asking: Asking, left: Left, now: float
+) -> Left | ReleaseDecision:
     """Apply the XACML policies to what the contracts have left, if the client wants that."""
     consumers = () if asking is None else (asking.contract,)
-    origin = event.origin if governed.is_first else ""
+    origin = governed.producer or (event.origin if governed.is_first else "")
     for policy, topic in governed.private:
-        permitted = policy.decide(asked_of(state, session, consumers, topic, origin, now), governed.content, now)
+        permitted = policy.decide(asked_of(state, receiver, consumers, topic, origin, now), governed.content, now)
         if isinstance(permitted, str):
             return ReleaseDecision(None, reasons=(permitted,), steps=left.steps)
         aggregate = next((degradation for degradation in permitted.degrade if isinstance(degradation, Aggregate)), None)
@@ -198,10 +203,10 @@ def _by_policies(
     unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
     if unmet:
         return ReleaseDecision(None, reasons=(unmet,), steps=left.steps)
-    return _decided(session, event, left, now)
+    return left
 
 
-def _decided(session: Session, event: Event, left: _Left, now: float) -> ReleaseDecision:
+def _decided(session: Session, event: Event, left: Left, now: float) -> ReleaseDecision:
     names = ", ".join(mark.named for mark in left.marks)
     delay = left.not_before - now
     goes = left.not_before if left.collected is None else end_of(left.collected.aggregate, now) + delay
@@ -219,24 +224,25 @@ def _decided(session: Session, event: Event, left: _Left, now: float) -> Release
 
 
 def _released(
-    state: ContractState, producer: ProducerContract, asking: ClientWants, governed: Governed, left: _Left, now: float
+    state: ContractState, producer: ProducerContract, asking: ClientWants, governed: Governed, left: Left, now: float
 ) -> tuple[FilterPlace, Release]:
     """Return what one contract releases to one want, and where that is decided (Algorithm 1)."""
     client, consumer, want = asking
     local = (producer.scope == "local", want.scope == "local")
     where = place(Circumstance(producer.is_private, *local, governed.is_first))
-    if where is FilterPlace.ENABLED and governed.is_late and producer.scope == "global":
+    ace = governed.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
+    if where is FilterPlace.ENABLED and (governed.is_late or (governed.is_for_local and ace is None)) and not local[0]:
         # The producer's node could not know of the subscription, nor of the situations of now.
         where = FilterPlace.EVALUATE
     if where is FilterPlace.REFUSE:
         return where, Release(False, reasons=(_BOTH_LOCAL,))
     releaser, situations = state.releaser(client, producer, consumer, want), state.open_at(now)
+    done = governed.degraded.get(producer.name, ())
     if where is not FilterPlace.ENABLED:
-        return where, releaser.decide(left.content, left.quality, situations, now, governed.since)
-    ace = governed.ace.get(ace_digest(f"{subscription_id(client, consumer, want)} {producer.name}"))
+        return where, releaser.decide(left.content, left.quality, situations, now, governed.since, done)
     if ace is None:
         return where, Release(False, reasons=(_NOT_ENABLED,))
-    return where, releaser.apply(ace, left.content, left.quality, situations, now, governed.since)
+    return where, releaser.apply(ace, left.content, left.quality, situations, now, governed.since, done)
 
 
 def shown(
@@ -252,6 +258,8 @@ def shown(
     properties = [*write_properties(quality, CLAIMED)]
     properties += [rules.retain_property(until)] if until is not None else []
     properties += [(RELEASED, text) for text in [rules.write_marks(marks)] if text != rules.NO_MARKS]
+    if any(mark.contract == PRIVACY for mark in marks):  # which is asked again about it when it leaves
+        properties += [(PUBLISHER, text) for text in user_properties.told(event, PUBLISHER)[-1:]]
     plain = user_properties.for_clients(event._replace(payload=payload))
     return user_properties.having(plain, None, properties, without=CLAIMED)
 

@@ -1,6 +1,6 @@
 """Re-check of released events that waited, and of windows, at the moment of delivery."""
 
-from penstock.engine.contracts import privacy, registry
+from penstock.engine.contracts import privacy, registry, subscribers
 from penstock.engine.contracts.held import CollectedWindow, HeldEvent, WindowKey
 from penstock.engine.contracts.quality import claimed
 from penstock.engine.contracts.release_decision import Consumers, ReleaseDecision, asked_of, decide, shown
@@ -37,7 +37,8 @@ def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
     situations, content = state.open_at(now), node.ensemble.reader.read(event)
     if not {policy.name for policy in state.contracts.private(event.topic)} <= {mark.rule for mark in marks}:
         return False  # there is a policy that has not been asked
-    return all(mark.is_on(situations) and _still(state, session, event, content, mark, now) for mark in marks)
+    producer = registry.producer_of(node, event)
+    return all(mark.is_on(situations) and _still(state, session, event, content, mark, now, producer) for mark in marks)
 
 
 def _is_over(event: Event, now: float) -> bool:
@@ -49,7 +50,13 @@ def _is_over(event: Event, now: float) -> bool:
 
 
 def _still(
-    state: ContractState, session: Session, event: Event, content: Content, mark: ReleaseMark, now: float
+    state: ContractState,
+    session: Session,
+    event: Event,
+    content: Content,
+    mark: ReleaseMark,
+    now: float,
+    producer_id: str,
 ) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
@@ -58,8 +65,9 @@ def _still(
             return True
         alternatives: list[Consumers] = [(wants.contract,) for wants in asking] or [()]
         # It must decide the same for what is left of the event as for the event.
-        origin, topic = "" if event.path else event.origin, mark.topic or event.topic
-        requests = (asked_of(state, session, consumers, topic, origin, now) for consumers in alternatives)
+        topic = mark.topic or event.topic
+        receiver = subscribers.here(session, now)
+        requests = (asked_of(state, receiver, consumers, topic, producer_id, now) for consumers in alternatives)
         permitted = (policy.decide(request, content, now) for request in requests)
         return mark in (rules.mark_of_policy(mark.rule, topic, by) for by in permitted if not isinstance(by, str))
     producer = state.contracts.named(mark.contract)
@@ -74,7 +82,7 @@ def _still(
 def still(node: Node, session: Session, event: Event, now: float) -> Event | None:
     """Return a waiting event as the changed contracts let the client have it; if it was not private, decide now."""
     state = node.contracts
-    if state is None or (session.neighbour is not None and session.neighbour in node.ensemble.nodes):
+    if state is None:
         return event
     if not may_go(node, event, session, now):
         return None

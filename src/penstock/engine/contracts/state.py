@@ -1,6 +1,8 @@
 """The contracts that a node knows: the domain's, those that clients have brought, and open situations."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -11,7 +13,7 @@ from penstock.model.errors import PolicyError
 from penstock.model.quality import NO_QUALITY, Quality
 from penstock.model.topic import matches
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract, Subject
-from penstock.policy.contracts.contract_set import Contracts, wants_of
+from penstock.policy.contracts.contract_set import Contracts, subscription_id, wants_of
 from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.contracts.release import ReleaseMark, Releaser
 from penstock.policy.contracts.situation import NONE_OPEN, OpenSituations
@@ -24,6 +26,7 @@ CONSUMER = "$penstock/consumer/"
 """Before a digest: where a node tells others what a client has brought that consumes."""
 MAX_RELEASERS = 20_000
 _NONE: frozenset[str] = frozenset()
+_NOTHING_DONE: Mapping[str, list[object]] = MappingProxyType({})
 Counted = dict[str, Counter[str]]
 """By situation and client, how many events a rule has released that is for that situation."""
 
@@ -60,14 +63,32 @@ class ContractState:
         self._releasers: dict[tuple[str, str, str, str], tuple[tuple[object, ...], Releaser]] = {}
         self._concerned: dict[str, bool] = {}
         self._asking: dict[tuple[int, str], tuple[Subject, tuple[ClientWants, ...]]] = {}
-        self._beyond: dict[str, tuple[ClientWants, ...]] = {}
+        self._of_client: dict[tuple[str, Subject, str], tuple[ClientWants, ...]] = {}
+        self._apart: dict[tuple[str, ...], tuple[ClientWants, tuple[ProducerContract, ...], tuple[object, ...]]] = {}
+        self._interned: dict[tuple[object, ...], tuple[object, ...]] = {}
+        self._heard_by: dict[str, list[ConsumerContract]] | None = None
+        self._kinds: dict[tuple[str, str], tuple[ClientWants, ...]] = {}
+        self.subscribers: dict[tuple[int, str], tuple[str, ...]] = {}
+        """By neighbour and topic, who subscribes beyond (`subscribers.beyond`)."""
+        self.crossed: dict[tuple[int, str], tuple[str, ...]] = {}
+        """By neighbour and topic, when the private event was published that it retains: it must hear when that is no
+        longer so.
+        """
         self._binding: dict[tuple[str, str], tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]] = {}
 
     def forget(self) -> None:
         """Forget what was derived from clients' contracts, which have changed."""
         self._concerned.clear()
         self._asking.clear()
-        self._beyond.clear()
+        self._of_client.clear()
+        self._heard_by = None
+        self._kinds.clear()
+        self._apart.clear()
+        self._interned.clear()
+
+    def forget_beyond(self) -> None:
+        """Forget who subscribes beyond links, which has changed."""
+        self.subscribers.clear()
 
     def open_at(self, now: float) -> frozenset[str]:
         """Return the open situations, even if the end of others has not been noticed yet."""
@@ -114,26 +135,63 @@ class ContractState:
         self._asking[key] = known, tuple(asked)
         return tuple(asked)
 
-    def beyond(self, topic: str) -> tuple[ClientWants, ...]:
-        """Return the global wants about a topic of all clients whose guarantees are known here, wherever they are."""
-        wants = self._beyond.get(topic)
+    def of_client(self, client: str, shown: Subject, topic: str) -> tuple[ClientWants, ...]:
+        """Return the wants about a topic of a client at another node, which has shown this there: the domain's, and
+        what it has brought, as far as that was told.
+        """
+        key = (client, shown, topic)
+        wants = self._of_client.get(key)
         if wants is None:
-            if len(self._beyond) >= MAX_RELEASERS:
-                self._beyond.clear()
+            if len(self._of_client) >= MAX_RELEASERS:
+                self._of_client.clear()
+            given = (*self.contracts.consuming(client, shown), *self._heard_of(client))
+            wants = tuple(
+                ClientWants(client, contract, want) for contract in given for want in wants_of(contract, topic)
+            )
+            self._of_client[key] = wants
+        return wants
+
+    def _heard_of(self, client: str) -> list[ConsumerContract]:
+        """Return what a client at another node has brought; what wants nothing is about no topic."""
+        if self._heard_by is None:
+            self._heard_by = {}
+            for whose, contract in self.heard.values():
+                if contract.wants:
+                    self._heard_by.setdefault(whose, []).append(contract)
+        return self._heard_by.get(client, [])
+
+    def kinds(self, topic: str, neighbour: str, elsewhere: Callable[[], set[str]]) -> tuple[ClientWants, ...]:
+        """Return the wants about a topic of all clients but those that the domain has `elsewhere` than beyond a
+        neighbour, one of each kind: what contracts cannot tell apart gets the same.
+        """
+        wants = self._kinds.get((topic, neighbour))
+        if wants is None:
+            if len(self._kinds) >= MAX_RELEASERS:
+                self._kinds.clear()
+            not_there = elsewhere()
             asked = [
                 ClientWants(client, self.contracts.of(client, contract), want)
                 for contract in self.contracts.consumers
-                for client in sorted(contract.consumers)
+                for client in sorted(contract.consumers - not_there)
                 for want in wants_of(contract, topic)
             ]
-            asked += [
-                ClientWants(client, contract, want)
-                for client, contract in self.heard.values()
-                for want in contract.wants
-                if matches(want.filter, topic)
-            ]
-            wants = self._beyond[topic] = tuple(asking for asking in asked if asking.want.scope == "global")
+            wants = self._kinds[topic, neighbour] = tuple({_kind(asking): asking for asking in asked}.values())
         return wants
+
+    def told_apart_by(self, asking: ClientWants, contracts: tuple[ProducerContract, ...]) -> tuple[object, ...]:
+        """Return all by which contracts can tell a want from others: those with the same get the same of an event."""
+        key = (subscription_id(*asking), *(contract.name for contract in contracts))
+        known = self._apart.get(key)
+        if known is not None and known[0] is asking and known[1] == contracts:
+            return known[2]
+        if len(self._apart) >= MAX_RELEASERS:
+            self._apart.clear()
+        client, consumer, want = asking
+        permitting = tuple(self.releaser(client, contract, consumer, want).permitting for contract in contracts)
+        kind = (permitting, consumer.retention, want.needs, want.condition, want.scope)
+        apart = self._interned.setdefault(kind, (len(self._interned),))
+        self._apart[key] = asking, contracts, apart
+        return apart
 
     def binding(self, client: str, topic: str) -> tuple[tuple[ProducerContract, ...], tuple[QualityCollector, ...]]:
         """Return the domain's contracts and collectors for what a client publishes on a topic."""
@@ -160,6 +218,12 @@ class ContractState:
         releaser = Releaser(producer, consumer, want, self.contracts.catalogue, self.situations)
         self._releasers[key] = about, releaser
         return releaser
+
+
+def _kind(asking: ClientWants) -> tuple[object, ...]:
+    contract, want = asking.contract, asking.want
+    promised = (contract.purposes, contract.situations, contract.retention, contract.attributes)
+    return (*promised, want.condition, want.needs, want.scope)
 
 
 def shown_by(session: Session, now: float) -> Subject:
@@ -190,6 +254,12 @@ class Governed(NamedTuple):
     """The time of publication, if the event has it."""
     is_late: bool = False
     """True for a client that has subscribed after it was published."""
+    is_for_local: bool = False
+    """True if it is also for clients whose local subscriptions only their own nodes know."""
+    degraded: Mapping[str, list[object]] = _NOTHING_DONE
+    """By contract, the degradations that were done before it left a node, in their plain form."""
+    producer: str = ""
+    """The client id of who published it; empty: it is not known."""
 
     @property
     def is_private(self) -> bool:
@@ -203,7 +273,7 @@ def renewed_contracts(before: ContractState | None, contracts: Contracts | None)
     state = ContractState(contracts)
     if before is not None:
         state.open = {name: opened for name, opened in before.open.items() if name in state.situations}
-        state.heard, state.counted = before.heard, before.counted
+        state.heard, state.counted, state.crossed = before.heard, before.counted, before.crossed
     return state
 
 

@@ -9,17 +9,20 @@ from penstock.engine.events.passage import Delivery, Packet, Passage
 from penstock.engine.events.plan import Plan, Target, WaitingPlace
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
-from penstock.engine.sessions.session import Outgoing, Session, Subscribed
+from penstock.engine.sessions.session import Outgoing, PolicyRevision, Session, Subscribed
 from penstock.engine.sessions.window import STEP_BYTES
+from penstock.engine.sparkplug import openings
 from penstock.engine.stages import release, runner
 from penstock.engine.stages.draft import Draft
 from penstock.engine.statements import side_effects
 from penstock.engine.trust import token_exchange
 from penstock.model.event import Event
+from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
 from penstock.wire.errors import WireError
 
 RELEASED = Verdict("release", Effect.PASS, "", "it was held back until now")
+OPENED = Verdict("project", Effect.PASS, "", "its time has come")
 MAX_REPLAYED = 100
 """Retained messages that are sent in one turn, to one session or to several."""
 STEP_COST = 2
@@ -123,7 +126,8 @@ def _send_retained(node: Node, session: Session, subscribed: Subscribed, event: 
     runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps)
     if node.recorder is not None and passage.source is not None:
         verdict = Verdict("match", Effect.PASS, subscribed.filter, "it was retained")
-        node.recorder.forms_end(passage.source, now, node.recorder.rows.retained, verdict)
+        withheld = runner.withheld_of(passage)
+        node.recorder.forms_end(passage.source, now, node.recorder.rows.retained, verdict, withheld)
 
 
 def _passage(node: Node, event: Event, now: float) -> Passage:
@@ -147,7 +151,41 @@ def send_delayed(node: Node, now: float) -> None:
         delivery.forms, delivery.revision = passage.forms, revision
         runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.DELAYED).delivery_steps)
         if node.recorder is not None and passage.source is not None:
-            node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, RELEASED)
+            withheld = runner.withheld_of(passage)
+            node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, RELEASED, withheld)
+
+
+def send_opened(node: Node, now: float) -> None:
+    """Send what the time shows to readers now: births, deaths and STATE messages that were withheld as a whole, and the
+    metrics that reports and births lacked, with their present values, in a report of their own.
+    """
+    due: list[tuple[Session, str]] = [] if node.sparkplug is None else node.sparkplug.windows.due(now)
+    for session, speaker in due:
+        actor = session.place.actor
+        if actor is None or session is not node.sessions.get(session.client_id):
+            continue  # it has ended
+        for opened in openings.opened(node, actor, speaker, now):
+            if not _send_opened(node, session, speaker, opened.event, now):
+                opened.take_back()  # it is asked about again when its client is back
+        openings.ask_again(node, session, actor, speaker, now)
+
+
+def _send_opened(node: Node, session: Session, speaker: str, event: Event, now: float) -> bool:
+    """Send a message to the first subscription that asks for it, as far as the stages let it have the message now."""
+    access = "" if node.sparkplug is None else node.sparkplug.windows.judged.get(speaker, "")
+    for subscribed in sorted(session.subscriptions.values(), key=lambda each: -each.qos):
+        if not matches(subscribed.filter, event.topic):  # a shared one matches none: another may have its turn
+            continue
+        passage, target = _passage(node, event, now), Target([subscribed])
+        delivery = Delivery(session, event, min(event.qos, subscribed.qos), False, target.ids)
+        delivery.passage, delivery.target, delivery.forms = passage, target, passage.forms
+        delivery.watch, delivery.revision = session.place.watch_out, PolicyRevision(0, access, "", "")
+        is_sent = runner.deliver(delivery, _steps(node, event.topic, WaitingPlace.RETAINED).delivery_steps)
+        if node.recorder is not None and passage.source is not None:
+            node.recorder.forms_end(passage.source, now, node.recorder.rows.sent, OPENED)
+        if is_sent:
+            return True
+    return False
 
 
 def recheck(node: Node, waiting: Outgoing, now: float, place: WaitingPlace) -> bool:
@@ -157,6 +195,9 @@ def recheck(node: Node, waiting: Outgoing, now: float, place: WaitingPlace) -> b
     if not runner.deliver(asked, _steps(node, waiting.event.topic, place).delivery_steps):
         node.stats.dropped += 1
         node.ledger.settle(waiting)
+        if place is WaitingPlace.QUEUED:
+            reason = "policies do not let its receiver have it now"
+            publishers.record_withdrawn(node, waiting, now, reason, runner.withheld_of(asked.passage))
         return False
     waiting.revision = waiting.session.outbox.revision
     if asked.event is not waiting.event:

@@ -9,7 +9,8 @@ from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import match, route
+from penstock.engine.stages import route, satisfaction
+from penstock.engine.statements.applicability import is_matched_late
 from penstock.engine.statements.event_judging import Judging
 from penstock.model.event import Event
 from penstock.model.subject import Subject
@@ -68,18 +69,21 @@ def to_target(passage: Passage, target: Target, watch: Watch | None = None) -> D
 def _flooded(passage: Passage, plan: Plan) -> Iterator[Delivery]:
     """Return the deliveries to neighbours that have not asked, if a policy says so."""
     assert passage.judging is not None
-    asked = {target.session.id for target in plan.targets}
+    watched = (target for _, targets in plan.watched for target in targets)
+    asked = {target.session.id for target in (*plan.targets, *watched)}
     for session in passage.judging.flooded():
         if session.id not in asked and route.may_have(passage.node, passage.event, session):
             topic = Subscribed(session, passage.event.topic, 2, retain_as_published=True)
-            yield to_target(passage, Target([topic]))
+            yield to_target(passage, Target([topic]), session.place.watch_out)
 
 
 def _behind(passage: Passage, watch: Watch, targets: tuple[Target, ...]) -> Iterator[Delivery]:
     """Return the deliveries by a link with monitors; where nobody asks for the event, one that only they see."""
     for target in targets:
         delivery = to_target(passage, target, watch)
-        delivery.receiver, delivery.is_planned = watch.link, True
+        delivery.is_planned = True
+        if target.session.neighbour not in passage.node.ensemble.overlays:
+            delivery.receiver = watch.link
         delivery.is_echo = target.no_local and target.session is passage.sender
         yield delivery
     if not targets:
@@ -94,7 +98,9 @@ def _to_member(passage: Passage, group: Group) -> Iterator[Delivery]:
     if passage.judging is None and any(
         member.policy is not None or member.session.place.policies for member in group.members
     ):
-        passage.judging = Judging(passage.node, passage.event, passage.sender, passage.now)
+        passage.judging = Judging(
+            passage.node, passage.event, passage.sender, passage.now, satisfies=satisfaction.satisfies
+        )
         passage.judging.plain = passage.forms
     chosen = group.choose(partial(_may_take, passage))
     if chosen is not None:
@@ -104,17 +110,22 @@ def _to_member(passage: Passage, group: Group) -> Iterator[Delivery]:
 
 
 def _may_take(passage: Passage, member: Subscribed) -> bool:
-    if not may_take(passage.node, passage.event, member, passage.now):
-        return False
     judging = passage.judging
+    if not may_take(passage.node, passage.event, member, passage.now, judging is not None and judging.is_late):
+        return False
     return judging is None or judging.forms(member.session, (member,)) is not None
 
 
-def may_take(node: Node, event: Event, member: Subscribed, now: float | None = None) -> bool:
-    """Return True if a group's member may have the event or some of it, and asks for such. Members get no means."""
-    if not route.may_have(node, event, member.session) or not match.satisfies(node, event, member, now):
+def may_take(node: Node, event: Event, member: Subscribed, now: float | None = None, is_late: bool = False) -> bool:
+    """Return True if a group's member may have the event or some of it, and asks for such. Members get no means.
+    `is_late`: what it asks for is found out later, after rules before matching.
+    """
+    if not route.may_have(node, event, member.session):
         return False
-    return match.shown(node, member.session, event, now).event is not None
+    is_late = is_late or is_matched_late(member, event.topic)
+    if not is_late and not satisfaction.satisfies(node, event, member, now):
+        return False
+    return satisfaction.shown(node, member.session, event, now).event is not None
 
 
 def _pass_over(passage: Passage, target: Target) -> None:

@@ -1,21 +1,22 @@
 """An incoming publication: from the packet to an event, on its way, and the answer to its sender."""
 
 from collections.abc import Callable
+from hashlib import blake2b
 
-from penstock.engine.contracts import client_contracts
+from penstock.engine.contracts import client_contracts, privacy
 from penstock.engine.events import dedup, entrances, link_plans, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.events.plan import Plans
 from penstock.engine.federation import overlay, write_rights
 from penstock.engine.federation.messages import INTEREST
 from penstock.engine.node import Node
-from penstock.engine.sessions import advertise, outbox
-from penstock.engine.sessions.refusal import Outcome
+from penstock.engine.sessions import advertise, connack, outbox
+from penstock.engine.sessions.refusal import MAX_REASON_LENGTH, Outcome, RefusedPublish
 from penstock.engine.sessions.session import Session
 from penstock.engine.stages import runner
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import is_node
-from penstock.engine.trust import announcements, evidence, feedback, token_exchange
+from penstock.engine.trust import announcements, client_tokens, evidence, feedback, token_exchange
 from penstock.language.statements.statement import Message
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
@@ -54,6 +55,8 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
     if session.neighbour in node.ensemble.foreign:
         packet = user_properties.from_outside(packet)
     topic = packet.topic if packet.properties.topic_alias is None else _resolve_alias(node, session, packet)
+    if packet.qos and session.refused and _is_refused_again(node, session, topic, packet):
+        return
     if packet.qos and session.received:
         if _is_repeated(node, session, packet):
             return
@@ -88,7 +91,7 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
     else:
         outcome = runner.run_within_budget(Passage(node, plans, event, session, now))
     if packet.qos:
-        _answer(node, session, packet, outcome)
+        _answer(node, session, topic, packet, outcome)
     if node.statements.made:
         entrances.publish_made(node, now)
 
@@ -143,8 +146,14 @@ def _event(node: Node, session: Session, topic: str, packet: Publish, now: float
         session.place.publish_type,
         user_properties.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
         "",
-        plans.key.token.goes if plans.key.token is not None else "",
+        plans.key.token.goes if plans.key.token is not None else _token_of(node, session, packet),
     )
+
+
+def _token_of(node: Node, session: Session, packet: Publish) -> str:
+    """Return the token of what may wait at a node without neighbours, so that a revocation withdraws it."""
+    carried = client_tokens.carry(node, session) if packet.qos and not node.federation.neighbours else None
+    return "" if carried is None else carried.digest
 
 
 def _look(node: Node, session: Session, event: Event, packet: Publish, plans: Plans, now: float) -> None:
@@ -192,11 +201,15 @@ def _is_known_replay(node: Node, session: Session, packet: Publish, event: Event
     if session.version == 5 and not user_properties.is_replay(packet.properties):
         return False
     kept = node.retained.get(event.topic)
-    return kept is not None and kept.payload == event.payload and kept.properties == event.properties
+    if kept is None:
+        return False
+    is_same = kept.payload == event.payload and kept.properties == event.properties
+    return is_same or privacy.is_for_nobody_new(node, kept, event)
 
 
 def release(node: Node, session: Session, packet_id: int) -> None:
     """Handle a PUBREL: the identifier is free again."""
+    forget_refused(node, session, packet_id)  # a client that has come back with MQTT 3.1.1 got a plain PUBREC
     held = _state(session, packet_id)
     state, answer = RECEIVER[held, PUBREL]
     if state != held and session.received is not None:
@@ -249,7 +262,44 @@ def _check_window(node: Node, session: Session) -> None:
         raise WireError(Reason.RECEIVE_MAXIMUM_EXCEEDED, text)  # [MQTT-3.3.4-7]
 
 
-def _answer(node: Node, session: Session, packet: Publish, outcome: Outcome) -> None:
+def _is_refused_again(node: Node, session: Session, topic: str, packet: Publish) -> bool:
+    """Answer again if this is a refused QoS 2 message that its sender repeats, as it has not seen the answer; what
+    else uses the identifier is a new message. Nothing of the refused one counts twice: monitors, evidence, feedback.
+    """
+    assert session.refused is not None
+    refused = session.refused.get(packet.packet_id)
+    if refused is None:
+        return False
+    if packet.qos != 2 or not packet.dup or refused.digest != _digest(topic, packet.payload):
+        forget_refused(node, session, packet.packet_id)
+        return False
+    session.refused[packet.packet_id] = session.refused.pop(packet.packet_id)  # the latest: the others have been seen
+    reason = Reason.SUCCESS if session.version == 4 else refused.reason  # the session may have begun with MQTT 5
+    outbox.push_answer(node, session, Pubrec(packet.packet_id, reason), refused.text)
+    return True
+
+
+def forget_refused(node: Node, session: Session, packet_id: int) -> None:
+    """Forget a refused QoS 2 message, if there was one: its identifier is in use again, so its answer was seen."""
+    if session.refused and session.refused.pop(packet_id, None) is not None:
+        node.ledger.refused(session, packet_id, None)
+
+
+def _remember_refused(node: Node, session: Session, packet_id: int, refused: RefusedPublish) -> None:
+    """Remember as many as the sender may wait for answers to."""
+    if session.refused is None:
+        session.refused = {}
+    while len(session.refused) >= connack.receive_maximum(node, session):
+        forget_refused(node, session, next(iter(session.refused)))
+    session.refused[packet_id] = refused
+    node.ledger.refused(session, packet_id, refused)
+
+
+def _digest(topic: str, payload: bytes) -> bytes:
+    return blake2b(b"%b\0%b" % (topic.encode(), payload), digest_size=8).digest()
+
+
+def _answer(node: Node, session: Session, topic: str, packet: Publish, outcome: Outcome) -> None:
     """PUBACK or PUBREC, once the store has the message."""
     # [MQTT-3.3.4-1], [MQTT-4.3.2-4], [MQTT-4.3.2-5], [MQTT-4.3.3-8]
     reason, text = outcome
@@ -267,5 +317,8 @@ def _answer(node: Node, session: Session, packet: Publish, outcome: Outcome) -> 
                 session.received = set()
             session.received.add(packet.packet_id)
             node.ledger.received(session, packet.packet_id, True)
+        elif reason >= 0x80:
+            refused = RefusedPublish(reason, text[:MAX_REASON_LENGTH], _digest(topic, packet.payload))
+            _remember_refused(node, session, packet.packet_id, refused)
         answer = Pubrec(packet.packet_id, reason)
     outbox.push_answer(node, session, answer, text)

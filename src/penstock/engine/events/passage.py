@@ -46,6 +46,7 @@ class Passage:
         "sender",
         "shaped",
         "source",
+        "withheld",
     )
 
     def __init__(
@@ -76,6 +77,16 @@ class Passage:
         """The observer of a run without effects; None: this is a real one."""
         self.first: list[tuple[Plans, Event]] | None = None
         """Events that the node itself publishes because of it, before it goes on."""
+        self.withheld: dict[Verdict, list[str]] | None = None
+        """For the journal: the receivers that policies keep it from, or some of it."""
+
+    def withhold(self, session: Session, verdict: Verdict) -> None:
+        """Have the journal, if there is one, record that policies keep the event, or some of it, from a session."""
+        if self.node.recorder is None or self.observer is not None or (self.sender is None and self.source is None):
+            return
+        if self.withheld is None:
+            self.withheld = {}
+        self.withheld.setdefault(verdict, []).append(session.place.entity)
 
     def replace(self, event: Event) -> None:
         """Put another event in the place of this one."""

@@ -138,6 +138,7 @@ class Plan:
         "valid",
         "verdict",
         "watched",
+        "withheld",
     )
 
     def __init__(self, verdict: Verdict) -> None:
@@ -165,6 +166,8 @@ class Plan:
         """Links with monitors, and the targets behind each: none where only the monitor looks on."""
         self.closed: tuple[Session, ...] = ()
         """Those that ask for it and do not get it, because the brokering table closes their links."""
+        self.withheld: tuple[tuple[Session, Verdict], ...] = ()
+        """For the journal: those that ask for it and may not have it, and why."""
         # For QoS 0: sessions that take the packet's own bytes, by protocol version.
         self.direct4: tuple[Session, ...] = ()
         self.direct5: tuple[Session, ...] = ()
@@ -181,6 +184,7 @@ class Plan:
         self.valid = False
         self.rest = self.unresolved = None
         self.key = self.targets = self.groups = self.watched = self.direct4 = self.direct5 = self.closed = ()
+        self.withheld = ()
 
 
 PASS = Verdict("admit", Effect.PASS)
@@ -216,6 +220,7 @@ def interned_plan(
     steps: Steps,
     statements: tuple[Bound, ...],
     closed: tuple[Session, ...],
+    withheld: tuple[tuple[Session, Verdict], ...],
     telling: tuple[Session, ...] = (),
     passes_bytes: bool = True,
 ) -> Plan:
@@ -223,13 +228,13 @@ def interned_plan(
 
     `telling` are neighbours that must be told with each event which token it has.
     """
-    key = (*matched, passes_bytes, *groups, *onlookers, *statements, *telling, steps, *closed)
+    key = (*matched, passes_bytes, *groups, *onlookers, *statements, *telling, steps, *closed, *withheld)
     plan = known.get(key)
     if plan is None:
         plan = known[key] = _make_plan(matched, groups, onlookers, telling)
         plan.simple = plan.simple and passes_bytes and not statements
         plan.steps, plan.delivery_steps = steps
-        plan.statements, plan.closed, plan.key = statements, closed, key
+        plan.statements, plan.closed, plan.withheld, plan.key = statements, closed, withheld, key
     return plan
 
 

@@ -58,7 +58,8 @@ _DIGITS = 16
 
 def carried(node: Node, event: Event) -> Event:
     """Return an event for another node, where it may wait, with its publisher."""
-    publisher = None if event.path else publisher_of(node, event)
+    is_from_node = any(hop in node.ensemble.nodes for hop in event.path)
+    publisher = None if is_from_node else publisher_of(node, event)
     return event if publisher is None else published(event, publisher)
 
 
@@ -125,6 +126,33 @@ def cause_of(event: Event) -> str | None:
     return causes[0] if causes else None
 
 
+HIDDEN = "#"
+"""Begins a cause whose topic stays where it was published; then comes since when the access list there holds."""
+
+
+def hide_cause(node: Node, event: Event) -> Event:
+    """Return what leaves for another node without the topic of which monitors have made it. What a foreign broker has
+    sent keeps it, since `in` may come to deny it; so does a certificate, whose own topic says it.
+    """
+    cause, publisher = cause_of(event), publisher_of(node, event)
+    if cause is None or cause.startswith(HIDDEN) or event.topic.endswith(cause) or publisher is None:
+        return event
+    if neighbour_in(publisher.client_id) is not None:
+        return event
+    hidden = ((user_properties.CAUSE, f"{HIDDEN}{_list_since(node, publisher)}"),)
+    return user_properties.having(event, None, hidden, without=user_properties.CAUSE)
+
+
+def is_same_list(node: Node, cause: str, publisher: Publisher) -> bool:
+    """Return whether the access list by which an event with a hidden cause was published still holds."""
+    return cause == f"{HIDDEN}{_list_since(node, publisher)}"
+
+
+def _list_since(node: Node, publisher: Publisher) -> float | None:
+    known = node.federation.rights.get(publisher.node)
+    return None if known is None else known.at
+
+
 def made(output: Event, cause: Event) -> Event:
     """Return what a monitor has made of an event, with the topic of its cause."""
     if output is cause or user_properties.told(output, user_properties.CAUSE):
@@ -137,16 +165,21 @@ def way_of(node: Node, event: Event, publisher: Publisher | None, entry: ClientE
     if publisher is not None and entry is not None:
         yield entry.links(publisher.node)[0]
     begin = publisher.node if publisher is not None else event.path[0] if event.path else node.name
-    nodes = (*event.path, node.name) if event.path[:1] == (begin,) else node.ensemble.way(begin, node.name)
+    is_told = begin in event.path
+    nodes = (*event.path[event.path.index(begin) :], node.name) if is_told else node.ensemble.way(begin, node.name)
     for ends in pairwise(nodes):
         yield node.ensemble.links.get(ends)
 
 
-def record_withdrawn(node: Node, waiting: Outgoing, now: float, reason: str) -> None:
+Withheld = tuple[Event, dict[Verdict, list[str]]]
+"""An event, and by verdict from whom it was withheld."""
+
+
+def record_withdrawn(node: Node, waiting: Outgoing, now: float, reason: str, withheld: Withheld | None = None) -> None:
     """Tell the journal, if there is one, that what was queued for a session, and is recorded as sent, was not sent."""
     if node.recorder is not None:
         verdict = Verdict("emit", Effect.SUPPRESS, "", reason)
-        _record(node, node.recorder, waiting, waiting.event, now, node.recorder.rows.withdrawn, verdict)
+        _record(node, node.recorder, waiting, waiting.event, now, node.recorder.rows.withdrawn, verdict, withheld)
 
 
 def record_changed(node: Node, waiting: Outgoing, left: Event, now: float, is_first: bool) -> None:
@@ -163,11 +196,18 @@ _CHANGED = Verdict("emit", Effect.PASS, "", "policies have changed while it wait
 
 
 def _record(
-    node: Node, recorder: Recorder, waiting: Outgoing, event: Event, now: float, rows: list[int], verdict: Verdict
+    node: Node,
+    recorder: Recorder,
+    waiting: Outgoing,
+    event: Event,
+    now: float,
+    rows: list[int],
+    verdict: Verdict,
+    withheld: Withheld | None = None,
 ) -> None:
     if not event.topic.startswith("$SYS/"):
         recorder.show(user_properties.for_record(event), waiting.session, waiting.qos)
-        recorder.forms_end(source_of(node, event), now, rows, verdict)
+        recorder.forms_end(source_of(node, event), now, rows, verdict, withheld)
 
 
 def source_of(node: Node, event: Event) -> Source:

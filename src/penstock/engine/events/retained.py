@@ -1,5 +1,6 @@
 """Retained messages: kept for later subscribers, one for each topic, until they are replaced or their time is over."""
 
+from penstock.engine.contracts import privacy
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import client_tokens
@@ -22,6 +23,8 @@ def keep(node: Node, event: Event, sender: Session | None) -> None:
         if before is not None:  # nobody is sent an older one later than this one
             forget(node, event.topic)
         return
+    if before is not None and node.contracts is not None and privacy.is_again(before, event):
+        event = privacy.kept_with(before, event)
     event = _with_token(node, event, sender)
     node.retained.hold(event)
     if not event.topic.startswith("$SYS/"):

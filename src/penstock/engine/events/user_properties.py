@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.model.event import Event
 from penstock.policy.contracts.release import RETAIN_UNTIL
-from penstock.policy.contracts.release_place import ACE
+from penstock.policy.contracts.release_place import ACE, DEGRADED
 from penstock.policy.statements.elements.tracing import TRACE
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.packet import Publish
@@ -31,6 +31,9 @@ PUBLISHER = "penstock-publisher"
 """The publisher of an event that may wait at another node, as `publishers.Publisher` in JSON."""
 CAUSE = "penstock-cause"
 """Of an event that a monitor has made: the topic of the event that it was made of."""
+SHAPED = "penstock-shaped"
+"""Of an event from another node: the monitors on the link that this node has put it through, as `Placing.mark`."""
+SHAPED_BYTES = SHAPED.encode()
 SERVED = "penstock-served"
 """The foreign brokers that nodes on the way of an event have sent it to."""
 ECHO = "penstock-echo"
@@ -43,15 +46,31 @@ BIRTH = "penstock-birth"
 """Of a Sparkplug message, the digest of the birth by which its aliases are to be read."""
 BIRTH_BYTES = BIRTH.encode()
 OF_NODES = frozenset(
-    {PATH, ID, REPLAY, MADE, TOKEN, "penstock-quality", CONTRACT, "penstock-ace", AT, PUBLISHER, CAUSE, SERVED, BIRTH}
+    {
+        PATH,
+        ID,
+        REPLAY,
+        MADE,
+        TOKEN,
+        "penstock-quality",
+        CONTRACT,
+        ACE,
+        DEGRADED,
+        AT,
+        PUBLISHER,
+        CAUSE,
+        SHAPED,
+        SERVED,
+        BIRTH,
+    }
 )
 """Properties between nodes: a client that sets one is refused; other reserved ones are removed."""
 RESERVED = "penstock-"
 """User properties that only nodes may set; from a client they are removed."""
 RESERVED_BYTES = RESERVED.encode()
-_OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, AT)
-_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE, SERVED, ECHO, BIRTH)
-"""Those of them that belong to an event, and are kept with it. The last five say where it comes from."""
+_OF_POLICIES = (POLICY, MADE, TRACE, "penstock-quality", CONTRACT, ACE, DEGRADED, AT)
+_WITH_EVENTS = (*_OF_POLICIES, PUBLISHER, CAUSE, SHAPED, SERVED, ECHO, BIRTH)
+"""Those of them that belong to an event, and are kept with it. The last six say where it comes from."""
 _SHOWN = (TRACE, RETAIN_UNTIL)
 """Those that clients get."""
 OF_POLICIES = (*_OF_POLICIES, *_SHOWN)
@@ -64,7 +83,7 @@ def travelling(properties: Properties, is_node: bool = False, is_record: bool = 
     """
     if properties is NO_PROPERTIES:
         return b""
-    kept = (*OF_POLICIES, BIRTH) if is_record else _WITH_EVENTS if is_node else ()
+    kept = (*OF_POLICIES, SHAPED, BIRTH) if is_record else _WITH_EVENTS if is_node else ()
     return encode_properties(
         Properties(
             payload_format=properties.payload_format,
@@ -164,12 +183,14 @@ def bare(event: Event) -> Event:
 
 
 def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]], without: str = "") -> Event:
-    """Return the event with another content type (unless None), without one user property, and with more of them."""
+    """Return the event with another content type (None: the same, empty: none), without one user property, and with
+    more of them.
+    """
     properties = carried(event.properties)
     left = tuple(pair for pair in properties.user_properties if pair[0] != without)
     changed = msgspec.structs.replace(properties, user_properties=(*left, *add))
     if content_type is not None:
-        changed = msgspec.structs.replace(changed, content_type=content_type)
+        changed = msgspec.structs.replace(changed, content_type=content_type or None)
     return event._replace(properties=encode_properties(changed))
 
 

@@ -6,6 +6,7 @@ from penstock.engine.events.passage import Passage
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement, session_rights
 from penstock.engine.sessions.session import Session, Will
+from penstock.engine.sparkplug import births
 from penstock.engine.stages import admit, runner
 from penstock.engine.trust import client_tokens
 from penstock.model.event import Event
@@ -56,6 +57,7 @@ def publish(node: Node, session: Session, now: float) -> None:
     event = will.event._replace(
         expires=expires, link_type=session.place.publish_type, token=token
     )  # as now, as for its plan
+    event = births.dated(node, event, now)
     gone = _why_gone(node, session)
     if gone:
         runner.record_refused(

@@ -8,7 +8,9 @@ from penstock.engine.events import user_properties
 from penstock.engine.events.plan import Target
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
+from penstock.engine.stages.satisfaction import satisfies
 from penstock.engine.statements import bindings
+from penstock.engine.statements.applicability import is_matched_late
 from penstock.engine.statements.event_judging import Judging
 from penstock.language.printer import show
 from penstock.language.statements.parser import parse_statement
@@ -43,7 +45,12 @@ class ExplainedJudging(Judging):
 
     def __init__(self, node: Node, event: Event, sender: Session | None, now: float) -> None:
         bounds = bindings.own_bounds(node) if sender is None else bindings.bounds_of(node, sender)
-        super().__init__(node, event, sender, now, [bound for bound in bounds if matches(bound.filter, event.topic)])
+        about = [bound for bound in bounds if matches(bound.filter, event.topic)]
+        super().__init__(node, event, sender, now, about, satisfies=satisfies)
+
+    def is_asked_late(self, subscribed: Subscribed) -> bool:
+        """Return True if a subscription is asked only after rules before matching."""
+        return self.is_late or is_matched_late(subscribed, self.event.topic)
 
     def _take_effects(self, judgement: Judgement) -> None:
         return

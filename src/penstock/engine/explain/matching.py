@@ -9,7 +9,8 @@ from penstock.engine.explain.tokens import no_token
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import match
+from penstock.engine.stages import satisfaction
+from penstock.engine.statements.applicability import is_matched_late
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
@@ -44,15 +45,17 @@ class Candidate:
 
 
 def asks_by_content(subscribed: Subscribed, topic: str) -> bool:
-    return next(match.conditions(subscribed, topic), None) is not None
+    return next(satisfaction.conditions(subscribed, topic), None) is not None
 
 
-def match_verdict(node: Node, sender: Session | None, candidate: Candidate, event: Event, now: float) -> Verdict:
-    """Return the verdict of the stage match for one link."""
+def match_verdict(
+    node: Node, sender: Session | None, candidate: Candidate, event: Event, now: float, is_late: bool
+) -> Verdict:
+    """Return the verdict of the stage match for one link. `is_late`: rules before matching come first on each way."""
     name, topic = candidate.link.target, event.topic
     if any(local_part(target, sender) is not None for target in candidate.targets):
         readable = candidate.readable
-        asked = (text for subscribed in readable for text in _satisfied(node, event, subscribed, now))
+        asked = (text for subscribed in readable for text in _satisfied(node, event, subscribed, now, is_late))
         filters = dict.fromkeys(subscribed.filter for subscribed in readable)
         return Verdict("match", Effect.PASS, ", ".join(filters), " and ".join(dict.fromkeys(asked)))
     if candidate.targets:
@@ -90,11 +93,15 @@ def _modes(node: Node, neighbour: str) -> Iterator[str]:
             yield from (mode for _, mode in connection.forward)
 
 
-def _satisfied(node: Node, event: Event, subscribed: Subscribed, now: float) -> Iterator[str]:
+def _satisfied(node: Node, event: Event, subscribed: Subscribed, now: float, is_late: bool) -> Iterator[str]:
     """Return the condition of a subscription, and the content that satisfied it."""
-    asked = list(match.conditions(subscribed, event.topic))
-    is_later = bool(asked) and match.shown(node, subscribed.session, event, now).in_mean
-    yield from (f"`{condition.text}` {'is asked of the mean' if is_later else 'holds'}" for condition in asked)
+    asked = list(satisfaction.conditions(subscribed, event.topic))
+    if is_late or is_matched_late(subscribed, event.topic):
+        outcome = "is asked after rules before matching"
+    else:
+        is_later = bool(asked) and satisfaction.shown(node, subscribed.session, event, now).in_mean
+        outcome = "is asked of the mean" if is_later else "holds"
+    yield from (f"`{condition.text}` {outcome}" for condition in asked)
 
 
 def unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed], now: float) -> Verdict:
@@ -105,13 +112,13 @@ def unsatisfied(node: Node, event: Event, subscriptions: list[Subscribed], now: 
 
 def _why_not(node: Node, event: Event, subscribed: Subscribed, now: float) -> str:
     """Return why conditions failed on what a subscriber is shown, which may differ from the event or be nothing."""
-    view = match.shown(node, subscribed.session, event, now).event
+    view = satisfaction.shown(node, subscribed.session, event, now).event
     if view is None:
         _, verdicts = releasing.released(node, subscribed.session, event, now)
         why = "; ".join(verdict.reason for verdict in verdicts if verdict.effect is Effect.SUPPRESS)
         return f"it is shown nothing of it{f': {why}' if why else ''}"
     of = "" if view.payload == event.payload else "of what it is shown, "
-    return of + " and ".join(match.unmet(node, view, subscribed))
+    return of + " and ".join(satisfaction.unmet(node, view, subscribed))
 
 
 def _titled(subscribed: Subscribed) -> str:

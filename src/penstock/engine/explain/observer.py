@@ -21,7 +21,7 @@ from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import conform, edit, judge, match, runner, shape
+from penstock.engine.stages import conform, edit, judge, runner, satisfaction, shape
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -147,18 +147,19 @@ class Explainer:
         watch = self._watch(came.node, came.link)
         if watch is None or passage.plans.key.is_admitted:
             return None
-        events, verdicts = self._asked("edit", came.node, watch, passage.event)
+        first, passage.event = edit.first_to_ask(watch, passage.event)
+        events, verdicts = self._asked("edit", came.node, watch, passage.event, first)
         passage.verdicts += verdicts
         return Outputs(events) if events else passage.verdicts[-1]
 
     def _asked(
-        self, stage: str, node: Node, watch: Watch, event: Event
+        self, stage: str, node: Node, watch: Watch, event: Event, first: int = 0
     ) -> tuple[tuple[Event, ...], tuple[Verdict, ...]]:
         """Return what the monitors of a link make of the event, and what each has to say."""
         events: tuple[Event, ...] = (event,)
         own_verdicts: list[Verdict] = []
         scratch = self._scratch.setdefault(node.name, _scratch(node))
-        for at, monitor in enumerate(watch.monitors):
+        for at, monitor in enumerate(watch.monitors[first:], first):
             before, went_in = watch.states[at], events
             why = monitor.why(before, went_in)
             events = edit.ask(scratch, watch, at, went_in, self._now)
@@ -204,7 +205,7 @@ class Explainer:
             candidate = candidates.setdefault(link.target, Candidate(link))
             if isinstance(receiver, Watch):
                 candidate.onlooker = True
-            elif match.satisfies(node, event, receiver, self._now):
+            elif passage.judging.is_asked_late(receiver) or satisfaction.satisfies(node, event, receiver, self._now):
                 candidate.matched.append(receiver)
             else:
                 candidate.unmet.append(receiver)
@@ -225,7 +226,7 @@ class Explainer:
         link, topic = candidate.link, passage.event.topic
         candidate.readable = [subscribed for subscribed in candidate.matched if _may_read(subscribed.session, topic)]
         candidate.targets = _targets(candidate.readable)
-        watch = self._watch(passage.node, link) if link.target not in passage.node.ensemble.nodes else None
+        watch = self._watch(passage.node, link)
         for target in candidate.targets or (None,):
             delivery = ExplainedDelivery(passage, link, target, link_verdicts, outputs)
             delivery.candidate, delivery.watch = candidate, watch
@@ -240,7 +241,8 @@ class Explainer:
     def _to_members(self, passage: ExplainedPassage, group: Group, decisions: list[Decision]) -> Iterator[Delivery]:
         """Return the delivery to the member whose turn it is; and to those that cannot have it, to say why."""
         node, event, judging = passage.node, passage.event, passage.judging
-        choice = group.peek(lambda member: may_take(node, event, member, self._now) and judging.lets(member))
+        is_late = judging.is_late
+        choice = group.peek(lambda member: may_take(node, event, member, self._now, is_late) and judging.lets(member))
         by_content = any(matching.asks_by_content(member, event.topic) for member in group.members)
         for member in group.members:
             link, link_verdicts, outputs = _outwards(member.session, node), list(passage.verdicts), list[Event]()
@@ -267,9 +269,9 @@ class Explainer:
         node, event = passage.node, passage.event
         if not _may_read(member.session, event.topic):
             return verdicts.unreadable(member.session.rights, event.topic)
-        if not match.satisfies(node, event, member, self._now):
+        if not passage.judging.is_asked_late(member) and not satisfaction.satisfies(node, event, member, self._now):
             return matching.unsatisfied(node, event, [member], self._now)
-        shown = match.shown(node, member.session, event, self._now)
+        shown = satisfaction.shown(node, member.session, event, self._now)
         is_let = passage.judging.lets(member)
         if is_let and shown.in_mean:
             return Verdict("match", Effect.SUPPRESS, member.filter, matching.NO_MEANS)
@@ -282,7 +284,8 @@ class Explainer:
         if candidate is None:
             assert delivery.matched is not None
             return delivery.say(delivery.matched)
-        stops = delivery.say(matching.match_verdict(came.node, came.session, candidate, event, self._now))
+        is_late = delivery.passage.judging.is_late
+        stops = delivery.say(matching.match_verdict(came.node, came.session, candidate, event, self._now, is_late))
         if stops is None and delivery.target is not None and delivery.watch is None:
             delivery.target = local_part(delivery.target, came.session)
             return _STOPPED if delivery.target is None else None
@@ -315,6 +318,7 @@ class Explainer:
         events = None if candidate is None else candidate.shaped.get(delivery.event)
         if events is None:
             events, verdicts = self._asked("shape", node, watch, delivery.event)
+            events = shape.leaving(watch, delivery.event, events)
             delivery.say(*verdicts)
             if candidate is not None:
                 candidate.shaped[delivery.event] = events

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.engine.contracts import registry
+from penstock.engine.contracts import link_release, registry
 from penstock.engine.contracts.quality import attach
 from penstock.engine.contracts.release_decision import ContractResult, ReleaseDecision, decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, ContractState, Governed
@@ -86,7 +86,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
         return None, (release.FOR_NODES_ONLY,)
     governed = registry.governed(node, event, now)
     if is_node:
-        return event if governed is None else release.for_nodes(node, event, governed, now), ()
+        return _crossing(node, session, event, governed, now)
     governed = governed or needed(node, session, event, now)
     if governed is None:
         is_released = bool(user_properties.told(event, RELEASED))  # and that has been told
@@ -102,6 +102,25 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
     if verdict.effect is Effect.SUPPRESS or decided.event is None:
         return event if decided.is_released else None, (verdict,)
     return user_properties.for_clients(decided.event), (verdict,)
+
+
+def _crossing(
+    node: Node, session: Session, event: Event, governed: Governed | None, now: float
+) -> tuple[Event | None, tuple[Verdict, ...]]:
+    """Return the event as it goes to another node, if somebody beyond may have it."""
+    if governed is None or not link_release.is_private(governed):
+        return event, ()
+    made = link_release.crossing(node, session, event, governed, now)
+    if made.event is None:
+        return None, (Verdict("release", Effect.SUPPRESS, "", made.reason),)
+    named = ", ".join(made.enabled[: link_release.MAX_NAMED])
+    more = len(made.enabled) - link_release.MAX_NAMED
+    reason = f"for {named}{f' and {more} more' if more > 0 else ''} beyond `{session.neighbour}`"
+    left = registry.governed(node, made.event, now)
+    changes = list(_changes(governed.quality, governed.quality if left is None else left.quality))
+    reason += f"; quality {', '.join(changes)}" if changes else ""
+    effect = Effect.PASS if made.event.payload == event.payload else Effect.REPLACE
+    return made.event, (Verdict("release", effect, "", reason),)
 
 
 def _not_enabled(state: ContractState, session: Session, event: Event, governed: Governed, now: float) -> Iterator[str]:

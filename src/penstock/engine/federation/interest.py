@@ -14,18 +14,19 @@ one of them again. So when its cause is gone, no two nodes keep it up for each o
 neighbour that it came by on the shortest way: what is advertised travels on a tree.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from penstock.domain.schema.federation import Forward
+from penstock.engine.contracts import subscribers
 from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.federation.messages import Room
 from penstock.engine.federation.neighbour_wants import Demands, NeighbourWants
 from penstock.engine.federation.offer_matches import Matter, Meetings
 from penstock.engine.federation.offers import best_offer, known_ids, told_classes, way_to
 from penstock.engine.federation.state import Change, News, Source
-from penstock.engine.federation.wants import Offer, Path, Want
+from penstock.engine.federation.wants import Farewell, Offer, Path, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.sparkplug.state import CERTIFICATES
@@ -36,6 +37,9 @@ from penstock.language.errors import ConditionError
 from penstock.model.sparkplug.topic import NAMESPACE
 from penstock.model.topic import intersection, overlaps, parse_filter
 from penstock.policy.access.covering import is_covered
+
+_Lost = TypeVar("_Lost", Source, str)
+"""A subscription that was taken back, or the id of an offer."""
 
 
 class _Class(NamedTuple):
@@ -85,23 +89,38 @@ class NeighbourExchange:
         The neighbour may not have a new domain yet, nor told what it offers by it. So what is not wanted any more
         because of one is taken back only after the time `linger`.
         """
-        if news.is_all:
-            change = self._offers([*known_ids(self._node), *self._offered])
-            if self._wanted is None:
-                return change
-            wants = self._rebuild(forward)
-            self._lingering.update(dict.fromkeys(wants.remove, linger))
-            return change._replace(add=self._not_lingering(wants.add))
-        change = self._offers(news.offers)
+        ids = [*known_ids(self._node), *self._offered] if news.is_all else news.offers
+        change = self._offers(ids)
+        gone = {id: (id,) for id in change.withdraw if id in news.withdrawals}
+        change = change._replace(farewell=tuple(self._farewells(gone, news)))
         if self._wanted is None:
             return change
-        touched: dict[Source, None] = {}
-        for id in news.offers:
-            touched.update(dict.fromkeys(self._take_offer(self._wanted, id)))
-        for source in {**touched, **news.subscriptions}:
-            self._take_subscription(self._wanted, source)
-        more, less = self._wanted.changes()
-        return change._replace(add=self._not_lingering(more), remove=less)
+        wanted = {source: self._wanted.of(source) for source in news.withdrawals if not isinstance(source, str)}
+        if news.is_all:
+            wants = self._rebuild(forward)
+            more, less = wants.add, wants.remove
+            self._lingering.update(dict.fromkeys(less, linger))
+        else:
+            touched: dict[Source, None] = {}
+            for id in news.offers:
+                touched.update(dict.fromkeys(self._take_offer(self._wanted, id)))
+            for source in {**touched, **news.subscriptions}:
+                self._take_subscription(self._wanted, source)
+            more, less = self._wanted.changes()
+        lost = {source: less.intersection(wants) for source, wants in wanted.items() if less.intersection(wants)}
+        change = change._replace(farewell=(*change.farewell, *self._farewells(lost, news)))
+        return change._replace(add=self._not_lingering(more), remove=frozenset() if news.is_all else less)
+
+    def _farewells(self, lost: Mapping[_Lost, Iterable[Want | str]], news: News) -> Iterator[Farewell]:
+        """Apply the policies of what is taken back from the neighbour; yield those that go on with that."""
+        for source, entries in lost.items():
+            withdrawal = news.withdrawals[source]
+            filter_policies.forward_withdrawal(self._node, withdrawal, self._neighbour, source)
+            for entry in entries if withdrawal.attached else ():
+                about = {"offer": entry} if isinstance(entry, str) else {"want": entry}
+                farewell = Farewell(withdrawal.attached, **about)
+                if self._room.fits(farewell, withdrawal.filter):
+                    yield farewell
 
     def _not_lingering(self, wants: frozenset[Want]) -> frozenset[Want]:
         """Return those that the neighbour does not know; it knows the lingering ones, which are wanted again."""
@@ -146,17 +165,19 @@ class NeighbourExchange:
         for id in neighbour.federation.offers:
             self._take_offer(wanted, id)
         for session in node.sessions.values():
-            for key in session.subscriptions:
+            for key in (*session.subscriptions, *session.federation.subscribers):
                 self._take_subscription(wanted, (session, key))
         wanted.changes()
         wants = wanted.told()
         return Change(wants - known, known - wants)
 
-    def _own_wants(self) -> Iterator[tuple[Want, None]]:
+    def _own_wants(self) -> Iterator[tuple[Want, Condition | None]]:
         """Return the wants that do not depend on subscribers: everything, and what monitors must see."""
         node, neighbour = self._node, self._neighbour
         all_ = (class_ for class_ in self._classes if class_.mode == "all")
         watched = [filter for class_ in all_ for filter in class_.cut(class_.filter)]
+        for filter in watched:
+            yield from (self._want(filter, None, self._here(), consumer=consumer) for consumer in self._whoever())
         watched += neighbour.place.watch_in.alphabet() if neighbour.place.watch_in is not None else ()
         for ends, filters in node.monitors.onlookers.items():
             if node.table.allows(neighbour.place.publish_type, node.monitors.watches[ends].link.type):
@@ -167,23 +188,31 @@ class NeighbourExchange:
             watched += [f"{SITUATION}#"] if node.ensemble.contracts.situations else []
             watched += [f"{CONSUMER}#"] if node.ensemble.contracts.bring else []
         for filter in watched:
-            yield self._want(filter, None, self._here())[0], None
+            yield self._want(filter, None, self._here())
 
     def _take_offer(self, wanted: NeighbourWants, id: str) -> list[Source]:
         """Update an offer, if this neighbour is the way to it; return the subscriptions that it may concern."""
         offered = self._neighbour.federation.offers[id] if way_to(self._node, id) is self._neighbour else None
         matter = Matter(offered.offer.filter, offered.condition) if offered is not None else None
-        wanted.put(id, self._advertised(matter) if matter is not None else {})
+        is_global = offered is not None and offered.offer.is_global
+        wanted.put(id, self._advertised(matter, is_global) if matter is not None else {})
         return self._meetings.offer(id, matter) if any(class_.mode == "routed" for class_ in self._classes) else []
 
-    def _advertised(self, matter: Matter) -> Demands:
-        classes = (class_ for class_ in self._classes if class_.mode == "advertised")
-        filters = (filter for class_ in classes for filter in class_.cut(matter.filter))
-        return dict(self._want(filter, matter.condition, self._here()) for filter in filters)
+    def _advertised(self, matter: Matter, is_global: bool) -> Demands:
+        classes = (class_ for class_ in self._classes if is_global or class_.mode == "advertised")
+        filters = [filter for class_ in classes for filter in class_.cut(matter.filter)]
+        return dict(
+            self._want(filter, None if consumer else matter.condition, self._here(), consumer=consumer)
+            for filter in filters
+            for consumer in self._whoever()
+        )
 
     def _take_subscription(self, wanted: NeighbourWants, source: Source) -> None:
         session, key = source
         subscribed = session.subscriptions.get(key)
+        if subscribed is None and key in session.federation.subscribers:
+            wanted.put(source, self._beyond(source, session.federation.subscribers[key]))
+            return
         if subscribed is not None and self._may_reach(session, subscribed):
             filter = parse_filter(subscribed.filter).filter
             judged = filter_policies.forward_subscription(self._node, subscribed, filter, self._neighbour)
@@ -198,7 +227,7 @@ class NeighbourExchange:
 
     def _may_reach(self, session: Session, subscribed: Subscribed) -> bool:
         """Return True if events from this neighbour may go to the subscriber."""
-        if subscribed.is_local or session is self._neighbour:
+        if subscribed.scope == "local" or session is self._neighbour:
             return False
         return self._node.table.allows(self._neighbour.place.publish_type, session.place.notify_type)
 
@@ -212,14 +241,52 @@ class NeighbourExchange:
             condition = None
         # Nobody advertises the nodes' own events.
         is_told_anyway = judged.is_flooded or matter.filter.startswith(side_effects.META)
-        modes = ("subscribed", "routed") if self._meetings.is_met(source) else ("subscribed",)
+        modes = self._modes(source, subscribed)
         classes = (class_ for class_ in self._classes if is_told_anyway or class_.mode in modes)
-        return dict(
-            self._want(filter, condition, (*way, *self._here()), judged.policy)
+        is_global = subscribed.scope == "global"
+        demands: dict[Want, Condition | None] = dict(
+            self._want(filter, condition, (*way, *self._here()), judged.policy, is_global=is_global)
             for class_ in classes
             for filter in class_.cut(matter.filter)
             for way in ways
         )
+        session, node = subscribed.session, self._node
+        if session.neighbour not in node.ensemble.nodes:
+            consumer = subscribers.written(subscribers.here(session, node.runtime.clock()))
+            for filter in subscribers.filters(node, session, matter.filter):
+                demands |= self._identified(filter, consumer, ways, modes, is_global)
+        return demands
+
+    def _beyond(self, source: Source, subscribed: Subscribed) -> Demands:
+        """Return the wants that tell the neighbour of a subscriber beyond another one."""
+        if not self._may_reach(source[0], subscribed):
+            return {}
+        if any(class_.mode == "routed" for class_ in self._classes):
+            self._meetings.ask(source, Matter(subscribed.filter, None))
+        ways = [way for way in subscribed.ways or ((),) if self._neighbour.neighbour not in way]
+        consumer, modes = subscribers.consumer_in(subscribed.name), self._modes(source, subscribed)
+        return self._identified(subscribed.filter, consumer, ways, modes, subscribed.scope == "global")
+
+    def _identified(
+        self, filter: str, consumer: str, ways: list[Path], modes: tuple[str, ...], is_global: bool
+    ) -> Demands:
+        """Return the wants that tell who subscribes. Where all events go over the link anyway, private ones do not."""
+        classes = (class_ for class_ in self._classes if class_.mode in (*modes, "all"))
+        cut = (both for class_ in classes for both in class_.cut(filter))
+        return dict(
+            self._want(both, None, (*way, *self._here()), "", consumer, is_global) for both in cut for way in ways
+        )
+
+    def _modes(self, source: Source, subscribed: Subscribed) -> tuple[str, ...]:
+        """Return the modes of classes for which a subscription is told."""
+        if subscribed.scope == "global":
+            return ("subscribed", "routed", "advertised")
+        return ("subscribed", "routed") if self._meetings.is_met(source) else ("subscribed",)
+
+    def _whoever(self) -> tuple[str, ...]:
+        """Return the consumers of what is wanted whoever subscribes: none, and those whom only their nodes know."""
+        contracts = self._node.ensemble.contracts
+        return ("", subscribers.WHOEVER) if contracts is not None and contracts.is_private else ("",)
 
     def _is_projected(self, filter: str) -> bool:
         """Return True if subscribers see only a part of such events: then only their node knows what satisfies them."""
@@ -227,9 +294,16 @@ class NeighbourExchange:
         return self._node.sparkplug is not None and any(overlaps(filter, namespace) for namespace in namespaces)
 
     def _want(
-        self, filter: str, condition: Condition | None, path: Path, policy: str = ""
+        self,
+        filter: str,
+        condition: Condition | None,
+        path: Path,
+        policy: str = "",
+        consumer: str = "",
+        is_global: bool = False,
     ) -> tuple[Want, Condition | None]:
-        want = self._room.fit(Want(filter, condition.text if condition is not None else "", path, policy))
+        where = condition.text if condition is not None else ""
+        want = self._room.fit(Want(filter, where, path, policy, consumer, is_global))
         return want, condition if want.where else None
 
     def _here(self) -> Path:

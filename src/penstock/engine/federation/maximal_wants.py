@@ -15,7 +15,7 @@ from penstock.model.topic_tree import TopicTree
 
 Place = tuple[str, Path, str]
 """Filter and path: wants that differ in nothing but their conditions. One with a policy is at a place of its own: what
-the policy does may depend on the condition, so that no other want can stand for it.
+the policy does may depend on the condition, so that no other want can stand for it. So is one that names a consumer.
 """
 
 
@@ -24,7 +24,13 @@ def place_of(want: Want) -> Place:
 
 
 def _apart(want: Want) -> str:
-    return f"{want.where}\0{want.policy}" if want.policy else ""
+    if want.policy or want.consumer:
+        return f"{want.where}\0{want.policy}\0{want.consumer}\0{want.is_global}"
+    return _GLOBAL if want.is_global else ""
+
+
+_GLOBAL = "global"
+"""One that is told over every link must not hang below one that is not."""
 
 
 MAX_CONDITIONS = 1000
@@ -42,7 +48,8 @@ class MaximalWants:
         self._max_conditions = max_conditions
         self._conditions: dict[Want, Condition | None] = {}
         self._standing_wants: set[Want] = set()
-        self._standing: TopicTree[dict[tuple[Path, str], ConditionIndex[Want]]] = TopicTree()
+        self._standing: TopicTree[dict[str, dict[Path, ConditionIndex[Want]]]] = TopicTree()
+        """By filter, what sets wants apart, and path."""
         self._above: dict[Want, Want] = {}
         self._below: dict[Want, set[Want]] = {}
         self._changed: dict[Place, None] = {}
@@ -82,12 +89,13 @@ class MaximalWants:
     def at(self, place: Place) -> ConditionIndex[Want] | None:
         """Return the wants that stand at a place."""
         filter, path, apart = place
-        return (self._standing.get(filter) or {}).get((path, apart))
+        return (self._standing.get(filter) or {}).get(apart, {}).get(path)
 
     def places(self) -> Iterator[Place]:
-        for by_path in self._standing.values():
-            for (path, apart), group in by_path.items():
-                yield next(iter(group)).filter, path, apart
+        for by_kind in self._standing.values():
+            for apart, by_path in by_kind.items():
+                for path, group in by_path.items():
+                    yield next(iter(group)).filter, path, apart
 
     def is_crowded(self, place: Place) -> bool:
         """Return True if a place has so many wants that wanting all is simpler. A policy is never widened."""
@@ -123,25 +131,27 @@ class MaximalWants:
         for each in list(self._covered(want)):
             self._withdraw(each)
             self._hang(each, want)
-        by_path = self._standing.get(want.filter)
-        if by_path is None:
-            by_path = {}
-            self._standing.set(want.filter, by_path)
-        by_path.setdefault((want.path, _apart(want)), ConditionIndex()).add(want, condition)
+        by_kind = self._standing.get(want.filter)
+        if by_kind is None:
+            by_kind = {}
+            self._standing.set(want.filter, by_kind)
+        by_kind.setdefault(_apart(want), {}).setdefault(want.path, ConditionIndex()).add(want, condition)
         self._standing_wants.add(want)
         self._changed[place_of(want)] = None
 
     def _withdraw(self, want: Want) -> None:
         """Remove a want that stood."""
         self._standing_wants.discard(want)
-        by_path = self._standing.get(want.filter)
-        assert by_path is not None
-        key = (want.path, _apart(want))
-        by_path[key].remove(want)
+        by_kind, apart = self._standing.get(want.filter), _apart(want)
+        assert by_kind is not None
+        by_path = by_kind[apart]
+        by_path[want.path].remove(want)
         self._changed[place_of(want)] = None
-        if not len(by_path[key]):
-            del by_path[key]
+        if not len(by_path[want.path]):
+            del by_path[want.path]
             if not by_path:
+                del by_kind[apart]
+            if not by_kind:
                 self._standing.pop(want.filter)
 
     def _hang(self, want: Want, above: Want) -> None:
@@ -151,9 +161,9 @@ class MaximalWants:
     def _covering(self, want: Want) -> Iterator[Want]:
         """Return the standing wants that cover it. Of two that cover each other the greater one stands."""
         nodes, condition = set(want.path), self._conditions[want]
-        for by_path in self._standing.covering(want.filter):
-            for (path, apart), group in by_path.items():
-                if apart == _apart(want) and nodes.issuperset(path):
+        for by_kind in self._standing.covering(want.filter):
+            for path, group in by_kind.get(_apart(want), {}).items():
+                if nodes.issuperset(path):
                     for other in group.covering(condition):
                         if other != want and (other > want or not self._covers(want, other)):
                             yield other
@@ -163,9 +173,9 @@ class MaximalWants:
 
     def _covered(self, want: Want) -> Iterator[Want]:
         nodes, condition = set(want.path), self._conditions[want]
-        for by_path in self._standing.covered(want.filter):
-            for (path, apart), group in by_path.items():
-                if apart == _apart(want) and nodes.issubset(path):
+        for by_kind in self._standing.covered(want.filter):
+            for path, group in by_kind.get(_apart(want), {}).items():
+                if nodes.issubset(path):
                     for other in group.covered(condition):
                         if other < want or not self._covers(other, want):
                             yield other

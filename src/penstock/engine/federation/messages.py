@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from penstock.engine.federation.state import Change
-from penstock.engine.federation.wants import Offer, Want
+from penstock.engine.federation.wants import Farewell, Offer, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.state import ROOM_FOR_NODES
@@ -36,6 +36,7 @@ class Interest(msgspec.Struct, frozen=True, omit_defaults=True):
     remove: tuple[Want, ...] = ()
     offer: tuple[Offer, ...] = ()
     withdraw: tuple[str, ...] = ()
+    farewell: tuple[Farewell, ...] = ()
     begins: Literal["", "wants", "offers"] = ""
     """A list of all wants, or of all offers, begins with this packet; and in `ends` that it ends with it."""
     ends: Literal["", "wants", "offers"] = ""
@@ -43,12 +44,13 @@ class Interest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def packets(session: Session, change: Change, of_all: Literal["", "wants", "offers"] = "") -> Iterator[bytes]:
     """Return the packets for a change. `of_all`: it is all that is wanted, or all that is offered."""
-    entries: list[tuple[str, Want | Offer | str]] = [("offer", entry) for entry in sorted(change.offer)]
+    entries: list[tuple[str, Want | Offer | Farewell | str]] = [("offer", entry) for entry in sorted(change.offer)]
     entries += [("add", entry) for entry in sorted(change.add)]
+    entries += [("farewell", entry) for entry in sorted(change.farewell, key=msgspec.json.encode)]
     entries += [("remove", entry) for entry in sorted(change.remove)]
     entries += [("withdraw", entry) for entry in sorted(change.withdraw)]
     room = _room(session)
-    parts: list[dict[str, list[Want | Offer | str]]] = [{}]
+    parts: list[dict[str, list[Want | Offer | Farewell | str]]] = [{}]
     left = room
     for kind, entry in entries:
         size = _size(entry)
@@ -76,12 +78,20 @@ class Room:
         self._neighbour = neighbour
         self._max_size = _room(neighbour)
 
+    def fits(self, farewell: Farewell, filter: str) -> bool:
+        """Return True if a farewell can be told; otherwise the operator is notified."""
+        is_short = _size(farewell) <= self._max_size
+        if not is_short:
+            reason = f"the policy of a withdrawal takes {_size(farewell)} bytes: nodes beyond are not told of it"
+            self._node.notice("too long to tell", self._neighbour, _short(filter), reason)
+        return is_short
+
     def fit(self, entry: T) -> T:
         """Return the want or offer, or a wider one that fits."""
         if (isinstance(entry, Want) and _longest(entry) <= self._max_size) or _size(entry) <= self._max_size:
             return entry
-        if entry.policy:
-            return entry  # a policy is not for more than was said: if it does not fit, it is not told
+        if entry.policy or (isinstance(entry, Want) and entry.consumer):
+            return entry  # it is not for more than was said: if it does not fit, it is not told
         for filter in _wider(entry.filter):
             wider = structs.replace(entry, filter=filter, where="")
             if _size(wider) <= self._max_size:
@@ -112,11 +122,11 @@ def _room(session: Session) -> int:
 
 def _longest(want: Want) -> int:
     """Return an upper bound of its size: a character is at most six bytes of JSON."""
-    texts = len(want.filter) + len(want.where) + len(want.policy)
+    texts = len(want.filter) + len(want.where) + len(want.policy) + len(want.consumer)
     return 64 + 6 * texts + sum(6 * len(node) + 3 for node in want.path)
 
 
-def _size(entry: Want | Offer | str) -> int:
+def _size(entry: Want | Offer | Farewell | str) -> int:
     return len(msgspec.json.encode(entry)) + 1
 
 

@@ -28,7 +28,7 @@ class NeighbourWants:
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}
         self._conditions: dict[Want, Condition | None] = {}
-        self._ways: dict[tuple[str, str, str, Path], set[Want]] = {}
+        self._ways: dict[tuple[str, str, str, str, bool, Path], set[Want]] = {}
         self._entering: dict[Want, Condition | None] = {}
         self._leaving: dict[Want, None] = {}
         """Wants that come and go with the next `changes`."""
@@ -47,6 +47,10 @@ class NeighbourWants:
         for want in before:
             if want not in demands:
                 self._discount(want)
+
+    def of(self, source: Hashable) -> frozenset[Want]:
+        """Return the wants of a source."""
+        return frozenset(self._demands.get(source, _NOTHING))
 
     def changes(self) -> Difference:
         """Return what to tell the neighbour since the last call."""
@@ -77,7 +81,9 @@ class NeighbourWants:
             return
         self._conditions[want] = condition
         # Of equal wants of one node only the one with the shortest path counts.
-        ways = self._ways.setdefault((want.filter, want.where, want.policy, want.path[:1]), set())
+        ways = self._ways.setdefault(
+            (want.filter, want.where, want.policy, want.consumer, want.is_global, want.path[:1]), set()
+        )
         best = min(ways, key=_length, default=None)
         ways.add(want)
         if best is None or _length(want) < _length(best):
@@ -89,7 +95,7 @@ class NeighbourWants:
         self._counts[want] -= 1
         if self._counts[want]:
             return
-        key = (want.filter, want.where, want.policy, want.path[:1])
+        key = (want.filter, want.where, want.policy, want.consumer, want.is_global, want.path[:1])
         ways = self._ways[key]
         best = min(ways, key=_length)
         ways.discard(want)

@@ -1,6 +1,7 @@
 """Advertisements on their way through the nodes: which are known here, and which neighbours they are announced to."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 
 from penstock.engine.federation.state import OwnOffer
@@ -21,11 +22,16 @@ def changed(node: Node, session: Session, name: str) -> None:
     for kind in (CLIENT, OTHERS):
         id = _client_offer_id(node, session, kind, name)
         node.statements.acted.pop(("offer", id), None)  # it is another message
-        if advertised is not None and advertised.scope == "global" and kind == _kind(node, session, advertised):
-            node.federation.own_offers[id] = _own(node, id, advertised, session.place.publish_type, session)
+        if advertised is not None and advertised.scope != "local" and kind == _kind(node, session, advertised):
+            node.federation.own_offers[id] = _of_client(node, id, advertised, session)
         else:
             node.federation.own_offers.pop(id, None)
         node.federation.news.offer(id)
+
+
+def offer_id_of(node: Node, session: Session, advertised: ProducerAdvertisement) -> str:
+    """Return the id under which other nodes are told of a client's advertisement."""
+    return _client_offer_id(node, session, _kind(node, session, advertised), advertised.name)
 
 
 def own_offers(node: Node) -> dict[str, OwnOffer]:
@@ -33,22 +39,30 @@ def own_offers(node: Node) -> dict[str, OwnOffer]:
     offers: dict[str, OwnOffer] = {}
     for entry in node.ensemble.listed(node.name):
         for advertised in entry.advertises:
-            if advertised.scope == "global":
+            if advertised.scope != "local":
                 id = f"{_part(node.name)}/{_part(entry.name)}/domain/{_part(advertised.name)}"
-                offers[id] = _own(node, id, advertised, entry.publish, None)
+                policy = filter_policies.policy_of_advertisement(node, entry.name, advertised.filter, advertised.policy)
+                offers[id] = _own(node, id, replace(advertised, policy=policy), entry.publish, None)
         for given in node.ensemble.statements.of(entry.name, Message.ADVERTISEMENT):
             offers.update(_given(node, given, entry.name, entry.publish))
     for session in node.sessions.values():
         for advertised in session.declared.advertisements.values():
-            if advertised.scope == "global":
-                id = _client_offer_id(node, session, _kind(node, session, advertised), advertised.name)
-                offers[id] = _own(node, id, advertised, session.place.publish_type, session)
+            if advertised.scope != "local":
+                id = offer_id_of(node, session, advertised)
+                offers[id] = _of_client(node, id, advertised, session)
     return offers
+
+
+def _of_client(node: Node, id: str, advertised: ProducerAdvertisement, session: Session) -> OwnOffer:
+    about = (session.place.entity, advertised.filter, advertised.policy)
+    policy = filter_policies.policy_of_advertisement(node, *about)
+    return _own(node, id, replace(advertised, policy=policy), session.place.publish_type, session)
 
 
 def _own(node: Node, id: str, advertised: ProducerAdvertisement, source: str, session: Session | None) -> OwnOffer:
     condition = advertised.condition
-    offer = Offer(id, advertised.filter, condition.text if condition is not None else "", (node.name,))
+    where = condition.text if condition is not None else ""
+    offer = Offer(id, advertised.filter, where, (node.name,), is_global=advertised.scope == "global")
     return OwnOffer(offer, source, condition, advertised.policy, session)
 
 
@@ -82,14 +96,14 @@ def best_offer(node: Node, neighbour: Session, id: str, classes: frozenset[str])
     if best is None:
         return None
     offer = best.offer
-    is_told = any(filter == "#" or overlaps(filter, offer.filter) for filter in classes)
+    is_told = offer.is_global or any(filter == "#" or overlaps(filter, offer.filter) for filter in classes)
     if best.policy is None:
         return offer if is_told else None
     judged = filter_policies.forward_advertisement(node, best, neighbour)
     if judged is None or not (is_told or judged.is_flooded or judged.policy):
         return None
     where = judged.condition.text if judged.condition is not None else ""
-    return Offer(id, offer.filter, where, offer.path, judged.policy)
+    return Offer(id, offer.filter, where, offer.path, judged.policy, offer.is_global)
 
 
 def way_to(node: Node, id: str) -> Session | None:
@@ -110,7 +124,7 @@ def _known(node: Node, id: str) -> Iterator[OwnOffer]:
         if id in session.federation.offers:
             offer, condition, policy = session.federation.offers[id]
             if node.name not in offer.path:
-                forwarded = Offer(id, offer.filter, offer.where, (*offer.path, node.name))
+                forwarded = Offer(id, offer.filter, offer.where, (*offer.path, node.name), is_global=offer.is_global)
                 yield OwnOffer(forwarded, session.place.publish_type, condition, policy, session)
 
 

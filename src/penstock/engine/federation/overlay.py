@@ -10,11 +10,13 @@ from collections.abc import Iterator
 import msgspec
 
 from penstock.domain.schema.federation import LinkSettings
+from penstock.engine.contracts import subscribers
+from penstock.engine.contracts.subscribers import GLOBAL
 from penstock.engine.events import entrances
 from penstock.engine.federation import messages, offers, write_rights
 from penstock.engine.federation.interest import NeighbourExchange
 from penstock.engine.federation.messages import Interest
-from penstock.engine.federation.state import Change, News
+from penstock.engine.federation.state import Change, News, Withdrawal
 from penstock.engine.federation.wants import NODE_PREFIX, Offer, Offered, Want
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
@@ -137,12 +139,16 @@ def take_interest(node: Node, session: Session, payload: bytes, now: float) -> N
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
     if change.begins == "offers":
         session.federation.doubted_offers = dict.fromkeys(session.federation.offers, NEVER)
+        session.federation.farewells.clear()
     if change.begins == "wants":
         # A neighbour that has just started does not know yet what those beyond it want.
-        session.federation.doubted = dict.fromkeys(session.subscriptions, NEVER)
+        known = (*session.subscriptions, *session.federation.subscribers)
+        session.federation.doubted = dict.fromkeys(known, NEVER)
         node.federation.refused.pop(session.id, None)
     readable = (offer for offer in offered.values() if offer.offer.policy in policies)
     offered = {offer.offer.id: offer._replace(policy=policies[offer.offer.policy]) for offer in readable}
+    for farewell in change.farewell:
+        session.federation.farewells[farewell.want or farewell.offer] = farewell.policy
     _take_offers(node, session, change, offered, now)
     for want, _, condition in wanted:
         if want.policy in policies:
@@ -167,6 +173,7 @@ def expire(node: Node, now: float) -> None:
         for key in [key for key, due in session.federation.doubted.items() if due <= now]:
             del session.federation.doubted[key]
             subscribe.remove(node, session, key)
+            subscribers.remove(node, session, key)
         for id in [id for id, due in session.federation.doubted_offers.items() if due <= now]:
             del session.federation.doubted_offers[id]
             session.federation.offers.pop(id, None)
@@ -201,34 +208,61 @@ def _take_offers(node: Node, session: Session, change: Interest, offered: dict[s
     for id in change.withdraw:
         gone = session.federation.offers.pop(id, None)
         session.federation.doubted_offers.pop(id, None)
-        if gone is not None and gone.policy is not None:
+        bounds, text = _said_with(node, session, id, id)
+        if gone is not None:
             node.statements.acted.pop(("offer", id), None)
-            bound = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
-            what = (Message.UNADVERTISEMENT, gone.offer.filter, gone.condition)
-            filter_policies.taken_back(node, session, *what, [bound], now)
+            if gone.policy is not None:
+                own = Bound(gone.policy, id, gone.offer.filter, gone.condition, Message.ADVERTISEMENT)
+                bounds = [own, *bounds]
+            what = (session, gone.offer.filter, gone.condition, tuple(bounds), text)
+            filter_policies.taken_back(node, id, Withdrawal(Message.UNADVERTISEMENT, *what), now)
     advertised_policies.note(node, session)
     node.federation.news.offer(*offered, *change.withdraw)
+
+
+def _said_with(node: Node, session: Session, withdrawn: Want | str, about: str) -> tuple[list[Bound], str]:
+    """Return the policies that a neighbour has told to be attached to a withdrawal, as applied and as text."""
+    text = session.federation.farewells.pop(withdrawn, "")
+    try:
+        return filter_policies.attached_to_withdrawal(bindings.readable(text) if text else None)
+    except PolicyError as error:
+        node.notice("policy failed", session, about, f"what a node tells cannot be applied: {error}")
+        return [], text
 
 
 def _take_want(
     node: Node, session: Session, want: Want, condition: Condition | None, policy: Policy | None, now: float
 ) -> None:
-    name = filter_policies.name_with_policy(want.where, want.policy)
+    name, known = _known(session, want)
     key = key_of(want.filter, name)
-    known = session.subscriptions.get(key)
     if known is not None:
         node.federation.news.subscription(session, key)
         known.ways = (want.path,) if session.federation.doubted.pop(key, None) else (*known.ways, want.path)
         return
     subscribed = Subscribed(session, want.filter, 2, retain_as_published=True, name=name, asked=want.where)
+    subscribed.scope = "global" if want.is_global else None
     subscribed.condition, subscribed.policy, subscribed.ways = condition, policy, (want.path,)
     filter = parse_filter(want.filter)
+    if want.consumer:
+        subscribers.keep(node, subscribed)
+        node.ledger.subscription(session, key, subscribed)
+        subscribe.begin_replay(node, subscribed, filter, now)
+        return
     if filter_policies.insert_subscription(node, subscribed, filter.filter, now):
         node.federation.refused.setdefault(session.id, set()).add(want)
         return
     subscribe.add(node, subscribed, filter)
     node.ledger.subscription(session, subscribed.key, subscribed)
     subscribe.begin_replay(node, subscribed, filter, now)
+
+
+def _known(session: Session, want: Want) -> tuple[str, Subscribed | None]:
+    """Return the name under which a neighbour's want is kept, and what is kept of it."""
+    if want.consumer:
+        name = subscribers.name_of(want.consumer, want.is_global)
+        return name, session.federation.subscribers.get(key_of(want.filter, name))
+    name = filter_policies.name_with_policy(want.where, want.policy) + (GLOBAL if want.is_global else "")
+    return name, session.subscriptions.get(key_of(want.filter, name))
 
 
 def take_refused(node: Node, session: Session, now: float) -> None:
@@ -241,13 +275,13 @@ def take_refused(node: Node, session: Session, now: float) -> None:
 def refuse(node: Node, session: Session, subscribed: Subscribed) -> None:
     """Remove a want that changed policies no longer let in."""
     text = "" if subscribed.policy is None else subscribed.policy.text
-    wants = {Want(subscribed.filter, subscribed.asked, way, text) for way in subscribed.ways}
+    about = (subscribed.filter, subscribed.asked)
+    wants = {Want(*about, way, text, is_global=subscribed.scope == "global") for way in subscribed.ways}
     node.federation.refused.setdefault(session.id, set()).update(wants)
 
 
 def _drop_want(node: Node, session: Session, want: Want, now: float) -> None:
-    name = filter_policies.name_with_policy(want.where, want.policy)
-    known = session.subscriptions.get(key_of(want.filter, name))
+    _, known = _known(session, want)
     if known is None:
         node.federation.refused.get(session.id, set()).discard(want)
         return
@@ -255,6 +289,11 @@ def _drop_want(node: Node, session: Session, want: Want, now: float) -> None:
     known.ways = tuple(way for way in known.ways if way != want.path)
     if not known.ways:
         session.federation.doubted.pop(known.key, None)
-        bounds = filter_policies.of_subscription(session, known)
-        filter_policies.taken_back(node, session, Message.UNSUBSCRIPTION, known.filter, known.condition, bounds, now)
+        if want.consumer:
+            subscribers.remove(node, session, known.key)
+            return
+        attached, text = _said_with(node, session, want, want.filter)
+        bounds = (*filter_policies.of_subscription(session, known), *attached)
+        what = (session, known.filter, known.condition, bounds, text)
+        filter_policies.taken_back(node, (session, known.key), Withdrawal(Message.UNSUBSCRIPTION, *what), now)
         subscribe.remove(node, session, known.key)

@@ -3,26 +3,43 @@
 from typing import NamedTuple, Protocol
 
 from penstock.domain.schema.federation import Forward
-from penstock.engine.federation.wants import Offer, Want
+from penstock.engine.federation.wants import Farewell, Offer, Want
 from penstock.engine.sessions.session import Session
 from penstock.language.condition import Condition
+from penstock.language.statements.statement import Message
 from penstock.policy.access.acl import Acl
+from penstock.policy.statements.judging import Bound
 from penstock.policy.statements.statement import Policy
 
 Source = tuple[Session, str]
 """A subscription: whose, and its key."""
 
 
+class Withdrawal(NamedTuple):
+    """A subscription or advertisement that is taken back, with policies that are asked as that goes on."""
+
+    message: Message
+    """`UNSUBSCRIPTION` or `UNADVERTISEMENT`."""
+    session: Session
+    filter: str
+    condition: Condition | None
+    policies: tuple[Bound, ...]
+    attached: str
+    """The text of the policies that were attached to it: they go with it."""
+
+
 class News:
     """Changes since a node last computed its interest: subscriptions, ids of offers, or everything."""
 
-    __slots__ = ("is_all", "offers", "subscriptions")
+    __slots__ = ("is_all", "offers", "subscriptions", "withdrawals")
 
     def __init__(self, is_all: bool) -> None:
         """While everything is news, nothing is noted by itself: a node without neighbours gathers nothing."""
         self.is_all = is_all
         self.subscriptions: dict[Source, None] = {}
         self.offers: dict[str, None] = {}
+        self.withdrawals: dict[Source | str, Withdrawal] = {}
+        """By subscription or id of an offer, what was taken back with policies."""
 
     def __bool__(self) -> bool:
         return self.is_all or bool(self.subscriptions or self.offers)
@@ -47,6 +64,7 @@ class Change(NamedTuple):
     remove: frozenset[Want] = frozenset()
     offer: tuple[Offer, ...] = ()
     withdraw: tuple[str, ...] = ()
+    farewell: tuple[Farewell, ...] = ()
 
     def __bool__(self) -> bool:
         return any(self)

@@ -1,7 +1,7 @@
 """The values that two nodes exchange: wants and offers."""
 
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,12 @@ class Want(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """The nodes that it has come through; empty where there are no cycles."""
     policy: str = ""
     """The text of what its subscriber wants done with what comes this way."""
+    consumer: str = ""
+    """The subscriber, where that decides whether a private event crosses the link (`contracts/subscribers.py`).
+    Such a want matches no event: there is another for the topics.
+    """
+    is_global: bool = False
+    """It is told over every link, whatever the links say."""
 
 
 class Offer(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
@@ -31,6 +37,16 @@ class Offer(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     where: str = ""
     path: Path = ()
     policy: str = ""
+    is_global: bool = False
+    """True if events of it go over every link, whatever the links say."""
+
+
+class Farewell(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """The policy that was attached to the withdrawal of a want or an offer; the withdrawal follows."""
+
+    policy: str
+    want: Want | None = None
+    offer: str = ""
 
 
 class Offered(NamedTuple):
@@ -44,7 +60,7 @@ class Offered(NamedTuple):
 class NeighbourOffers:
     """The offers that a neighbour has sent, and those that it has not sent again since it is back."""
 
-    __slots__ = ("doubted", "doubted_offers", "offers", "rights")
+    __slots__ = ("doubted", "doubted_offers", "farewells", "offers", "rights", "subscribers")
 
     def __init__(self) -> None:
         self.offers: dict[str, Offered] = {}
@@ -54,12 +70,16 @@ class NeighbourOffers:
         in `doubted_offers` the same of its offers.
         """
         self.doubted_offers: dict[str, float] = {}
+        self.farewells: dict[Want | str, str] = {}
+        """The policies attached to withdrawals that have been announced, by want or id of an offer."""
         self.rights: dict[str, list[str]] = {}
         """The parts of access lists that have come so far, by node."""
+        self.subscribers: dict[str, Any] = {}
+        """Those beyond the neighbour who have subscribed to what may be private, as `Subscribed` by key."""
 
 
 NOTHING_TOLD = NeighbourOffers()
-"""For the sessions of clients, which share it: three dictionaries for each would be a tenth of an idle connection."""
+"""For the sessions of clients, which share it: these dictionaries for each would be a tenth of an idle connection."""
 
 
 CLIENT, OTHERS = "client", "others"

@@ -6,6 +6,7 @@ from itertools import count
 from msgspec import structs
 
 from penstock.domain import Domain, Ensemble, LinkSettings
+from penstock.engine.capsules import hosting
 from penstock.engine.connections.connection import NodeConnection
 from penstock.engine.connections.host import Host, Storage
 from penstock.engine.connections.inbound import Inbound
@@ -18,12 +19,14 @@ from penstock.engine.rehearsal.wires import Choose, RehearsedConnection, Wire
 from penstock.engine.sessions import lifecycle
 from penstock.engine.stages.admit import Door
 from penstock.engine.trust import group_proofs, keys
+from penstock.engine.trust.state import GroupSecrets
 from penstock.engine.trust.tokens import Keys
 from penstock.model.errors import PenstockError
 from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import Acl
 from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
+from penstock.policy.tokens.revocation import NOTHING
 from penstock.policy.tokens.token import Party
 from penstock.wire.packet import Connect
 from penstock.wire.properties import Properties
@@ -43,10 +46,16 @@ class Assembly:
     """Nodes that run and are linked, except by links that are cut, and the peers that are connected to them."""
 
     def __init__(
-        self, domain: Domain, whole: Ensemble, acls: Mapping[str, Acl], stores: Mapping[str, Storage], choose: Choose
+        self,
+        domain: Domain,
+        whole: Ensemble,
+        acls: Mapping[str, Acl],
+        stores: Mapping[str, Storage],
+        choose: Choose,
+        now: float = START,
     ) -> None:
         """Make the nodes of an expanded `domain`."""
-        self.now = START
+        self.now = now
         self.choose = choose
         self.domain = domain
         self.ensemble = whole
@@ -57,6 +66,7 @@ class Assembly:
         self._nonces = count(1)
         self._keys = {name: SigningKey.generate() for name in whole.nodes} if whole.tokens is not None else {}
         self._public = KeySet.of(PublicKey(name, key.public) for name, key in self._keys.items())
+        self.revoked = NOTHING
         self.shown: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         """Of clients that show other tokens than they are granted: filters to publish, and to subscribe."""
         self.connections: dict[tuple[str, str], RehearsedConnection] = {}
@@ -99,7 +109,7 @@ class Assembly:
         node = Node(name, limits, self._make_id, store is not None, None, acl, self.ensemble, self.make_nonce)
         self.nodes[name], self._hosts[name] = node, Host(node, lambda: self.now, store)
         if self.ensemble.tokens is not None:
-            node.trust.keys = Keys(self._keys[name], self._public)
+            node.trust.keys = Keys(self._keys[name], self._public, self.revoked)
         keys.hold(node, node.trust.keys, self.now)
         if store is not None:
             store.load(node, self.now)
@@ -107,9 +117,10 @@ class Assembly:
             node.federation.secrets[neighbour] = _SECRET
         for session in overlay.prepare(node):
             lifecycle.end(node, session, self.now)
+        hosting.prepare(node, self.now)
         keys.join(node, self.now)
         within = (group.name for group in self.ensemble.trust_groups.values() if name in group.nodes)
-        group_proofs.hold(node, {group: made_up_secret(group) for group in within}, self.now)
+        group_proofs.hold(node, GroupSecrets({group: made_up_secret(group) for group in within}), self.now)
 
     def make_nonce(self) -> bytes:
         return next(self._nonces).to_bytes(NONCE_BYTES, "little")
@@ -195,6 +206,14 @@ class Assembly:
                 reasons = [end.reason.name for end in (connection.node_end, connection.other) if end.reason]
                 raise RehearsalError(f"the link between `{ends[0]}` and `{ends[1]}` broke: {', '.join(reasons)}")
             self.break_off(*ends)
+
+    def kill(self, name: str) -> None:
+        """Cut all connections of a node that does nothing more itself: only the other ends notice."""
+        for ends in [ends for ends in self.connections if name in ends]:
+            connection = self.connections.pop(ends)
+            (connection.other if ends[0] == name else connection.node_end).end()
+            for neighbour in {*ends} & self.nodes.keys() - {name}:
+                self.turn(self.nodes[neighbour])
 
     def break_off(self, node: str, other: str) -> None:
         """Cut a connection: what is under way is lost, and both ends notice."""

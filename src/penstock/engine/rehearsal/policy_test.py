@@ -109,6 +109,8 @@ class _Trial:
         match action:
             case "wait":
                 play.wait(value)
+            case "at":
+                play.wait_until(value)
             case "disconnect" | "restart":
                 for name in value:
                     getattr(play, action)(name)
@@ -130,7 +132,7 @@ class _Trial:
         no_local = wish.no_local and not wish.filter.startswith("$share/")  # [MQTT-3.8.3-4]
         where = wish.where.text if wish.where is not None else ""
         contract = "" if wish.contract is None else json.dumps(wish.contract)
-        names = (wish.name or "", wish.scope, self._text(wish), contract)
+        names = (wish.name or "", wish.scope or "", self._text(wish), contract)
         self._play.subscribe(client, wish.filter, wish.qos, no_local, wish.at, where, *names)
 
     def _unsubscribe(self, client: str, wish: schema.UnsubscribeStep) -> None:
@@ -138,7 +140,7 @@ class _Trial:
 
     def _advertise(self, client: str, wish: schema.AdvertiseStep) -> None:
         where = wish.where.text if wish.where is not None else ""
-        self._play.advertise(client, wish.name, wish.filter, where, wish.scope, wish.at, self._text(wish))
+        self._play.advertise(client, wish.name, wish.filter, where, wish.scope or "", wish.at, self._text(wish))
 
     def _unadvertise(self, client: str, name: str) -> None:
         self._play.unadvertise(client, name)

@@ -14,6 +14,7 @@ arrives first.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -22,7 +23,7 @@ from penstock.engine.connections.host import Storage
 from penstock.engine.events.user_properties import POLICY
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node, Notice
-from penstock.engine.rehearsal.assembly import Assembly, RehearsalError, made_up_secret
+from penstock.engine.rehearsal.assembly import START, Assembly, RehearsalError, made_up_secret
 from penstock.engine.rehearsal.peer import Delivered, Pairs, Peer
 from penstock.engine.rehearsal.wires import Choose, earliest
 from penstock.engine.sessions import lifecycle, placement
@@ -31,6 +32,7 @@ from penstock.engine.trust import group_proofs, token_exchange
 from penstock.language.statements.statement import Statement
 from penstock.model.subject import Subject
 from penstock.policy.access.acl import Acl
+from penstock.policy.monitors.placing import SureSuppression
 from penstock.wire.packet import SubscriptionRequest
 
 
@@ -44,12 +46,14 @@ class Rehearsal:
         acls: Mapping[str, Acl] | None = None,
         stores: Mapping[str, Storage] | None = None,
         choose: Choose = earliest,
+        now: float = START,
     ) -> None:
-        """Start the nodes; `acls` are their access rights, `stores` the storage of nodes that survive a restart.
+        """Start the nodes at a time; `acls` are their access rights, `stores` the storage of nodes that survive a
+        restart.
 
         Passwords are not asked for: whoever connects is who it says it is.
         """
-        self.assembly = Assembly(expand(domain), whole, acls or {}, stores or {}, choose)
+        self.assembly = Assembly(expand(domain), whole, acls or {}, stores or {}, choose, now)
         self.ensemble = whole
         self.nodes = self.assembly.nodes
         self._notices: list[Notice] = []
@@ -118,7 +122,7 @@ class Rehearsal:
         name: str,
         filter: str,
         where: str = "",
-        scope: str = "global",
+        scope: str = "",
         node: str | None = None,
         policy: str = "",
     ) -> None:
@@ -230,8 +234,7 @@ class Rehearsal:
         if name not in self.nodes:
             raise RehearsalError(f"no node `{name}`")
         clients = [peer for (_, node), peer in self.assembly.peers.items() if node == name and peer.is_open]
-        for ends in [ends for ends in self.assembly.connections if name in ends]:
-            self.assembly.break_off(*ends)
+        self.assembly.kill(name)
         self._notices += self.nodes[name].notices
         self.assembly.start(name)
         for link in self.ensemble.connections:
@@ -257,6 +260,14 @@ class Rehearsal:
             self.assembly.turn(node)
         self.run()
 
+    def wait_until(self, written: str) -> None:
+        """Let time pass until a moment, in UTC unless it says otherwise; raise `RehearsalError` if it is past."""
+        moment = datetime.fromisoformat(written)
+        seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() - self.now
+        if seconds < 0:
+            raise RehearsalError(f"`{written}` is past: it is {datetime.fromtimestamp(self.now, UTC).isoformat()}")
+        self.wait(seconds)
+
     def _show_again(self) -> None:
         """Connect clients again whose tokens have expired, with new ones; good clients do so before."""
         for name, at in [ends for ends, peer in self.assembly.peers.items() if peer.is_open]:
@@ -266,13 +277,14 @@ class Rehearsal:
                 self.connect(name, at)
 
     def states(self, monitor: str) -> dict[tuple[str, str], object]:
-        """Return a monitor's state on each link that it is on, by source and target."""
-        return {
-            (watch.link.source, watch.link.target): watch.states[place]
-            for _, watch in self._watches(monitor)
-            for place, placed in enumerate(watch.monitors)
-            if placed.name == monitor
-        }
+        """Return a monitor's state on each link that it is on, by source and target; if both ends of the link ask it,
+        where the event arrives, unless only what the other end has not asked it about is asked about there.
+        """
+        states: dict[tuple[str, str], object] = {}
+        for _, watch, place in self._watches(monitor):
+            if watch.ends not in states or place >= watch.placing.done:
+                states[watch.ends] = watch.states[place]
+        return states
 
     def rating(self, of: str, by: str) -> float:
         """Return how far the node `by` trusts its neighbour `of`."""
@@ -284,28 +296,28 @@ class Rehearsal:
     def put_state(self, monitor: str, state: object, link: tuple[str, str] | None = None) -> None:
         """Put a monitor into a state, on one link or on all that it is on."""
         is_known = False
-        for node, watch in self._watches(monitor):
-            for place, placed in enumerate(watch.monitors):
-                if placed.name == monitor and link in (None, (watch.link.source, watch.link.target)):
-                    resumed = placed.resume(state)
-                    if isinstance(placed.start(), str) and resumed != state:
-                        raise RehearsalError(f"monitor `{monitor}` has no state `{state}`")
-                    watch.move(place, resumed)
-                    node.ledger.monitor(watch.link, monitor, resumed)
-                    is_known = True
+        for node, watch, place in self._watches(monitor):
+            if link in (None, watch.ends):
+                placed = watch.monitors[place]
+                resumed = placed.resume(state)
+                if isinstance(placed.start(), str) and resumed != state:
+                    raise RehearsalError(f"monitor `{monitor}` has no state `{state}`")
+                watch.move(place, resumed)
+                node.ledger.monitor(watch.link, monitor, resumed)
+                is_known = True
         if not is_known:
             raise RehearsalError(f"no monitor `{monitor}`" + (f" on `{link[0]} -> {link[1]}`" if link else ""))
         for node in self.nodes.values():
             self.assembly.turn(node)
 
-    def _watches(self, monitor: str) -> Iterator[tuple[Node, Watch]]:
-        """Find a monitor at the nodes that ask it: where its link ends, or begins if it leads out of the nodes."""
+    def _watches(self, monitor: str) -> Iterator[tuple[Node, Watch, int]]:
+        """Find a monitor at the nodes that ask it: where its link begins, and where it ends."""
         for link in self.ensemble.links.values():
-            at = link.target if link.target in self.nodes else link.source
-            if at in self.nodes and any(placed.name == monitor for placed in self.ensemble.monitors(link)):
-                watch = placement.watch(self.nodes[at], link)
-                assert watch is not None
-                yield self.nodes[at], watch
+            for node in (self.nodes[at] for at in (link.source, link.target) if at in self.nodes):
+                watch = placement.watch(node, link)
+                for place, placed in enumerate(() if watch is None else watch.monitors):
+                    if watch is not None and placed.name == monitor and not isinstance(placed, SureSuppression):
+                        yield node, watch, place
 
     def _do(self, entity: str, node: str | None, act: Callable[[Peer], None]) -> None:
         """Have an entity do something wherever it is connected, or at one node, and wait until all is at rest."""

@@ -8,6 +8,7 @@ import msgspec
 from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.plan import Plans
 from penstock.engine.federation import offers
+from penstock.engine.federation.state import Withdrawal
 from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Outcome, problem_of_name
 from penstock.engine.sessions.session import Session
@@ -22,7 +23,7 @@ from penstock.model.errors import AmbiguityError, TopicError
 from penstock.model.topic import parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.advertisement import ProducerAdvertisement
-from penstock.policy.statements.judging import ATTACHED, Bound
+from penstock.policy.statements.judging import Bound
 from penstock.wire.primitives import is_name
 from penstock.wire.reason import Reason
 
@@ -41,7 +42,7 @@ class _Advertised(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     filter: str
     where: str | msgspec.UnsetType = msgspec.UNSET
-    scope: Literal["global", "local"] = "global"
+    scope: Literal["global", "local"] | None = None
     policy: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -121,16 +122,20 @@ def _unadvertise(node: Node, session: Session, payload: bytes, now: float) -> Ou
     known = session.declared.advertisements.get(message.name)
     if known is None:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"session has no advertisement `{message.name}`")
-    bounds = []
+    bounds = filter_policies.given_to_advertisement(node, session.place.entity, known.filter)
     if known.policy is not None:
         bounds.append(Bound(known.policy, known.name, known.filter, known.condition, Message.ADVERTISEMENT))
+    policy = None
     if message.policy is not msgspec.UNSET:
-        policy = bindings.settable(node, session, message.policy, Message.UNADVERTISEMENT)
-        if isinstance(policy, str):
-            return Outcome(Reason.NOT_AUTHORIZED, policy)
-        bounds.append(Bound(policy, ATTACHED))
-    what = (Message.UNADVERTISEMENT, known.filter, known.condition)
-    filter_policies.taken_back(node, session, *what, bounds, now)
+        settable = bindings.settable(node, session, message.policy, Message.UNADVERTISEMENT)
+        if isinstance(settable, str):
+            return Outcome(Reason.NOT_AUTHORIZED, settable)
+        policy = settable
+    attached, text = filter_policies.attached_to_withdrawal(policy)
+    what = (session, known.filter, known.condition, (*bounds, *attached), text)
+    filter_policies.taken_back(
+        node, offers.offer_id_of(node, session, known), Withdrawal(Message.UNADVERTISEMENT, *what), now
+    )
     del session.declared.advertisements[message.name]
     node.ledger.advertisement(session, message.name, None)
     changed(node, session, message.name)

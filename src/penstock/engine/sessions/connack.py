@@ -42,7 +42,7 @@ def say(
         expiry = NO_EXPIRY if session.connection.expiry == NEVER else int(session.connection.expiry)
         properties = Properties(
             session_expiry=expiry if expiry != wished else None,
-            receive_maximum=_receive_maximum(node, session),
+            receive_maximum=most if (most := receive_maximum(node, session)) < 65535 else None,
             # [MQTT-3.2.2-9]
             maximum_qos=limits.max_qos if limits.max_qos < 2 else None,
             retain_available=None if limits.retain else False,
@@ -58,9 +58,9 @@ def say(
     outbox.push_durable(node, session, encode(Connack(present, 0, properties), packet.version))
 
 
-def _receive_maximum(node: Node, session: Session) -> int | None:
-    most = node.limits.receive_maximum if session.neighbour is None else overlay.WINDOW
-    return most if most < 65535 else None
+def receive_maximum(node: Node, session: Session) -> int:
+    """Return how many QoS 1 and 2 messages a session may have sent and not seen acknowledged."""
+    return node.limits.receive_maximum if session.neighbour is None else overlay.WINDOW
 
 
 def _response_info(session: Session) -> str | None:

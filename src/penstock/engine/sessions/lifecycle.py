@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine.contracts import client_contracts, release_recheck, situations
+from penstock.engine.contracts import client_contracts, release_recheck, situations, subscribers
 from penstock.engine.events import entrances, publishers, retained, wills
 from penstock.engine.federation import overlay, wants
 from penstock.engine.node import Node
@@ -13,6 +13,7 @@ from penstock.engine.sessions import connack as hello
 from penstock.engine.sessions.connack import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.sessions.refusal import encode_told, wants_reasons
 from penstock.engine.sessions.session import NEVER, Outlet, Session
+from penstock.engine.sparkplug import messages
 from penstock.engine.stages.admit import Door, authenticate, is_known
 from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import client_tokens, group_proofs, groups, token_exchange
@@ -105,6 +106,9 @@ def _who(node: Node, packet: Connect, door: Door, now: float) -> Identity | Sess
     entry = placement.entry_of(node, subject)
     if entry is None:
         return Refusal(Reason.NOT_AUTHORIZED, placement.why_not(node, subject))
+    if entry.name in node.capsules.clients:
+        capsule = node.capsules.clients[entry.name]
+        return Refusal(Reason.NOT_AUTHORIZED, f"client `{entry.name}` is capsule `{capsule}`, which this node runs")
     if token is not None and not client_tokens.is_holder(token, subject, entry):
         node.stats.tokens_refused += 1
         return Refusal(Reason.NOT_AUTHORIZED, client_tokens.not_holder(token, entry))
@@ -143,6 +147,7 @@ def _open(
     if present:
         session_flow.resume(node, session, now)
         entrances.replay(node, session, now)
+        messages.ask_windows(node, session, now)
     return Opened(session, keepalive)
 
 
@@ -250,6 +255,8 @@ def tick(node: Node, now: float) -> None:
     if node.trust.tokens is not None:
         client_tokens.expire(node, now)
         token_exchange.tick(node, now)
+    if node.sparkplug is not None:
+        entrances.send_opened(node, now)
     for session in node.sessions.timers.due(now):
         if session.connection.will is not None and now >= session.connection.ended + session.connection.will.delay:
             wills.publish(node, session, now)
@@ -277,6 +284,8 @@ def end(node: Node, session: Session, now: float) -> None:
     node.sessions.timers.cancel(session)
     for key in list(session.subscriptions):
         subscribe.remove(node, session, key)
+    for key in list(session.federation.subscribers):
+        subscribers.remove(node, session, key)
     wills.publish(node, session, now)  # now that no shared subscription can choose this session for it
     # [MQTT-4.8.2-5]
     for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ())):
@@ -292,6 +301,7 @@ def end(node: Node, session: Session, now: float) -> None:
     node.later.forget(session)
     if node.sessions.get(session.client_id) is session:
         del node.sessions[session.client_id]
+        node.statements.preceding.pop(session.id, None)
         placement.leave(node, session)
     node.ledger.drop_session(session)
 

@@ -2,7 +2,7 @@
 
 from penstock.domain.compile.entries import ClientEntry
 from penstock.engine.events import publishers
-from penstock.engine.monitors import Watch
+from penstock.engine.monitors import ALL_HERE, Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug import messages
@@ -55,14 +55,14 @@ def settle_in(node: Node, session: Session) -> bool:
     policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)
     if policies != session.place.policies:
         session.place.policies = policies
+        node.statements.note_preceding(session)
         for subscribed in session.subscriptions.values():
             subscribed.target = None
             node.plans.forget(parse_filter(subscribed.filter))
     inwards, outwards = entry.links(node.name)
     session.place.watch_in = watch(node, inwards)
-    # A node edits what arrives there (brokering §5.3 T-Deliver); clients and foreign brokers cannot.
     _part(node, session)
-    session.place.watch_out = watch(node, outwards) if entry.name not in node.ensemble.nodes else None
+    session.place.watch_out = watch(node, outwards)
     if session.place.watch_out is not None:
         node.monitors.notified.setdefault(session.place.watch_out.ends, []).append(session)
     session.plans = session.edited_plans = session.place.source = None
@@ -120,12 +120,12 @@ def watch(node: Node, link: Link) -> Watch | None:
 
 def new_watch(node: Node, link: Link) -> Watch | None:
     """Return the monitors on a link in their first states here: those of the store, else of the monitors."""
-    monitors = node.ensemble.monitors(link)
+    monitors = node.ensemble.monitors_at(node.name, link)
     if not monitors:
         return None
     ends = (link.source, link.target)
     stored = {name: state for (source, target, name), state in node.monitors.stored.items() if (source, target) == ends}
-    return Watch(link, monitors, stored)
+    return Watch(link, monitors, stored, node.ensemble.placing(link) or ALL_HERE)
 
 
 def leave(node: Node, session: Session) -> None:

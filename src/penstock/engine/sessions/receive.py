@@ -52,10 +52,12 @@ def _pubrel(node: Node, session: Session, packet: Pubrel, now: float) -> None:
 
 
 def _subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> None:
+    ingress.forget_refused(node, session, packet.packet_id)
     subscribe.subscribe(node, session, packet, now)
 
 
 def _unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
+    ingress.forget_refused(node, session, packet.packet_id)
     subscribe.unsubscribe(node, session, packet, now)
 
 

@@ -21,6 +21,15 @@ class Outcome(NamedTuple):
     text: str = ""
 
 
+class RefusedPublish(NamedTuple):
+    """A QoS 2 message that was refused. Its identifier is free, but its sender may not have seen the answer."""
+
+    reason: Reason
+    text: str
+    digest: bytes
+    """Of topic and payload: another message with the identifier is not this one sent again."""
+
+
 MAX_NAME_LENGTH = 200
 
 

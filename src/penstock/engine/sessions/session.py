@@ -12,6 +12,7 @@ from penstock.engine.federation.wants import NODE_PREFIX, NOTHING_TOLD, Neighbou
 from penstock.engine.journal_rows import Source
 from penstock.engine.matching.step_budget import StepBudget
 from penstock.engine.monitors import Watch
+from penstock.engine.sessions.refusal import RefusedPublish
 from penstock.engine.sparkplug.state import Actor
 from penstock.engine.trust.state import SessionTrust
 from penstock.language.condition import Condition
@@ -20,7 +21,7 @@ from penstock.model.subject import Subject
 from penstock.policy.access.acl import Rights
 from penstock.policy.access.brokering import DEFAULT_TYPE
 from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
-from penstock.policy.statements.advertisement import AdvertisementSet, ProducerAdvertisement, claims
+from penstock.policy.statements.advertisement import AdvertisementSet, ProducerAdvertisement, Scope, claims
 from penstock.policy.statements.assignments import AssignedPolicy
 from penstock.policy.statements.statement import Policy
 from penstock.policy.tokens.rights import TokenRights
@@ -119,12 +120,12 @@ class Subscribed:
         "condition",
         "filter",
         "identifier",
-        "is_local",
         "name",
         "no_local",
         "policy",
         "qos",
         "retain_as_published",
+        "scope",
         "session",
         "since",
         "target",
@@ -141,7 +142,7 @@ class Subscribed:
         identifier: int = 0,
         name: str = "",
         asked: str = "",
-        is_local: bool = False,
+        scope: Scope | None = None,
         policy: Policy | None = None,
     ) -> None:
         self.session = session
@@ -150,8 +151,8 @@ class Subscribed:
         """The name among the session's subscriptions with the same filter; empty for the one that MQTT knows."""
         self.asked = asked
         """The condition that its client gave; empty if none."""
-        self.is_local = is_local
-        """Other nodes are not told of it."""
+        self.scope = scope
+        """The nodes that are told of it: all, or no other; None: as the links say."""
         self.policy = policy
         """The subscriber's policy for what goes this way."""
         self.condition: Condition | None = None
@@ -390,6 +391,7 @@ class Session:
         "place",
         "plans",
         "received",
+        "refused",
         "replays",
         "rights",
         "since",
@@ -429,6 +431,11 @@ class Session:
         self.connection = ConnectionState()
         self.outbox = Outbox()
         self.received: set[int] | None = None
+        """Identifiers of QoS 2 messages from it that are not released yet."""
+        self.refused: dict[int, RefusedPublish] | None = None
+        """By identifier, QoS 2 messages from it that were refused, the latest last. If it sends one again because it
+        has not seen the answer, it gets the answer again.
+        """
         # counters for the status: packets from it and to it since the node began; its refusals, and events that the
         # brokering table withholds from it
         self.took = 0

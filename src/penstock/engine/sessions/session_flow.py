@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from penstock.engine.capsules import running
 from penstock.engine.events import entrances, publishers
 from penstock.engine.events.plan import WaitingPlace
 from penstock.engine.federation import overlay
@@ -48,7 +49,7 @@ def pump(node: Node, session: Session, now: float) -> None:
             node.ledger.settle(delivery)
             publishers.record_withdrawn(node, delivery, now, "it expired while it waited")
         elif delivery.is_stale() and not entrances.recheck(node, delivery, now, WaitingPlace.QUEUED):
-            publishers.record_withdrawn(node, delivery, now, "policies do not let its receiver have it now")
+            continue
         elif not window.transmit(node, delivery, now, None):
             publishers.record_withdrawn(node, delivery, now, "its receiver does not take a packet of that size")
     if not queue:
@@ -123,6 +124,8 @@ def take_turn(node: Node, now: float) -> None:
         token_exchange.turn(node, now)
     if node.statements.made:
         entrances.publish_made(node, now)
+    if node.capsules.running:
+        running.take_turn(node, now)
     if sessions.replaying or sessions.lagging:
         unfinished = sessions.take_unfinished()
         for session in unfinished:

@@ -85,7 +85,7 @@ def max_packet_size(limit: int, neighbour: str | None) -> int:
 class Subscriptions:
     """The subscriptions at a node."""
 
-    __slots__ = ("groups", "index", "predicates")
+    __slots__ = ("beyond", "groups", "index", "predicates")
 
     def __init__(self) -> None:
         self.index: FilterIndex[Subscribed | Group | Watch | Predicates[Subscribed]] = FilterIndex()
@@ -93,6 +93,8 @@ class Subscriptions:
         """Shared subscriptions, by name and filter."""
         self.predicates: dict[str, Predicates[Subscribed]] = {}
         """By filter, the subscriptions that ask for content."""
+        self.beyond: FilterIndex[Subscribed] = FilterIndex()
+        """Subscribers beyond neighbours, where privacy may be asked (`contracts/subscribers.py`)."""
 
 
 class Monitors:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from penstock.engine.contracts import client_contracts
 from penstock.engine.events import entrances
 from penstock.engine.events.plan import Group
+from penstock.engine.federation.state import Withdrawal
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
@@ -19,7 +20,7 @@ from penstock.language.statements.statement import Message
 from penstock.language.types import ANYTHING, RecordType
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import Filter, covers, overlaps, parse_filter
-from penstock.policy.statements.judging import ATTACHED, Bound
+from penstock.policy.statements.advertisement import Scope
 from penstock.policy.statements.statement import Policy
 from penstock.wire.errors import WireError
 from penstock.wire.packet import Suback, Subscribe, Unsuback, Unsubscribe
@@ -27,6 +28,7 @@ from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
 _WISHES = ("where", "name", "scope", "policy", "contract")
+_SCOPES: dict[str | None, Scope] = {"global": "global", "local": "local"}
 _AT_ONCE = 40
 """Retained messages that follow a SUBSCRIBE at once; the others come in later turns."""
 _WHERE = "where"
@@ -59,7 +61,7 @@ def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> No
             is_bridge = session.connection.is_bridge
             no_local = subscription.no_local or (is_bridge and filter.group is None)  # [MQTT-3.8.3-4]
             options = (no_local, subscription.retain_as_published or is_bridge, identifier)
-            asked = (wishes.name, wishes.where, wishes.is_local)
+            asked = (wishes.name, wishes.where, wishes.scope)
             subscribed = Subscribed(session, filter.text, qos, *options, *asked, policy=policy)
             subscribed.condition = condition
             problem = filter_policies.nothing_to_trim(policy, condition)
@@ -121,10 +123,10 @@ def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -
         key = key_of(filter.text, wishes.name)
         known = session.subscriptions.get(key)
         if known is not None:
-            bounds = list(filter_policies.of_subscription(session, known))
-            bounds += [Bound(policy, ATTACHED)] if policy is not None else []
-            what = (Message.UNSUBSCRIPTION, filter.filter, known.condition)
-            filter_policies.taken_back(node, session, *what, bounds, now)
+            attached, text = filter_policies.attached_to_withdrawal(policy)
+            bounds = (*filter_policies.of_subscription(session, known), *attached)
+            what = (session, filter.filter, known.condition, bounds, text)
+            filter_policies.taken_back(node, (session, key), Withdrawal(Message.UNSUBSCRIPTION, *what), now)
         existed = remove(node, session, key)
         reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
     # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
@@ -141,6 +143,8 @@ def add(node: Node, subscribed: Subscribed, filter: Filter) -> None:
         _take_out(node, previous, filter)
         previous = None
     session.subscriptions[key] = subscribed
+    if subscribed.policy is not None:
+        node.statements.note_preceding(session)
     node.federation.news.subscription(session, key)
     if filter.group is not None:
         group = node.subscriptions.groups.get((filter.group, filter.filter))
@@ -252,7 +256,7 @@ class _Wishes(NamedTuple):
 
     name: str = ""
     where: str = ""
-    is_local: bool = False
+    scope: Scope | None = None
     policy: str = ""
     contract: str = ""
     problem: str = ""
@@ -268,8 +272,8 @@ class _Wishes(NamedTuple):
         wishes = dict(pairs)
         if len(wishes) < len(pairs):
             return cls(problem=f"more than one of {', '.join(f'`{name}`' for name in _WISHES)}")
-        name, scope = wishes.get("name", ""), wishes.get("scope", "global")
-        if scope not in ("global", "local"):
+        name, scope = wishes.get("name", ""), wishes.get("scope")
+        if scope is not None and scope not in ("global", "local"):
             return cls(problem=f"scope {scope[:MAX_NAME_LENGTH]!r} is neither `global` nor `local`")
         if wishes.get("where") == "":  # no condition would be more than was asked for
             return cls(problem="condition: expected a condition, there is nothing")
@@ -281,7 +285,7 @@ class _Wishes(NamedTuple):
         if problem:
             return cls(problem=problem)
         return cls(
-            name, wishes.get("where", ""), scope == "local", wishes.get("policy", ""), wishes.get("contract", "")
+            name, wishes.get("where", ""), _SCOPES.get(scope), wishes.get("policy", ""), wishes.get("contract", "")
         )
 
     def made_contract(
@@ -294,7 +298,7 @@ class _Wishes(NamedTuple):
         if refused:
             return Outcome(Reason.NOT_AUTHORIZED, refused)
         try:
-            return client_contracts.with_subscription(node, session, filter, key, self.contract, self.is_local)
+            return client_contracts.with_subscription(node, session, filter, key, self.contract, self.scope)
         except PolicyError as error:
             return Outcome(Reason.IMPLEMENTATION_SPECIFIC_ERROR, f"contract: {error}")
 

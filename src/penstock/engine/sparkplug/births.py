@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterable
 
-from penstock.engine.events import user_properties
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Passage
 from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
@@ -12,7 +12,16 @@ from penstock.engine.sparkplug.messages import actor_of
 from penstock.engine.sparkplug.state import CERTIFICATES, Read, Sparkplug, governed
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import BIRTHS, DEATHS, SparkplugSource, birth_topic, is_birth, message_topic
+from penstock.model.sparkplug.message import dated as dated_payload
+from penstock.model.sparkplug.topic import (
+    BIRTHS,
+    DEATHS,
+    SparkplugSource,
+    birth_topic,
+    in_namespace,
+    is_birth,
+    message_topic,
+)
 from penstock.policy.sparkplug.views import WithheldMetrics
 from penstock.wire.properties import Properties, encode_properties
 
@@ -76,9 +85,12 @@ def take_in(node: Node, event: Event) -> str:
     try:
         read = sparkplug.read(topic, event.payload)
         if event.topic == topic:
-            if read.topic.type in DEATHS and sparkplug.plant.is_ended_by(read.topic, read.message):
+            is_end = read.topic.type in DEATHS and sparkplug.plant.is_ended_by(read.topic, read.message)
+            if is_end:
                 _end(node, read.topic.source, speaker(node, event))
             sparkplug.plant.take(read.topic, read.message, user_properties.born_by(event), speaker(node, event))
+            if sparkplug.access.is_timed and (is_end or read.topic.type not in DEATHS):
+                sparkplug.windows.note(read.topic, event, node.revision.access)
         else:
             _learn_certificate(sparkplug, read, _born_at(event), user_properties.born_by(event))
     except ContentError as error:
@@ -114,11 +126,23 @@ def certificate(node: Node, event: Event) -> Event | None:
     source = message_topic(event.topic).source
     time = None if source is None else node.sparkplug.plant.known(source).time
     times = ((BORN_AT, str(time)),) if time is not None else ()
-    properties = encode_properties(Properties(user_properties=(*times, (SPEAKER, speaker(node, event)))))
+    cause = (user_properties.CAUSE, publishers.cause_of(event) or event.topic)
+    properties = encode_properties(Properties(user_properties=(*times, (SPEAKER, speaker(node, event)), cause)))
     # At QoS 1, so that on its way to another node it stays ahead of QoS 1 reports.
-    topic, link_type = CERTIFICATES + event.topic, event.link_type
-    kept = Event(topic, event.payload, 1, True, properties, link_type=link_type, path=event.path)
-    return user_properties.with_birth(kept, user_properties.born_by(event))
+    kept = event._replace(topic=CERTIFICATES + event.topic, qos=1, retain=True, properties=properties, expires=None)
+    return user_properties.with_birth(kept._replace(id=""), user_properties.born_by(event))
+
+
+def dated(node: Node, will: Event, now: float) -> Event:
+    """Return the will of an edge node, its NDEATH, with the time at which it is published in the place of that at which
+    its client connected (norm, tck-id-conformance-mqtt-aware-ndeath-timestamp). Other wills stay as they are.
+    """
+    if node.sparkplug is None or not node.ensemble.certificates or not in_namespace(will.topic):
+        return will
+    with contextlib.suppress(ContentError):
+        if message_topic(will.topic).type == "NDEATH":
+            return will._replace(payload=dated_payload(will.payload, int(now * 1000)))
+    return will
 
 
 def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
@@ -132,9 +156,14 @@ def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
             if read.topic.source is not None:
                 by = "" if event.path else next(iter(user_properties.told(event, SPEAKER)), "")
                 plant.learn(read.topic.source, read.message, _born_at(event), user_properties.born_by(event), by)
+                if by and node.sparkplug.access.is_timed:
+                    birth = event._replace(topic=governed(event.topic), qos=0, origin=by)
+                    node.sparkplug.windows.note(read.topic, birth)
     for session, name, withheld in owed:
         actor, source = actor_of(node, session), SparkplugSource(*name.split("/"))
         if actor is not None:
             actor.reader.standings[source] = WithheldMetrics(frozenset(withheld.metrics), frozenset(withheld.unborn))
+            if withheld.late:
+                actor.reader.late.add(name)
             if source in plant.sources():
                 plant.known(source).values.update(withheld.metrics)

@@ -26,6 +26,16 @@ def renew(node: Node, session: Session) -> None:
             actor.reader = reader
 
 
+def ask_windows(node: Node, session: Session, now: float) -> None:
+    """Have a session that is back, or whose policies have changed, asked about what the time may show it now."""
+    actor, sparkplug = session.place.actor, node.sparkplug
+    if actor is None or sparkplug is None or not sparkplug.access.is_timed:
+        return
+    owing = (str(source) for source, standing in actor.reader.standings.items() if standing.withheld)
+    for speaker in {*actor.reader.late, *owing}:
+        sparkplug.windows.ask(now, session.id, session, speaker)
+
+
 def make_actor(subject: Subject, entry: ClientEntry | None, name: str) -> Actor:
     """Whoever shows this much, as a subject of access policies; `entry` is what the domain knows it as."""
     ids = [f"client:{subject.client_id}"]

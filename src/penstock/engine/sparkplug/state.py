@@ -1,16 +1,27 @@
 """A node's state about Sparkplug: edge nodes and devices, the last message decoded, and readers."""
 
-from typing import NamedTuple
+from heapq import heappop, heappush
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from penstock.model.content.json_members import check_members
 from penstock.model.errors import AmbiguityError, ContentError
+from penstock.model.event import Event
 from penstock.model.sparkplug.message import SparkplugMessage, parse
 from penstock.model.sparkplug.metric import Record
-from penstock.model.sparkplug.topic import STATE, MessageTopic, SparkplugSource, in_namespace, message_topic
+from penstock.model.sparkplug.topic import (
+    DEATHS,
+    LIVES,
+    REPORTS,
+    STATE,
+    MessageTopic,
+    SparkplugSource,
+    in_namespace,
+    message_topic,
+)
 from penstock.model.values import Timestamp
-from penstock.policy.sparkplug.edge_nodes import Plant, PlantReader
+from penstock.policy.sparkplug.edge_nodes import MAX_SOURCES, Plant, PlantReader
 from penstock.policy.sparkplug.policies import Access, Grants, Privilege
 from penstock.policy.sparkplug.views import ViewRequest
 
@@ -60,12 +71,70 @@ class Actor:
         return grants
 
 
+Reader = TypeVar("Reader")
+
+
+class Windows(Generic[Reader]):
+    """Messages that another time may show to readers: the last of edge nodes, devices and hosts, by these (`speaker`);
+    and when which reader is to be asked about.
+    """
+
+    def __init__(self) -> None:
+        self.lives: dict[str, Event] = {}
+        """The last birth, death or STATE message."""
+        self.reports: dict[str, Event] = {}
+        """The last report since the birth, without its content."""
+        self.judged: dict[str, str] = {}
+        """The digest of the access policies by which the last message was admitted."""
+        self._devices: dict[str, set[str]] = {}
+        self._next: dict[tuple[int, str], tuple[float, Reader]] = {}
+        self._heap: list[tuple[float, int, str]] = []
+
+    def note(self, topic: MessageTopic, event: Event, access: str = "") -> None:
+        """Keep a message that may be shown later, with the digest of the policies by which it was admitted."""
+        speaker, is_known = topic.speaker, topic.speaker in self.lives
+        if topic.type in REPORTS:
+            if is_known:
+                self.reports[speaker] = event._replace(payload=b"")
+                if self.judged.get(speaker) != access:
+                    self.judged[speaker] = ""  # what it says was admitted by several
+        elif topic.type in LIVES and (is_known or (topic.type not in DEATHS and len(self.lives) < MAX_SOURCES)):
+            self.lives[speaker], self.judged[speaker] = event._replace(retain=False), access
+            self.reports.pop(speaker, None)
+            if topic.source is not None and topic.source.device:
+                self._devices.setdefault(str(topic.source.node), set()).add(speaker)
+            for device in self._devices.pop(speaker, ()):  # they are to be born again
+                self.lives.pop(device, None)
+                self.reports.pop(device, None)
+                self.judged.pop(device, None)
+
+    def ask(self, at: float | None, number: int, reader: Reader, speaker: str) -> None:
+        """Have a reader asked about at a time, or before."""
+        known = self._next.get((number, speaker))
+        if at is None or (known is not None and known[0] <= at):
+            return
+        self._next[number, speaker] = at, reader
+        heappush(self._heap, (at, number, speaker))
+
+    def due(self, now: float) -> list[tuple[Reader, str]]:
+        """Take out the readers whose time has come: edge nodes come before their devices."""
+        due = list[tuple[int, str, Reader]]()
+        while self._heap and self._heap[0][0] <= now:
+            at, number, speaker = heappop(self._heap)
+            known = self._next.get((number, speaker))
+            if known is not None and known[0] == at:
+                del self._next[number, speaker]
+                due.append((number, speaker, known[1]))
+        return [(reader, speaker) for _, speaker, reader in sorted(due, key=lambda each: each[:2])]
+
+
 class Sparkplug:
     """The Sparkplug side of a node whose domain has access policies."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self.plant = Plant()
+        self.windows: Windows[Any] = Windows()
         self._last: tuple[str, bytes, Read] | None = None
 
     def read(self, topic: str, payload: bytes) -> Read:
@@ -88,7 +157,7 @@ def renewed(sparkplug: Sparkplug | None, access: Access | None) -> Sparkplug | N
         return None
     state = Sparkplug(access)
     if sparkplug is not None:
-        state.plant = sparkplug.plant
+        state.plant, state.windows = sparkplug.plant, sparkplug.windows
     return state
 
 

@@ -87,7 +87,8 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     """Ask whether the publisher of an event that has waited still has a place and the right to its topic, also at
     another node, and whether the token that it was published with counts.
 
-    Of what monitors have made, the right to the topic that they made it of is asked.
+    Of what monitors have made, the right to the topic that they made it of is asked; where that is not told, it counts
+    as lost once the access list has changed.
     """
     passage, event = delivery.passage, delivery.event
     node = passage.node
@@ -99,6 +100,8 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     if publishers.entry_of(node, publisher) is None:
         return _NO_LONGER
     topic, rights = publishers.cause_of(event) or event.topic, publishers.rights_of(node, publisher)
+    if topic.startswith(publishers.HIDDEN):
+        return None if rights is None or publishers.is_same_list(node, topic, publisher) else _NO_LONGER
     taken = node.ensemble.taken.get(neighbour_in(publisher.client_id) or "")
     if taken is not None and not any(matches(filter, topic) for filter in taken):
         return _NO_LONGER

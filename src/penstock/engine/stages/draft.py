@@ -44,6 +44,7 @@ class Draft:
         "steps",
         "topic",
         "waits",
+        "withheld",
     )
     is_observed = False
     """An observer plans in the place of stages (`ask`)."""
@@ -64,6 +65,8 @@ class Draft:
         """A packet's own bytes may be passed on: no step must be done for it."""
         self.matched: list[Subscribed] = []
         self.closed: tuple[Session, ...] = ()
+        self.withheld: list[tuple[Session, Verdict]] = []
+        """For the journal: sessions that subscribe, and may not have any event of the topic from the link."""
         self.groups: list[Group] = []
         self.onlookers: list[Watch] = []
         self.predicates: list[Predicates[Subscribed]] = []

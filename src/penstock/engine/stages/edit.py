@@ -1,14 +1,17 @@
 """Stage 4, edit: what does the link's execution monitor make of the event? (brokering §4.2)"""
 
+from collections.abc import Iterable
+
 from penstock.engine.contracts import privacy
-from penstock.engine.events import publishers
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Delivery, Outputs, Passage
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
+from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.monitors.monitor import MAX_OUTPUTS, MonitorError
+from penstock.policy.monitors.monitor import MAX_OUTPUTS, Monitor, MonitorError
 
 
 def tell_failures(node: Node, watch: Watch) -> None:
@@ -30,10 +33,20 @@ def plan(draft: Draft) -> None:
         if steady is None:
             draft.end_with(run)
             return
+        if not steady and _is_marked(draft):
+            draft.end_with(run)
+            return
         if not steady:
             reason = f"monitor `{monitor.name}` suppresses `{draft.topic}` in state `{state}`"
             draft.suppress(Verdict("edit", Effect.SUPPRESS, monitor.name, reason))
             return
+
+
+def _is_marked(draft: Draft) -> bool:
+    """Return whether the node at the other end of the link marks events that it has put through monitors."""
+    ends = Link(draft.link.neighbour or "", draft.node.name, draft.link.link_type)
+    placing = draft.node.ensemble.placing(ends)
+    return placing is not None and bool(placing.mark)
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
@@ -51,10 +64,15 @@ def ask_again(delivery: Delivery) -> Verdict | None:
         is_same = delivery.revision.monitors == node.revision.monitors
     if is_same:
         return None
-    for link in publishers.way_of(node, event, publisher, publishers.entry_of(node, publisher)):
-        for monitor in () if link is None else node.ensemble.monitors(link):
-            if not monitor.may_pass(event):
-                return Verdict("edit", Effect.SUPPRESS, monitor.name, f"monitor `{monitor.name}` suppresses it now")
+    links = publishers.way_of(node, event, publisher, publishers.entry_of(node, publisher))
+    return stopped("edit", (monitor for link in links if link for monitor in node.ensemble.monitors(link)), event)
+
+
+def stopped(stage: str, monitors: Iterable[Monitor], event: Event) -> Verdict | None:
+    """Return what is said of an event that one of these monitors lets pass in no state; None if all may."""
+    for monitor in monitors:
+        if not monitor.may_pass(event):
+            return Verdict(stage, Effect.SUPPRESS, monitor.name, f"monitor `{monitor.name}` suppresses it now")
     return None
 
 
@@ -63,22 +81,35 @@ def run(passage: Passage) -> Verdict | Outputs:
     assert passage.sender is not None  # only links have monitors
     watch = passage.sender.place.watch_in
     assert watch is not None
-    outputs = run_monitors(passage.node, watch, passage.event, passage.now)
-    return Outputs(outputs) if outputs else _suppressed(watch)
+    first, passage.event = first_to_ask(watch, passage.event)
+    outputs = run_monitors(passage.node, watch, passage.event, passage.now, first)
+    return Outputs(outputs) if outputs else suppressed(watch)
 
 
-def _suppressed(watch: Watch) -> Verdict:
+def suppressed(watch: Watch, stage: str = "edit") -> Verdict:
     """Return what is said of an event of which a link's monitors made nothing."""
     names = [monitor.name for monitor in watch.monitors]
     why = f": {watch.said}" if watch.said else ""
     listed = ", ".join(f"`{name}`" for name in names)
-    return Verdict("edit", Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {listed}{why}")
+    return Verdict(stage, Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {listed}{why}")
 
 
-def run_monitors(node: Node, watch: Watch, event: Event, now: float) -> tuple[Event, ...]:
-    """Put the event through the monitors of a link, in order."""
+def first_to_ask(watch: Watch, event: Event) -> tuple[int, Event]:
+    """Return which of the monitors on a link is the first that is left to ask about what has come by it, and the event
+    without its mark. The node that sent it may have asked those before. A mark that cannot be true counts for nothing.
+    """
+    if user_properties.SHAPED_BYTES not in event.properties:
+        return 0, event
+    placing, marks = watch.placing, user_properties.told(event, user_properties.SHAPED)
+    event = user_properties.having(event, None, (), without=user_properties.SHAPED)
+    is_done = placing.mark in marks and placing.is_plausible(watch.monitors, event)
+    return placing.done if is_done else 0, event
+
+
+def run_monitors(node: Node, watch: Watch, event: Event, now: float, first: int = 0) -> tuple[Event, ...]:
+    """Put the event through the monitors of a link, in order, from the first that is left to ask."""
     events: tuple[Event, ...] = (event,)
-    for place in range(len(watch.monitors)):
+    for place in range(first, len(watch.monitors)):
         events = ask(node, watch, place, events, now)
     return events
 

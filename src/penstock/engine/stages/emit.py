@@ -1,5 +1,7 @@
 """Stage 11, emit: out to the subscribers, within their windows, in order, and after what must be durable is."""
 
+from penstock.engine.capsules import taking
+from penstock.engine.capsules.state import RunningCapsule
 from penstock.engine.contracts.release_recheck import MARKED
 from penstock.engine.events import dedup, publishers, user_properties
 from penstock.engine.events.passage import Delivery
@@ -15,7 +17,7 @@ from penstock.model.verdict import Effect, Verdict
 def plan(draft: Draft) -> None:
     """Sort the matched subscriptions into targets, and find those that take a packet's own bytes."""
     if draft.waits is None or not draft.waits.is_rechecked:
-        draft.for_each_delivery(run, is_for_plain=False)
+        draft.for_each_delivery(run_or_take if draft.node.capsules.running else run, is_for_plain=False)
     plans, steps = draft.node.plans, (tuple(draft.steps), tuple(draft.delivery_steps))
     if draft.waits is not None:
         draft.plan = Plan(PASS)
@@ -29,9 +31,10 @@ def plan(draft: Draft) -> None:
         plan.unresolved = Unresolved(tuple(draft.predicates), tuple(draft.matched), onlookers)
         plan.steps, plan.delivery_steps = steps
         plan.groups, plan.statements, plan.closed = groups, draft.statements, draft.closed
+        plan.withheld = tuple(draft.withheld)
         plan.is_open = True
     else:
-        about = (steps, draft.statements, draft.closed, telling, draft.passes_bytes)
+        about = (steps, draft.statements, draft.closed, tuple(draft.withheld), telling, draft.passes_bytes)
         plan = interned_plan(plans.interned, draft.matched, groups, onlookers, *about)
     draft.plans.routes[draft.topic] = draft.plan = plan
 
@@ -51,7 +54,13 @@ def _telling(draft: Draft) -> tuple[Session, ...]:
 NOT_TAKEN = Verdict("emit", Effect.SUPPRESS)
 
 
-def run(delivery: Delivery) -> Verdict | None:
+def run_or_take(delivery: Delivery) -> Verdict | None:
+    """Hand the event to the capsule that receives it; send or queue it if the receiver is none."""
+    running = delivery.passage.node.capsules.running.get(delivery.session.id)
+    return run(delivery) if running is None else run(delivery, running)
+
+
+def run(delivery: Delivery, capsule: RunningCapsule | None = None) -> Verdict | None:
     """Send the event, or queue it, without what is only for nodes if its receiver is none."""
     passage, session, forms = delivery.passage, delivery.session, delivery.forms
     node = passage.node
@@ -65,6 +74,8 @@ def run(delivery: Delivery) -> Verdict | None:
         event = forms.event
         if event.qos or event.retain or forms.has_reserved or _has_policies(passage.plan):  # or it may wait there
             event = publishers.carried(node, event)
+        if forms.has_reserved:
+            event = publishers.hide_cause(node, event)
         if passage.is_replay:
             event = user_properties.as_replay(event)
         if node.ensemble.is_cyclic:
@@ -72,14 +83,16 @@ def run(delivery: Delivery) -> Verdict | None:
         if event is not forms.event:
             forms = forms.view_of(event)
             delivery.event = event
-    if not send_or_queue(node, delivery, forms):
+    if capsule is not None:
+        taking.take(node, capsule, forms.event, forms.now)
+    elif not send_or_queue(node, delivery, forms):
         return NOT_TAKEN
     dedup.sent(node.once, delivery)
     if node.recorder is not None:
         as_planned = delivery.is_planned and delivery.forms.event is passage.came and passage.source is None
         if not as_planned:
             _record(node.recorder, delivery)
-    if delivery.qos:
+    if delivery.qos and capsule is None:
         delivery.wait()
     return None
 

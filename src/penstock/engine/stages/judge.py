@@ -15,14 +15,16 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.stages.draft import Draft
+from penstock.engine.stages.satisfaction import satisfies
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import bounds_for, points
 from penstock.engine.statements.context import SessionParty, here
+from penstock.engine.statements.event_judging import BLOCKED as BLOCKED
 from penstock.engine.statements.event_judging import Judging
 from penstock.language.statements.statement import Matching, Message, Point, Verb
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
-from penstock.model.verdict import Effect, Verdict
+from penstock.model.verdict import Verdict
 from penstock.policy.statements.copies import PublicationCopy
 from penstock.policy.statements.judging import Bound, Judgement, attach, judge
 
@@ -34,8 +36,6 @@ def plan(draft: Draft) -> None:
     if draft.waits not in (None, WaitingPlace.RETAINED):
         draft.for_each_delivery(ask_queued)
         return
-    if draft.waits is WaitingPlace.RETAINED:
-        draft.for_each_delivery(begin_retained)
     draft.for_each_delivery(run, is_for_plain=False)
 
 
@@ -60,7 +60,7 @@ def begin_retained(delivery: Delivery) -> Verdict | None:
     statements = [bound for bound in bounds if matches(bound.filter, event.topic)]
     if not statements and not target.is_judged and user_properties.RESERVED_BYTES not in event.properties:
         return None
-    judging = passage.judging = Judging(node, event, sender, passage.now, statements)
+    judging = passage.judging = Judging(node, event, sender, passage.now, statements, satisfies=satisfies)
     if judging.verdict is None and judging.event is not event:
         passage.event, passage.forms = judging.event, Forms(judging.event, passage.now)
         delivery.show(passage.forms)
@@ -102,7 +102,9 @@ def begin(passage: Passage) -> Verdict | None:
     assert plan is not None
     if not plan.statements and not (event.properties and user_properties.concerns_policies(event.properties)):
         return None
-    judging = passage.judging = Judging(passage.node, event, passage.sender, passage.now, plan.statements)
+    judging = passage.judging = Judging(
+        passage.node, event, passage.sender, passage.now, plan.statements, satisfies=satisfies
+    )
     if judging.verdict is None:
         passage.event = judging.event
     return judging.verdict
@@ -115,18 +117,19 @@ def run(delivery: Delivery) -> Verdict | None:
     if target is None or not (target.is_judged or (judging is not None and judging.is_for_all)):
         return None
     if judging is None:
-        judging = passage.judging = Judging(passage.node, passage.event, passage.sender, passage.now)
+        judging = passage.judging = Judging(
+            passage.node, passage.event, passage.sender, passage.now, satisfies=satisfies
+        )
     if judging.plain is None:
         judging.plain = passage.forms
     copy = judging.forms(delivery.session, target.subscriptions, target.courses)
     if copy is None:
-        return BLOCKED
+        return judging.why()
     if copy is not passage.forms:
+        if copy.event.payload != passage.forms.event.payload:
+            passage.withhold(delivery.session, judging.why())
         delivery.retarget(judging.counting(target), copy)
     return None
-
-
-BLOCKED = Verdict("judge", Effect.SUPPRESS)
 
 
 def still(
@@ -138,7 +141,10 @@ def still(
     attached = [bound._replace(carrier=None) for bound in matching if bound.carrier is Message.PUBLICATION]
     associated = [bound for bound in matching if bound.carrier is not Message.PUBLICATION]
     policies = (*attach(attached, associated), *associated)
-    own = [bound for bound in bounds_for(session, event.topic, subscribed, content) if bound.is_given]
+    own, first = (
+        [bound for bound in bounds_for(session, event.topic, subscribed, asked) if bound.is_given]
+        for asked in (content, None)
+    )
     judgement = Judgement(
         Message.PUBLICATION,
         PublicationCopy(event, content),
@@ -148,7 +154,7 @@ def still(
         is_again=True,
     )
     where = frozenset({Point.INGRESS, *points(node, None, session)})
-    judge(judgement, Verb.FORWARD, where, policies, Matching.BEFORE)
+    judge(judgement, Verb.FORWARD, where, (*policies, *first), Matching.BEFORE)
     if not judgement.blocked:
         judge(judgement, Verb.FORWARD, where, (*policies, *own), Matching.AFTER)
     if judgement.blocked:

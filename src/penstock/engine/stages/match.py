@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from penstock.engine.contracts import privacy, situations
+from penstock.engine.contracts import situations
 from penstock.engine.events import retained
-from penstock.engine.events.link_class import LinkClass
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Group, Plan, Target, Unresolved, WaitingPlace, interned_plan
 from penstock.engine.matching.block import Entry
@@ -19,11 +18,14 @@ from penstock.engine.sparkplug.state import governed
 from penstock.engine.stages import judge, project, release, route
 from penstock.engine.stages.draft import Draft
 from penstock.engine.stages.release import Preview
-from penstock.language.condition import Condition, all_of
+from penstock.engine.stages.satisfaction import conditions, is_kept_beyond, may_read, satisfies, shown, unmet
+from penstock.engine.statements.applicability import is_matched_late
+from penstock.language.condition import all_of
 from penstock.model.content.content import Content
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
+from penstock.policy.tokens.rights import TokenRights
 
 
 def plan(draft: Draft) -> None:
@@ -31,6 +33,9 @@ def plan(draft: Draft) -> None:
     topic, node = draft.topic, draft.node
     draft.end_link_part()
     if draft.waits is not None:
+        if draft.waits is WaitingPlace.RETAINED:
+            draft.for_each_delivery(read_again)
+            draft.for_each_delivery(judge.begin_retained)  # rules of policy statements that come before matching
         draft.for_each_delivery(_ASKED_AGAIN[draft.waits])
         return
     known = draft.plans.routes.get(topic)
@@ -47,9 +52,11 @@ def plan(draft: Draft) -> None:
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
     for entry in node.subscriptions.index.match(topic):
         if isinstance(entry, Subscribed):  # first: most are
-            if not _may_read(entry.session, topic):
+            if not may_read(entry.session, topic):
+                if node.recorder is not None:
+                    draft.withheld.append((entry.session, _unreadable(entry.session, topic)))
                 continue
-            if entry.condition is None and not entry.also:
+            if (entry.condition is None and not entry.also) or is_matched_late(entry, topic):
                 draft.matched.append(entry)
             elif also := tuple(conditions(entry, topic)):
                 narrowed = narrowed or Predicates()
@@ -83,8 +90,9 @@ def _resolved(passage: Passage, plan: Plan, unresolved: Unresolved) -> Plan:
     if len(node.plans.resolved) >= MAX_RESOLVED:
         node.plans.resolved.clear()
     predicates, sure, onlookers = unresolved
-    matched = [*sure, *satisfied(node, predicates, passage.plans.key, passage.event, passage.now)]
-    about = (((), plan.delivery_steps), plan.statements, plan.closed)
+    is_late = passage.judging is not None and passage.judging.is_late
+    matched = [*sure, *satisfied(passage, predicates, is_late)]
+    about = (((), plan.delivery_steps), plan.statements, plan.closed, plan.withheld)
     return interned_plan(node.plans.resolved, matched, plan.groups, onlookers, *about)
 
 
@@ -96,17 +104,23 @@ def is_asked_for(passage: Passage, unresolved: Unresolved | None) -> bool:
         return False
     node, link, topic = passage.node, passage.plans.key, passage.event.topic
     asking = (subscribed.session for predicates in unresolved.predicates for subscribed in predicates.values())
-    return any(_may_read(session, topic) and route.is_open(node, link, session) for session in asking)
+    return any(may_read(session, topic) and route.is_open(node, link, session) for session in asking)
+
+
+def read_again(delivery: Delivery) -> Verdict | None:
+    """Ask whether the receiver may read a retained event."""
+    return None if may_read(delivery.session, delivery.passage.event.topic) else _UNREADABLE
 
 
 def ask_again(delivery: Delivery) -> Verdict | None:
-    """Ask a subscription for a retained event: what it may read, and what it asks for."""
+    """Ask a subscription for a retained event what it asks for."""
     passage, target = delivery.passage, delivery.target
     assert target is not None
-    if not _may_read(delivery.session, passage.event.topic):
-        return _UNREADABLE
     (subscribed,) = target.subscriptions
-    return None if satisfies(passage.node, passage.event, subscribed, passage.now) else _UNSATISFIED
+    is_late = is_matched_late(subscribed, passage.event.topic) or (
+        passage.judging is not None and passage.judging.is_late
+    )
+    return None if is_late or satisfies(passage.node, passage.event, subscribed, passage.now) else _UNSATISFIED
 
 
 def choose_again(delivery: Delivery) -> Verdict | None:
@@ -117,13 +131,13 @@ def choose_again(delivery: Delivery) -> Verdict | None:
         return _UNSATISFIED
     target = Target(wanted)
     delivery.target, delivery.ids, delivery.qos = target, target.ids, min(passage.event.qos, target.qos)
-    return None if _may_read(delivery.session, passage.event.topic) else _UNREADABLE
+    return None if may_read(delivery.session, passage.event.topic) else _UNREADABLE
 
 
 def want_again(delivery: Delivery) -> Verdict | None:
     """Ask whether the session still wants, and may read, what waits for it."""
     passage = delivery.passage
-    if not _may_read(delivery.session, delivery.event.topic):
+    if not may_read(delivery.session, delivery.event.topic):
         return _UNREADABLE
     return None if is_wanted(passage.node, delivery.event, delivery.session) else _UNSATISFIED
 
@@ -133,7 +147,7 @@ def obey_again(delivery: Delivery) -> Verdict | None:
     subscribes to now does not count: a delivery that was begun is completed.
     """  # [MQTT-3.10.4-3]
     passage, event, session = delivery.passage, delivery.event, delivery.session
-    if not _may_read(session, event.topic):
+    if not may_read(session, event.topic):
         return _UNREADABLE
     content = passage.node.ensemble.reader.read(event)
     demanded = (condition for filter, condition in session.place.where if matches(filter, event.topic))
@@ -146,19 +160,29 @@ _ASKED_AGAIN = {
     WaitingPlace.QUEUED: want_again,
     WaitingPlace.RESENT: obey_again,
 }
-_UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl")
+_UNREADABLE = Verdict("match", Effect.SUPPRESS, "acl", "the access list does not let it read the topic")
+_NOT_IN_TOKEN = Verdict("match", Effect.SUPPRESS, "token", "its token does not let it read the topic")
 _UNSATISFIED = Verdict("match", Effect.SUPPRESS, "condition")
 MAX_RESOLVED = 10_000
 """Plans for single contents that are kept: contents may satisfy subscriptions in any combination."""
 
 
+def _unreadable(session: Session, topic: str) -> Verdict:
+    """Return why a session may not read a topic; for all topics and sessions alike, so that plans are shared."""
+    rights = session.rights
+    return _NOT_IN_TOKEN if isinstance(rights, TokenRights) and not rights.reads(topic) else _UNREADABLE
+
+
 def satisfied(
-    node: Node, conditional: tuple[Predicates[Subscribed], ...], link: LinkClass, event: Event, now: float
+    passage: Passage, conditional: tuple[Predicates[Subscribed], ...], is_late: bool = False
 ) -> list[Subscribed]:
-    """Return the conditional subscriptions that the event satisfies and that may have it."""
+    """Return the conditional subscriptions that the event satisfies and that may have it. Those that are asked only
+    after rules before matching, or with `is_late` all, are among them: stage judge asks them.
+    """
+    node, link, event, now = passage.node, passage.plans.key, passage.event, passage.now
     is_projected = project.concerns(node, event.topic) or release.concerns_event(node, event)
     matched: Iterable[Subscribed]
-    if is_projected:
+    if is_projected or is_late:
         matched = (subscribed for predicates in conditional for subscribed in predicates.values())
     else:
         content = node.ensemble.reader.read(event)
@@ -166,14 +190,27 @@ def satisfied(
         matched = [subscribed for predicates in conditional for subscribed in predicates.match(content, ask)]
         if event.retain:
             matched = dict.fromkeys((*matched, *_kept_beyond(node, event.topic)))
-    matched = (
-        subscribed
-        for subscribed in matched
-        if _may_read(subscribed.session, event.topic) and route.is_open(node, link, subscribed.session)
-    )
+        if node.statements.preceding:
+            matched = dict.fromkeys((*matched, *_matched_late(node, event.topic)))
+    asking, matched = matched, []
+    for subscribed in asking:
+        session = subscribed.session
+        if may_read(session, event.topic) and route.is_open(node, link, session):
+            matched.append(subscribed)
+        elif node.recorder is not None and satisfies(node, event, subscribed, now):
+            if not may_read(session, event.topic):
+                passage.withhold(session, _unreadable(session, event.topic))
+            elif route.is_closed(node, link, session):
+                passage.withhold(session, route.closed_to(session))
+    if is_late:
+        return matched
     if is_projected:
         return list(_satisfied_by_views(node, conditional, event, matched, now))
-    return [subscribed for subscribed in matched if not subscribed.also or satisfies(node, event, subscribed, now)]
+    return [
+        subscribed
+        for subscribed in matched
+        if not subscribed.also or is_matched_late(subscribed, event.topic) or satisfies(node, event, subscribed, now)
+    ]
 
 
 def _ask(node: Node, topic: str, now: float, entry: Entry, content: Content) -> bool:
@@ -212,7 +249,7 @@ def _satisfied_by_views(
     views: dict[int, Preview] = {}
     seen: dict[tuple[bytes, str], set[int]] = {}
     for subscribed in asking:
-        if _is_kept_beyond(node, event, subscribed):
+        if is_kept_beyond(node, event, subscribed) or is_matched_late(subscribed, event.topic):
             yield subscribed
             continue
         session = subscribed.session
@@ -232,41 +269,6 @@ def _satisfied_by_views(
             yield subscribed
 
 
-def satisfies(node: Node, event: Event, subscribed: Subscribed, now: float | None = None) -> bool:
-    """Return True if the event's content satisfies the subscription; a condition that fails is not satisfied.
-
-    It is asked of what the subscriber may see: otherwise it could find out the rest by asking. If that is a mean, then
-    when it is made.
-    """
-    if _is_kept_beyond(node, event, subscribed) or next(conditions(subscribed, event.topic), None) is None:
-        return True
-    view, in_mean = shown(node, subscribed.session, event, now)
-    return in_mean or (view is not None and not any(unmet(node, view, subscribed)))
-
-
-def shown(node: Node, session: Session, event: Event, now: float | None) -> Preview:
-    """Return what a subscriber may see of an event, without side effects."""
-    preview = release.preview(node, session, event, now)
-    return preview if preview.event is None else Preview(project.preview(node, session, preview.event, now))
-
-
-def unmet(node: Node, event: Event, subscribed: Subscribed) -> Iterator[str]:
-    """Return the condition that the event's content does not satisfy, and why."""
-    if _is_kept_beyond(node, event, subscribed):
-        return
-    for condition in conditions(subscribed, event.topic):
-        outcome = condition.holds(node.ensemble.reader.read(event))
-        if outcome is not True:
-            yield f"`{condition.text}` {'is false' if outcome is False else f'fails: {outcome}'}"
-
-
-def _is_kept_beyond(node: Node, event: Event, subscribed: Subscribed) -> bool:
-    """Return True if a neighbour must have the event whatever it asks for: it may retain an older one of the topic and
-    go on giving it to new subscribers. Of a private event, only it knows what its consumers see.
-    """
-    return subscribed.session.neighbour is not None and (event.retain or privacy.is_private(node, event))
-
-
 def _kept_beyond(node: Node, topic: str) -> Iterator[Subscribed]:
     """Return the neighbours' conditional subscriptions to a topic."""
     for session in node.federation.neighbours.values():
@@ -275,13 +277,14 @@ def _kept_beyond(node: Node, topic: str) -> Iterator[Subscribed]:
                 yield subscribed
 
 
-def conditions(subscribed: Subscribed, topic: str) -> Iterator[Condition]:
-    """Return the conditions for content on a topic that the subscription matches."""
-    if subscribed.condition is not None:
-        yield subscribed.condition
-    for filter, condition in subscribed.also:
-        if matches(filter, topic):
-            yield condition
+def _matched_late(node: Node, topic: str) -> Iterator[Subscribed]:
+    """Return the conditional subscriptions to a topic that stage judge asks, after rules before matching."""
+    for session in node.statements.preceding.values():
+        for subscribed in session.subscriptions.values():
+            if subscribed.condition is not None and is_matched_late(subscribed, topic):
+                filter = parse_filter(subscribed.filter)
+                if filter.group is None and matches(filter.filter, topic):
+                    yield subscribed
 
 
 def wanting(node: Node, event: Event, session: Session) -> list[Subscribed]:
@@ -304,7 +307,3 @@ def is_wanted(node: Node, event: Event, session: Session) -> bool:
         if matches(parse_filter(subscribed.filter).filter, event.topic)
     ]
     return not subscriptions or not all(any(unmet(node, event, subscribed)) for subscribed in subscriptions)
-
-
-def _may_read(session: Session, topic: str) -> bool:
-    return session.rights is None or session.rights.may_read(topic)

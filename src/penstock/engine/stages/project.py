@@ -10,15 +10,18 @@ from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import PolicyRevision, Session
+from penstock.engine.sparkplug import openings
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, ReadRequest, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
-from penstock.model.sparkplug.topic import COMMANDS, SparkplugSource
+from penstock.model.sparkplug.topic import BIRTHS, COMMANDS, LIVES, REPORTS, SparkplugSource
 from penstock.model.values import Timestamp
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.sparkplug.views import START, UNKNOWN, ViewRequest, WithheldMetrics, read_view
+from penstock.policy.sparkplug.policies import SECOND
+from penstock.policy.sparkplug.reasons import names
+from penstock.policy.sparkplug.views import START, UNKNOWN, View, ViewRequest, WithheldMetrics, owed, read_view
 
 
 def plan(draft: Draft) -> None:
@@ -28,7 +31,8 @@ def plan(draft: Draft) -> None:
         draft.for_each_delivery(step, is_for_plain=concerns(draft.node, draft.topic))
 
 
-NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access")
+NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access", "no access policy lets it read any of this")
+_NOT_UNDERSTOOD = Verdict("project", Effect.SUPPRESS, "sparkplug", "it cannot be read as a Sparkplug message")
 
 
 def run(delivery: Delivery) -> Verdict | None:
@@ -36,13 +40,28 @@ def run(delivery: Delivery) -> Verdict | None:
     node, session, asked = delivery.passage.node, delivery.session, delivery.forms
     forms = show(node, session, asked)
     if forms is None:
-        return NOT_READABLE
+        return NOT_READABLE if asked.asked is None or asked.asked.request is not None else _NOT_UNDERSTOOD
     actor = session.place.actor
     if asked.asked and asked.asked.topic and actor is not None and node.sparkplug is not None:
         delivery.is_timed |= actor.grants(node.sparkplug.access, asked.asked.topic, "read").reads_now
     if forms is not asked:
+        if node.recorder is not None:
+            _record_removed(delivery, asked)
         delivery.show(forms)
     return None
+
+
+def _record_removed(delivery: Delivery, asked: Forms) -> None:
+    """Tell the journal which metrics the receiver does not get."""
+    session, request = delivery.session, None if asked.asked is None else asked.asked.request
+    actor, sparkplug = session.place.actor, delivery.passage.node.sparkplug
+    if asked.asked is None or request is None or actor is None or sparkplug is None:
+        return
+    view, _ = read_view(actor.grants(sparkplug.access, asked.asked.topic, "read"), request, actor.record, START)
+    if view is not None and view.removed:
+        removed = (request.known.name(metric) or f"alias {metric.alias}" for metric in view.removed)
+        reason = f"without {names(dict.fromkeys(removed))}"
+        delivery.passage.withhold(session, Verdict("project", Effect.REPLACE, "access", reason))
 
 
 def ask_queued(delivery: Delivery) -> Verdict | None:
@@ -115,6 +134,8 @@ def _payload(
         return None
     if session.durable and source is not None:
         _keep(node, session, actor, source, before)
+    if grants.reads_now:
+        _ask_later(node, session, actor, request)
     if shown is None:
         return None
     return request.message.whole if shown.is_whole else shown.payload()
@@ -150,13 +171,14 @@ def _standing(actor: Actor, source: SparkplugSource | None) -> WithheldMetrics:
 
 def _keep(node: Node, session: Session, actor: Actor, source: SparkplugSource, before: WithheldMetrics) -> None:
     """Have the store keep what a reader is owed, and the values that it would get now."""
-    after = _standing(actor, source)
-    if after is before and not after.withheld:
+    after, is_late = _standing(actor, source), str(source) in actor.reader.late
+    if after is before and not after.withheld and not is_late:
         return
     assert node.sparkplug is not None
     values = node.sparkplug.plant.known(source).values
     owed = {name: values[name] for name in sorted(after.withheld) if name in values}
-    node.ledger.standing(session, str(source), Withheld(owed, tuple(sorted(after.unborn))) if after != START else None)
+    withheld = Withheld(owed, tuple(sorted(after.unborn)), is_late)
+    node.ledger.standing(session, str(source), withheld if after != START or is_late else None)
 
 
 def judge_again(node: Node, session: Session, event: Event, judged: PolicyRevision, now: float | None) -> Event | None:
@@ -176,6 +198,31 @@ def judge_again(node: Node, session: Session, event: Event, judged: PolicyRevisi
         view, _ = read_view(grants, request, actor.record, START)
     except ContentError:
         return None
+    if grants.reads_now and event.topic == topic:
+        _owe(node, session, actor, request, view)
     if view is None:
         return None
     return event if view.is_whole else event._replace(payload=view.payload())
+
+
+def _owe(node: Node, session: Session, actor: Actor, request: ViewRequest, view: View | None) -> None:
+    """Have a reader owed what was taken out when it left: it was to be seen when it came."""
+    topic, source, reader = request.topic, request.topic.source, actor.reader
+    if view is None and topic.type in LIVES:
+        reader.late.add(topic.speaker)
+    gone = request.message.metrics if view is None else view.removed
+    if source is not None and gone and topic.type in (*BIRTHS, *REPORTS):
+        before = _standing(actor, source)
+        after = owed(request, gone, before)
+        if topic.type in BIRTHS:
+            after = WithheldMetrics(after.withheld, before.unborn.union(after.withheld))
+        reader.standings[source] = after
+        if session.durable:
+            _keep(node, session, actor, source, before)
+    _ask_later(node, session, actor, request)
+
+
+def _ask_later(node: Node, session: Session, actor: Actor, request: ViewRequest) -> None:
+    """Have a reader asked about again when the time may show it what it is owed."""
+    if isinstance(request.now, Timestamp):
+        openings.ask_again(node, session, actor, request.topic.speaker, request.now.nanos / SECOND)

@@ -6,25 +6,63 @@ speak for.
 
 from collections.abc import Iterable, Mapping
 
-from penstock.engine.events import user_properties
-from penstock.engine.events.passage import Passage
+from penstock.engine.events import publishers, user_properties
+from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.node import Node
+from penstock.engine.sessions.render import Forms
 from penstock.engine.sparkplug import births
-from penstock.engine.sparkplug.messages import actor_of, moment
+from penstock.engine.sparkplug.messages import actor_of, make_actor, moment
 from penstock.engine.sparkplug.state import Actor, Read, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.message import Metric
 from penstock.model.sparkplug.topic import BIRTHS, COMMANDS, STATE, MessageTopic
+from penstock.model.subject import Subject
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.views import BirthRecord, ViewRequest, write_view
 
 
 def plan(draft: Draft) -> None:
     """Content decides: each event must be looked at."""
-    if draft.node.sparkplug is not None and not draft.link.is_admitted and governed(draft.topic):
+    if draft.node.sparkplug is None or not governed(draft.topic):
+        return
+    if draft.waits is not None:
+        draft.for_each_delivery(ask_again)
+    elif not draft.link.is_admitted:
         draft.for_each_event(run)
+
+
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Take out of what has waited what its publisher may not write now; a certificate is what is kept of a birth. What
+    a monitor has made is not asked about.
+    """
+    passage, event = delivery.passage, delivery.event
+    node, topic, sparkplug = passage.node, governed(event.topic), passage.node.sparkplug
+    publisher = publishers.publisher_of(node, event)
+    if publisher is None or sparkplug is None or publishers.cause_of(event) not in (None, topic):
+        return None
+    if not passage.is_replay and delivery.revision.access == node.revision.access:
+        return None
+    entry = publishers.entry_of(node, publisher)
+    actor = make_actor(Subject(publisher.client_id, publisher.user), entry, entry.name if entry is not None else "")
+    try:
+        read = sparkplug.read(topic, event.payload)
+        born = user_properties.born_by(event)
+        request = sparkplug.plant.request(read.topic, read.message, born, moment(passage.now), read.state)
+        view = write_view(actor.grants(sparkplug.access, topic, "write"), request, actor.record)
+    except ContentError:
+        return _NOT_WRITABLE
+    if view is None or usurped(node.ensemble.edges, actor.edge, read.topic):
+        return _NOT_WRITABLE
+    if not view.is_whole:
+        passage.event = event._replace(payload=view.payload())
+        passage.forms = Forms(passage.event, passage.now)
+        delivery.show(passage.forms)
+    return None
+
+
+_NOT_WRITABLE = Verdict("prune", Effect.SUPPRESS, "access")
 
 
 def run(passage: Passage) -> Verdict | None:

@@ -3,19 +3,21 @@ quality the consumer's needs? (contracts §2.2, §2.3)
 
 It is asked for each receiver when an event is delivered, so that there is no way around it. The producer's node decides
 for all whose guarantees it knows, and tells the other nodes by the event's ACE set
-(`policy/contracts/release_place.py`). What is released by a rule is marked with it while it waits, and does not go out
-when the rule no longer releases it.
+(`policy/contracts/release_place.py`). Towards a node it is asked for all who have subscribed beyond it: what none of
+them may have stays (`contracts/link_release.py`). What is released by a rule is marked with it while it waits, and does
+not go out when the rule no longer releases it.
 """
 
 from typing import NamedTuple
 
-from penstock.engine.contracts import registry, release_recheck, situation_audit
+from penstock.engine.contracts import link_release, registry, release_recheck, situation_audit, subscribers
 from penstock.engine.contracts.held import HeldEvent
 from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
 from penstock.engine.events import dedup, user_properties
 from penstock.engine.events.passage import Delivery
 from penstock.engine.events.plan import WaitingPlace
+from penstock.engine.events.user_properties import AT
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
@@ -24,6 +26,7 @@ from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.contracts.contract_set import subscription_id
 from penstock.policy.contracts.release_place import ACE, LATE, ace_digest, write_ace
+from penstock.policy.quality.carriage import ATTACHED
 
 
 def plan(draft: Draft) -> None:
@@ -64,9 +67,7 @@ def run(delivery: Delivery) -> Verdict | None:
         return FOR_NODES_ONLY  # what situation somebody is in is not for everybody
     governed, now = _governed(node, forms), registry.recorded(forms.now)
     if is_node:
-        if governed is not None:
-            delivery.show(_for_nodes(node, forms, governed))
-        return None
+        return _cross(delivery, governed, now)
     governed = governed or needed(node, session, forms.event, now)
     if governed is None:
         situation_audit.count(node, session, forms.event)
@@ -85,8 +86,62 @@ def run(delivery: Delivery) -> Verdict | None:
         dedup.taken(node.once, delivery)
         return HELD
     situation_audit.count(node, session, decided.event)
+    if decided.event.payload != forms.event.payload:
+        verdict = Verdict("release", Effect.REPLACE, decided.rule, "; ".join(decided.reasons))
+        passage.withhold(session, verdict)
     delivery.show(forms.view_of(decided.event))
     return None
+
+
+def _cross(delivery: Delivery, governed: Governed | None, now: float) -> Verdict | None:
+    """Go on towards a node with what somebody beyond it may have."""
+    node, session, forms = delivery.passage.node, delivery.session, delivery.forms
+    only = _newcomer(delivery)
+    if governed is None:
+        return NOT_NEW if only else None
+    if not link_release.is_private(governed):
+        return NOT_NEW if only else None
+    made = link_release.crossing(node, session, forms.event, governed, now, only, delivery.passage.is_replay)
+    if made.event is None:
+        withdrawn = None if only else withdrawn_from(node, session, forms.event)
+        if withdrawn is None:
+            return Verdict("release", Effect.SUPPRESS, "", made.reason)
+        delivery.show(forms.view_of(withdrawn))
+        return None
+    delivery.is_timed = True
+    crossed(node, session, made.event)
+    delivery.show(forms.view_of(made.event))
+    return None
+
+
+NOT_NEW = Verdict("release", Effect.SUPPRESS, "", "it is not private, and was sent with what the others there ask for")
+
+
+def _newcomer(delivery: Delivery) -> str:
+    """Return the subscriber beyond a neighbour because of whom a retained event is sent there again; empty: nobody."""
+    if not delivery.passage.is_replay or delivery.target is None:
+        return ""
+    (subscribed,) = delivery.target.subscriptions
+    return subscribers.consumer_in(subscribed.name)
+
+
+def crossed(node: Node, session: Session, event: Event) -> None:
+    """Note that a neighbour retains a private event on a topic, or no longer."""
+    if event.retain and node.contracts is not None:
+        node.contracts.crossed[session.id, event.topic] = user_properties.told(event, AT)
+
+
+def withdrawn_from(node: Node, session: Session, event: Event) -> Event | None:
+    """Return the empty event that takes an older one back which the neighbour retains; None: it retains none.
+
+    Nothing of the newer one is in it, and nobody beyond gets it: its ACE set is empty.
+    """
+    state, key = node.contracts, (session.id, event.topic)
+    if state is None or not event.retain or state.crossed.get(key) in (None, user_properties.told(event, AT)):
+        return None
+    del state.crossed[key]
+    empty = user_properties.having(user_properties.bare(event)._replace(payload=b""), None, (), without=ATTACHED)
+    return user_properties.having(empty, None, ((ACE, text) for text in write_ace({})), without=ACE)
 
 
 def ask_delayed(delivery: Delivery) -> Verdict | None:
@@ -98,8 +153,16 @@ def ask_delayed(delivery: Delivery) -> Verdict | None:
 
 def ask_queued(delivery: Delivery) -> Verdict | None:
     """Go on with what contracts, as they are now, let the receiver have of what waits for it."""
-    passage = delivery.passage
-    left = release_recheck.still(passage.node, delivery.session, delivery.event, passage.now)
+    passage, session = delivery.passage, delivery.session
+    node = passage.node
+    if session.neighbour is not None and session.neighbour in node.ensemble.nodes:
+        now = registry.recorded(passage.now)
+        governed = registry.governed(node, delivery.event, now)
+        if governed is None or not delivery.event.payload:
+            return None
+        left = link_release.crossing(node, session, delivery.event, governed, now).event
+    else:
+        left = release_recheck.still(node, session, delivery.event, passage.now)
     if left is None:
         return NO_LONGER
     delivery.event = left
@@ -145,34 +208,28 @@ def _governed(node: Node, forms: Forms) -> Governed | None:
     return forms.governed
 
 
-def _for_nodes(node: Node, forms: Forms, governed: Governed) -> Forms:
-    """Return the event for another node: at its producer's node, with the ACE set of all known guarantees."""
-    event = for_nodes(node, forms.event, governed, registry.recorded(forms.now))
-    return forms if event is forms.event else forms.view_of(event)
-
-
 def for_nodes(node: Node, event: Event, governed: Governed, now: float) -> Event:
-    """Return the event as another node gets it."""
+    """Return the event as other nodes get it if everybody whom the domain knows has subscribed there: where events are
+    only worked out, nobody has.
+    """
     if not governed.is_first or not governed.is_private or governed.wrong:
         return event
-    return enabling(node, event, governed, now)
+    assert node.contracts is not None
+    clients = {client for contract in node.contracts.contracts.consumers for client in contract.consumers}
+    ace = {key: rule for client in clients for key, rule in enabled(node, event.topic, governed, now, client).items()}
+    return user_properties.having(event, None, [(ACE, text) for text in write_ace(ace)], without=ACE)
 
 
-def enabling(node: Node, event: Event, governed: Governed, now: float) -> Event:
-    """Return the event with its ACE set."""
-    return user_properties.having(
-        event, None, ((ACE, write_ace(enabled(node, event.topic, governed, now))),), without=ACE
-    )
-
-
-def enabled(node: Node, topic: str, governed: Governed, now: float, only: str | None = None) -> dict[str, str]:
-    """Return the ACE set of an event: for all whose guarantees are known here, or for `only` one client."""
+def enabled(node: Node, topic: str, governed: Governed, now: float, client: str) -> dict[str, str]:
+    """Return the ACE set of an event for one client, as the domain knows it: wherever it is, whether it subscribes or
+    not.
+    """
     state = node.contracts
     assert state is not None
     enabled_for: dict[str, str] = {}
     situations = state.open_at(now)
-    for client, consumer, want in state.beyond(topic):
-        for producer in governed.contracts if only in (None, client) else ():
+    for _, consumer, want in state.of_client(client, (), topic):
+        for producer in governed.contracts if want.scope != "local" else ():
             released = state.releaser(client, producer, consumer, want).decide(
                 governed.content, governed.quality, situations, now, governed.since
             )

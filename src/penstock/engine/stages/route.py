@@ -27,6 +27,8 @@ def plan(draft: Draft) -> None:
         draft.closed = tuple(
             dict.fromkeys(subscribed.session for subscribed in matched if is_closed(node, link, subscribed.session))
         )
+        if node.recorder is not None:
+            draft.withheld += ((session, closed_to(session)) for session in draft.closed)
     draft.onlookers = [
         onlooker
         for onlooker in draft.onlookers
@@ -82,10 +84,13 @@ def ask_again(delivery: Delivery) -> Verdict | None:
     is_back = event.origin == session.client_id or has_been(passage.node, event, session.neighbour)
     if passage.is_replay and session.neighbour is not None and is_back:
         return _BEEN_THERE  # brokering §5.3 T-Broker: z != x; it would also replace what is newer there
-    return None if _may_have_come(passage.node, event, session) else _CLOSED
+    return None if _may_have_come(passage.node, event, session) else closed_to(session)
 
 
-_CLOSED = Verdict("route", Effect.SUPPRESS, "brokering")
+def closed_to(session: Session) -> Verdict:
+    """Return the verdict that brokering tables keep an event from a session."""
+    reason = f"the brokering table does not let it go on to a link of type `{session.place.notify_type}`"
+    return Verdict("route", Effect.SUPPRESS, "brokering", reason)
 
 
 def _may_have_come(node: Node, event: Event, session: Session) -> bool:

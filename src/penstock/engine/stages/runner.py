@@ -9,7 +9,7 @@ is asked about it again.
 
 from typing import NamedTuple
 
-from penstock.engine.events import dedup, fan_out, link_plans, publishers
+from penstock.engine.events import dedup, fan_out, link_plans, publishers, user_properties
 from penstock.engine.events.passage import Delivery, DeliveryStep, Outputs, Passage
 from penstock.engine.events.plan import PASS, Plan, Plans
 from penstock.engine.matching.step_budget import StepBudget
@@ -59,11 +59,13 @@ ENTRANCES = {
     "published": Entrance("admit", "what a client publishes"),
     "bridged": Entrance("admit", "what a neighbour, a node or a foreign broker, sends"),
     "will": Entrance("admit", "the will of a client whose connection is lost"),
+    "capsule": Entrance("admit", "what a capsule of the node makes, as its client"),
     "monitor": Entrance("match", "what a monitor on a link into the node puts in the place of an event"),
     "policy": Entrance("match", "what a policy statement publishes"),
     "own": Entrance("match", "what the node itself says: $SYS, birth certificates, situations"),
     "retained": Entrance("route", "a retained message, for a subscription that is new"),
     "delayed": Entrance("release", "what a contract has held back until now"),
+    "opened": Entrance("route", "what the time now lets a reader of Sparkplug messages see"),
     "queued": Entrance("emit", "what waited for a session's window; asked about again if policies have changed"),
     "resent": Entrance("emit", "what a session has not acknowledged; asked about again"),
 }
@@ -183,12 +185,28 @@ def deliver(delivery: Delivery, steps: tuple[DeliveryStep, ...], start: int = 0)
         if answer is None:
             continue
         if isinstance(answer, Verdict):
+            if _is_withholding(answer):
+                delivery.passage.withhold(delivery.session, answer)
             return False  # or not yet
         is_sent = False
         for output in answer:
             is_sent |= deliver(output, steps, place + 1)
         return is_sent
     return True
+
+
+_NOT_WITHHELD = {("route", "path"), ("route", "once"), ("route", "loop"), ("match", "condition")}
+"""Rules by which an event does not go where it has been, or is not asked for."""
+
+
+def _is_withholding(verdict: Verdict) -> bool:
+    """Return True if a verdict on a delivery says that a policy keeps the event from who subscribes to it."""
+    return (
+        verdict.effect is Effect.SUPPRESS
+        and verdict.stage != "emit"
+        and verdict is not release.IN_MEAN
+        and verdict[:3:2] not in _NOT_WITHHELD
+    )
 
 
 def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
@@ -262,11 +280,18 @@ def _record_forms(passage: Passage, recorder: Recorder) -> None:
     """Tell the journal in which other forms the event was sent; of the node's own, that it was sent."""
     if passage.sender is None:
         if passage.source is not None:
-            recorder.forms_end(passage.source, passage.now, recorder.rows.sent)
+            recorder.forms_end(passage.source, passage.now, recorder.rows.sent, None, withheld_of(passage))
         return
+    if passage.withheld is not None:
+        recorder.withhold(passage.withheld)
     if passage.judging is not None and passage.judging.facts:
         recorder.judged(passage.judging.facts)
     recorder.forms_end(source_of(passage.sender), passage.now, recorder.rows.views)
+
+
+def withheld_of(passage: Passage) -> publishers.Withheld | None:
+    """Return an event that is no arrival, and from whom it was withheld, for the journal."""
+    return None if passage.withheld is None else (user_properties.for_record(passage.event), passage.withheld)
 
 
 def _record(passage: Passage, verdict: Verdict | None) -> None:

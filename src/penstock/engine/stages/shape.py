@@ -1,32 +1,48 @@
 """Stage 8, shape: what does the outgoing link's execution monitor make of the event? (brokering §7.3.2)
 
-On links to nodes the monitor works where the event arrives. Clients and foreign brokers cannot do that themselves, so
-what must not leave is stopped here, before it leaves. Monitors are asked once for all sessions behind a link, and once
-for each form that policy statements have given the event.
+What must not leave is stopped here, before it leaves. On links to clients and foreign brokers all monitors are asked
+here; on links to nodes those that can be (`policy/monitors/placing.py`), and where the event arrives the others, and
+again those that only select. Monitors are asked once for all sessions behind a link, and once for each form that policy
+statements have given the event.
 """
 
 from collections.abc import Iterator
 
-from penstock.engine.events import dedup, publishers
+from penstock.engine.events import dedup, publishers, user_properties
 from penstock.engine.events.passage import Delivery, Passage
 from penstock.engine.events.plan import Target, WaitingPlace
 from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import edit, match, route
+from penstock.engine.stages import edit, route, satisfaction
 from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.topic import matches
+from penstock.model.verdict import Effect, Verdict
 
 
 def plan(draft: Draft) -> None:
-    """Add a step if any link of the domain has a monitor, except for events that were held back or queued after it."""
-    if draft.node.ensemble.has_monitors and draft.waits in (None, WaitingPlace.RETAINED):
+    """Add a step if any link of the domain has a monitor; another for what was held back or queued after it."""
+    if not draft.node.ensemble.has_monitors:
+        return
+    if draft.waits in (None, WaitingPlace.RETAINED):
         draft.for_each_delivery(run, is_for_plain=False)
+    else:
+        draft.for_each_delivery(ask_again)
 
 
-def run(delivery: Delivery) -> list[Delivery] | None:
+def ask_again(delivery: Delivery) -> Verdict | None:
+    """Ask whether the present monitors of the link may let an event pass, in some state, that waited behind others.
+    What a monitor has made is not asked about.
+    """
+    node, event, watch = delivery.passage.node, delivery.event, delivery.session.place.watch_out
+    if watch is None or delivery.revision.monitors == node.revision.monitors:
+        return None
+    return None if publishers.cause_of(event) is not None else edit.stopped("shape", watch.monitors, event)
+
+
+def run(delivery: Delivery) -> Verdict | list[Delivery] | None:
     """Go on with what the monitors of the link make of the event."""
     passage, watch, target = delivery.passage, delivery.watch, delivery.target
     if watch is None:
@@ -38,10 +54,21 @@ def run(delivery: Delivery) -> list[Delivery] | None:
     if delivery.is_echo:
         return []
     if len(outputs) == 1 and outputs[0] is delivery.forms:
-        return None if route.may_have(passage.node, delivery.event, delivery.session) else []
+        return None if route.may_have(passage.node, delivery.event, delivery.session) else _NOT_FOR_IT
     delivery.is_planned = False  # others go on in its place
-    allowed = (forms for forms in outputs if route.may_have(passage.node, forms.event, delivery.session))
+    if not outputs:
+        return edit.suppressed(watch, "shape")
+    allowed = [forms for forms in outputs if route.may_have(passage.node, forms.event, delivery.session)]
+    if not allowed:
+        return _NOT_FOR_IT
+    if all(forms is not delivery.forms for forms in outputs):
+        names = ", ".join(monitor.name for monitor in watch.monitors)
+        topics = ", ".join(f"`{topic}`" for topic in dict.fromkeys(forms.event.topic for forms in outputs))
+        passage.withhold(delivery.session, Verdict("shape", Effect.REPLACE, names, f"it becomes {topics}"))
     return [_to_target(delivery, target, forms) for forms in allowed]
+
+
+_NOT_FOR_IT = Verdict("shape", Effect.SUPPRESS, "", "it may not have what the monitors of its link let out")
 
 
 def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, ...]:
@@ -54,13 +81,38 @@ def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, 
     outputs = passage.shaped.get(key) if is_shared else None
     if outputs is None:
         events = edit.run_monitors(passage.node, watch, forms.event, passage.now)
+        if not events and delivery.session.neighbour in passage.node.ensemble.overlays:
+            passage.node.deny("suppressed", passage.sender, forms.event.topic, _reason(watch, forms.event.topic))
+            delivery.session.denied += 1
         outputs = tuple(
-            forms if event is forms.event else Forms(publishers.made(event, forms.event), passage.now)
-            for event in events
+            forms if event is forms.event else Forms(event, passage.now)
+            for event in leaving(watch, forms.event, events)
         )
         if is_shared:
             passage.shaped[key] = outputs
     return outputs
+
+
+def _reason(watch: Watch, topic: str) -> str:
+    """Return why the monitors of a link have stopped an event, in the words of stage edit."""
+    if len(watch.monitors) > 1:
+        return edit.suppressed(watch).reason
+    return f"monitor `{watch.monitors[0].name}` suppresses `{topic}` in state `{watch.states[0]}`"
+
+
+def leaving(watch: Watch, cause: Event, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Return what monitors have made of an event as it leaves: for another node, with the mark that tells which of them
+    it has been through. For what is on another topic the node itself vouches.
+    """
+    made = tuple(publishers.made(event, cause) for event in events)
+    placing = watch.placing
+    if not placing.mark or (made == (cause,) and made[0] is cause and not placing.marks_all):
+        return made
+    mark = ((user_properties.SHAPED, placing.mark),)
+    marked = (user_properties.having(event, None, mark, without=user_properties.SHAPED) for event in made)
+    return dedup.told_apart(
+        tuple(event if event.topic == cause.topic else event._replace(token="") for event in marked)
+    )
 
 
 def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:
@@ -106,7 +158,7 @@ def subscribers(
             for subscription in session.subscriptions.values()
             if matches(subscription.filter, event.topic)
             and not (subscription.no_local and session is sender)
-            and match.satisfies(node, event, subscription, now)
+            and satisfaction.satisfies(node, event, subscription, now)
         ]
         if subscribed and route.may_have(node, event, session):
             yield Target(subscribed)

@@ -42,12 +42,24 @@ def as_bound(given: AssignedPolicy) -> Bound:
     return Bound(given.policy, given.name, given.filter, given.condition, given.to, is_given=True)
 
 
-def bounds_for(session: Session, topic: str, subscribed: Sequence[Subscribed], content: Content) -> tuple[Bound, ...]:
-    """Return the policies for what goes to a session by these subscriptions: the domain's, then the client's own."""
+def is_matched_late(subscribed: Subscribed, topic: str) -> bool:
+    """Return True if its condition is asked only after rules that come before matching: stage judge asks it."""
+    policy = subscribed.policy
+    return (policy is not None and policy.precedes_matching) or any(
+        given.policy.precedes_matching and matches(given.filter, topic) for given in subscribed.session.place.policies
+    )
+
+
+def bounds_for(
+    session: Session, topic: str, subscribed: Sequence[Subscribed], content: Content | None
+) -> tuple[Bound, ...]:
+    """Return the policies for what goes to a session by these subscriptions: the domain's, then the client's own.
+    `content`: None, if whatever it says those of the topic are meant.
+    """
     bounds, own = list[Bound](), list[Bound]()
     for given in session.place.policies:
         is_meant = matches(given.filter, topic) and given.policy.concerns(Message.PUBLICATION)
-        if is_meant and as_bound(given).matches(content):
+        if is_meant and (content is None or as_bound(given).matches(content)):
             # An element that refers to a filter refers to the client's.
             asked = [subscription.condition for subscription in subscribed if subscription.condition is not None]
             condition = asked[0] if len(asked) == 1 else given.condition

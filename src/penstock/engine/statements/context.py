@@ -7,6 +7,7 @@ from penstock.engine.sessions.session import Session
 from penstock.engine.statements.facts import Facts
 from penstock.engine.trust import groups
 from penstock.policy.statements.judging import Here
+from penstock.policy.trust.sealing import NO_KEYS, Sealer
 
 
 class SessionParty(NamedTuple):
@@ -40,4 +41,8 @@ def here(node: Node, now: float) -> Here:
             seconds = max(0.0, runtime.clock() - now)
         return seconds
 
-    return Here(node.name, runtime.host, runtime.load, elapsed, node.limits.max_packet_size, node.ledger.durable)
+    sealer = NO_KEYS
+    if node.trust.groups.secrets:
+        sealer = Sealer(node.trust.groups.secrets, node.trust.groups.earlier, runtime.make_nonce)
+    about = (node.limits.max_packet_size, node.ledger.durable, sealer)
+    return Here(node.name, runtime.host, runtime.load, elapsed, *about)

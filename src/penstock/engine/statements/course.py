@@ -12,10 +12,15 @@ from penstock.policy.statements.judging import Bound, applicable
 class Course:
     """The policies for what goes to a session by some of its subscriptions."""
 
-    __slots__ = ("asked", "attaches", "ensemble", "given", "key", "mine", "own", "where")
+    __slots__ = ("asked", "attaches", "ensemble", "given", "given_first", "key", "mine", "mine_first", "own", "where")
 
     def __init__(
-        self, ensemble: Ensemble, own: tuple[Bound, ...], where: frozenset[Point], subscribed: Sequence[Subscribed]
+        self,
+        ensemble: Ensemble,
+        own: tuple[Bound, ...],
+        first: Sequence[Bound],
+        where: frozenset[Point],
+        subscribed: Sequence[Subscribed],
     ) -> None:
         self.ensemble = ensemble
         """The ensemble it was computed for: in another, nodes may be in other overlays."""
@@ -26,13 +31,17 @@ class Course:
         """The rules of the domain; and in `mine`, those of who subscribes."""
         mine = [bound for bound in own if not bound.is_given]
         self.mine = applicable(Message.PUBLICATION, Verb.FORWARD, where, mine, Matching.AFTER)
+        self.given_first = applicable(Message.PUBLICATION, Verb.FORWARD, where, first, Matching.BEFORE)
+        """The rules of the domain that come before matching; and in `mine_first`, those of who subscribes."""
+        mine_first = [bound for bound in mine if bound.policy.precedes_matching]
+        self.mine_first = applicable(Message.PUBLICATION, Verb.FORWARD, where, mine_first, Matching.BEFORE)
         self.asked = _asked(subscribed, is_all=bool(given))
         """The attributes that subscriptions ask for: the copy is trimmed to what all of them want."""
         self.attaches = any(rule.attach is not Attach.NEVER for bound in own for rule in bound.policy.rules)
         """True if rules of theirs may be attached to what goes this way."""
         self.key: tuple[object, ...] | None = None
         """Copies of one event by courses of the same key are equal. None: it depends on who gets it."""
-        if all(bound.policy.is_shared for bound in own):
+        if not first and not mine_first and all(bound.policy.is_shared for bound in own):
             self.key = (where, *(each for bound in own for each in _told_by(bound)))
             if given or any(bound.policy.needs_filter for bound in own):
                 self.key = (*self.key, *asked_by(subscribed))

@@ -64,6 +64,7 @@ def _of_subscription(
         node.deny("subscribe denied", session, subscribed.filter, problem)
         return Outcome(Reason.NOT_AUTHORIZED, filter_policies.REFUSED)
     subscribed.target = None
+    node.statements.note_preceding(session)
     node.plans.forget(filter)
     node.federation.news.subscription(session, key)
     node.ledger.subscription(session, key, subscribed)

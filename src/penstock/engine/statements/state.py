@@ -53,7 +53,16 @@ def _meet(bound: Bound, filter: str, condition: Condition | None) -> bool:
 class StatementState:
     """The policy statements of a node: which there are, and what they have done."""
 
-    __slots__ = ("acted", "advertised", "draining", "is_looping", "is_persisted_full", "made", "with_policies")
+    __slots__ = (
+        "acted",
+        "advertised",
+        "draining",
+        "is_looping",
+        "is_persisted_full",
+        "made",
+        "preceding",
+        "with_policies",
+    )
 
     def __init__(self) -> None:
         self.made: list[tuple[Session | None, Event]] = []
@@ -61,9 +70,20 @@ class StatementState:
         self.draining = self.is_looping = False
         self.with_policies: dict[int, Session] = {}
         """Sessions whose advertisements, or those that they told of, have policies."""
+        self.preceding: dict[int, Session] = {}
+        """Sessions whose subscriptions may have policies with rules before matching."""
         self.advertised: AdvertisedPolicies | None = None
         """Those policies, indexed; None: they have changed since."""
         self.acted: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
         """By subscription or offer, the policies for which something was done besides."""
         self.is_persisted_full = False
         """True if persisted messages have been dropped for newer ones."""
+
+    def note_preceding(self, session: Session) -> None:
+        """Note a session if policies of its subscriptions have rules before matching."""
+        policies = [given.policy for given in session.place.policies]
+        policies += (each.policy for each in session.subscriptions.values() if each.policy is not None)
+        if any(policy.precedes_matching for policy in policies):
+            self.preceding[session.id] = session
+        else:
+            self.preceding.pop(session.id, None)

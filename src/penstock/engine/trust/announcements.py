@@ -12,6 +12,10 @@ from penstock.wire.packet import Publish
 
 TOPIC = "$penstock/trust"
 """The control topic on which nodes tell each other tokens and ratings."""
+MAX_BYTES = 32 * 1024
+"""Of the sums in one announcement of paths."""
+_AROUND_SUMS = 100
+"""Bytes of a packet beside the sums: its header, the topic, number and brackets."""
 
 
 class Announcement(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +57,18 @@ def deny(node: Node, session: Session, why: str) -> None:
 
 
 def tell(node: Node, session: Session, announcement: Announcement) -> None:
-    """Tell a neighbour something of tokens or ratings."""
+    """Tell a neighbour something of tokens or ratings, or the operator that it does not fit into a packet."""
     data = encode(Publish(TOPIC, msgspec.json.encode(announcement)), 5)
-    if not session.connection.maximum_packet_size or len(data) <= session.connection.maximum_packet_size:
+    max_size = session.connection.maximum_packet_size
+    if not max_size or len(data) <= max_size:
         outbox.push(node, session, data)
+        return
+    what = next(name for name in announcement.__struct_fields__ if getattr(announcement, name))
+    sizes = f"`{what}` takes {len(data)} bytes, the neighbour takes packets of at most {max_size} bytes"
+    node.notice("too long to tell", session, TOPIC, f"{sizes}: nothing is told")
+
+
+def room(session: Session) -> int:
+    """Return how many bytes of sums go into an announcement of paths."""
+    max_size = session.connection.maximum_packet_size
+    return min(max_size - _AROUND_SUMS, MAX_BYTES) if max_size else MAX_BYTES

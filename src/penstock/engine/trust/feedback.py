@@ -16,7 +16,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.render import read_plain
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import match
+from penstock.engine.stages import satisfaction
 from penstock.engine.statements.facts import EvidenceNote
 from penstock.engine.trust.evidence import add_evidence, set_evidence
 from penstock.model.errors import PolicyError
@@ -79,13 +79,10 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | E
         reason = f"no such message on `{rating.topic:.80}` has come from a neighbour lately"
         return Outcome(Reason.UNSPECIFIED_ERROR, reason)
     message, rater = (rating.topic, rating.payload), _rater(node, session, trust.feedback.from_)
-    limit, period = trust.feedback.most, trust.feedback.period
-    refused = node.trust.feedback.takes(rater, neighbour, message, limit, period, now)
-    if refused:
-        return Outcome(Reason.QUOTA_EXCEEDED, refused)
-    least = trust.feedback.least
-    if not rating.good and node.trust.feedback.is_alone(rater, neighbour, least, period, now):
-        return Outcome(Reason.NO_MATCHING_SUBSCRIBERS, f"it counts once {least} clients say so within {period:g} s")
+    refused = node.trust.feedback.judge(trust.feedback, rater, neighbour, message, rating.good, now)
+    if refused is not None:
+        code = Reason.QUOTA_EXCEEDED if refused.is_too_much else Reason.NO_MATCHING_SUBSCRIBERS
+        return Outcome(code, refused.reason)
     add_evidence(node, neighbour, rating.good, "feedback", now)
     return EvidenceNote(neighbour, rating.good, "feedback")
 
@@ -169,5 +166,5 @@ def _sender(node: Node, rater: Session, rating: RatingPayload) -> str | None:
             assert isinstance(entry, Event | bytes)
             event = entry if isinstance(entry, Event) else Event(*read_plain(entry))
             if event.topic == rating.topic and user_properties.digest_of(event.payload) == rating.payload:
-                return name if any(match.satisfies(node, event, each) for each in mine.values()) else None
+                return name if any(satisfaction.satisfies(node, event, each) for each in mine.values()) else None
     return None

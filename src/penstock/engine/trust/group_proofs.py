@@ -12,7 +12,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import client_tokens, groups
-from penstock.engine.trust.state import Accepting, Claiming, Showing
+from penstock.engine.trust.state import Accepting, Claiming, GroupSecrets, Showing
 from penstock.model import group_proof as proofs
 from penstock.model.group_proof import METHOD, Claimant
 from penstock.wire.codec import encode
@@ -184,7 +184,7 @@ def _take(node: Node, session: Session, proof: Proof | None, now: float) -> None
         node.notice(NOT_PROVEN, session, "", f"trust group `{group}`: {_WRONG[type(session.trust.proving)]}")
 
 
-def hold(node: Node, secrets: dict[str, bytes], now: float) -> None:
+def hold(node: Node, secrets: GroupSecrets, now: float) -> None:
     """Take other secrets: what was proven by those of before no longer counts, and neighbours are shown these."""
     for session in groups.hold(node, secrets, now):
         session.outbox.begin_revision()

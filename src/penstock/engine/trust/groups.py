@@ -4,7 +4,7 @@ A session has proven groups (`session.proven`) by an exchange with the node (`en
 clients the domain vouches. No I/O, no clock, no randomness: time and nonces come in.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -59,10 +59,10 @@ def may_resume(session: Session, proven: Collection[str]) -> bool:
     return True
 
 
-def hold(node: Node, secrets: Mapping[str, bytes], now: float) -> list[Session]:
+def hold(node: Node, held: GroupSecrets, now: float) -> list[Session]:
     """Hold these secrets and no others; proofs of others no longer count. The sessions that lose something by it."""
-    before, node.trust.groups = node.trust.groups.secrets, GroupSecrets(secrets)
-    same = {group for group, secret in secrets.items() if before.get(group) == secret}
+    before, node.trust.groups = node.trust.groups.secrets, held
+    same = {group for group, secret in held.secrets.items() if before.get(group) == secret}
     sessions = list[Session]()
     for session in node.sessions.values():
         if session.trust.proven:

@@ -6,6 +6,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import announcements, client_tokens, token_exchange
+from penstock.engine.trust.announcements import Announcement
 from penstock.engine.trust.state import Ratings, TokenLink
 from penstock.engine.trust.tokens import Keys, Tokens
 
@@ -45,6 +46,8 @@ def _renewed(node: Node, before: Ratings | None) -> Ratings | None:
     ratings = Ratings(node.name, len(node.ensemble.nodes), settings, node.ensemble.thresholds[node.name])
     if before is not None:
         ratings.evidence, ratings.counts = before.evidence, before.counts
+        if ratings.table is not None and before.table is not None:
+            ratings.table.resume(before.table)
     return ratings
 
 
@@ -89,3 +92,5 @@ def _prepare(node: Node, session: Session, now: float) -> None:
     link.forget()
     if node.trust.ratings is not None:
         node.trust.ratings.is_stale = node.trust.ratings.is_changed = True
+        if node.trust.ratings.table is not None and session.outlet is not None:
+            announcements.tell(node, session, Announcement(again=True))  # what it has told was for the table before

@@ -8,81 +8,32 @@ from typing import Any, NamedTuple
 from penstock.domain.schema.trust import TrustSettings
 from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.trust.tokens import Keys, TokenHandling, Tokens
-from penstock.model.event import Event
 from penstock.model.group_proof import Claimant, ProofExchange
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Token
 from penstock.policy.tokens.verification import Verified
 from penstock.policy.trust import rating as rules
+from penstock.policy.trust.feedback import FeedbackLimits
 from penstock.policy.trust.rating import Average, Evidence, Thresholds, TokenRuling
 from penstock.policy.trust.vectors import TrustTable, Update
 
-MAX_RATED = 100_000
-"""Ratings that are remembered, so that nobody rates one message twice."""
-MAX_RATERS = 10_000
-"""Raters and neighbours whose ratings are counted."""
 MAX_RULINGS = 10_000
 
 
 class GroupSecrets:
     """The secrets of the groups that a node is in, by group. Only their names are ever shown."""
 
-    __slots__ = ("secrets",)
+    __slots__ = ("earlier", "secrets")
 
-    def __init__(self, secrets: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, secrets: Mapping[str, bytes] | None = None, earlier: Mapping[str, tuple[bytes, ...]] | None = None
+    ) -> None:
         self.secrets = dict(secrets or {})
+        self.earlier = dict(earlier or {})
+        """Secrets of before: what was sealed with them can still be opened."""
 
     def __repr__(self) -> str:
         return f"GroupSecrets({', '.join(self.secrets)})"
-
-
-class FeedbackLimits:
-    """The ratings by client, and their number within the limit's window."""
-
-    def __init__(self) -> None:
-        self._rated: dict[tuple[str, str, str], None] = {}
-        self._came: dict[tuple[str, str, bytes], None] = {}
-        self._said: dict[tuple[str, str], list[float]] = {}
-        self._bad: dict[str, dict[str, float]] = {}
-        """By neighbour, who has called something of it bad, and when last."""
-
-    def is_first(self, event: Event) -> bool:
-        """Return True if an event with this id has not come by another way; without an id there is one way."""
-        if not event.id:
-            return True
-        key = (event.id, event.topic, event.payload)  # a neighbour may give one id to several
-        if key in self._came:
-            return False
-        while len(self._came) >= MAX_RATED:
-            del self._came[next(iter(self._came))]
-        self._came[key] = None
-        return True
-
-    def is_alone(self, rater: str, neighbour: str, least: int, period: float, now: float) -> bool:
-        """Return True if too few clients, this one included, have recently rated events of a neighbour as bad."""
-        raters = self._bad.setdefault(neighbour, {})
-        raters.pop(rater, None)
-        raters[rater] = now
-        while len(raters) > MAX_RATERS:
-            del raters[next(iter(raters))]
-        return sum(at > now - period for at in raters.values()) < least
-
-    def takes(self, rater: str, neighbour: str, message: tuple[str, str], limit: int, period: float, now: float) -> str:
-        """Count a rating; return why it does not count, empty if it does."""
-        key = (rater, *message)
-        if key in self._rated:
-            return f"it has been rated by {'this' if rater else 'such a'} client already"
-        times = [at for at in self._said.get((rater, neighbour), ()) if at > now - period]
-        if len(times) >= limit:
-            return f"more than {limit} ratings of one client about one neighbour in {period:g} s"
-        while len(self._rated) >= MAX_RATED:
-            del self._rated[next(iter(self._rated))]
-        self._rated[key] = None
-        self._said.pop((rater, neighbour), None)
-        while len(self._said) >= MAX_RATERS:
-            del self._said[next(iter(self._said))]
-        self._said[rater, neighbour] = [*times, now]
-        return ""
 
 
 class NeighbourRuling(NamedTuple):
@@ -107,9 +58,8 @@ class Ratings:
         self.evidence: dict[str, Evidence] = {}
         self.counts: dict[tuple[str, str, bool], int] = {}
         """By neighbour, where it came from and whether it was good: how much evidence there was since the start."""
-        self.table = TrustTable(node, nodes, settings.longest)
-        self.least: dict[str, Average] = {}
-        """The least-trustworthy paths to this node, from each other."""
+        self.table = TrustTable(node, nodes, settings.longest) if settings.rule in rules.BY_PATHS else None
+        """The least-trustworthy paths to this node; None if the rule does not ask for them."""
         self.is_stale = True
         """There is something new since all was worked out; and in `is_changed` something to tell neighbours, who may be
         told again when it is `due`.
@@ -117,7 +67,7 @@ class Ratings:
         self.is_changed = True
         self.due = 0.0
         self._ratings: dict[str, float] = {}
-        self._rulings: dict[tuple[str, frozenset[str]], NeighbourRuling] = {}
+        self._rulings: dict[tuple[str, frozenset[str], int], NeighbourRuling] = {}
 
     def rating(self, neighbour: str, now: float) -> float:
         return self.of(neighbour, now).rating(self.settings.weights, now)
@@ -130,9 +80,9 @@ class Ratings:
         """Return the evidence about a neighbour; before any is seen, the domain's, which then begins to age."""
         return self.evidence.get(neighbour) or self.settings.begins(self.node, neighbour, now)
 
-    def rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
-        """Return the decision on tokens of these signers from a neighbour."""
-        key = (sender, signers)
+    def rule(self, sender: str, signers: frozenset[str], hops: int) -> NeighbourRuling:
+        """Return the decision on tokens of these signers from a neighbour, whose issuer is so many hops away."""
+        key = (sender, signers, hops)
         ruling = self._rulings.get(key)
         if ruling is None:
             if len(self._rulings) >= MAX_RULINGS:
@@ -140,23 +90,20 @@ class Ratings:
             ruling = self._rulings[key] = self._rule(*key)
         return ruling
 
-    def _rule(self, sender: str, signers: frozenset[str]) -> NeighbourRuling:
-        came = rules.ReceivedToken(signers, sender, self.table.through(sender))
-        ruling = rules.RULES[self.settings.rule](came, self._ratings, self.least, self.thresholds)
+    def _rule(self, sender: str, signers: frozenset[str], hops: int) -> NeighbourRuling:
+        through, least = (self.table.through(sender), self.table.least(signers)) if self.table is not None else ((), {})
+        came = rules.ReceivedToken(signers, sender, through, hops)
+        ruling = rules.RULES[self.settings.rule](came, self._ratings, least, self.thresholds)
         return NeighbourRuling(ruling, rules.may_sign(sender, self._ratings, self.thresholds))
 
     def refresh(self, neighbours: list[str], connected: set[str], now: float) -> bool:
         """Work out ratings and paths anew; whether a decision is another by them."""
         ratings = {name: self.rating(name, now) for name in neighbours}
-        for name in connected:
-            before = self._ratings.get(name)
-            is_same = before is not None and rules.in_millionths(before) == rules.in_millionths(ratings[name])
-            if not is_same or not self.table.has_neighbour(name):
-                self.table.set_rating(name, ratings[name])
-                self.is_changed = True
+        for name in connected if self.table is not None else ():
+            assert self.table is not None
+            self.is_changed |= self.table.set_rating(name, ratings[name])
         self._ratings = ratings
         self.is_stale = False
-        self.least = self.table.least()
         rulings, self._rulings = self._rulings, {}
         is_other = False
         for key, ruled in rulings.items():
@@ -166,12 +113,18 @@ class Ratings:
 
     def lost(self, neighbour: str) -> None:
         """Forget paths over a link that is down."""
-        self.table.forget(neighbour)
+        if self.table is not None:
+            self.table.forget(neighbour)
         self.is_stale = self.is_changed = True
 
-    def heard(self, neighbour: str, update: Update) -> bool:
+    @property
+    def least(self) -> dict[str, Average]:
+        """The least-trustworthy paths to this node, from each other; none if the rule does not ask for them."""
+        return {} if self.table is None else self.table.least()
+
+    def heard(self, table: TrustTable, neighbour: str, update: Update) -> bool:
         """Take a neighbour's paths; return False if it must begin anew. Raise `PolicyError`."""
-        taken = self.table.receive(neighbour, update)
+        taken = table.receive(neighbour, update)
         if taken:
             self.is_stale = self.is_changed = True
         return taken

@@ -16,7 +16,7 @@ from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import announcements, evidence
 from penstock.engine.trust.announcements import Announcement, PathUpdate, deny, verify
 from penstock.engine.trust.outgoing_tokens import MAX_BOUND_TOPICS
-from penstock.engine.trust.state import TokenLink
+from penstock.engine.trust.state import Ratings, TokenLink
 from penstock.engine.trust.tokens import TokenHandling
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.topic import check_topic
@@ -25,7 +25,7 @@ from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.errors import TokenFault as Wrong
 from penstock.policy.tokens.token import Party, Token
 from penstock.policy.tokens.verification import Verified
-from penstock.policy.trust.vectors import Update, Walk
+from penstock.policy.trust.vectors import TrustTable, Update, Walk
 from penstock.wire.errors import WireError
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
@@ -44,6 +44,8 @@ _BLAMELESS = {Wrong.EXPIRED, Wrong.REVOKED, Wrong.UNKNOWN_KEY, Wrong.WRONG_AUDIE
 LATER_SECONDS = 1.0
 MAX_REFUSED = 1_000
 """Tokens of a connection that are refused and may count later."""
+MAX_SUMS = 5_000
+"""Sums of paths that are told in one turn, about 10 ms; the rest waits for `trust.interval`."""
 
 
 # --- the connection
@@ -106,10 +108,10 @@ def tick(node: Node, now: float) -> None:
 
 
 def _used(node: Node) -> set[str]:
-    """Return the tokens of what is kept: retained, or waiting for a neighbour."""
+    """Return the tokens of what is kept: retained, or waiting for a session."""
     kept = (node.retained.get(topic) for topic in node.retained)
     digests = {event.token for event in kept if event is not None}
-    for session in node.federation.neighbours.values():
+    for session in node.sessions.values():
         waiting = (*session.outbox.inflight.values(), *(session.outbox.queue or ()))
         digests.update(delivery.event.token for delivery in waiting)
     return digests
@@ -126,15 +128,23 @@ def turn(node: Node, now: float) -> None:
             for name in names:
                 link_plans.forget_link(node, node.federation.neighbours[name])
     if known.is_changed and now >= known.due:
-        known.is_changed = False
         known.due = now + known.settings.interval
-        for name, session in node.federation.neighbours.items():
-            if session.trust.tokens is not None and session.outlet is not None:
-                update = known.table.update_for(name)
-                if update is not None:
-                    sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
-                    vector = PathUpdate(update.number, update.is_whole, sums)
-                    announcements.tell(node, session, Announcement(vector=vector))
+        known.is_changed = known.table is not None and _tell_paths(node, known.table)
+
+
+def _tell_paths(node: Node, table: TrustTable) -> bool:
+    """Tell neighbours of paths, in as many messages as it takes; True if the rest must wait until the next time."""
+    left, is_more = MAX_SUMS, False
+    for name, session in node.federation.neighbours.items():
+        if session.trust.tokens is None or session.outlet is None:
+            continue
+        while left > 0 and (update := table.update_for(name, announcements.room(session))) is not None:
+            left -= len(update.sums)
+            sums = tuple((walk.origin, walk.edges, total) for walk, total in update.sums.items())
+            vector = PathUpdate(update.number, update.is_whole, sums)
+            announcements.tell(node, session, Announcement(vector=vector))
+        is_more |= left <= 0
+    return is_more
 
 
 # --- registration
@@ -246,7 +256,7 @@ def weigh(node: Node, name: str, heard: Verified) -> tuple[TokenHandling, Token 
         why = f"the token that came with it from `{name}` is of `{token.claims.issuer}`, which is not beyond `{name}`"
         return _refused(token.digest, "token", f"{why}: it has been told there, and comes back"), None
     if node.trust.ratings is not None:
-        ruled = node.trust.ratings.rule(name, heard.signers & beyond)
+        ruled = node.trust.ratings.rule(name, heard.signers.intersection(beyond), beyond[token.claims.issuer])
         reason = ruled.ruling.reason
         if not ruled.ruling.accepts:
             return _refused(token.digest, "trust", reason)._replace(until=heard.end), None
@@ -275,12 +285,13 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict
         _given(node, session, announcement.gives, now)
     if announcement.shows:
         _shown(node, session, link, announcement.shows.encode(), now)
-    if node.trust.ratings is not None:
+    ratings = node.trust.ratings
+    if ratings is not None and ratings.table is not None:
         if announcement.again:
-            node.trust.ratings.table.resend_whole(session.neighbour or "")
-            node.trust.ratings.is_changed = True
+            ratings.table.resend_whole(session.neighbour or "")
+            ratings.is_changed = True
         if announcement.vector is not None:
-            _hear_vector(node, session, announcement.vector)
+            _hear_vector(node, session, ratings, ratings.table, announcement.vector)
     return refusal
 
 
@@ -320,8 +331,7 @@ def _hear(node: Node, session: Session, link: TokenLink, text: bytes, now: float
     return Verdict("admit", Effect.SUPPRESS, "token", str(verified))
 
 
-def _hear_vector(node: Node, session: Session, update: PathUpdate) -> None:
-    assert node.trust.ratings is not None
+def _hear_vector(node: Node, session: Session, ratings: Ratings, table: TrustTable, update: PathUpdate) -> None:
     name = session.neighbour or ""
     beyond, links = node.ensemble.beyond(node.name, name), node.ensemble.links
     sums = {Walk(origin, edges): total for origin, edges, total in update.sums}
@@ -329,8 +339,8 @@ def _hear_vector(node: Node, session: Session, update: PathUpdate) -> None:
     walks = (walk for walk in sums if walk.edges != 1 or (walk.origin, name) in links)
     believed = {walk: sums[walk] for walk in walks if walk.origin in beyond}
     try:
-        node.trust.ratings.table.check(name, Update(update.number, update.is_whole, sums))
-        taken = node.trust.ratings.heard(name, Update(update.number, update.is_whole, believed))
+        table.check(name, Update(update.number, update.is_whole, sums))
+        taken = ratings.heard(table, name, Update(update.number, update.is_whole, believed))
     except PolicyError as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"ratings of node `{session.neighbour}`: {error}") from None
     if not taken:

@@ -29,6 +29,18 @@ REACHED = pa.struct(
 )
 """A session that a node sent an event to. `qos` is the subscription's."""
 
+WITHHELD = pa.struct(
+    [
+        pa.field("effect", pa.string(), nullable=False),
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("rule", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("receivers", pa.list_(pa.string()), nullable=False),
+        pa.field("count", pa.int32(), nullable=False),
+    ]
+)
+"""Sessions that subscribe to an event and did not get it (`suppress`), or got something else (`replace`), and why."""
+
 EVENTS = pa.schema(
     [
         pa.field("node", pa.string(), nullable=False),
@@ -61,6 +73,7 @@ EVENTS = pa.schema(
         pa.field("open", pa.bool_(), nullable=False),
         pa.field("reached", pa.list_(REACHED), nullable=False),
         pa.field("facts", pa.string()),
+        pa.field("withheld", pa.list_(WITHHELD)),
     ]
 )
 """One row per event: as it came to a node, or as the monitors on its link changed it. See `docs/journal.md`."""
@@ -292,12 +305,13 @@ def _verdicts(details: pa.StringArray, plans: list[dict[str, Any]], plan_at: Int
     own_at = distinct.indices.fill_null(len(own) - 1).to_numpy().astype(np.int64)
     pairs, at = np.unique(plan_at * len(own) + own_at, return_inverse=True)
     decided = [_decided(plans[pair // len(own)], own[pair % len(own)]) for pair in pairs.tolist()]
-    return _taken(decided, (*_VERDICT_COLUMNS, "open", "reached", "facts"), pa.array(at))
+    return _taken(decided, (*_VERDICT_COLUMNS, "open", "reached", "facts", "withheld"), pa.array(at))
 
 
 def _decided(plan: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     is_own = "effect" in own
-    reached = [] if is_own and own["effect"] == "suppress" else [*plan.get("reached", ())]
+    is_stopped = is_own and own["effect"] == "suppress"
+    reached = [] if is_stopped else [*plan.get("reached", ())]
     reached = [receiver for receiver in reached if receiver not in own.get("missed", ())] + own.get("chosen", [])
     verdict = {name: (own if is_own else plan).get(name, "") for name in _VERDICT_COLUMNS}
     facts = {**own.get("facts", {}), **{name: plan[name] for name in ("statements",) if name in plan}}
@@ -306,6 +320,7 @@ def _decided(plan: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         "open": plan.get("open", False),
         "reached": reached,
         "facts": _encode(facts).decode() if facts else None,
+        "withheld": [*(() if is_stopped else plan.get("withheld", ())), *own.get("withheld", ())] or None,
     }
 
 

@@ -16,7 +16,7 @@ class EventQuery:
     topic: str | None = None
     """A topic filter."""
     client: str | None = None
-    """A client id, or the name of an entity: the sender or a receiver of the event."""
+    """A client id, or the name of an entity: the sender, a receiver, or one it was withheld from."""
     since: datetime | None = None
     until: datetime | None = None
     effect: str | None = None
@@ -43,12 +43,19 @@ def select(events: pa.Table, query: EventQuery) -> pa.Table:
         events = events.filter(pc.is_in(events["topic"], pa.array(names, pa.string())))
     if query.client is not None:
         is_sender = _is(events["entity"], events["client_id"], query.client)
-        events = events.filter(pc.or_(is_sender, _reached(events, query.client)))
+        is_receiver = pc.or_(_reached(events, query.client), _withheld(events, query.client))
+        events = events.filter(pc.or_(is_sender, is_receiver))
     return events
 
 
 def _is(names: pa.Array, ids: pa.Array, client: str) -> pa.Array:
     return pc.or_(pc.equal(names, client), pc.equal(ids, client))
+
+
+def _withheld(events: pa.Table, client: str) -> pa.Array:
+    """Return whether the event, or some of it, was withheld from this client."""
+    names = ({name for kept in row or () for name in kept["receivers"]} for row in events["withheld"].to_pylist())
+    return pa.array([client in of_row for of_row in names], pa.bool_())
 
 
 def _reached(events: pa.Table, client: str) -> pa.Array:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source
+from penstock.engine.journal_rows import CUT, Note, Reached, Rows, Source, Withholding
 from penstock.journal.format import OPEN, SCHEMA, RowKind, partition, schema_of, segment_name
 from penstock.journal.private import FILE_MODE, make_folder
 from penstock.model.verdict import Verdict
@@ -259,15 +259,18 @@ def _plan_detail(note: Note) -> dict[str, Any]:
         detail["groups"] = note.groups
     if note.statements:
         detail["statements"] = note.statements
+    if note.withheld:
+        detail["withheld"] = list(map(_withheld, note.withheld))
     return detail
 
 
 def _details(rows: Rows, count: int) -> pa.Array:
     """Return the decisions about single events; few events have one."""
-    if not rows.verdicts and not rows.chosen and not rows.missed and not rows.facts:
+    tables: tuple[dict[int, Any], ...] = (rows.verdicts, rows.chosen, rows.missed, rows.facts, rows.withheld)
+    if not any(tables):
         return pa.nulls(count, pa.string())
     details: list[bytes | None] = [None] * count
-    for row in rows.verdicts.keys() | rows.chosen.keys() | rows.missed.keys() | rows.facts.keys():
+    for row in set().union(*tables):
         detail: dict[str, Any] = {}
         if row in rows.verdicts:
             detail |= _verdict(rows.verdicts[row])
@@ -277,12 +280,22 @@ def _details(rows: Rows, count: int) -> pa.Array:
             detail["missed"] = [_reached(receiver) for receiver in rows.missed[row]]
         if row in rows.facts:
             detail["facts"] = rows.facts[row]
+        if row in rows.withheld:
+            detail["withheld"] = list(map(_withheld, rows.withheld[row]))
         details[row] = _encode(detail)
     return _texts(details)
 
 
 def _verdict(verdict: Verdict) -> dict[str, str]:
     return {"effect": verdict.effect.value, "stage": verdict.stage, "rule": verdict.rule, "reason": verdict.reason}
+
+
+def _withheld(withholding: Withholding) -> dict[str, Any]:
+    return {
+        **_verdict(withholding.verdict),
+        "receivers": withholding.receivers,
+        "count": withholding.total,
+    }
 
 
 def _reached(receiver: Reached) -> dict[str, Any]:

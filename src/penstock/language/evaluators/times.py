@@ -92,7 +92,7 @@ _LONG_ZONE = 100
 
 
 @lru_cache(maxsize=256)
-def _zone(name: str) -> tzinfo | None:
+def find_zone(name: str) -> tzinfo | None:
     """Return a time zone by its name or its offset: `Europe/Zurich`, `+02:00`; None if there is none."""
     if (offset := fixed_offset(name)) is not None:
         return timezone(offset)
@@ -103,7 +103,7 @@ def _zone(name: str) -> tzinfo | None:
 
 
 def _moment(value: Timestamp, zone: str) -> datetime:
-    time_zone = _zone(zone) if len(zone) <= _LONG_ZONE else None
+    time_zone = find_zone(zone) if len(zone) <= _LONG_ZONE else None
     if time_zone is None:
         raise failed(FailureKind.INVALID_ARGUMENT, f"`{zone[:_LONG_ZONE]}` is not a time zone")
     try:

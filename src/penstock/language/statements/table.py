@@ -4,7 +4,16 @@ from collections.abc import Iterator
 
 from penstock.language.errors import StatementError
 from penstock.language.statements.printer import show_head
-from penstock.language.statements.statement import Attach, Matching, Message, Point, Statement, StatementRule, Verb
+from penstock.language.statements.statement import (
+    ANYWHERE,
+    Attach,
+    Matching,
+    Message,
+    Point,
+    Statement,
+    StatementRule,
+    Verb,
+)
 from penstock.language.tree import Call, walk
 
 _ADVERTISEMENT, _SUBSCRIPTION, _PUBLICATION, _UNSUBSCRIPTION, _UNADVERTISEMENT = Message
@@ -40,7 +49,7 @@ def _mistakes(rule: StatementRule, carrier: Message) -> Iterator[str]:
     if rule.verb is Verb.INSERT:
         if rule.message is _PUBLICATION:
             yield "a publication is never inserted into routing tables; there is `Forward`"
-        if rule.points == (Point.EGRESS,):
+        if Point.EGRESS in rule.points and rule.points != ANYWHERE:
             yield "nothing is inserted where it leaves the overlay; `Insert` is for `Ingress` and `Routing`"
     inherited = rule.message in INHERITED.get(carrier, ())
     if rule.attach is not Attach.NEVER and not inherited:

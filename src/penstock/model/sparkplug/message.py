@@ -171,6 +171,17 @@ def named(field: bytes, name: str) -> bytes:
     return length_field(_METRICS, length_field(_NAME, name.encode()) + rest)
 
 
+def bare(milliseconds: int, seq: int | None) -> bytes:
+    """Return a payload without metrics."""
+    return varint_field(_TIMESTAMP, milliseconds) + (b"" if seq is None else varint_field(_SEQ, seq))
+
+
+def dated(payload: bytes, milliseconds: int) -> bytes:
+    """Return a payload with this time in the place of its own; raises `ContentError` for what is not Sparkplug B."""
+    edits = [(start, stop, b"") for tag, _, start, stop in fields(payload, 0, len(payload)) if tag == _TIMESTAMP]
+    return varint_field(_TIMESTAMP, milliseconds) + _edited(payload, edits)
+
+
 # --- compressed payloads (Tahu's way: the norm leaves it to hosts)
 
 

@@ -13,6 +13,8 @@ REPORTS = frozenset({"NDATA", "DDATA"})
 """Messages that report by exception: only what has changed."""
 DEATHS = frozenset({"NDEATH", "DDEATH"})
 COMMANDS = frozenset({"NCMD", "DCMD"})
+LIVES = frozenset({*BIRTHS, *DEATHS, STATE})
+"""Messages that say whether an edge node, a device or a host is there."""
 NUMBERED = frozenset({"NBIRTH", "DBIRTH", "NDATA", "DDATA", "DDEATH"})
 """Messages with a `seq`, counted for each edge node; its will, NDEATH, has none."""
 
@@ -40,6 +42,11 @@ class MessageTopic(NamedTuple):
     source: SparkplugSource | None
     host: str = ""
 
+    @property
+    def speaker(self) -> str:
+        """Its subject: an edge node, a device or a host."""
+        return f"{STATE}/{self.host}" if self.source is None else str(self.source)
+
 
 def in_namespace(topic: str) -> bool:
     """Return whether a topic belongs to Sparkplug, validly or not."""
@@ -58,6 +65,11 @@ def is_birth(topic: str) -> bool:
 def birth_topic(source: SparkplugSource) -> str:
     """Return the topic of the birth of an edge node or a device."""
     return "/".join((NAMESPACE, source.group, "DBIRTH" if source.device else "NBIRTH", *source[1:])).rstrip("/")
+
+
+def report_topic(source: SparkplugSource) -> str:
+    """Return the topic of the reports of an edge node or a device."""
+    return "/".join((NAMESPACE, source.group, "DDATA" if source.device else "NDATA", *source[1:])).rstrip("/")
 
 
 def message_topic(topic: str) -> MessageTopic:

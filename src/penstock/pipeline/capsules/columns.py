@@ -1,4 +1,4 @@
-"""What a capsule takes of many events at once: what `capsule_steps.take` makes of each, in a fraction of the time.
+"""What a capsule takes of many events at once: what `steps.take` makes of each, in a fraction of the time.
 
 It is for events that are all of one kind. Where one is not, nothing is said, and each is looked at alone: only there it
 is told what is wrong with it.
@@ -24,7 +24,7 @@ def columns_of(capsule: Capsule, topics: Sequence[str], objects: Objects) -> dic
     source = reduction.source if isinstance(reduction, FuseReduction) else None
     made: dict[str, Any] = {"source": [""] * len(topics) if source is None else _keys(source, topics, objects)}
     made |= {f"k{at}": _keys(place, topics, objects) for at, (_, place) in enumerate(reduction.by)}
-    made |= {f"n{at}": _numbers(path, objects) for at, path in enumerate(reduction.paths)}
+    made |= {f"n{at}": _numbers(of.path, objects) for at, of in enumerate(reduction.paths)}
     return None if any(column is None for column in made.values()) else made
 
 

@@ -5,7 +5,6 @@ taken, or comes late and is to be kept, has a `problem`, and the event beside it
 but an `arrival`: how far the capsule is, whatever it leaves out.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,22 +18,22 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.domain.compile.capsules import compiled
 from penstock.domain.schema.contents import reader
-from penstock.engine.events import user_properties
-from penstock.language.evaluators.times import timestamp_to_string
+from penstock.engine.capsules.reading import quality_of, until_of
 from penstock.model.content.content import Attributes, Content, ContentReader, Format, Widen
 from penstock.model.content.json_objects import read_objects
-from penstock.model.errors import ContentError, PolicyError
+from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.quality import NO_QUALITY, MetricValue, Quality
-from penstock.model.values import Timestamp
 from penstock.pipeline.capsules.claims import Claims, read_claims
 from penstock.pipeline.capsules.columns import columns_of
 from penstock.pipeline.spark.policies import Policies, PolicyFiles
 from penstock.pipeline.tables.view import UNTIL
-from penstock.policy.capsules.capsule import MICROSECONDS, Capsule, FuseReduction, Late, WindowSchedule
+from penstock.policy.capsules.capsule import Capsule, FuseReduction, Late, LatestReduction
+from penstock.policy.capsules.machine import write_stored
 from penstock.policy.capsules.steps import TakenEvent, take
-from penstock.policy.contracts.release import RETAIN_UNTIL, read_retain
-from penstock.policy.quality.carriage import ATTACHED, CLAIMED, MEMBER, read_properties, read_quality
+from penstock.policy.capsules.windows import late_starts, why_late
+from penstock.policy.contracts.release import RETAIN_UNTIL
+from penstock.policy.quality.carriage import ATTACHED, CLAIMED, MEMBER
 from penstock.wire.properties import Properties, encode_properties
 
 EVENT = ("node", "seq", "place", "part", "arrival", "topic", "payload")
@@ -87,14 +86,24 @@ def _compiled(standing: PolicyFiles, name: str) -> tuple[Capsule, ContentReader]
 def row_types(capsule: Capsule) -> pa.Schema:
     """Return the types of the columns that are taken."""
     fields = [("at", pa.int64()), ("arrival", pa.int64()), ("problem", pa.string()), ("event", EVENT_TYPE)]
-    fields.append((UNTIL, pa.int64()))
+    fields += [(UNTIL, pa.int64()), ("input", pa.int32())]
     fields += [(f"k{at}", pa.string()) for at in range(len(capsule.reduction.by))]
     fields += [(f"n{at}", pa.float64()) for at in range(len(capsule.reduction.paths))]
-    for at in range(len(capsule.metrics)):
-        fields += [(f"q{at}", pa.float64()), (f"c{at}", pa.int64()), (f"a{at}", pa.int64())]
+    if isinstance(capsule.reduction, LatestReduction):
+        fields += [("content", pa.string()), ("quality", pa.string())]
+    else:
+        for at in range(len(capsule.metrics)):
+            fields += [(f"q{at}", pa.float64()), (f"c{at}", pa.int64()), (f"a{at}", pa.int64())]
     if isinstance(capsule.reduction, FuseReduction):
-        fields += [("source", pa.string()), ("seq", pa.int64()), ("place", pa.int32()), ("part", pa.int32())]
+        fields.append(("source", pa.string()))
+    if isinstance(capsule.reduction, FuseReduction) or needs_order(capsule):
+        fields += [("seq", pa.int64()), ("place", pa.int32()), ("part", pa.int32())]
     return pa.schema(fields)
+
+
+def needs_order(capsule: Capsule) -> bool:
+    """Return True if results depend on the order of events: it has no windows, or notices that an input is silent."""
+    return capsule.window is None or any(input.silence is not None for input in capsule.inputs)
 
 
 def taken(rows: DataFrame, reference: CapsuleReference, closed: int | None) -> DataFrame:
@@ -111,13 +120,6 @@ def taken(rows: DataFrame, reference: CapsuleReference, closed: int | None) -> D
     return read.mapInArrow(work, from_arrow_schema(types))
 
 
-def late_starts(window: WindowSchedule, at: int, now: int) -> list[int]:
-    """Return the windows of a time that are closed by now."""
-    if at + window.lateness >= now:  # they end after that time
-        return []
-    return [start for start in window.starts(at) if start + window.length + window.lateness <= now]
-
-
 class _Reading:
     """The events of a task."""
 
@@ -131,7 +133,7 @@ class _Reading:
     def read(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the rows that are taken of a batch; then those put aside, and how far the batch is."""
         capsule, closed = self._capsule, self._closed
-        keeps_late = capsule.window.late is Late.QUARANTINE
+        window = capsule.window
         arrival, topics = batch["arrival"].to_pylist(), batch["topic"].to_pylist()
         quick = self._by_columns(batch, arrival, topics)
         if quick is not None:
@@ -140,25 +142,36 @@ class _Reading:
             return
         kept, claimed, places, aside = list[TakenEvent](), list[Claims](), list[int](), list[dict[str, Any]]()
         carried = self._carried(batch)
-        for at, content in enumerate(self._contents(topics, batch)):
+        each = (
+            (at, content, input)
+            for at, content in enumerate(self._contents(topics, batch))
+            for input in capsule.inputs_of(topics[at])
+        )
+        for at, content, input in each:
             came = arrival[at]
             try:
                 claims = _claims(content, carried[at], came)
-                quality = _made(claims) if capsule.before else NO_QUALITY  # nobody else asks for it here
-                taken = take(capsule, topics[at], content, quality, came)
+                asks = bool(capsule.before) or window is None
+                quality = _made(claims) if asks else NO_QUALITY  # nobody else asks for it here
+                taken = take(capsule, topics[at], content, quality, came, input)
             except PolicyError as error:
                 aside.append(_put_aside(batch, at, str(error)))
                 continue
             if taken is None:
                 continue
-            late = late_starts(capsule.window, taken.at, came if closed is None else max(came, closed))
-            if late and keeps_late:
-                aside.append(_put_aside(batch, at, f"late for {_windows(late)}"))
+            if window is not None and window.late is Late.QUARANTINE:
+                late = late_starts(window, taken.at, came if closed is None else max(came, closed))
+                if late:
+                    aside.append(_put_aside(batch, at, why_late(late)))
             kept.append(taken)
             claimed.append(_unmade(taken.quality) if capsule.before else claims)
             places.append(at)
         if kept:
-            made: dict[str, Any] = {"at": [taken.at for taken in kept], "source": [taken.source for taken in kept]}
+            made: dict[str, Any] = {
+                name: [getattr(taken, name) for taken in kept] for name in ("at", "source", "input", "content")
+            }
+            if window is None:
+                made["quality"] = [write_stored(taken.quality) for taken in kept]
             groups = zip(*(taken.group for taken in kept), strict=True)
             numbers = zip(*(taken.numbers for taken in kept), strict=True)
             made |= {f"k{at}": column for at, column in enumerate(groups)}
@@ -170,10 +183,12 @@ class _Reading:
     def _by_columns(self, batch: pa.RecordBatch, arrival: list[int], topics: list[str]) -> pa.RecordBatch | None:
         """Return the rows column by column, if there is nothing to ask of single events: each is a JSON object with the
         numbers and the group that it must have, and none is late. None: it is not so."""
-        capsule, lateness = self._capsule, self._capsule.window.lateness
-        if capsule.where is not None or capsule.before or capsule.window.time is not None:
+        capsule, window = self._capsule, self._capsule.window
+        if window is None or window.time is not None or capsule.before:
             return None
-        if self._closed is not None and min(arrival) + lateness < self._closed:
+        if len(capsule.inputs) > 1 or capsule.inputs[0].where is not None:
+            return None
+        if self._closed is not None and min(arrival) + window.lateness < self._closed:
             return None
         kinds = [self._kind(*pair) for pair in zip(topics, batch["content_type"].to_pylist(), strict=True)]
         if any(not is_json or widen is not None for _, is_json, widen in kinds):
@@ -188,15 +203,17 @@ class _Reading:
         if len(objects) < batch.num_rows or len(claimed) < batch.num_rows:
             return None
         made = columns_of(capsule, topics, objects)
-        return None if made is None else self._made({"at": batch["arrival"], **made}, claimed, batch)
+        if made is None:
+            return None
+        return self._made({"at": batch["arrival"], "input": [0] * batch.num_rows, **made}, claimed, batch)
 
     def _made(self, made: dict[str, Any], claimed: list[Claims], rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch of what is known already, the quality that events claim, and what their rows have."""
         made |= {name: rows[name] for name in ("arrival", *_PLACE)}
         if pc.any(pc.match_substring(rows["properties"], RETAIN_UNTIL)).as_py():
-            made[UNTIL] = [_until(properties) for properties in rows["properties"].to_pylist()]
+            made[UNTIL] = [until_of(properties) for properties in rows["properties"].to_pylist()]
         known = {key for claims in claimed for key in claims}
-        for at, key in enumerate(self._capsule.metrics):
+        for at, key in enumerate(self._capsule.metrics if self._capsule.window is not None else ()):
             if key in known:
                 values = [claims.get(key) for claims in claimed]
                 made[f"q{at}"] = [None if value is None else value[0] for value in values]
@@ -239,7 +256,7 @@ class _Reading:
 def _claims(content: Content, properties: bytes | None, came: int) -> Claims:
     """Return the quality of an event, by metric."""
     quick = None if properties is None else read_claims(properties)
-    return _unmade(_quality(content, properties, came)) if quick is None else quick
+    return _unmade(quality_of(content, properties, came)) if quick is None else quick
 
 
 def _made(claims: Claims) -> Quality:
@@ -250,48 +267,13 @@ def _unmade(quality: Quality) -> Claims:
     return {metric.key: (metric.value, metric.created, metric.modified) for metric in quality}
 
 
-def _quality(content: Content, properties: bytes | None, came: int) -> Quality:
-    """Return the quality that nodes have attached, else what the event claims itself; none if that is not valid."""
-    attributes = content.attributes
-    is_said = isinstance(attributes, dict) and (MEMBER in attributes or content.format is Format.XML)
-    if properties is None and not is_said:
-        return NO_QUALITY
-    received = Timestamp(came * _NANOSECONDS)
-    try:
-        if properties is not None:
-            pairs = user_properties.carried(properties).user_properties
-            name = ATTACHED if any(name == ATTACHED for name, _ in pairs) else CLAIMED
-            if quality := read_properties(pairs, received, name):
-                return quality
-        return read_quality(content, received) if is_said else NO_QUALITY
-    except ContentError:
-        return NO_QUALITY
-
-
 def _put_aside(batch: pa.RecordBatch, at: int, problem: str) -> dict[str, Any]:
     event = {name: batch[name][at].as_py() for name in EVENT}
-    event[UNTIL] = _until(batch["properties"][at].as_py())
+    event[UNTIL] = until_of(batch["properties"][at].as_py())
     return {"arrival": event["arrival"], "problem": problem, "event": event}
-
-
-def _until(properties: bytes | None) -> int | None:
-    """Return when an event with such properties is to be deleted, in microseconds; at once, if that cannot be read."""
-    if properties is None or RETAIN_UNTIL.encode() not in properties:
-        return None
-    texts = [text for name, text in user_properties.carried(properties).user_properties if name == RETAIN_UNTIL]
-    try:
-        return min((math.floor(read_retain(text) * MICROSECONDS) for text in texts), default=None)
-    except ContentError:
-        return 0
 
 
 def _array(column: Any, type: pa.DataType, length: int) -> pa.Array:
     if column is None:
         return pa.nulls(length, type)
     return column if isinstance(column, pa.Array) else pa.array(column, type)
-
-
-def _windows(starts: list[int]) -> str:
-    first = timestamp_to_string(Timestamp(starts[0] * _NANOSECONDS))
-    more = f" and {len(starts) - 1} more" if len(starts) > 1 else ""
-    return f"the window from {first}{more}"

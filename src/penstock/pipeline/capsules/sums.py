@@ -18,10 +18,18 @@ from penstock.model.quality import Direction, MetricKey, MetricValue, Quality
 from penstock.model.values import Timestamp
 from penstock.pipeline.capsules.rows import CapsuleReference
 from penstock.pipeline.tables.view import UNTIL
-from penstock.policy.capsules.capsule import MICROSECONDS, AggregateFunction, AggregateReduction, Capsule, FuseReduction
+from penstock.policy.capsules.capsule import (
+    MICROSECONDS,
+    AggregateFunction,
+    AggregateReduction,
+    Capsule,
+    FuseReduction,
+    LatestReduction,
+)
 from penstock.policy.capsules.steps import CapsuleResult, ReducedGroup, TakenEvent, conclude, fused
+from penstock.policy.capsules.windows import LETTERS, aggregated
 from penstock.policy.quality.carriage import write_properties
-from penstock.policy.quality.summaries import Statistic, Summary, propagate_summaries, statistic_of
+from penstock.policy.quality.summaries import Statistic, statistic_of
 from penstock.wire.properties import Properties, encode_properties
 
 RESULTS = pa.schema(
@@ -40,12 +48,12 @@ RESULTS = pa.schema(
         ("expiry", pa.int64()),
         (UNTIL, pa.timestamp("us", "UTC")),
         ("problem", pa.string()),
+        ("place", pa.string()),
     ]
 )
-"""What is made of a window and a group. Of one with a `problem` nothing goes out."""
-_JSON = "application/json"
+"""What is made of a window and a group. Of one with a `problem` nothing goes out.
+`place` tells results of one time and group apart, where there are no windows."""
 _NANOSECONDS = 1_000
-_LETTERS = {Statistic.SUM: "t", Statistic.SQUARES: "r", Statistic.WORST: "w"}
 
 
 class _Sum(NamedTuple):
@@ -57,12 +65,20 @@ class _Sum(NamedTuple):
 
 
 def _keys(capsule: Capsule) -> list[str]:
-    return ["start", *(f"k{at}" for at in range(len(capsule.reduction.by))), "problem", "event"]
+    return ["start", "input", *group_keys(capsule), "problem", "event"]
+
+
+def group_keys(capsule: Capsule) -> list[str]:
+    """Return the columns of a group's keys."""
+    return [f"k{at}" for at in range(len(capsule.reduction.by))]
 
 
 def summed(rows: DataFrame, capsule: Capsule, closed: int | None) -> DataFrame:
     """Return the sums by window and group; without windows that were over when an event came."""
     window = capsule.window
+    if window is None:  # all that is left is what was put aside, and how far it is
+        rest = rows.filter(F.col("at").isNull()).withColumn("start", F.lit(None).cast("long"))
+        return _aggregated(rest, capsule, {total.name: total.of for total in _sums(capsule)})
     last = F.col("at") - F.pmod(F.col("at"), F.lit(window.slide))
     if window.length == window.slide:
         placed = rows.withColumn("start", last)
@@ -82,6 +98,7 @@ def together(parts: DataFrame, capsule: Capsule) -> DataFrame:
 
 def is_open(capsule: Capsule, closed: int) -> Column:
     """Return whether a window is not over yet."""
+    assert capsule.window is not None
     return F.col("start") + F.lit(capsule.window.length + capsule.window.lateness) > F.lit(closed)
 
 
@@ -100,6 +117,8 @@ def _sums(capsule: Capsule) -> list[_Sum]:
     is_input = F.col("start").isNotNull()
     sums = [_Sum("seen", "max", F.col("arrival")), _Sum("inputs", "sum", is_input.cast("long"))]
     sums.append(_Sum(UNTIL, "min", F.col(UNTIL)))  # what is made of several is kept no longer than any of them
+    if isinstance(capsule.reduction, LatestReduction):
+        return sums
     if isinstance(capsule.reduction, FuseReduction):
         return [*sums, _Sum("items", "list", F.when(is_input, _item(capsule)))]
     return [*sums, *_of_values(capsule.reduction), *_of_quality(capsule, capsule.reduction)]
@@ -107,7 +126,7 @@ def _sums(capsule: Capsule) -> list[_Sum]:
 
 def _of_values(reduction: AggregateReduction) -> Iterator[_Sum]:
     for at, path in enumerate(reduction.paths):
-        asked = {value.function for value in reduction.values if value.path == path}
+        asked = {value.function for value in reduction.values if value.of == path}
         if asked & {AggregateFunction.MEAN, AggregateFunction.SUM}:
             yield _Sum(f"s{at}", "sum", F.col(f"n{at}"))
         if AggregateFunction.MIN in asked:
@@ -117,14 +136,15 @@ def _of_values(reduction: AggregateReduction) -> Iterator[_Sum]:
 
 
 def _of_quality(capsule: Capsule, reduction: AggregateReduction) -> Iterator[_Sum]:
+    operations = {operation for input in range(len(capsule.inputs)) for operation in reduction.operations(input)}
     for at, key in enumerate(capsule.metrics):
         value = _aged(capsule, at, key)
         yield _Sum(f"m{at}", "sum", F.col(f"q{at}").isNotNull().cast("long"))
         yield _Sum(f"f{at}", "min", F.col(f"c{at}"))
         for statistic in dict.fromkeys(
-            statistic_of(operation, key, capsule.catalogue) for operation in reduction.operations
+            statistic_of(operation, key, capsule.catalogue) for operation in sorted(operations)
         ):
-            name = f"{_LETTERS[statistic]}{at}"
+            name = f"{LETTERS[statistic]}{at}"
             if statistic is Statistic.WORST:
                 is_higher = capsule.catalogue.definition(key).direction is Direction.HIGHER
                 yield _Sum(name, "min" if is_higher else "max", value)
@@ -140,6 +160,7 @@ def _aged(capsule: Capsule, at: int, key: MetricKey) -> Column:
     value = F.col(f"q{at}")
     if capsule.catalogue.kind(key) != "freshness":
         return value
+    assert capsule.window is not None
     definition = capsule.catalogue.definition(key)
     gone = (F.col("start") + F.lit(capsule.window.length) - F.col(f"a{at}")) / F.lit(float(MICROSECONDS))
     grown = F.greatest(F.least(value + gone, F.lit(definition.most)), F.lit(definition.least))
@@ -161,82 +182,66 @@ def _item(capsule: Capsule) -> Column:
 
 def results(sums: DataFrame, reference: CapsuleReference) -> DataFrame:
     """Return the results of windows that are over, with the columns `RESULTS`."""
+    single = len(reference.capsule().inputs) == 1
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         capsule = reference.capsule()
         for batch in batches:
-            made = [result for row in batch.to_pylist() if (result := _result(capsule, row)) is not None]
+            parts = ([row] if single else row["parts"] for row in batch.to_pylist())
+            made = [result for some in parts if (result := _result(capsule, some)) is not None]
             yield pa.RecordBatch.from_pylist(made, schema=RESULTS)
 
-    return sums.drop("problem", "event", "seen").mapInArrow(work, from_arrow_schema(RESULTS))
+    sums = sums.drop("problem", "event", "seen")
+    if not single:  # a result is of all inputs
+        together = F.collect_list(F.struct(*sums.columns)).alias("parts")
+        sums = sums.groupBy("start", *group_keys(reference.capsule())).agg(together).select("parts")
+    return sums.mapInArrow(work, from_arrow_schema(RESULTS))
 
 
-def _result(capsule: Capsule, row: dict[str, Any]) -> dict[str, Any] | None:
-    names = [name for name, _ in capsule.reduction.by]
-    group = tuple(row[f"k{at}"] for at in range(len(names)))
-    known = {
+def _result(capsule: Capsule, parts: list[dict[str, Any]]) -> dict[str, Any] | None:
+    assert capsule.window is not None
+    group, start = tuple(parts[0][key] for key in group_keys(capsule)), parts[0]["start"]
+    until = min((part[UNTIL] for part in parts if part[UNTIL] is not None), default=None)
+    known = about_result(capsule, start, start + capsule.window.length, group, until)
+    try:
+        reduced = _reduced(capsule, group, start, parts)
+        made = None if reduced is None else conclude(capsule, reduced)
+    except PolicyError as error:
+        return {**known, "inputs": sum(part["inputs"] for part in parts), "problem": str(error)}
+    return None if made is None or reduced is None else {**known, "inputs": reduced.inputs, **result_fields(made)}
+
+
+def about_result(capsule: Capsule, start: int, end: int, group: tuple[str, ...], until: int | None) -> dict[str, Any]:
+    """Return the columns of a result that say what it is about."""
+    names = (name for name, _ in capsule.reduction.by)
+    return {
         "capsule": capsule.name,
         "subject": capsule.client,
-        "start": row["start"],
-        "end": row["start"] + capsule.window.length,
+        "start": start,
+        "end": end,
         "group": msgspec.json.encode(dict(zip(names, group, strict=True))).decode(),
-        "inputs": row["inputs"],
-        UNTIL: row[UNTIL],
+        UNTIL: until,
     }
-    try:
-        reduced = _reduced(capsule, group, row)
-        made = conclude(capsule, reduced)
-    except PolicyError as error:
-        return {**known, "problem": str(error)}
-    return None if made is None else {**known, "inputs": reduced.inputs, **_result_fields(made)}
 
 
-def _result_fields(made: CapsuleResult) -> dict[str, Any]:
-    carried = Properties(content_type=_JSON, user_properties=made.properties)
+def result_fields(made: CapsuleResult) -> dict[str, Any]:
+    """Return the columns of the message that a result is."""
+    carried = Properties(content_type=made.content_type, user_properties=made.properties)
     return {
         "topic": made.topic,
         "payload": made.payload,
         "quality": "[" + ",".join(text for _, text in write_properties(made.quality)) + "]",
-        "content_type": _JSON,
+        "content_type": made.content_type,
         "properties": encode_properties(carried),
     }
 
 
-def _reduced(capsule: Capsule, group: tuple[str, ...], row: dict[str, Any]) -> ReducedGroup:
-    start, reduction = row["start"], capsule.reduction
-    if isinstance(reduction, FuseReduction):
-        items = sorted(row["items"], key=lambda item: (item["arrival"], item["seq"], item["place"], item["part"]))
-        return fused(capsule, start, group, [_input(capsule, group, item) for item in items])
-    inputs, values = row["inputs"], dict[str, float | int]()
-    for value in reduction.values:
-        at = reduction.paths.index(value.path) if value.path else 0
-        match value.function:
-            case AggregateFunction.COUNT:
-                values[value.name] = inputs
-            case AggregateFunction.MEAN:
-                values[value.name] = row[f"s{at}"] / inputs
-            case AggregateFunction.SUM:
-                values[value.name] = row[f"s{at}"]
-            case AggregateFunction.MIN:
-                values[value.name] = row[f"l{at}"]
-            case AggregateFunction.MAX:
-                values[value.name] = row[f"h{at}"]
-    return ReducedGroup(start, group, inputs, values, _quality(capsule, reduction, row))
-
-
-def _quality(capsule: Capsule, reduction: AggregateReduction, row: dict[str, Any]) -> Quality:
-    summaries = {
-        key: Summary(
-            row[f"m{at}"],
-            _time(row[f"f{at}"]),
-            {statistic: row[name] for statistic, letter in _LETTERS.items() if (name := f"{letter}{at}") in row},
-        )
-        for at, key in enumerate(capsule.metrics)
-        if row[f"m{at}"]
-    }
-    now = (row["start"] + capsule.window.length) / MICROSECONDS
-    expected = capsule.window.expected
-    return propagate_summaries(reduction.operations, row["inputs"], summaries, capsule.catalogue, now, expected)
+def _reduced(capsule: Capsule, group: tuple[str, ...], start: int, parts: list[dict[str, Any]]) -> ReducedGroup | None:
+    if not isinstance(capsule.reduction, FuseReduction):
+        return aggregated(capsule, start, group, parts)
+    every = [item for part in parts for item in part["items"]]
+    items = sorted(every, key=lambda item: (item["arrival"], item["seq"], item["place"], item["part"]))
+    return fused(capsule, start, group, [_input(capsule, group, item) for item in items])
 
 
 def _input(capsule: Capsule, group: tuple[str, ...], item: dict[str, Any]) -> TakenEvent:

@@ -27,7 +27,7 @@ from penstock.pipeline.state.actors import Actors
 from penstock.pipeline.state.rows import Fields, event_of
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.release import PRIVACY
-from penstock.policy.contracts.release_place import ACE
+from penstock.policy.contracts.release_place import ACE, DEGRADED
 from penstock.policy.quality.carriage import ATTACHED, CLAIMED, read_properties, read_quality, write_properties
 from penstock.wire.properties import encode_properties
 
@@ -109,7 +109,11 @@ def _taken_off(node: Node, event: Event, before: CompiledDomain | None, row: Fie
     if properties is None or user_properties.RESERVED_BYTES not in event.properties:
         return event, []
     pairs = properties.user_properties
-    brought = [value for name, value in pairs if name == CONTRACT and value.startswith("{")]
+    if any(name == DEGRADED for name, _ in pairs):  # what is left of it cannot be measured again
+        left = tuple(pair for pair in pairs if not pair[0].startswith((CONTRACT, ACE)) or _is_inherited(node, pair))
+        made = msgspec.structs.replace(properties, user_properties=left)
+        return event._replace(properties=encode_properties(made)), _brought(pairs)
+    brought = _brought(pairs)
     left = tuple(
         pair for pair in pairs if not pair[0].startswith((ATTACHED, CONTRACT, ACE)) or _is_inherited(node, pair)
     )
@@ -123,6 +127,11 @@ def _taken_off(node: Node, event: Event, before: CompiledDomain | None, row: Fie
     own = (metric for metric in attached if metric.key not in measured and inside.get(metric.key) != metric)
     made = msgspec.structs.replace(properties, user_properties=(*left, *write_properties(Quality(own), CLAIMED)))
     return event._replace(properties=encode_properties(made)), brought
+
+
+def _brought(pairs: tuple[tuple[str, str], ...]) -> list[str]:
+    """Return the contracts that the producer of an event had brought."""
+    return [value for name, value in pairs if name == CONTRACT and value.startswith("{")]
 
 
 def _is_inherited(node: Node, pair: tuple[str, str]) -> bool:

@@ -98,8 +98,9 @@ class ReleaseSteps:
         governed = governed or needed(node, session, event, now)
         if governed is None:
             return ReleaseOutcome(self._shown(node, row, event, False))
-        if not self._scope.at_rest and where != row["node"]:
-            governed = governed._replace(ace=release.enabled(node, event.topic, governed, now, session.place.entity))
+        if not self._scope.at_rest:  # who has not subscribed then is in no recorded set
+            enabled = release.enabled(node, event.topic, governed, now, session.place.entity)
+            governed = governed._replace(ace={**enabled, **governed.ace} if where == row["node"] else enabled)
         decided = decide(node, session, event, governed, now)
         if decided.aggregate is not None:  # a condition is asked of the mean, when that goes
             return ReleaseOutcome(collected=decided.aggregate)

@@ -21,7 +21,7 @@ from penstock.pipeline.tables import tables
 from penstock.pipeline.tables.view import times_sent
 from penstock.policy.access.acl import AclRule
 
-SEEN, DENIALS, UNUSED, RIGHTS = "seen", "denials", "unused", "rights"
+SEEN, DENIALS, WITHHELD, UNUSED, RIGHTS = "seen", "denials", "withheld", "unused", "rights"
 """The tables that are written."""
 MAX_ROWS = 10_000
 """Of each table, rows that a report has; the written tables have all."""
@@ -49,6 +49,25 @@ class Denial(NamedTuple):
     rule: str
     publisher: str
     topic: str
+    events: int
+    first: datetime
+    last: datetime
+    reason: str
+    """Of one of the events."""
+
+
+class WithheldEvents(NamedTuple):
+    """What policies kept from a subject that subscribes to it."""
+
+    subject: str
+    """`*`: others that the journal does not name."""
+    topic: str
+    publisher: str
+    node: str
+    stage: str
+    rule: str
+    effect: str
+    """`suppress`: all of it; `replace`: it got something else, or less."""
     events: int
     first: datetime
     last: datetime
@@ -102,6 +121,7 @@ class AuditReport(NamedTuple):
     """Events that came to nodes from clients."""
     seen: tuple[SentEvents, ...]
     denials: tuple[Denial, ...]
+    withheld: tuple[WithheldEvents, ...]
     unused: tuple[RuleName, ...]
     kinds: tuple[RuleCount, ...]
     rights: tuple[UnusedRight, ...]
@@ -146,12 +166,15 @@ def audit(
         rights = tuple(right for client in clients for right in _rights(made, client, exercised))
         named = _with_publishers(events, policy)
         seen, denials, begins = _seen(named, policy), _denials(named), _begins(first, last)
+        kept = _withheld(named, policy)
         if to is not None:
-            _write(spark, to, seen, denials, unused, rights)
+            _write(spark, to, {SEEN: seen, DENIALS: denials, WITHHELD: kept}, unused, rights)
         sent = tuple(SentEvents(*row) for row in seen.limit(MAX_ROWS).collect())
         denied = tuple(Denial(*row) for row in denials.limit(MAX_ROWS).collect())
+        withheld = tuple(WithheldEvents(*row) for row in kept.limit(MAX_ROWS).collect())
         over_time = _steps(events, begins), _when(named, begins, policy)
-        return AuditReport(policy.digest, count, sent, denied, unused, _kinds(every, unused), rights, *over_time)
+        of_rules = unused, _kinds(every, unused), rights
+        return AuditReport(policy.digest, count, sent, denied, withheld, *of_rules, *over_time)
     finally:
         events.unpersist()
 
@@ -220,6 +243,25 @@ def _denials(events: DataFrame) -> DataFrame:
         F.min("reason").alias("reason"),
     )
     return counted.orderBy(F.col("events").desc(), "node", "stage", "rule", "publisher", "topic")
+
+
+def _withheld(events: DataFrame, policy: CompiledDomain) -> DataFrame:
+    """Return what was withheld from whom; of those that the journal only counts, how often in all."""
+    kept = events.select("node", "topic", "publisher", "time", F.explode("withheld").alias("kept"))
+    named, count = F.size("kept.receivers"), F.col("kept.count")
+    receivers = F.concat("kept.receivers", F.when(count > named, F.array(F.lit("*"))).otherwise(F.array()))
+    told = kept.select(
+        F.explode(receivers).alias("subject"),
+        *("topic", "publisher", "node", "kept.stage", "kept.rule", "kept.effect", "time", "kept.reason"),
+        (count - named).alias("others"),
+    ).filter(~F.col("subject").isin(*policy.ensemble.nodes))
+    counted = told.groupBy("subject", "topic", "publisher", "node", "stage", "rule", "effect").agg(
+        F.sum(F.when(F.col("subject") == "*", F.col("others")).otherwise(1)).alias("events"),
+        F.min("time").alias("first"),
+        F.max("time").alias("last"),
+        F.min("reason").alias("reason"),
+    )
+    return counted.orderBy("subject", "topic", "publisher", "node", "stage", "rule", "effect")
 
 
 def _with_publishers(events: DataFrame, policy: CompiledDomain) -> DataFrame:
@@ -304,15 +346,13 @@ def _steps(events: DataFrame, begins: Column) -> tuple[AuditInterval, ...]:
 def _write(
     spark: SparkSession,
     folder: Path,
-    seen: DataFrame,
-    denials: DataFrame,
+    tables: dict[str, DataFrame],
     unused: tuple[RuleName, ...],
     rights: tuple[UnusedRight, ...],
 ) -> None:
     given = "subject string, node string, rule string, access string, filter string"
     made = {
-        SEEN: seen,
-        DENIALS: denials,
+        **tables,
         UNUSED: spark.createDataFrame(list(unused), "kind string, node string, rule string"),
         RIGHTS: spark.createDataFrame(list(rights), f"{given}, reads bigint, writes bigint, suggestion string"),
     }

@@ -3,7 +3,8 @@
 What a capsule is given is the authorised view of its client, or what a broker sends to that. Windows are summed up
 batch by batch: the state after a batch is a table of its own, made of the one before and of the batch, so that a batch
 that is done again after a crash makes the same. A window is closed when an event has come so long after its end as the
-capsule allows; that is told by when events came, never by when a batch was made: batches of any size give the same.
+capsule allows; that is told by when events came, never by when a batch was made: batches of any size give the same. Who
+knows that nothing else comes up to a time can say so (`close`): then the last windows are closed too.
 """
 
 import json
@@ -18,11 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.journal.private import FOLDER_MODE, OPERATORS_MODE
 from penstock.pipeline.capsules import sums as capsule_sums
-from penstock.pipeline.capsules.rows import CapsuleReference, taken
+from penstock.pipeline.capsules.rows import CapsuleReference, needs_order, row_types, taken
+from penstock.pipeline.capsules.sequences import OUTCOMES, outcomes
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs import stream
 from penstock.pipeline.jobs.govern import check_places
@@ -37,13 +40,13 @@ from penstock.pipeline.tables.filters import is_on
 from penstock.pipeline.tables.journal_stream import MAX_BYTES
 from penstock.pipeline.tables.stream_marks import StreamLedger
 from penstock.pipeline.tables.view import NOT_BEFORE, UNTIL, current
-from penstock.policy.capsules.capsule import Capsule
+from penstock.policy.capsules.capsule import MICROSECONDS, Capsule
 
 RESULTS, QUARANTINE, LOST = "results", "quarantine", "lost"
 RESULT_KEY = ("capsule", "window", "group")
 """The columns by which results are told apart when they are published."""
 STATES, _DRAFTS, _SPOOL, _CHECKPOINT = "_states", "_drafts", "_spool", "_checkpoint"
-_PROGRESS = "_progress.json"
+_PROGRESS, _MEMORY = "_progress.json", "_memory"
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,23 @@ def _had(rows: DataFrame) -> DataFrame:
     return current(rows).withColumn("time", later)
 
 
-def process(rows: DataFrame, reference: CapsuleReference) -> DataFrame:
-    """Return the capsule's results for the windows of a view that are over, with the columns `sums.RESULTS`."""
-    capsule = reference.capsule()
+def process(rows: DataFrame, reference: CapsuleReference, until: int = 0) -> DataFrame:
+    """Return the capsule's results, with the columns `sums.RESULTS`: for the windows of a view that are over, by the
+    time of its last event or, if that is later, by `until` (µs), up to which there is nothing else.
+    """
+    capsule, some = reference.capsule(), taken(rows, reference, None)
     # Kept as rows, as they are asked twice: Spark's cache would make columns of them, which costs more than the sums.
-    sums = capsule_sums.summed(taken(rows, reference, None), capsule, None).localCheckpoint()
-    seen = sums.agg(F.max("seen")).collect()[0][0]
-    return capsule_sums.results(sums.filter(_is_over(capsule, seen or 0)), reference)
+    some = some.localCheckpoint() if needs_order(capsule) else some
+    sums = capsule_sums.summed(some, capsule, None).localCheckpoint()
+    reached = max(sums.agg(F.max("seen")).collect()[0][0] or 0, until)
+    made = capsule_sums.results(sums.filter(_is_over(capsule, reached)), reference)
+    if needs_order(capsule):
+        made = made.unionByName(_results(outcomes(some, reference, None, reached)))
+    return made
+
+
+def _results(outcomes: DataFrame) -> DataFrame:
+    return outcomes.filter("memory_key IS NULL").select(*capsule_sums.RESULTS.names)
 
 
 def _on_topics(rows: DataFrame, capsule: Capsule) -> DataFrame:
@@ -92,6 +105,8 @@ def _on_topics(rows: DataFrame, capsule: Capsule) -> DataFrame:
 
 
 def _is_over(capsule: Capsule, closed: int) -> Column:
+    if capsule.window is None:
+        return F.lit(False)
     return F.col("problem").isNull() & F.col("start").isNotNull() & ~capsule_sums.is_open(capsule, closed)
 
 
@@ -123,6 +138,17 @@ def start(
     return stream.begin(read(spark, running, capsule), sink.take, running.checkpoint, name, once, every)
 
 
+def close(
+    spark: SparkSession,
+    running: Running,
+    until: float,
+    publish: Publish | None = None,
+    on_batch: OnBatch = lambda batch: None,
+) -> None:
+    """Close the windows of a capsule that has been run `once`, up to a time after which nothing else has come."""
+    _CapsuleSink(running.reference, running.folder, publish, on_batch).close(spark, int(until * MICROSECONDS))
+
+
 def _recorded(spark: SparkSession, running: Running, capsule: Capsule) -> DataFrame:
     assert isinstance(running.origin, Path)
     entry = running.reference.standing.domain().clients[capsule.client]
@@ -143,6 +169,8 @@ def shape(running: Running) -> dict[str, object]:
     """Return what must not change while a state is in use: all that is done up to the windows."""
     settings = running.reference.standing.domain().capsules[running.reference.name]
     described = settings.model_dump(mode="json", include={"client", "input", "window", "operations"})
+    if settings.inputs:
+        described["inputs"] = {name: input.model_dump(mode="json") for name, input in settings.inputs.items()}
     return {"source": "broker" if isinstance(running.origin, BrokerAddress) else "journal", **described}
 
 
@@ -173,8 +201,7 @@ class _CapsuleSink:
             written = rows.sparkSession.read.parquet(str(made)).filter(F.col("problem").isNull())
             count = written.count()
             if self.publish is not None and count:
-                micros = F.unix_micros("start")
-                self.publish(written.withColumns({"time": F.col("end"), "window": micros}), number)
+                self._send(written, number)
         while (old := self._before(number)) is not None:
             shutil.rmtree(old)
         self.on_batch(StreamBatch(number, {self._capsule.name: count} if count else {}))
@@ -183,8 +210,10 @@ class _CapsuleSink:
         """Return the state after a batch: windows that were open before it, and how far it is."""
         before = self._before(number)
         closed = None if before is None else _progress(before)
-        sums = capsule_sums.summed(taken(rows, self.reference, closed), self._capsule, closed)
-        if before is not None:
+        some = taken(rows, self.reference, closed)
+        some = some.localCheckpoint() if needs_order(self._capsule) else some
+        sums = capsule_sums.summed(some, self._capsule, closed)
+        if before is not None and self._capsule.window is not None:
             left = rows.sparkSession.read.schema(sums.schema).parquet(str(before))
             left = left.filter(F.col("problem").isNull() & F.col("start").isNotNull())
             left = left if closed is None else left.filter(capsule_sums.is_open(self._capsule, closed))
@@ -193,6 +222,10 @@ class _CapsuleSink:
         seen = pc.max(_table(draft, ["seen"])["seen"]).as_py()
         reached = max((at for at in (closed, seen) if at is not None), default=None)
         (draft / _PROGRESS).write_text(json.dumps({"closed": reached}))
+        if needs_order(self._capsule):
+            known = None if before is None else _memory(rows.sparkSession, before)
+            made = outcomes(some, self.reference, known, reached or 0)
+            made.write.mode("overwrite").parquet(str(draft / _MEMORY))
         self._finish(draft, STATES, number)
 
     def _put_aside(self, spark: SparkSession, number: int) -> None:
@@ -211,19 +244,69 @@ class _CapsuleSink:
         closed = _progress(state)
         if closed is None or self._place(RESULTS, number).exists():
             return
-        last = closed - self._capsule.window.length - self._capsule.window.lateness
-        is_over = ds.field("start").is_valid() & (ds.field("start") <= last) & ds.field("problem").is_null()
-        if not _table(state, ["start"], is_over).num_rows:
-            return
-        over = spark.read.parquet(str(state)).filter(_is_over(self._capsule, closed))
-        made = capsule_sums.results(over, self.reference)
-        made = made.filter(F.col(UNTIL).isNull() | (F.col(UNTIL) > F.current_timestamp()))
-        self._finish(self._draft(made, RESULTS, number), RESULTS, number)
+        made = self._closed(spark, state, closed)
+        if made is not None:
+            self._finish(self._draft(made, RESULTS, number), RESULTS, number)
 
-    def _before(self, number: int) -> Path | None:
-        """Return the state that a batch goes on from."""
+    def _closed(self, spark: SparkSession, state: Path, closed: int, before: int | None = None) -> DataFrame | None:
+        """Return the results in a state of what is over by a time, and was not before; None if there are none."""
+        made, window = [], self._capsule.window
+        if window is not None:
+            last = closed - window.length - window.lateness
+            is_over = ds.field("start").is_valid() & (ds.field("start") <= last) & ds.field("problem").is_null()
+            if _table(state, ["start"], is_over).num_rows:
+                over = spark.read.parquet(str(state)).filter(_is_over(self._capsule, closed))
+                over = over if before is None else over.filter(capsule_sums.is_open(self._capsule, before))
+                made.append(capsule_sums.results(over, self.reference))
+        if needs_order(self._capsule):
+            memory = _memory(spark, state)
+            if before is not None:
+                made.append(_results(outcomes(self._nothing(spark), self.reference, memory, closed)))
+            elif _table(state / _MEMORY, ["memory_key"], ds.field("memory_key").is_null()).num_rows:
+                made.append(_results(memory))
+        if not made:
+            return None
+        current = F.col(UNTIL).isNull() | (F.col(UNTIL) > F.current_timestamp())
+        return reduce(DataFrame.unionByName, made).filter(current)
+
+    def _nothing(self, spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame([], from_arrow_schema(row_types(self._capsule)))
+
+    def close(self, spark: SparkSession, until: int) -> None:
+        """Make the results of what is over by a time, up to which nothing else comes, and remember that."""
+        last = self._before(None)
+        closed = None if last is None else _progress(last)
+        if last is None or closed is None or until <= closed:
+            return
+        number = _number(last)[0]
+        made = self._closed(spark, last, until, closed)
+        if made is not None:
+            draft, table = self._draft(made.coalesce(1), RESULTS, number), self._place(RESULTS, number)
+            table.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            for part in draft.glob("*.parquet"):  # one; killed before it is remembered, it is made again
+                part.rename(table / f"after-{closed}.parquet")
+            written = spark.read.parquet(str(table / f"after-{closed}.parquet")).filter(F.col("problem").isNull())
+            self._send(written, number)
+            self.on_batch(StreamBatch(number, {self._capsule.name: written.count()}))
+        draft = self.folder / _DRAFTS / f"{STATES}-{number}"
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(last, draft)
+        if needs_order(self._capsule):
+            memory = outcomes(self._nothing(spark), self.reference, _memory(spark, last), until)
+            memory.filter("memory_key IS NOT NULL").write.mode("overwrite").parquet(str(draft / _MEMORY))
+        (draft / _PROGRESS).write_text(json.dumps({"closed": until}))
+        draft.rename(self.folder / STATES / f"{self._place(STATES, number).name}.{until}")
+
+    def _send(self, written: DataFrame, number: int) -> None:
+        if self.publish is not None:
+            window = F.concat_ws(" ", F.unix_micros("start").cast("string"), "place")
+            self.publish(written.withColumns({"time": F.col("end"), "window": window}), number)
+
+    def _before(self, number: int | None) -> Path | None:
+        """Return the state that a batch goes on from; None: the next one."""
         states = self.folder / STATES
-        earlier = [state for state in states.iterdir() if _number(state) < number] if states.is_dir() else []
+        every = list(states.iterdir()) if states.is_dir() else []
+        earlier = [state for state in every if number is None or _number(state)[0] < number]
         return max(earlier, key=_number, default=None)
 
     def _place(self, table: str, number: int) -> Path:
@@ -242,8 +325,14 @@ class _CapsuleSink:
         draft.rename(done)
 
 
-def _number(folder: Path) -> int:
-    return int(folder.name.removeprefix("batch="))
+def _number(folder: Path) -> tuple[int, int]:
+    """Return the number of a batch, and up to when what it left open was closed later; 0: it was not."""
+    number, _, until = folder.name.removeprefix("batch=").partition(".")
+    return int(number), int(until or 0)
+
+
+def _memory(spark: SparkSession, state: Path) -> DataFrame:
+    return spark.read.schema(from_arrow_schema(OUTCOMES)).parquet(str(state / _MEMORY))
 
 
 def _progress(state: Path) -> int | None:

@@ -268,10 +268,19 @@ class _Judge:
 def _edges(events: DataFrame, standing: PolicyFiles) -> DataFrame:
     arrivals = events.filter((F.col("kind") == ARRIVAL) & ~was_stopped_before("edit")).drop("reached")
     policy = standing.compiled()
+    arrivals = arrivals.drop("withheld").unionByName(_kept_from_nodes(events, list(policy.ensemble.nodes)))
     watched = [name for name in policy.ensemble.nodes if _is_watched(policy, name)]
     rows = arrivals.filter(F.col("node").isin(*watched))
     rows = rows.withColumn("source", F.coalesce("neighbour", "entity")).repartition("node", "source")
-    return rows.sortWithinPartitions("node", "source", "arrival").mapInArrow(_stepping(standing), USE)
+    return rows.sortWithinPartitions("node", "source", "time", "arrival").mapInArrow(_stepping(standing), USE)
+
+
+def _kept_from_nodes(events: DataFrame, nodes: list[str]) -> DataFrame:
+    """Return what monitors stopped before it left for another node, as if it had arrived there: the same edges."""
+    kept = events.withColumn("kept", F.explode("withheld")).filter("kept.stage = 'shape' and kept.effect = 'suppress'")
+    kept = kept.withColumn("beyond", F.explode("kept.receivers")).filter(F.col("beyond").isin(*nodes))
+    kept = kept.withColumn("neighbour", F.col("node")).withColumn("node", F.col("beyond"))
+    return kept.withColumn("entity", F.col("neighbour")).drop("reached", "withheld", "kept", "beyond")
 
 
 def _is_watched(policy: CompiledDomain, node: str) -> bool:
@@ -305,8 +314,9 @@ def _taken(policy: CompiledDomain, node: Node, row: dict[str, Any]) -> Iterator[
     watch = placement.watch(node, link_into(node, publisher)) if publisher is not None else None
     if publisher is None or watch is None:
         return
-    events: tuple[Event, ...] = (event_of(row, publisher.link.link_type),)
-    for at, monitor in enumerate(watch.monitors):
+    first, event = edit.first_to_ask(watch, event_of(row, publisher.link.link_type))
+    events: tuple[Event, ...] = (event,)
+    for at, monitor in enumerate(watch.monitors[first:], first):
         if not isinstance(monitor, Automaton):
             yield monitor.name
             events = edit.ask(node, watch, at, events, row["time"])

@@ -1,6 +1,6 @@
 """The simulation that the trust paper announces: many settings on many random networks, as one Spark job.
 
-A task is one network with several settings: numpy plays it, Spark spreads the tasks and makes statistics of what comes
+A task is one network with several settings: Python plays it, Spark spreads the tasks and makes statistics of what comes
 back. The same seed gives the same figures, however the tasks are spread; all settings meet the same networks, profiles
 and messages, so that what differs between them is due to them.
 """
@@ -115,10 +115,10 @@ def _playing(seed: int) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFr
 
 def play(ground: Ground, settings: Sequence[Setting], seed: int) -> pd.DataFrame:
     """Play one network with several settings; return rows as `ROWS` says."""
-    routes = lay_out(ground, seed)
+    network = lay_out(ground, seed)
     tables = []
     for setting in settings:
-        table = pd.DataFrame(list(Play(ground, setting, routes, seed).rounds()))
+        table = pd.DataFrame(list(Play(ground, setting, network, seed).rounds()))
         for name, value in (asdict(ground) | asdict(setting)).items():
             table[name] = value
         tables.append(table)

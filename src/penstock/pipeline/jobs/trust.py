@@ -27,6 +27,7 @@ from penstock.pipeline.tables import tables
 from penstock.pipeline.trust.paths import least_averages
 from penstock.policy.trust.evaluation import Interaction, evaluated, load_evaluation
 from penstock.policy.trust.rating import PRIOR, UNIT, Evidence, Weights
+from penstock.policy.trust.vectors import MAX_EDGES
 
 RATINGS, PATHS = "ratings", "paths"
 OPERATOR, EVALUATE = "operator", "evaluate"
@@ -142,7 +143,7 @@ def rate(
     neighbours = tuple(_rated(row.asDict(recursive=True)) for row in rated.orderBy("node", "neighbour").collect())
     paths = None
     if with_paths:
-        longest = asked.longest or settings.longest or max(1, len(policy.ensemble.nodes) - 1)
+        longest = asked.longest or settings.longest or MAX_EDGES
         walks = least_averages(spark, edges(rated), sorted(policy.ensemble.nodes), longest).persist()
         columns = [F.col(name) for name in Walked._fields]
         paths = tuple(Walked(*row) for row in walks.select(*columns).orderBy("node", "origin").collect())

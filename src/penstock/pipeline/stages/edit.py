@@ -12,6 +12,7 @@ from penstock.engine.events import dedup
 from penstock.engine.sessions import placement
 from penstock.engine.stages import edit
 from penstock.journal.read.events import ARRIVAL, OUTPUT
+from penstock.model.event import Event
 from penstock.pipeline.conditions.typed import without
 from penstock.pipeline.spark.policies import Policies, link_into
 from penstock.pipeline.stages import stage
@@ -98,7 +99,10 @@ class EditSteps(LinkMonitors):
         assert publisher is not None  # it was admitted
         watch = placement.watch(node, link_into(node, publisher))
         event = event_of(row, publisher.link.link_type)
-        made = (event,) if watch is None else edit.run_monitors(node, watch, event, row["time"])
+        made: tuple[Event, ...] = (event,)
+        if watch is not None:
+            first, event = edit.first_to_ask(watch, event)
+            made = edit.run_monitors(node, watch, event, row["time"], first)
         node.notices.clear()
         for place, output in enumerate(dedup.told_apart(made)):
             yield {**event_fields(output, row["time"]), "place": place}

@@ -19,12 +19,13 @@ from penstock.engine.events import user_properties
 from penstock.engine.federation.wants import is_of_client, owner_in
 from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
-from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import applicability, bindings
 from penstock.engine.statements.event_judging import Judging
 from penstock.engine.statements.facts import AnnouncedPolicy, Facts, RecordedFacts
 from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
+from penstock.model.content.content import Content
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
@@ -132,6 +133,8 @@ class JudgeSteps:
         self._at: tuple[object, ...] = ()
         self._facts: RecordedFacts = NOTHING
         self._judging: Judging | None = None
+        self._asks: str | None = None
+        """The condition of the row that is being judged."""
 
     def step(self, row: Fields) -> Iterator[Fields]:
         """Yield what changes in a row, if it goes on."""
@@ -168,7 +171,7 @@ class JudgeSteps:
         self._prove(node, sender, self._facts.sender)
         here = Then.of(node, policy, self._facts, self._scope.at_rest)
         about = [bound for bound in statements if matches(bound.filter, event.topic)]
-        made = Judging(node, event, sender, row["time"], about, here)
+        made = Judging(node, event, sender, row["time"], about, here, self._satisfies)
         return made if made.verdict is None else None
 
     def _statements(self, policy: CompiledDomain, node: Node, sender: Session) -> list[Bound] | None:
@@ -192,11 +195,14 @@ class JudgeSteps:
 
     def _towards(self, policy: CompiledDomain, node: Node, judging: Judging, row: Fields) -> Judged | None:
         session = self._actors.receiver(policy, node, row["subject"])
-        if not row["reads"] or not _holds(row["asks"], judging):
-            return Judged(judging.event, False, judging.event.payload) if row["looks_on"] else None
         is_node = applicability.is_node(node, session)
+        subscribed = () if is_node else (by_name(node, session, row["topic"]),)
+        self._asks = row["asks"]
+        is_late = any(judging.is_late or applicability.is_matched_late(each, row["topic"]) for each in subscribed)
+        if not row["reads"] or not (is_late or _holds(self._asks, judging.content)):
+            return Judged(judging.event, False, judging.event.payload) if row["looks_on"] else None
         self._prove(node, session, self._facts.receivers.get(session.neighbour or session.place.entity, {}))
-        forms = judging.forms(session, () if is_node else (by_name(node, session, row["topic"]),))
+        forms = judging.forms(session, subscribed)
         if forms is None:
             return None
         # Monitors on the link see all of it, and what they let out is cut then.
@@ -204,6 +210,10 @@ class JudgeSteps:
         is_kept = is_node or row["watched"] or self._scope.has_contracts
         shown = forms.event if is_kept else user_properties.for_clients(forms.event)
         return Judged(shown, True, judging.event.payload)
+
+    def _satisfies(self, node: Node, event: Event, subscribed: Subscribed, now: float) -> bool:
+        """Return whether an event satisfies the row's condition, after rules before matching."""
+        return _holds(self._asks, node.ensemble.reader.read(event))
 
     def _prove(self, node: Node, session: Session, recorded: dict[str, bool]) -> None:
         """Let a session have proven what it had then."""
@@ -277,14 +287,16 @@ def _may_attach(node: Node, sender: Session, event: Event) -> bool:
     return all(not isinstance(bindings.settable(node, sender, text, Message.PUBLICATION), str) for text in texts)
 
 
-def _holds(where: str | None, judging: Judging) -> bool:
-    return where is None or condition(where).holds(judging.content) is True
+def _holds(where: str | None, content: Content) -> bool:
+    return where is None or condition(where).holds(content) is True
 
 
 def _offered(policy: CompiledDomain, node: str, neighbour: str) -> list[Bound]:
-    """Return the policies that the domain gives to advertisements of clients beyond a neighbour."""
+    """Return the policies that the domain gives to advertisements of clients beyond a neighbour; a foreign broker tells
+    of none.
+    """
     whole = policy.ensemble
-    seen, waiting = {node, neighbour}, [neighbour]
+    seen, waiting = {node, neighbour}, [neighbour] if neighbour in whole.nodes else []
     bounds: dict[Bound, None] = {}
     while waiting:
         here = waiting.pop()

@@ -59,6 +59,10 @@ def _stepped(batch: pa.RecordBatch, step: Step, only: str | None) -> pa.RecordBa
 
 
 def _changed(column: pa.Array, name: str, every: list[Fields]) -> pa.Array:
+    if name == "time":
+        times = zip(every, column.cast(pa.int64()).to_pylist(), strict=True)
+        numbers = [round(changes[name] * MICROSECONDS) if name in changes else old for changes, old in times]
+        return pa.array(numbers, pa.int64()).cast(column.type)
     if all(name in changes for changes in every):
         return pa.array([changes[name] for changes in every], column.type)
     before = column.to_pylist()

@@ -1,12 +1,6 @@
-"""Random networks of nodes for the simulation of trust, and the ways that messages take through them.
-
-For each publisher the links that lead away from it are a directed acyclic graph, in layers by distance: a message comes
-to a node in as many copies as there are links from the layer before. All that depends only on the network is laid out
-once, as arrays in the order of layers, so that a round of messages is a few operations on slices of them.
-"""
+"""Random networks of nodes for the simulation of trust."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,51 +22,6 @@ class Links:
     size: int
     rated: Ints
     rater: Ints
-
-
-class Level(NamedTuple):
-    """Pairs of a node and one so many edges before it: all walks between them, each by its last copy and the rest."""
-
-    starts: Ints
-    """Of each pair, where its terms begin."""
-    pair: Ints
-    """Of each term, its pair."""
-    copy: Ints
-    """Of each term, the last copy of the walk."""
-    before: Ints
-    """Of each term, the pair of the level before that is the rest."""
-    origin: Ints
-    """Of each pair, the node that the walks come from."""
-    place: Ints
-    """Of each pair, the place that they lead to."""
-    pair_bounds: Ints
-    """Where the pairs of each layer begin."""
-    term_bounds: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Routes:
-    """The ways of messages. A place is a node as one publisher's messages see it; places are in order of layers."""
-
-    links: Links
-    origins: Ints
-    """The nodes that publishers are at."""
-    node: Ints
-    """Of each place, its node."""
-    publisher: Ints
-    """Of each place, whose messages come there."""
-    bounds: Ints
-    """Where the places of each layer begin; those of layer 0 are the publishers' own."""
-    edge: Ints
-    """Of each copy, the edge it takes. Copies are in order of the places they come to."""
-    source: Ints
-    """Of each copy, the place it comes from."""
-    starts: Ints
-    """Of each place from layer 1 on, where its copies begin."""
-    copy_bounds: Ints
-    """Where the copies to each layer begin."""
-    levels: tuple[Level, ...]
-    """From walks of two edges on; a walk of one edge is a copy."""
 
 
 def make_links(topology: str, size: int, draw: np.random.Generator) -> Links:
@@ -107,52 +56,9 @@ def _scale_free(size: int, draw: np.random.Generator) -> Ints:
     return np.array(ends, np.int64).reshape(-1, 2)
 
 
-def make_routes(links: Links, origins: Ints, reach: int) -> Routes:
-    """Return the ways from these nodes, and the walks of at most `reach` edges along them."""
-    size, count = links.size, len(origins)
-    layer = _layers(links, origins)
-    order = np.argsort(layer, axis=None, kind="stable")
-    place = np.empty(count * size, np.int64)
-    place[order] = np.arange(count * size)
-    layers = int(layer.max()) + 1
-    bounds = np.searchsorted(layer.ravel()[order], np.arange(layers + 1))
-
-    publisher, edge = np.nonzero(layer[:, links.rater] == layer[:, links.rated] + 1)
-    source, target = place[publisher * size + links.rated[edge]], place[publisher * size + links.rater[edge]]
-    by_target = np.argsort(target, kind="stable")
-    edge, source, target = edge[by_target], source[by_target], target[by_target]
-    starts = np.searchsorted(target, np.arange(count, count * size))
-    copy_bounds = np.searchsorted(target, bounds)
-    node = order % size
-    levels = _levels(node, bounds, source, target, reach, size)
-    return Routes(links, origins, node, order // size, bounds, edge, source, starts, copy_bounds, levels)
-
-
-def _layers(links: Links, origins: Ints) -> Ints:
-    """Return how far each node is from each origin."""
-    far = np.full((len(origins), links.size), -1, np.int64)
-    far[np.arange(len(origins)), origins] = 0
-    for distance in range(links.size):
-        publisher, edge = np.nonzero((far[:, links.rated] == distance) & (far[:, links.rater] < 0))
-        if not len(edge):
-            break
-        far[publisher, links.rater[edge]] = distance + 1
-    return far
-
-
-def _levels(node: Ints, bounds: Ints, source: Ints, target: Ints, reach: int, size: int) -> tuple[Level, ...]:
-    levels: list[Level] = []
-    origin, place = node[source], target
-    for _ in range(2, reach + 1):
-        first = np.searchsorted(place, source)
-        number = np.searchsorted(place, source, side="right") - first
-        copy = np.repeat(np.arange(len(source)), number)
-        before = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number) + np.repeat(first, number)
-        key = target[copy] * size + origin[before]
-        by_key = np.argsort(key, kind="stable")
-        copy, before, key = copy[by_key], before[by_key], key[by_key]
-        keys, starts, pair = np.unique(key, return_index=True, return_inverse=True)
-        origin, place = keys % size, keys // size
-        of_layers = np.searchsorted(place, bounds), np.searchsorted(target[copy], bounds)
-        levels.append(Level(starts, pair, copy, before, origin, place, *of_layers))
-    return tuple(levels)
+def neighbours(links: Links) -> dict[str, tuple[str, ...]]:
+    """Return the neighbours of each node, by name."""
+    joined: dict[str, list[str]] = {str(number): [] for number in range(links.size)}
+    for rated, rater in zip(links.rated.tolist(), links.rater.tolist(), strict=True):
+        joined[str(rater)].append(str(rated))
+    return {node: tuple(others) for node, others in joined.items()}

@@ -1,8 +1,10 @@
 """Capsules as data: context of a lower level in, of a higher level out (contracts §2.3).
 
-A capsule is a consumer and a producer. Of what it is given, it takes events on its topics into windows of time; steps
-before the window leave events out and change their quality; a reduction makes one of all events of a group; steps after
-it do so with that one. It is run by `steps.py`, on Spark by `pipeline/jobs/capsules.py`; see docs/capsules.md.
+A capsule is a consumer and a producer, with one input or several. Steps before the reduction leave events out and
+change their quality. The reduction makes one result of the events of a group: of all in a window of time, or, without
+windows, of the last event of each input. Steps after it work on that result. An input that falls silent makes a result
+too. `steps.py` has the steps and `machine.py` runs them one event at a time, inside a node; on Spark it is
+`pipeline/jobs/capsules.py`. See docs/capsules.md.
 """
 
 import re
@@ -10,22 +12,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.language.condition import Condition
 from penstock.language.expression import Expression
-from penstock.language.types import DOUBLE, DYN, INT, STRING, MapType, RecordType, Type
+from penstock.language.types import ANYTHING, DOUBLE, DYN, INT, STRING, MapType, RecordType, Type
+from penstock.model.content.content import Format
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import Catalogue, MetricKey
-from penstock.model.topic import check_topic, is_wild
+from penstock.model.topic import check_topic, is_wild, matches
+from penstock.policy.contracts.observation import ContextObservable
 from penstock.policy.quality.needs import Constraint
 from penstock.policy.quality.propagation import Operation
 
 MICROSECONDS = 1_000_000
 MAX_WINDOWS = 1_000
 """Windows that contain one event."""
-QUALITY, START, END, INPUTS = "quality", "start", "end", "inputs"
-"""Attributes of every result, beside those that the capsule names."""
+QUALITY, START, END, INPUTS, AT = "quality", "start", "end", "inputs", "at"
+"""Attributes of results, beside those that the capsule names: without windows, `at` stands for `start` and `end`."""
+SILENT, SINCE = "silent", "since"
+"""Attributes of the result that a silent input makes: its name, and when its last event came."""
+ONLY_INPUT = "input"
+"""The name of the input of a capsule that has one."""
 
 KeyPlace = int | tuple[str, ...]
 """The place of a key in an event: a level of its topic, from 1 on, or the path of an attribute."""
@@ -85,14 +93,22 @@ _OPERATIONS: Mapping[AggregateFunction, Operation] = {
 }
 
 
+class InputPath(NamedTuple):
+    """An attribute of the events of one input."""
+
+    path: tuple[str, ...]
+    input: int = 0
+    """The place of the input among the capsule's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregated:
     """One attribute of the result, and its function of an attribute of the inputs."""
 
     name: str
     function: AggregateFunction
-    path: tuple[str, ...] = ()
-    """The attribute of the inputs; empty for a count."""
+    of: InputPath | None = None
+    """The attribute of the inputs; None for a count."""
 
 
 @dataclass(frozen=True)
@@ -102,17 +118,15 @@ class AggregateReduction:
     by: tuple[tuple[str, KeyPlace], ...]
     values: tuple[Aggregated, ...]
 
-    @cached_property
-    def operations(self) -> tuple[Operation, ...]:
-        """The operations on quality. A count changes nothing; a count alone is as good as the worst input."""
-        functions = (value.function for value in self.values)
-        operations = dict.fromkeys(_OPERATIONS[function] for function in functions if function in _OPERATIONS)
-        return tuple(operations) or (Operation.SELECT,)
+    def operations(self, input: int = 0) -> tuple[Operation, ...]:
+        """Return the operations on the quality of an input. A count alone is as good as the worst of the inputs."""
+        functions = (value.function for value in self.values if value.of is not None and value.of.input == input)
+        return tuple(dict.fromkeys(_OPERATIONS[function] for function in functions)) or (Operation.SELECT,)
 
     @cached_property
-    def paths(self) -> tuple[tuple[str, ...], ...]:
+    def paths(self) -> tuple[InputPath, ...]:
         """The attributes that inputs must have, as numbers."""
-        return tuple(dict.fromkeys(value.path for value in self.values if value.path))
+        return tuple(dict.fromkeys(value.of for value in self.values if value.of is not None))
 
 
 @dataclass(frozen=True)
@@ -126,11 +140,24 @@ class FuseReduction:
     """The key of a source, of which only the last event counts. None: every event is a source."""
 
     @cached_property
-    def paths(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(path for _, path in self.values)
+    def paths(self) -> tuple[InputPath, ...]:
+        return tuple(InputPath(path) for _, path in self.values)
 
 
-Reduction = AggregateReduction | FuseReduction
+@dataclass(frozen=True)
+class LatestReduction:
+    """A reduction, without windows, to the last event of each input: one result for each event."""
+
+    by: tuple[tuple[str, KeyPlace], ...] = ()
+    values: tuple[tuple[str, InputPath], ...] = ()
+    """Attributes of the result, and of the events; empty: all attributes of the event, or by input all of its event."""
+    within: int | None = None
+    """The age, in microseconds, beyond which an event of another input does not count; None: any."""
+    paths: tuple[InputPath, ...] = ()
+    """None of the attributes need be a number."""
+
+
+Reduction = AggregateReduction | FuseReduction | LatestReduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +218,9 @@ class ResultTemplate:
     """Attributes and their expressions; empty: all that the capsule names."""
     in_content: bool = False
     """True if quality goes into the payload; else it goes as user properties."""
+    observable: ContextObservable | None = None
+    """The observable that results are observations of; None: they are not."""
+    format: Format = Format.JSON
 
     @property
     def holes(self) -> tuple[str, ...]:
@@ -217,20 +247,54 @@ class ResultTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """The result of an input that has fallen silent."""
+
+    after: int
+    """The time since the last event of a group, in microseconds."""
+    set: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CapsuleInput:
+    """One kind of input events."""
+
+    name: str
+    topics: tuple[str, ...]
+    where: Condition | None = None
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Capsule:
     """A capsule."""
 
     name: str
     client: str
     """The subject that the capsule acts as."""
-    topics: tuple[str, ...]
-    where: Condition | None
-    window: WindowSchedule
+    inputs: tuple[CapsuleInput, ...]
+    window: WindowSchedule | None
+    """Its windows; None: it has a `LatestReduction`."""
     before: tuple[CapsuleStep, ...]
     reduction: Reduction
     after: tuple[CapsuleStep, ...]
     output: ResultTemplate
     catalogue: Catalogue
+    digest: str = ""
+    """A digest of all that decides what is remembered of events."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topic filters of all inputs."""
+        return tuple(dict.fromkeys(filter for input in self.inputs for filter in input.topics))
+
+    def inputs_of(self, topic: str) -> tuple[int, ...]:
+        """Return the places of the inputs that take events on a topic."""
+        if len(self.inputs) == 1:  # it was given the event, so it asks for it
+            return (0,)
+        return tuple(
+            at for at, input in enumerate(self.inputs) if any(matches(filter, topic) for filter in input.topics)
+        )
 
     @property
     def metrics(self) -> tuple[MetricKey, ...]:
@@ -241,13 +305,19 @@ class Capsule:
 def result_types(reduction: Reduction, after: tuple[CapsuleStep, ...] = ()) -> RecordType:
     """Return the attributes of results with their types, for conditions on results."""
     types: dict[str, Type] = {name: STRING for name, _ in reduction.by}
-    types |= {START: STRING, END: STRING, INPUTS: INT, QUALITY: MapType(STRING, DOUBLE)}
+    types |= {INPUTS: INT, QUALITY: MapType(STRING, DOUBLE)}
+    others = None
+    if isinstance(reduction, LatestReduction):
+        types |= {AT: STRING, **{name: DYN for name, _ in reduction.values}}
+        others = None if reduction.values else ANYTHING.others
+    else:
+        types |= {START: STRING, END: STRING}
     if isinstance(reduction, AggregateReduction):
         count = AggregateFunction.COUNT
         types |= {value.name: INT if value.function is count else DOUBLE for value in reduction.values}
-    else:
+    elif isinstance(reduction, FuseReduction):
         types |= {name: DOUBLE for name, _ in reduction.values}
     for step in after:
         if isinstance(step, InferStep):
             types |= {name: DYN for rule in step.rules for name, _ in rule.set}
-    return RecordType(types)
+    return RecordType(types, others)

@@ -14,11 +14,12 @@ from penstock.language.errors import EvaluationError, Failure
 from penstock.language.evaluators.times import timestamp_from_string, timestamp_to_string
 from penstock.language.expression import Expression
 from penstock.model.content.content import Content, Format, Unreadable
-from penstock.model.errors import PolicyError
-from penstock.model.quality import Catalogue, MetricKey, MetricValue, Quality, moment
+from penstock.model.errors import ContentError, PolicyError
+from penstock.model.quality import NO_QUALITY, Catalogue, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import Timestamp, Value
 from penstock.policy.capsules import capsule as capsules
-from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
+from penstock.policy.contracts.observation import ContextObservation, write_members, write_observation
+from penstock.policy.quality.carriage import CLAIMED, MEMBER, write_properties, write_quality
 from penstock.policy.quality.needs import why_not
 from penstock.policy.quality.propagation import Operation, aged, fuse, precision_weights, propagate, quality_weights
 
@@ -27,6 +28,8 @@ DIGITS = 12
 MAX_KEY = 256
 """Characters of a key of a group."""
 _NANOSECONDS = 1_000
+_ROOT = "result"
+"""The root element of results in XML that are no observations."""
 
 
 class TakenEvent(NamedTuple):
@@ -35,18 +38,23 @@ class TakenEvent(NamedTuple):
     at: int
     """The time of the event, in microseconds."""
     group: tuple[str, ...]
-    numbers: tuple[float, ...]
+    numbers: tuple[float | None, ...]
+    """The number of each path of the reduction; None if it is of another input."""
     quality: Quality
     source: str = ""
+    input: int = 0
+    content: str = ""
+    """The attributes that a `LatestReduction` keeps, as JSON."""
 
 
 class ReducedGroup(NamedTuple):
-    """The reduction of all events of a group in a window."""
+    """The reduction of all events of a group in a window, or of the last event of each input."""
 
     start: int
+    """The beginning of the window; without windows, when the last of the events came."""
     group: tuple[str, ...]
     inputs: int
-    values: Mapping[str, float | int]
+    values: Mapping[str, Any]
     quality: Quality
 
 
@@ -57,14 +65,18 @@ class CapsuleResult(NamedTuple):
     payload: bytes
     quality: Quality
     properties: tuple[tuple[str, str], ...]
+    content_type: str = "application/json"
 
 
 # --- events
 
 
-def take(capsule: capsules.Capsule, topic: str, content: Content, quality: Quality, arrival: int) -> TakenEvent | None:
-    """Return what a capsule takes from an event of this arrival (µs), None if nothing; raises `PolicyError`."""
-    if capsule.where is not None and capsule.where.holds(content) is not True:
+def take(
+    capsule: capsules.Capsule, topic: str, content: Content, quality: Quality, arrival: int, input: int = 0
+) -> TakenEvent | None:
+    """Return what an input takes from an event of this arrival (µs), None if nothing; raises `PolicyError`."""
+    where = capsule.inputs[input].where
+    if where is not None and where.holds(content) is not True:
         return None
     for step in capsule.before:
         left = _stepped(step, content, quality, capsule.catalogue, arrival / capsules.MICROSECONDS)
@@ -74,19 +86,49 @@ def take(capsule: capsules.Capsule, topic: str, content: Content, quality: Quali
     attributes = content.attributes
     if isinstance(attributes, Unreadable):
         raise PolicyError(attributes.reason)
-    reduction = capsule.reduction
-    at = arrival if capsule.window.time is None else _happened(capsule, capsule.window.time, content, arrival)
+    reduction, window = capsule.reduction, capsule.window
+    at = arrival if window is None or window.time is None else _happened(window, window.time, content, arrival)
     source = reduction.source if isinstance(reduction, capsules.FuseReduction) else None
     return TakenEvent(
         at,
         tuple([_key(name, place, topic, attributes) for name, place in reduction.by]),
-        tuple([_number(attributes, path) for path in reduction.paths]),
+        tuple([_number(attributes, path) if of == input else None for path, of in reduction.paths]),
         quality,
         "" if source is None else _key("source", source, topic, attributes),
+        input,
+        _kept(reduction, attributes, input) if isinstance(reduction, capsules.LatestReduction) else "",
     )
 
 
-def _happened(capsule: capsules.Capsule, time: Expression, content: Content, arrival: int) -> int:
+def _kept(reduction: capsules.LatestReduction, attributes: Mapping[str, Value], input: int) -> str:
+    """Return the attributes that the last event of an input is remembered by, as JSON."""
+    if reduction.values:
+        kept: dict[str, Value] = {name: _at(attributes, of.path) for name, of in reduction.values if of.input == input}
+    else:
+        kept = {name: value for name, value in attributes.items() if name != MEMBER}
+    try:
+        return msgspec.json.encode(_plain(kept)).decode()
+    except RecursionError:
+        raise PolicyError("the content is nested too deeply") from None
+
+
+def _plain(value: Value) -> Any:
+    """Return a value as JSON has it; raise `PolicyError` for bytes and other values that JSON does not have."""
+    match value:
+        case dict():
+            return {str(name): _plain(member) for name, member in value.items()}
+        case list() | tuple():
+            return [_plain(member) for member in value]
+        case Timestamp():
+            return timestamp_to_string(value)
+        case float() if not math.isfinite(value):
+            raise PolicyError(f"`{value}` is not a number")
+        case None | bool() | int() | float() | str():
+            return value
+    raise PolicyError(f"a value is {type(value).__name__}, which JSON does not have")
+
+
+def _happened(window: capsules.WindowSchedule, time: Expression, content: Content, arrival: int) -> int:
     value = time.value(content)
     if isinstance(value, str):
         try:
@@ -99,7 +141,7 @@ def _happened(capsule: capsules.Capsule, time: Expression, content: Content, arr
         at = moment(value).nanos // _NANOSECONDS
     else:
         raise PolicyError(f"`{time.text}` is not a time: {value if isinstance(value, Failure) else repr(value)[:80]}")
-    if at > arrival + capsule.window.skew:
+    if at > arrival + window.skew:
         raise PolicyError(f"it happened {(at - arrival) / capsules.MICROSECONDS:g} s after it came")
     return at
 
@@ -141,6 +183,7 @@ def fused(capsule: capsules.Capsule, start: int, group: tuple[str, ...], inputs:
     """Fuse the inputs of several sources, given in the order of their arrival. Raises `PolicyError`."""
     reduction, catalogue = capsule.reduction, capsule.catalogue
     assert isinstance(reduction, capsules.FuseReduction)
+    assert capsule.window is not None
     if reduction.source is not None:
         inputs = list({taken.source: taken for taken in inputs}.values())
     now = (start + capsule.window.length) / capsules.MICROSECONDS
@@ -149,7 +192,7 @@ def fused(capsule: capsules.Capsule, start: int, group: tuple[str, ...], inputs:
         weights = precision_weights(qualities, reduction.weight)
     else:
         weights = quality_weights(qualities, reduction.weight, catalogue)
-    numbers = zip(*(taken.numbers for taken in inputs), strict=True)
+    numbers = zip(*([number or 0.0 for number in taken.numbers] for taken in inputs), strict=True)
     values = {name: fuse(column, weights) for (name, _), column in zip(reduction.values, numbers, strict=True)}
     expected = capsule.window.expected
     quality = propagate(Operation.FUSE, qualities, catalogue, now, weights, expected)
@@ -158,27 +201,60 @@ def fused(capsule: capsules.Capsule, start: int, group: tuple[str, ...], inputs:
 
 def conclude(capsule: capsules.Capsule, reduced: ReducedGroup) -> CapsuleResult | None:
     """Return the result to publish for a group; None if a step drops it. Raises `PolicyError`."""
-    end = reduced.start + capsule.window.length
-    group = dict(zip((name for name, _ in capsule.reduction.by), reduced.group, strict=True))
-    times = {capsules.START: _text(reduced.start), capsules.END: _text(end)}
-    values = {name: _rounded(name, value) for name, value in reduced.values.items()}
-    own: dict[str, Any] = {**group, **times, **values}
-    quality, content = reduced.quality, _content({**own, capsules.INPUTS: reduced.inputs})
+    group = _group(capsule, reduced.group)
+    more: dict[str, Any] = {capsules.INPUTS: reduced.inputs}
+    if capsule.window is None:
+        end, own = reduced.start, {**group, **reduced.values, **group}
+        more[capsules.AT] = text_of(end)
+    else:
+        end = reduced.start + capsule.window.length
+        times = {capsules.START: text_of(reduced.start), capsules.END: text_of(end)}
+        own = {**group, **times, **{name: _rounded(name, value) for name, value in reduced.values.items()}}
+    quality, content = reduced.quality, _content({**more, **own})
     for step in capsule.after:
         if isinstance(step, capsules.InferStep):
             own |= _inferred(step, content, quality)
-            content = _content({**own, capsules.INPUTS: reduced.inputs})
+            content = _content({**more, **own})
             quality = propagate(Operation.INFER, [quality], capsule.catalogue, end / capsules.MICROSECONDS)
             continue
         left = _stepped(step, content, quality, capsule.catalogue, end / capsules.MICROSECONDS)
         if left is None:
             return None
         quality, content = left
-    payload = msgspec.json.encode(_payload(capsule, own, content, quality))
-    topic = capsule.output.filled(group)
-    if capsule.output.in_content:
-        return CapsuleResult(topic, write_quality(Content(payload, Format.JSON), quality), quality, ())
-    return CapsuleResult(topic, payload, quality, write_properties(quality, CLAIMED))
+    return _result(capsule, group, _payload(capsule, own, content, quality), quality, end)
+
+
+def conclude_silence(capsule: capsules.Capsule, input: int, group: tuple[str, ...], since: int) -> CapsuleResult:
+    """Return the result of an input of which nothing has come since a time. Raises `PolicyError`."""
+    silence = capsule.inputs[input].silence
+    assert silence is not None
+    keys = _group(capsule, group)
+    times = {capsules.SINCE: text_of(since), capsules.AT: text_of(since + silence.after)}
+    attributes = {**keys, capsules.SILENT: capsule.inputs[input].name, **times, **dict(silence.set)}
+    return _result(capsule, keys, attributes, NO_QUALITY, since + silence.after)
+
+
+def _group(capsule: capsules.Capsule, group: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip((name for name, _ in capsule.reduction.by), group, strict=True))
+
+
+def _result(
+    capsule: capsules.Capsule, group: dict[str, str], attributes: dict[str, Any], quality: Quality, end: int
+) -> CapsuleResult:
+    output, form = capsule.output, capsule.output.format
+    topic, type = output.filled(group), f"application/{form}"
+    try:
+        if output.observable is not None:
+            (entity,) = output.observable.entities
+            date = Timestamp(end * _NANOSECONDS)
+            payload = write_observation(ContextObservation(output.observable.uri, entity.uri, date, attributes), form)
+        else:
+            payload = write_members(attributes if form is Format.JSON else {_ROOT: attributes}, form)
+        if output.in_content:
+            return CapsuleResult(topic, write_quality(Content(payload, form), quality), quality, (), type)
+    except ContentError as error:
+        raise PolicyError(str(error)) from None
+    return CapsuleResult(topic, payload, quality, write_properties(quality, CLAIMED), type)
 
 
 def _payload(capsule: capsules.Capsule, own: dict[str, Any], content: Content, quality: Quality) -> dict[str, Any]:
@@ -261,5 +337,6 @@ def _rounded(name: str, value: float | int) -> float | int:
     return value if isinstance(value, int) else float(f"{value:.{DIGITS}g}")
 
 
-def _text(micros: int) -> str:
+def text_of(micros: int) -> str:
+    """Return a time in microseconds as a text."""
     return timestamp_to_string(Timestamp(micros * _NANOSECONDS))

@@ -109,7 +109,7 @@ class ProducerContract:
     rules: tuple[PrivacyRule, ...] = ()
     """None: there is no privacy requirement."""
     guarantees: tuple[Constraint, ...] = ()
-    scope: Scope = "global"
+    scope: Scope | None = None
 
     def __post_init__(self) -> None:
         check_id(self.name)
@@ -133,7 +133,7 @@ class ContextWant:
     filter: str
     condition: Condition | None = None
     needs: tuple[Constraint, ...] = ()
-    scope: Scope = "global"
+    scope: Scope | None = None
 
     def __post_init__(self) -> None:
         check_id(self.name)

@@ -45,6 +45,11 @@ class Contracts:
     bring: frozenset[str] = frozenset()
     """Clients that may bring contracts of their own; `*`: all may."""
 
+    @cached_property
+    def is_private(self) -> bool:
+        """True if something may be private: then nodes must know who subscribes beyond a link."""
+        return bool(self.privacy or self.bring) or any(contract.is_private for contract in self.producers)
+
     def may_bring(self, client: str) -> bool:
         return client in self.bring or EVERYBODY in self.bring
 
@@ -72,7 +77,15 @@ class Contracts:
 
     def consuming(self, client: str, shown: Subject = ()) -> tuple[ConsumerContract, ...]:
         """Return the contracts of a consuming client, completed with all its known attributes."""
-        return tuple(self.of(client, contract, shown) for contract in self.consumers if client in contract.consumers)
+        return tuple(self.of(client, contract, shown) for contract in self._by_client.get(client, ()))
+
+    @cached_property
+    def _by_client(self) -> dict[str, list[ConsumerContract]]:
+        by_client: dict[str, list[ConsumerContract]] = {}
+        for contract in self.consumers:
+            for client in contract.consumers:
+                by_client.setdefault(client, []).append(contract)
+        return by_client
 
     def of(self, client: str, contract: ConsumerContract, shown: Subject = ()) -> ConsumerContract:
         """Return a contract completed with the client's known attributes, and with those it has shown at its node."""

@@ -42,6 +42,8 @@ class Grid:
     longitude: str = "lon"
     span: float | None = None
     """The span of precision and accuracy, in metres; without it they are unknown afterwards."""
+    radius: str | None = None
+    """The attribute with the radius of the location, in metres; None: `radius` beside the latitude, if there is one."""
 
     def __post_init__(self) -> None:
         _check("grid", "metres", self.metres, 1.0, 1e7)
@@ -186,7 +188,11 @@ def _content(degradation: Degradation, content: Content) -> bytes:
         case Grid():
             latitude, longitude = path_of(degradation.latitude), path_of(degradation.longitude)
             lat, lon = on_grid(number_at(content, latitude), number_at(content, longitude), degradation.metres)
-            return put_numbers(content, {latitude: lat, longitude: lon})
+            numbers = {latitude: lat, longitude: lon}
+            radius = (*latitude[:-1], "radius") if degradation.radius is None else path_of(degradation.radius)
+            if degradation.radius is not None or has_at(content, radius):
+                numbers[radius] = _wider(degradation, number_at(content, radius))
+            return put_numbers(content, numbers)
         case Step():
             name = path_of(degradation.attribute)
             return put_numbers(content, {name: in_steps(number_at(content, name), degradation.size)})
@@ -194,6 +200,11 @@ def _content(degradation: Degradation, content: Content) -> bytes:
             return keep_attributes(content, [path_of(name) for name in degradation.attributes])
         case Delay() | Aggregate():
             return content.payload
+
+
+def _wider(grid: Grid, radius: float) -> float:
+    """Return the radius, in whole cells, within which the location is that was told with this radius."""
+    return math.ceil(max(grid.error + max(radius, 0.0), grid.metres) / grid.metres) * grid.metres
 
 
 def on_grid(latitude: float, longitude: float, metres: float) -> tuple[float, float]:
@@ -288,6 +299,14 @@ _COARSER: dict[str, Callable[[Grid | Step, float], float | None]] = {
     "accuracy": _less_accurate,
     "resolution": lambda degradation, value: max(value, degradation.size),
 }
+
+
+def has_at(content: Content, path: Path) -> bool:
+    """Return True if the content has such an attribute, whatever it is."""
+    at: Value = content.attributes if isinstance(content.attributes, dict) else {}
+    for name in path[:-1]:
+        at = at.get(name) if isinstance(at, dict) else None
+    return isinstance(at, dict) and path[-1] in at
 
 
 def number_at(content: Content, path: Path) -> float:

@@ -213,6 +213,7 @@ _MAKERS: dict[str, Callable[[Assigned], Degradation]] = {
         _text(arguments, "latitude", "lat"),
         _text(arguments, "longitude", "lon"),
         _span(arguments),
+        _text(arguments, "radius", "") or None,
     ),
     "step": lambda arguments: Step(_text(arguments, "attribute", ""), _number(arguments, "size"), _span(arguments)),
     "keep": lambda arguments: Keep(_texts(arguments, "attribute")),
@@ -230,7 +231,7 @@ PARAMETERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     name: (frozenset(must.split()), frozenset(may.split()))
     for name, must, may in (
         (RETAIN, "seconds", ""),
-        ("grid", "metres", "latitude longitude span"),
+        ("grid", "metres", "latitude longitude span radius"),
         ("step", "attribute size", "span"),
         ("keep", "attribute", ""),
         ("delay", "seconds", ""),

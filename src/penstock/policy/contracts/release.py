@@ -5,7 +5,7 @@ decided then. For each event the remaining rules are tried in order. The first r
 whose degraded event has the quality that the rule, its guarantees and the consumer ask for.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -20,8 +20,8 @@ from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
 from penstock.policy.contracts.aggregate import Mean
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract
-from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
-from penstock.policy.contracts.plain_form import plain_rule
+from penstock.policy.contracts.degrade import Aggregate, Degradation, degraded_once, leaves_only
+from penstock.policy.contracts.plain_form import plain_degradation, plain_rule
 from penstock.policy.contracts.privacy import Permitted
 from penstock.policy.quality.needs import why_not
 from penstock.policy.quality.propagation import aged
@@ -87,6 +87,11 @@ class Releaser:
             if not wrong:
                 self._candidates.append(rule)
 
+    @property
+    def permitting(self) -> tuple[str, ...]:
+        """The rules that the contracts let release something to the consumer."""
+        return tuple("" if rule is None else rule.id for rule in self._candidates)
+
     def permits(self, rule: str) -> bool:
         """Return whether the contracts let this rule release anything to the consumer."""
         return self._candidate(rule) is not None
@@ -101,14 +106,18 @@ class Releaser:
         open_situations: Collection[str],
         now: float,
         since: float | None = None,
+        done: Sequence[object] = (),
     ) -> Release:
-        """Return the release of an event now; retentions count from `since`, the time of its publication, if given."""
+        """Return the release of an event now; retentions count from `since`, the time of its publication, if given.
+
+        `done`: degradations, in their plain form, that were done before it left another node.
+        """
         reasons = list(self._refused)
         for rule in self._candidates:
             if rule is None:
                 release, wrong = self._plain(content, quality, now)
             else:
-                release, wrong = self._by_rule(rule, content, quality, open_situations, now, since)
+                release, wrong = self._by_rule(rule, content, quality, open_situations, now, since, done)
             if not wrong:
                 return release._replace(reasons=tuple(reasons))
             reasons += wrong if rule is None else [f"rule `{rule.id}`: {reason}" for reason in wrong]
@@ -122,12 +131,13 @@ class Releaser:
         open_situations: Collection[str],
         now: float,
         since: float | None = None,
+        done: Sequence[object] = (),
     ) -> Release:
         """Return the release by a rule that another node has chosen, if it permits it in these situations."""
         candidate = self._candidate(rule)
         if candidate is None:
             return Release(False, reasons=(f"rule `{rule}` does not permit it",))
-        release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since)
+        release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since, done)
         return release if not wrong else Release(False, reasons=tuple(f"rule `{rule}`: {why}" for why in wrong))
 
     def why_not(self, rule: str, mean: Mean) -> tuple[str, ...]:
@@ -150,6 +160,7 @@ class Releaser:
         open_situations: Collection[str],
         now: float,
         since: float | None,
+        done: Sequence[object],
     ) -> tuple[Release, list[str]]:
         wrong = [f"the situation is not `{name}`" for name in sorted(rule.during - set(open_situations))]
         wrong += [f"the situation is `{name}`" for name in sorted(rule.outside & set(open_situations))]
@@ -157,7 +168,7 @@ class Releaser:
             return Release(False), wrong
         try:
             payload, lowered, not_before = degraded_once(
-                rule.degrade, content, aged(quality, self._catalogue, now), self._catalogue, now
+                left_to_do(rule.degrade, done), content, aged(quality, self._catalogue, now), self._catalogue, now
             )
         except ContentError as error:
             return Release(False), [f"it cannot be degraded: {error}"]
@@ -174,6 +185,15 @@ class Releaser:
         if aggregate is None:  # else what is made of several is judged by these
             wrong += why_not((*rule.guarantees, *self._want.needs), lowered, left)
         return release, wrong
+
+
+def left_to_do(degradations: tuple[Degradation, ...], done: Sequence[object]) -> tuple[Degradation, ...]:
+    """Return the degradations that are left after those that were `done`; all, if these are not their beginning: what
+    is degraded by more than the rule asks for is still no more than the rule gives.
+    """
+    if not done or [plain_degradation(degradation) for degradation in degradations[: len(done)]] != list(done):
+        return degradations
+    return degradations[len(done) :]
 
 
 OVER = "the time is over for which it may be kept"

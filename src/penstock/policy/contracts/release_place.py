@@ -13,6 +13,7 @@ drawn it there), no node ever knows both. The paper's algorithm lets it pass; he
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -67,31 +68,43 @@ def place(at: Circumstance) -> FilterPlace:
 ACE = "penstock-ace"
 """The user property of the ACE set. Only private publications have it, so it also marks them."""
 
+DEGRADED = "penstock-degraded"
+"""The user property of a private event that was degraded before it left a node: by contract, what was done."""
+
 LATE = "*"
 """In place of a set, beside it: the subscription is newer than the publication, which was retained. So the first node
 that knows both is the subscriber's own, if the advertisement is global.
 """
 
-MAX_ACE = 3_000
-"""Subscriptions of one set: a user property has 65,535 bytes. A subscription that is not in the set is refused."""
+LOCAL = "-"
+"""The same, for those beyond a link who have subscribed locally: their own nodes decide about who is not in the set.
+"""
 
+MAX_ACE = 3_000
+"""Subscriptions of one property, which has 65,535 bytes; a set has as many properties as it needs."""
+
+MARKS = (LATE, LOCAL)
 _BYTES = 12
 _LETTERS = _BYTES * 4 // 3
 _MAX_TEXT = 65_535
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
+@lru_cache(maxsize=65_536)
 def ace_digest(subscription: str) -> str:
     """Return the digest of a subscription's id in the whole ensemble."""
     return urlsafe_b64encode(blake2b(subscription.encode(), digest_size=_BYTES).digest()).decode()
 
 
-def write_ace(enabled: Mapping[str, str]) -> str:
-    """Encode the set: digests of subscriptions with the rule that permits, as it may degrade; of too many, some."""
-    rules: dict[str, str] = {}
-    for digest in sorted(enabled)[:MAX_ACE]:
-        rules[enabled[digest]] = rules.get(enabled[digest], "") + digest
-    return msgspec.json.encode(rules).decode()
+def write_ace(enabled: Mapping[str, str]) -> tuple[str, ...]:
+    """Encode the set: digests of subscriptions with the rule that permits, as it may degrade; at least one text."""
+    digests, texts = sorted(enabled), []
+    for start in range(0, max(len(digests), 1), MAX_ACE):
+        rules: dict[str, list[str]] = {}
+        for digest in digests[start : start + MAX_ACE]:
+            rules.setdefault(enabled[digest], []).append(digest)
+        texts.append(msgspec.json.encode({rule: "".join(joined) for rule, joined in rules.items()}).decode())
+    return tuple(texts)
 
 
 def read_ace(text: str) -> dict[str, str]:

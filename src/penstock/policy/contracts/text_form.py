@@ -63,7 +63,7 @@ def bring_consumer(name: str, client: str, text: str, catalogue: Catalogue) -> C
 
 
 def bring_wanting(
-    name: str, client: str, filter: str, scope: Scope, text: str, catalogue: Catalogue
+    name: str, client: str, filter: str, scope: Scope | None, text: str, catalogue: Catalogue
 ) -> ConsumerContract:
     """Read the JSON guarantees and needs of a client for one subscription, which is the want; raises `PolicyError`."""
     fields = dict(_mapping(_brought(text), (_WANTED - {"wants"}) | {"needs"}))
@@ -206,7 +206,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], Any]]]] = {
-    "grid": (Grid, "metres", {"metres": _number, "latitude": str, "longitude": str, "span": _number}),
+    "grid": (Grid, "metres", {"metres": _number, "latitude": str, "longitude": str, "span": _number, "radius": str}),
     "step": (Step, "", {"attribute": str, "size": _number, "span": _number}),
     "keep": (Keep, "attributes", {"attributes": _names}),
     "delay": (Delay, "seconds", {"seconds": check_seconds}),
@@ -281,8 +281,8 @@ def _retention(value: object) -> float | None:
 
 
 def _scope(fields: PlainMapping) -> Any:
-    scope = fields.get("scope", "global")
-    if scope not in ("global", "local"):
+    scope = fields.get("scope")
+    if scope not in (None, "global", "local"):
         what = f"`scope` is `global` or `local`, not `{scope!r:.80}`"
         raise KeyMistake(("scope",), what, what)
     return scope

@@ -12,7 +12,7 @@ from penstock.language.errors import Failure, Outcome
 from penstock.model.content.content import ContentReader
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.model.topic import covers, is_wild
+from penstock.model.topic import covers, is_wild, matches
 from penstock.policy.access.covering import is_covered, widest
 from penstock.policy.monitors.action import PASS, SUPPRESS, Action, MonitorOutput
 from penstock.policy.monitors.monitor import MonitorError, State
@@ -44,11 +44,18 @@ class Automaton:
     """Finds the content that conditions are about."""
     warnings: tuple[str, ...] = field(init=False, compare=False)
     """Harmless oddities: states that cannot be reached."""
+    is_selector: bool = field(init=False, repr=False, compare=False)
+    is_stateless: bool = field(init=False, repr=False, compare=False)
     _tables: dict[object, StateTable] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_states(self.states)
         object.__setattr__(self, "warnings", _unreachable(self.states))
+        first = self.states[0]
+        stays = all(edge.action.next in (None, first.name) for edge in first.edges)
+        object.__setattr__(self, "is_stateless", stays)
+        selects = all(_selects(edge.action, state.name) for state in self.states for edge in state.edges)
+        object.__setattr__(self, "is_selector", selects)
         object.__setattr__(self, "_tables", {state.name: StateTable(state.name, state.edges) for state in self.states})
 
     @classmethod
@@ -104,6 +111,13 @@ class Automaton:
 
     def steady(self, state: State, topic: str) -> bool | None:
         return self._table(state).move(topic).steady
+
+    def always(self, topic: str) -> bool | None:
+        answers = {table.move(topic).steady for table in self._tables.values()}
+        return answers.pop() if len(answers) == 1 else None
+
+    def may_make(self, topic: str) -> bool:
+        return any(matches(made, topic) for table in self._tables.values() for made in table.made())
 
     def may_pass(self, event: Event) -> bool:
         """Return False if the event passes unchanged in no state; one that a condition fails on passes in none."""
@@ -224,6 +238,11 @@ def _unreachable(states: tuple[AutomatonState, ...]) -> tuple[str, ...]:
             reached.add(name)
             waiting += [following for following in edges[name] if following is not None]
     return tuple(f"state `{name}` cannot be reached" for name in edges if name not in reached)
+
+
+def _selects(action: Action, state: str) -> bool:
+    """Return whether it passes the event on, or suppresses it and keeps its state."""
+    return action.outputs == PASS.outputs or (not action.outputs and action.next in (None, state))
 
 
 def _is_idle(action: Action, state: str) -> bool:

@@ -37,6 +37,16 @@ class Monitor(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def is_selector(self) -> bool:
+        """Return whether it only passes or suppresses, and keeps its state where it suppresses: put through it again,
+        what it has let pass passes again.
+        """
+
+    @property
+    def is_stateless(self) -> bool:
+        """Return whether it stays in its first state."""
+
     def start(self) -> State:
         """Return the initial state of a link."""
 
@@ -53,8 +63,14 @@ class Monitor(Protocol):
         state stays, False if it is suppressed and the state stays, None if `step` must be called.
         """
 
+    def always(self, topic: str) -> bool | None:
+        """Return what `steady` says in every state; None if it is not the same in all."""
+
     def may_pass(self, event: Event) -> bool:
         """Return False if the event passes unchanged in no state."""
+
+    def may_make(self, topic: str) -> bool:
+        """Return False if in no state it makes an event on this topic of another one."""
 
     def alphabet(self) -> tuple[str, ...]:
         """Return filters of the events that it must see, even without subscribers."""
@@ -89,6 +105,9 @@ def derive(
 
 class PythonMonitor:
     """A monitor around an object of the user's own class; whatever that raises becomes a `MonitorError`."""
+
+    is_selector = is_stateless = False
+    """Only the class knows."""
 
     def __init__(self, name: str, inner: object) -> None:
         """Wrap an object; raises `PolicyError` if it is not a monitor."""
@@ -132,8 +151,14 @@ class PythonMonitor:
     def steady(self, state: State, topic: str) -> bool | None:
         return None
 
+    def always(self, topic: str) -> bool | None:
+        return None
+
     def may_pass(self, event: Event) -> bool:
         return True  # only its step could tell, and that may have effects
+
+    def may_make(self, topic: str) -> bool:
+        return True
 
     def alphabet(self) -> tuple[str, ...]:
         return self._alphabet

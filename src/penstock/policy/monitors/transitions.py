@@ -170,6 +170,16 @@ class StateTable:
                 earlier.append(edge.filter)
         return filters
 
+    def made(self) -> Iterator[str]:
+        """Yield filters of what this state makes of events on other topics, or of other content."""
+        for edge in self._edges:
+            whole = "#" if edge.filter == "*" else edge.filter
+            for name, _, output in edge.outputs:
+                if output != PASS.outputs[0]:
+                    made = whole if name is None else name.covering(whole, captures_of(edge.filter, whole))
+                    if made is not None:
+                        yield made
+
     def _exact(self) -> dict[str, Move]:
         """Return the moves on topics that are named."""
         places: dict[str, list[int]] = {}

@@ -7,6 +7,7 @@
 | sum | worst | worst | mean | mean | of a window | worst | worst | worst |
 | select (least, greatest, last) | worst | worst | worst | worst | of a window | worst | worst | worst |
 | infer | worst | worst | worst | worst | worst | worst | product | worst |
+| join (inputs of several kinds) | worst | worst | worst | worst | worst | worst | worst | worst |
 
 Filtering changes nothing. Worst: of the inputs, by the metric's direction; for freshness that is the oldest. A
 criterion that not all inputs have is dropped: what is not known of one of them is not known of the result. Values are
@@ -33,6 +34,7 @@ class Operation(StrEnum):
     SUM = "sum"
     SELECT = "select"
     INFER = "infer"
+    JOIN = "join"
 
 
 class Inputs(NamedTuple):
@@ -98,6 +100,7 @@ RULES: Mapping[Operation, Mapping[str, PropagationRule]] = {
     Operation.SUM: {**_WINDOWED, "precision": mean, "accuracy": mean},
     Operation.SELECT: _WINDOWED,
     Operation.INFER: {"trustworthiness": product},
+    Operation.JOIN: {},
 }
 """By the criterion of the library; for all others it is `worst`."""
 

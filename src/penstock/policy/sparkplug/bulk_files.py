@@ -6,7 +6,8 @@
 
     {"subject": "a1", "topics": "spBv1.0/G1/#", "except": ["mt_c"], "may": ["read", "write"], "when": "..."}
 
-In CSV, several metrics in `except` have `;` between them, and several privileges in `may` a blank.
+In CSV, several metrics in `except` have `;` between them, and several privileges in `may` a blank. Times at which a
+policy is valid are in the columns `from`, `until`, `on` (with blanks) and `zone`; in JSON lines, in `valid`.
 """
 
 import csv
@@ -27,16 +28,29 @@ from penstock.model.errors import AmbiguityError, PolicyError, TopicError
 from penstock.model.topic import parse_filter
 from penstock.policy.access.textfile import located, read_lines
 from penstock.policy.sparkplug.policies import AccessPolicy, Privilege, parse_subject
+from penstock.policy.sparkplug.validity import Validity, make_validity
 
 COLUMNS = ("subject", "topics", "except", "may", "when")
+VALID = ("from", "until", "on", "zone")
+"""Columns of CSV, and members of `valid`."""
 _PRIVILEGES = get_args(Privilege)
 
 
 def read_policies(path: str | os.PathLike[str]) -> tuple[AccessPolicy, ...]:
     """Read the policies of a file, by its suffix; raises `PolicyError` naming the file and the line."""
+    return parse_policies(path, read_lines(path))
+
+
+def parse_policies(path: str | os.PathLike[str], lines: Sequence[str]) -> tuple[AccessPolicy, ...]:
+    """Return the policies of a file with these lines; raises `PolicyError` as `read_policies`."""
     if Path(path).suffix.lower() not in _READERS:
         raise PolicyError(f"`{os.fspath(path)}`: expected a file that ends in .csv or .jsonl")
-    return _policies(os.fspath(path), tuple(read_lines(path)))
+    return _policies(os.fspath(path), tuple(lines))
+
+
+def rows_of(path: str | os.PathLike[str], lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a file with their lines; raises `PolicyError`."""
+    return _READERS[Path(path).suffix.lower()](os.fspath(path), lines)
 
 
 @lru_cache(maxsize=4)
@@ -64,9 +78,10 @@ def uncollected() -> Iterator[None]:
 
 def make_policies(row: dict[str, Any], id: str) -> list[AccessPolicy]:
     """Make the policies of one row: one for each subject, topic filter and privilege; raises `PolicyError`."""
-    unknown = [name for name in row if name not in (*COLUMNS, "id")]
+    unknown = [name for name in row if name not in (*COLUMNS, "id", "valid")]
     if unknown:
-        raise PolicyError(f"unknown column `{unknown[0]}`: expected {', '.join(COLUMNS)}")
+        raise PolicyError(f"unknown column `{unknown[0]}`: expected {', '.join((*COLUMNS, 'valid', 'id'))}")
+    valid = _valid(row.get("valid"))
     condition = _condition(_text(row, "when")) if row.get("when") not in (None, "") else None
     exceptions = tuple(_several(row, "except"))
     privileges = _several(row, "may")
@@ -79,11 +94,29 @@ def make_policies(row: dict[str, Any], id: str) -> list[AccessPolicy]:
             raise PolicyError(f"`{name}` is missing")
     named = str(row.get("id") or id)
     return [
-        AccessPolicy(parse_subject(subject), _filter(filter), exceptions, privilege, condition, named)  # type: ignore[arg-type]
+        AccessPolicy(parse_subject(subject), _filter(filter), exceptions, privilege, condition, named, valid)  # type: ignore[arg-type]
         for subject in subjects
         for filter in filters
         for privilege in privileges
     ]
+
+
+def _valid(written: Any) -> Validity | None:
+    if written in (None, ""):
+        return None
+    if not isinstance(written, dict):
+        raise PolicyError(f"`valid`: expected an object with {', '.join(VALID)}, found `{written}`")
+    unknown = [name for name in written if name not in VALID]
+    if unknown:
+        raise PolicyError(f"`valid` has no `{unknown[0]}`: expected {', '.join(VALID)}")
+    texts = {name: "" if written.get(name) is None else _text(written, name) for name in VALID if name != "on"}
+    try:
+        return _validity(texts["from"], texts["until"], tuple(_several(written, "on")), texts["zone"])
+    except PolicyError as error:
+        raise PolicyError(f"`valid`: {error}") from None
+
+
+_validity = lru_cache(maxsize=10_000)(make_validity)
 
 
 def _csv(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -104,6 +137,9 @@ def _csv(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]
             row: dict[str, Any] = dict(zip(header, cells, strict=True))
             row["except"] = [name.strip() for name in row.get("except", "").split(";") if name.strip()]
             row["may"] = row.get("may", "").split()
+            times = {name: cell for name in VALID if (cell := row.pop(name, ""))}
+            if times:
+                row["valid"] = times | ({"on": times["on"].split()} if "on" in times else {})
             yield reader.line_num, row
     except csv.Error as error:
         raise PolicyError(f"{path}:{reader.line_num}: {error}") from None
@@ -124,7 +160,8 @@ def _json_lines(path: str, lines: Sequence[str]) -> Iterator[tuple[int, dict[str
             yield number, row
 
 
-_READERS = {".csv": _csv, ".jsonl": _json_lines, ".ndjson": _json_lines}
+JSON_LINES = (".jsonl", ".ndjson")
+_READERS = {".csv": _csv, **dict.fromkeys(JSON_LINES, _json_lines)}
 
 
 def _several(row: dict[str, Any], name: str) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from penstock.model.errors import ContentError
 from penstock.model.sparkplug.message import SparkplugMessage
 from penstock.model.sparkplug.metric import Record
-from penstock.model.sparkplug.topic import BIRTHS, REPORTS, MessageTopic, SparkplugSource
+from penstock.model.sparkplug.topic import BIRTHS, LIVES, REPORTS, MessageTopic, SparkplugSource
 from penstock.model.values import Value
 from penstock.policy.sparkplug.policies import Grants
 from penstock.policy.sparkplug.views import START, UNKNOWN, BirthRecord, View, ViewRequest, WithheldMetrics, read_view
@@ -41,8 +41,11 @@ class PlantReader:
     numbers: dict[SparkplugSource, tuple[int, int]] = field(default_factory=dict)
     """By edge node, the last `seq` that it received, and the number of messages lost before."""
 
+    late: set[str] = field(default_factory=set)
+    """The edge nodes, devices and hosts whose last birth, death or STATE message was withheld because of the time."""
+
     def copy(self) -> "PlantReader":
-        return PlantReader(dict(self.standings), dict(self.numbers))
+        return PlantReader(dict(self.standings), dict(self.numbers), set(self.late))
 
 
 class Plant:
@@ -70,6 +73,11 @@ class Plant:
     def sources(self) -> tuple[SparkplugSource, ...]:
         """Return all edge nodes and devices with a birth."""
         return tuple(self._known)
+
+    def last_seq(self, edge: SparkplugSource) -> int | None:
+        """Return the `seq` of the last message of an edge node or its devices."""
+        numbered = self._numbered.get(edge)
+        return None if numbered is None else numbered.last
 
     def memory(self) -> tuple[dict[SparkplugSource, BirthRecord], dict[SparkplugSource, Numbered]]:
         """Return all its state, from which another plant can be made."""
@@ -160,6 +168,11 @@ class Plant:
                 reader.standings.pop(source, None)
             else:
                 reader.standings[source] = cached.after
+        if request.topic.type in LIVES and (reader.late or (cached.view is None and grants.reads_now)):
+            if cached.view is None:
+                reader.late.add(request.topic.speaker)
+            else:
+                reader.late.discard(request.topic.speaker)
         if cached.view is None:
             return None
         return ShownView(cached, None if edge is None else self._next(reader, request, edge))

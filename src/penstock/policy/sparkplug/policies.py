@@ -3,7 +3,7 @@
 sparkplug Definition 1: a policy is ⟨subject, topic filter, exceptions, privilege, condition⟩. A policy applies if its
 condition is true (Definition 2); without one that applies there is no access, and the exceptions of all that apply are
 taken out (Definitions 3 and 5). A condition that fails never widens access: its policy grants nothing, and its
-exceptions are taken out all the same.
+exceptions are taken out all the same. A policy that is not valid at the time does not apply.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,9 @@ from penstock.language.tree import Attribute, Has, walk
 from penstock.language.values import Value
 from penstock.model.errors import PolicyError
 from penstock.model.topic_tree import FilterIndex, place_index
+from penstock.model.values import Timestamp
 from penstock.policy.sparkplug.name_patterns import NamePatterns
+from penstock.policy.sparkplug.validity import Validity
 
 Privilege = Literal["read", "write"]
 
@@ -41,6 +43,22 @@ class AccessPolicy:
     """None: always."""
     id: str = field(default="", compare=False)
     """The name of the policy in explanations: its name, or its position in a file."""
+    valid: Validity | None = None
+    """The times at which it is valid; None: at all times."""
+
+    @property
+    def is_unconditional(self) -> bool:
+        """True if it applies to every message, at any time."""
+        return self.condition is None and self.valid is None
+
+    @property
+    def is_timed(self) -> bool:
+        """True if the time has a say."""
+        return self.valid is not None or _reads_now(self)
+
+
+def _reads_now(policy: AccessPolicy) -> bool:
+    return policy.condition is not None and NOW in attributes_of(policy.condition)
 
 
 _KINDS = ("client", "user", "group", "edge")
@@ -72,22 +90,39 @@ class Granted(NamedTuple):
 
 
 Context = Mapping[str, Value]
+ASKED_AGAIN = 1.0
+"""Seconds after which a condition that reads the time is asked again for what it withheld."""
 
 
 class Grants:
     """The candidate policies for one kind of access by one subject to one topic (sparkplug Listing 1, line 12)."""
 
-    __slots__ = ("_always", "_conditional", "_fixed", "reads", "reads_now", "reads_subject")
+    __slots__ = ("_always", "_conditional", "_fixed", "_valid", "reads", "reads_now", "reads_subject")
 
     def __init__(self, policies: Sequence[AccessPolicy]) -> None:
-        fixed = [policy for policy in policies if policy.condition is None]
+        fixed = [policy for policy in policies if policy.is_unconditional]
         self._always = tuple(name for policy in fixed for name in policy.exceptions)
         self._fixed = Granted(tuple(policy.id for policy in fixed), NamePatterns(self._always), ())
-        self._conditional = tuple((policy, policy.condition) for policy in policies if policy.condition is not None)
-        self.reads = frozenset(name for _, condition in self._conditional for name in attributes_of(condition))
-        """The attributes that conditions read."""
+        self._conditional = tuple(policy for policy in policies if not policy.is_unconditional)
+        conditions = (policy.condition for policy in self._conditional if policy.condition is not None)
+        read = frozenset(name for condition in conditions for name in attributes_of(condition))
+        self._valid = tuple(policy.valid for policy in self._conditional if policy.valid is not None)
+        self.reads = read | {NOW} if self._valid else read
+        """The attributes that conditions read; the time is one where it decides."""
         self.reads_subject = SUBJECT in self.reads
         self.reads_now = NOW in self.reads
+
+    def next_change(self, now: float, is_exact: bool = False) -> float | None:
+        """Return the next time at which another result is possible for what was decided now; None: never.
+
+        Of conditions that read the time it is not known, so these are asked again soon, unless it is to be exact.
+        """
+        if not self.reads_now:
+            return None
+        changes = [at for at in (valid.next_change(now) for valid in self._valid) if at is not None]
+        if not is_exact and any(_reads_now(policy) for policy in self._conditional):
+            changes.append(now + ASKED_AGAIN)
+        return min(changes, default=None)
 
     def __bool__(self) -> bool:
         """Return whether there is any."""
@@ -105,8 +140,8 @@ class Grants:
         granting = list(self._fixed.policies)
         excluding: list[str] = []
         failures: list[tuple[str, str]] = []
-        for policy, condition in self._conditional:
-            grants, excludes, failure = judged(condition, contexts, doubt)
+        for policy in self._conditional:
+            grants, excludes, failure = judged(policy, contexts, doubt)
             if grants:
                 granting.append(policy.id)
             if failure:
@@ -124,13 +159,33 @@ _names_of = lru_cache(maxsize=10_000)(NamePatterns)
 _BESIDE_METRICS = RESERVED - {METRICS}
 
 
-def judged(condition: Condition, contexts: Sequence[Context], doubt: str = "") -> tuple[bool, bool, str]:
-    """Return whether a policy with this condition grants, whether its exceptions count, and why it failed."""
+def judged(policy: AccessPolicy, contexts: Sequence[Context], doubt: str = "") -> tuple[bool, bool, str]:
+    """Return whether a policy grants, whether its exceptions count, and why its condition failed."""
+    condition = policy.condition
+    is_valid = is_valid_in(policy, contexts[0])
+    if is_valid is None:
+        return False, True, "the time is not known"
+    if not is_valid:
+        return False, False, ""
+    if condition is None:
+        return True, True, ""
     if doubt and not attributes_of(condition) <= _BESIDE_METRICS:
         return False, True, doubt
     outcomes = [condition.decide(context) for context in contexts]
     failure = next((str(outcome) for outcome in outcomes if not isinstance(outcome, bool)), "")
     return all(outcome is True for outcome in outcomes), bool(failure) or True in outcomes, failure
+
+
+def is_valid_in(policy: AccessPolicy, context: Context) -> bool | None:
+    """Return whether a policy is valid at the time of a context; None if the time is not known."""
+    if policy.valid is None:
+        return True
+    now = context.get(NOW)
+    return policy.valid.holds(now.nanos / SECOND) if isinstance(now, Timestamp) else None
+
+
+SECOND = 1_000_000_000
+"""Nanoseconds."""
 
 
 @lru_cache(maxsize=100_000)
@@ -150,7 +205,9 @@ class Access:
         for policy in self.policies:
             self._of.setdefault((policy.subject, policy.privilege), []).append(policy)
         self._trees: dict[tuple[str, Privilege], FilterIndex[int]] = {}
-        self._alike: dict[frozenset[tuple[tuple[str, ...], str]], Grants] = {}
+        self._alike: dict[frozenset[tuple[tuple[str, ...], str, Validity | None]], Grants] = {}
+        self.is_timed = any(policy.is_timed for policy in self.policies)
+        """The time has a say in some policy."""
 
     def candidates(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> list[AccessPolicy]:
         """Return the policies for one of these subjects that are about this topic and privilege."""
@@ -166,7 +223,10 @@ class Access:
         The ids in it may be those of another subject's policies; explanations use `candidates`.
         """
         candidates = self.candidates(subjects, topic, privilege)
-        key = frozenset((policy.exceptions, policy.condition.text if policy.condition else "") for policy in candidates)
+        key = frozenset(
+            (policy.exceptions, policy.condition.text if policy.condition else "", policy.valid)
+            for policy in candidates
+        )
         grants = self._alike.get(key)
         if grants is None:
             grants = self._alike[key] = Grants(candidates)

@@ -9,7 +9,7 @@ from penstock.model.sparkplug.metric import Record
 from penstock.model.sparkplug.topic import REPORTS
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.name_patterns import NamePatterns
-from penstock.policy.sparkplug.policies import AccessPolicy, Grants, Privilege, judged
+from penstock.policy.sparkplug.policies import AccessPolicy, Grants, Privilege, is_valid_in, judged
 from penstock.policy.sparkplug.views import START, View, ViewRequest, WithheldMetrics, complement, contexts, doubt
 
 MAX_NAMES = 20
@@ -43,15 +43,15 @@ def policy_results(
 
 
 def _result(policy: AccessPolicy, values: Sequence[Mapping[str, object]], unsure: str) -> PolicyResult:
-    condition = policy.condition
-    if condition is None:
-        return PolicyResult(policy, True, True, "")
-    grants, excludes, failure = judged(condition, values, unsure)
+    grants, excludes, failure = judged(policy, values, unsure)
+    text = policy.condition.text if policy.condition is not None else ""
     if failure:
-        return PolicyResult(policy, grants, excludes, f"`{condition.text}` fails: {failure}")
+        return PolicyResult(policy, grants, excludes, f"`{text}` fails: {failure}" if text else failure)
     if not excludes:
-        return PolicyResult(policy, grants, excludes, f"`{condition.text}` is false")
-    reason = "" if grants else f"`{condition.text}` is true for some of the values only"
+        is_valid = is_valid_in(policy, values[0])
+        reason = f"`{text}` is false" if policy.valid is None or is_valid else f"it is valid {policy.valid.text}"
+        return PolicyResult(policy, grants, excludes, reason)
+    reason = "" if grants else f"`{text}` is true for some of the values only"
     return PolicyResult(policy, grants, excludes, reason)
 
 

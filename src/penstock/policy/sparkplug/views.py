@@ -3,10 +3,11 @@
 sparkplug §IV: `write_view` is Listing 2 for write requests, `read_view` Listings 2 and 3 for read requests. Names and
 values of the complementary set are kept apart. A reader's *standing* has the names that are withheld from it; what a
 metric is now is known once for each edge node or device (E of Definition 4), so a metric that is given back has its
-present value even if reports in between were denied as a whole.
+present value even if reports in between were denied as a whole. Where the time has a say, a reader is owed also what a
+birth or a report that was denied as a whole said: it gets it when its time has come.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -168,16 +169,35 @@ def read_view(
     more = complement(request, standing) if is_report else ()
     granted = grants.decide(contexts(grants, request, more, subject), doubt(grants, request))
     if granted is None:
-        return None, START if is_birth else standing
+        return None, _denied(request, standing) if grants.reads_now else START if is_birth else standing
     view = _view(granted, request, more, standing.unborn)
     known = request.known
     if is_birth:
         gone = frozenset(metric.name for metric in view.removed if metric.name is not None)
-        return view, WithheldMetrics(EMPTY, gone)
+        return view, WithheldMetrics(gone if grants.reads_now else EMPTY, gone)
     if is_report and (view.removed or standing.withheld):
         withheld = _withheld(view, known, standing.withheld)
         return view, standing if withheld == standing.withheld else WithheldMetrics(withheld, standing.unborn)
     return view, standing
+
+
+def _denied(request: ViewRequest, standing: WithheldMetrics) -> WithheldMetrics:
+    """Return the withheld metrics after a message that was denied as a whole, by policies that may grant it at another
+    time: then the reader is owed what it says.
+    """
+    if request.topic.type in BIRTHS:
+        names = frozenset(metric.name for metric in request.message.metrics if metric.name is not None)
+        return WithheldMetrics(names, names)
+    if request.topic.type not in REPORTS:
+        return standing
+    return owed(request, request.message.metrics, standing)
+
+
+def owed(request: ViewRequest, metrics: Iterable[Metric], standing: WithheldMetrics) -> WithheldMetrics:
+    """Return the withheld metrics after these of a message are withheld too."""
+    names = (request.known.name(metric) for metric in metrics if not metric.historical)
+    withheld = standing.withheld.union(name for name in names if name is not None)
+    return WithheldMetrics(withheld, standing.unborn) if withheld != standing.withheld else standing
 
 
 def complement(request: ViewRequest, standing: WithheldMetrics) -> tuple[str, ...]:

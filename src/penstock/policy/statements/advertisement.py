@@ -8,7 +8,9 @@ from penstock.language.condition import Condition
 from penstock.policy.statements.statement import Policy
 
 Scope = Literal["global", "local"]
-"""The scope of an advertisement or subscription: `global` if other nodes are told of it."""
+"""The scope of an advertisement or subscription (contracts §2.1): `global` if all nodes are told of it, whatever their
+links say, `local` if none is. Without one, each link's `forward` says whether it is told.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class ProducerAdvertisement:
     """A name, unique among the producer's advertisements."""
     filter: str
     condition: Condition | None = None
-    scope: Scope = "global"
+    scope: Scope | None = None
     policy: Policy | None = None
     """The policy on messages that match it."""
 

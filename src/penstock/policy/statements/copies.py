@@ -1,7 +1,7 @@
 """Copies of a message that policies change: of a publication, or of a filter, in one direction."""
 
 import base64
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ import msgspec
 from lxml import etree
 
 from penstock.language.condition import Condition, all_of, condition_of
-from penstock.language.tree import And, Attribute, Has, Select, Tree, children
+from penstock.language.tree import And, Attribute, Has, IndexAccess, Literal, Select, Tree, children
 from penstock.model.content.content import Content, Format, Unreadable, format_of_type
 from penstock.model.event import Event
 from penstock.model.values import Value
@@ -42,7 +42,9 @@ def _path(node: Tree) -> Path | None:
     match node:
         case Attribute(name) | Has(None, name):
             return (name,)
-        case Select(operand, name) | Has(operand, name) if operand is not None:
+        case Select(operand, name) | Has(operand, name) | IndexAccess(operand, Literal(_, str() as name)) if (
+            operand is not None
+        ):
             inner = _path(operand)
             return None if inner is None else (*inner, name)
     return None
@@ -157,9 +159,19 @@ class PublicationCopy:
         if self._body is not self.event.payload:
             self.content = Content(self._plain(), self._format())
 
-    def names(self) -> frozenset[str]:
-        """Return the attributes that the content has; of XML, that is its root."""
-        return frozenset(self._readable())
+    def unconverted(self) -> tuple[bytes, str | None]:
+        """Return the payload in the format in which conditions read it, and its content type; None: unchanged."""
+        return self._plain(), self._written
+
+    def leaves(self) -> frozenset[Path]:
+        """Return the paths of all attributes that have no parts; of Sparkplug, of the metrics."""
+        attributes = self._readable()
+        if self._format() is not Format.SPARKPLUG:
+            return frozenset(_leaves(attributes))
+        if attributes.get(redact.ALIASES):
+            raise ElementError(redact.UNNAMED)
+        metrics = attributes.get(redact.METRICS)
+        return frozenset((redact.METRICS, str(name)) for name in (metrics if isinstance(metrics, dict) else ()))
 
     def remove(self, paths: Collection[Path]) -> None:
         """Remove attributes."""
@@ -216,10 +228,25 @@ class PublicationCopy:
         self._body, self._written = payload, content_type
         self._members = self._wanted = self._converted = None
 
+    def reveal(self, payload: bytes, content_type: str) -> None:
+        """Go on with what the payload was before it was encrypted."""
+        self.write(payload, content_type)
+        self.content = Content(payload, format_of_type(content_type))
+
+    def has(self, name: str) -> bool:
+        """Return whether it is JSON and has an attribute."""
+        if self._format() is not Format.JSON:
+            raise ElementError(f"the content is {self._format()}: single attributes can be sealed in JSON only")
+        return name in self._json()
+
+    def require(self, name: str) -> Value:
+        """Return an attribute of JSON that is there."""
+        return msgspec.json.decode(self._json()[name])
+
     def _format(self) -> Format:
         """Return the format before conversion."""
         self._readable()
-        if self._written is not None:
+        if self._written:
             return format_of_type(self._written) or Format.OPAQUE
         return self.content.format
 
@@ -276,6 +303,18 @@ class PublicationCopy:
         return self._members
 
 
+def _leaves(attributes: Mapping[str, Value]) -> Iterator[Path]:
+    """Yield the paths of attributes without parts. A path goes into each object of a list."""
+    waiting: list[tuple[Path, Value]] = [((name,), value) for name, value in attributes.items()]
+    while waiting:
+        path, value = waiting.pop()
+        items = value if isinstance(value, list) else [value]
+        objects = [item for item in items if isinstance(item, dict) and item]
+        waiting += [((*path, str(name)), inner) for item in objects for name, inner in item.items()]
+        if len(objects) < len(items) or not items:
+            yield path
+
+
 def _read(payload: bytes, format: Format) -> Mapping[str, Value]:
     read = Content(payload, format).attributes
     if isinstance(read, Unreadable):
@@ -318,9 +357,6 @@ class FilterCopy:
 
     def raw(self) -> tuple[str, bytes]:
         return self.filter, self.text().encode()
-
-    def names(self) -> frozenset[str]:
-        return frozenset(path[0] for path in paths_read(self.condition.tree if self.condition else None))
 
     def remove(self, paths: Collection[Path]) -> None:
         """Remove the conditions on these attributes: the filter becomes wider."""

@@ -10,9 +10,10 @@ from penstock.language.errors import Failure, FailureKind
 from penstock.language.statements.statement import Attach, Matching, Message, Point, Verb
 from penstock.model.content.content import Content
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.statements.copies import Copy, Path, paths_read
+from penstock.policy.statements.copies import Copy, Path, paths_read, touches
 from penstock.policy.statements.elements.element import ElementError, KeptMessage, PolicyPublication
 from penstock.policy.statements.statement import Act, Chain, CompiledRule, Policy
+from penstock.policy.trust.sealing import NO_KEYS, Sealer
 
 EXCEPTION, CONFLICT = "PolicyException", "PolicyConflict"
 """Classes of meta-events."""
@@ -43,6 +44,8 @@ class Here(NamedTuple):
     largest: int = 1 << 28
     """Bytes of the largest message that the node takes."""
     has_store: bool = False
+    sealer: Sealer = NO_KEYS
+    """The keys of its trust groups."""
 
 
 class Bound(NamedTuple):
@@ -113,7 +116,7 @@ class Judgement:
     effects: Sequence[tuple[Bound, PolicyPublication | KeptMessage]] = ()
     """Side effects, and the policies that caused them."""
     _notes: tuple[_Note | Verdict, ...] = ()
-    _demands: dict[object, tuple[str, str]] | None = None
+    _demands: tuple[tuple[Path, str, Bound], ...] = ()
 
     def __init__(
         self,
@@ -140,14 +143,23 @@ class Judgement:
         """Record a verdict."""
         self._notes += (entry,)
 
-    def demand(self, about: object, what: str) -> None:
-        """Record a demand of the policy, and report a conflict with the opposite demand of another."""
-        assert self.policy is not None
-        if self._demands is None:
-            self._demands = {}
-        before = self._demands.setdefault(about, (what, self.policy.name))
-        if before[0] != what and before[1] != self.policy.name:
-            self._report(CONFLICT, f"`{before[1]}` says {before[0]}, `{self.policy.name}` says {what}")
+    def demand(self, about: Path, what: str) -> None:
+        """Record a demand of the policy, and report a conflict with the opposite demand of another: about the same, or
+        about a part of it. `about`: of attributes, what is demanded of all and then the path.
+        """
+        mine = self.policy
+        assert mine is not None
+        for path, other_what, other in self._demands:
+            is_same = path == about
+            if (
+                other_what == what
+                or not touches([path], [about])
+                or (other.name, other.policy) == (mine.name, mine.policy)
+            ):
+                continue
+            named = ("", "") if is_same else (f" `{'.'.join(path[1:])}`", f" `{'.'.join(about[1:])}`")
+            self._report(CONFLICT, f"`{other.name}` says {other_what}{named[0]}, `{mine.name}` says {what}{named[1]}")
+        self._demands = (*self._demands, (about, what, mine))
 
     def _report(self, kind: str, reason: str, detail: str = "") -> None:
         assert self.policy is not None

@@ -24,7 +24,8 @@ def path_of(name: str) -> Path:
     return tuple(name.split("."))
 
 
-METRICS = "metrics"
+METRICS, ALIASES = "metrics", "aliases"
+UNNAMED = "a metric has only an alias: access policies can tell which it is, a statement cannot"
 BESIDE_METRICS = frozenset({("timestamp",), ("seq",), ("uuid",), ("body",)})
 """Fields of Sparkplug that are never removed."""
 _TEXT = ("#text",)
@@ -204,7 +205,7 @@ def cut_sparkplug(payload: bytes, paths: Collection[Path], keeping: bool) -> byt
     except ContentError as error:
         raise ElementError(str(error)) from None
     if message.unnamed():
-        raise ElementError("a metric has only an alias: access policies can tell which it is, a statement cannot")
+        raise ElementError(UNNAMED)
     are_all = (METRICS,) in named
     removed = [metric for metric in message.metrics if (are_all or (METRICS, metric.name) in named) is not keeping]
     return message.cut(removed)

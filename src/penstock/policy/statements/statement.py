@@ -100,6 +100,12 @@ class CompiledRule:
     """The policy that is attached to messages, if the rule attaches one."""
 
     @property
+    def is_before_matching(self) -> bool:
+        """True if it is applied to publications where it is set, before they are matched by content."""
+        is_before = self.matching is syntax.Matching.BEFORE and self.message is syntax.Message.PUBLICATION
+        return is_before and self.alone is None
+
+    @property
     def is_blind(self) -> bool:
         """True if it does not depend on the content, so that it reveals nothing of it."""
         tests = [clause.test for clause in (*self.chain, *self.on_exception) if clause.test is not None]
@@ -144,6 +150,11 @@ class Policy:
         return any(rule.matching is syntax.Matching.BEFORE for rule in self.rules)
 
     @cached_property
+    def precedes_matching(self) -> bool:
+        """True if it has rules on publications that are applied where it is, before these are matched by content."""
+        return any(rule.is_before_matching for rule in self.rules)
+
+    @cached_property
     def yields(self) -> bool:
         """True if it gives way to one that is attached `IfYield`."""
         return all(rule.yields for rule in self.rules)
@@ -166,6 +177,10 @@ def policy_on(policy: Policy, carrier: syntax.Message) -> Policy:
                 raise PolicyError(f"`{act.text}` is about a subscription or advertisement, and this is set on none")
             if act.element.needs_filter and (rule.attach is not syntax.Attach.NEVER or rule.message is carrier):
                 raise PolicyError(f"`{act.text}` is about the filter that a message matches, and cannot be attached")
+            is_copy = carrier is syntax.Message.SUBSCRIPTION and rule.message is syntax.Message.PUBLICATION
+            if act.element.name == "FloodMessage" and is_copy and rule.attach is syntax.Attach.NEVER:
+                reason = "a policy of a subscription is about the copy for its subscriber, which goes nowhere else"
+                raise PolicyError(f"`{act.text}`: {reason}; set it on the publication or an advertisement")
     return policy
 
 
@@ -202,6 +217,15 @@ def blinded(policy: Policy, known: frozenset[Policy]) -> Policy:
         for rule, compiled in zip(policy.statement.rules, policy.rules, strict=True)
     )
     return policy if rules == policy.statement.rules else compile_statement(syntax.Statement(rules))
+
+
+@lru_cache(maxsize=1024)
+def part_about(policy: Policy, messages: frozenset[syntax.Message]) -> Policy | None:
+    """Return the policy with only its rules on these messages; None if it has none."""
+    rules = tuple(rule for rule in policy.statement.rules if rule.message in messages)
+    if len(rules) == len(policy.rules):
+        return policy
+    return compile_statement(syntax.Statement(rules)) if rules else None
 
 
 def _rule(rule: syntax.StatementRule, known: Mapping[str, Element]) -> CompiledRule:

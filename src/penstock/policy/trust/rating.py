@@ -138,7 +138,7 @@ class Thresholds:
     accept: float | None = None
     """θ: from this rating of a path, a token is accepted; the same as `sign` unless set."""
     signers: int = 1
-    """k: how many signers must have such paths."""
+    """k: how many signers must have such paths, or all on the way, if there are fewer."""
 
     def __post_init__(self) -> None:
         in_millionths(self.sign)
@@ -168,6 +168,19 @@ class ReceivedToken:
     sender: str
     through: Collection[str]
     """The nodes from which a path is known whose last step is the sender; the sender is one of them."""
+    hops: int
+    """Links of the shortest way from the issuer through the sender: so many nodes can have signed, if not more."""
+
+
+def hops_beyond(joined: Mapping[str, Collection[str]], node: str, neighbour: str) -> dict[str, int]:
+    """Return the nodes from which a node can be reached through a neighbour, and how many links each is away."""
+    hops: dict[str, int] = {}
+    nearest, distance = {neighbour}, 1
+    while nearest:
+        hops.update(dict.fromkeys(nearest, distance))
+        reached = set[str]().union(*(joined.get(name, ()) for name in nearest))
+        nearest, distance = reached - hops.keys() - {node}, distance + 1
+    return hops
 
 
 TokenRule = Callable[[ReceivedToken, Mapping[str, float], Mapping[str, Average], Thresholds], TokenRuling]
@@ -179,21 +192,30 @@ def may_sign(sender: str, ratings: Mapping[str, float], thresholds: Thresholds) 
     return _reaches(ratings.get(sender), thresholds.sign)
 
 
-def strict(
+def by_introducer(
     received: ReceivedToken, ratings: Mapping[str, float], _least: Mapping[str, Average], thresholds: Thresholds
 ) -> TokenRuling:
-    """Accept a token that trusted neighbours signed and sent: a signature does not vouch for the sender."""
+    """Accept a token that a trusted neighbour signed, whoever sends it: the strict rule as in §II-D."""
     refusals = []
     for signer in sorted(received.signers):
         rating = ratings.get(signer)
         if _reaches(rating, thresholds.sign):
-            signed = f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}"
-            if may_sign(received.sender, ratings, thresholds):
-                return TokenRuling(True, signed)
-            below = _below(ratings.get(received.sender), thresholds.sign)
-            return TokenRuling(False, f"`{received.sender}`, which sends it, {below}, though {signed}")
+            return TokenRuling(
+                True, f"the neighbour `{signer}` has signed, rated {rating:.3g}, at least {thresholds.sign}"
+            )
         refusals.append(f"`{signer}` {_below(rating, thresholds.sign)}")
     return TokenRuling(False, f"no trusted neighbour has signed: {_some(refusals, 'nobody has signed')}")
+
+
+def strict(
+    received: ReceivedToken, ratings: Mapping[str, float], least: Mapping[str, Average], thresholds: Thresholds
+) -> TokenRuling:
+    """Accept a token that trusted neighbours signed and sent: a signature does not vouch for the sender."""
+    ruling = by_introducer(received, ratings, least, thresholds)
+    if not ruling.accepts or may_sign(received.sender, ratings, thresholds):
+        return ruling
+    below = _below(ratings.get(received.sender), thresholds.sign)
+    return TokenRuling(False, f"`{received.sender}`, which sends it, {below}, though {ruling.reason}")
 
 
 def by_path(
@@ -201,10 +223,12 @@ def by_path(
 ) -> TokenRuling:
     """Accept a token if every path from enough signers is trusted: the least trustworthy reaches θ.
 
+    Enough are k, or as many nodes as the shortest way from the issuer has: next to it, only the issuer can have signed.
+
     One of the paths leads through the sender. A signer without such a path does not count: else a sender that announces
     no paths would be rated by those around it.
     """
-    theta = thresholds.theta
+    theta, needed = thresholds.theta, min(thresholds.signers, received.hops)
     good, refusals = [], []
     for signer in sorted(received.signers):
         path = least.get(signer)
@@ -216,15 +240,17 @@ def by_path(
             good.append(f"`{signer}` ({path.rating:.3g})")
         else:
             refusals.append(f"the least trustworthy path from `{signer}` is rated {path.rating:.3g}, below {theta}")
-    if len(good) >= thresholds.signers:
+    if len(good) >= needed:
         return TokenRuling(True, f"every path is rated at least {theta} from {_some(good, '')}")
     why = _some(refusals, "nobody has signed" if not received.signers else "there are no more signers")
-    if thresholds.signers == 1:
+    if needed == 1:
         return TokenRuling(False, f"no signer has trusted paths only: {why}")
-    return TokenRuling(False, f"{len(good)} of {thresholds.signers} signers have trusted paths only: {why}")
+    return TokenRuling(False, f"{len(good)} of {needed} signers have trusted paths only: {why}")
 
 
-RULES: Mapping[str, TokenRule] = {"strict": strict, "path": by_path}
+RULES: Mapping[str, TokenRule] = {"strict": strict, "introducer": by_introducer, "path": by_path}
+BY_PATHS = frozenset({"path"})
+"""The rules that look at least-trustworthy paths; with the others, none are computed."""
 
 
 def _reaches(rating: float | None, threshold: float) -> bool:

@@ -283,7 +283,7 @@ async def _put(request: ApiRequest) -> Reloaded:
         file, before = domain_file(request), domain_file(request).read_bytes()
         _write(file, text.encode())
         try:
-            changes = await _reread(request)
+            changes = await reread(request)
         except ApiError:
             _write(file, before)
             raise
@@ -294,12 +294,13 @@ async def _put(request: ApiRequest) -> Reloaded:
 @ENDPOINTS.add("POST /api/reload", "change", "read the domain file again, as SIGHUP does")
 async def _reload(request: ApiRequest) -> Done:
     async with request.api.reload_lock:
-        changes = await _reread(request)
+        changes = await reread(request)
         record(request, "reload", "; ".join(changes) or "nothing changes", True)
     return Done()
 
 
-async def _reread(request: ApiRequest) -> tuple[str, ...]:
+async def reread(request: ApiRequest) -> tuple[str, ...]:
+    """Read the domain file again and put it into force; return what changes. Raise `ApiError` if it does not check."""
     api = request.api
     if api.reread is None:
         raise ApiError("the node runs without a domain file", 409)

@@ -258,7 +258,8 @@ def _access(entities: Ensemble, name: str) -> Iterator[AccessClause]:
             unless = f", but not {excepted}" if excepted else ""
             when = f", where `{policy.condition.text}`" if policy.condition is not None else ""
             may: May = "read" if policy.privilege == "read" else "write"
-            why = f"by access policy {policy.id}{unless}{when}"
+            times = f", valid {policy.valid.text}" if policy.valid is not None else ""
+            why = f"by access policy {policy.id}{unless}{when}{times}"
             yield AccessClause("", "access", "grants", may, policy.filter, why)
     why = "no access policy grants it: on these topics everything else is denied"
     yield AccessClause("", "access", "denies", "read and write", "all else on spBv1.0/#", why)

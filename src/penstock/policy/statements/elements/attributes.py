@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _FORWARDED = frozenset({Verb.FORWARD})
 PREVIOUS_HOP = "PrevHop"
+ATTRIBUTE = "attribute"
+"""The beginning of what is demanded of attributes; their paths follow."""
 
 
 def _trim(on: "Judgement") -> None:
@@ -26,14 +28,14 @@ def _trim(on: "Judgement") -> None:
 def _remove(on: "Judgement", *names: str) -> None:
     """Remove these attributes."""
     for name in names:
-        on.demand(("attribute", name), "remove")
+        on.demand((ATTRIBUTE, *path_of(name)), "remove")
     on.copy.remove({path_of(name) for name in names})
 
 
 def _keep_only(on: "Judgement", *names: str) -> None:
     """Remove all other attributes."""
     for name in names:
-        on.demand(("attribute", name), "keep")
+        on.demand((ATTRIBUTE, *path_of(name)), "keep")
     on.copy.keep({path_of(name) for name in names})
 
 
@@ -45,13 +47,13 @@ def publication(on: "Judgement") -> PublicationCopy:
 
 def _to_xml(on: "Judgement") -> None:
     """Write the content as XML."""
-    on.demand("format", "XML")
+    on.demand(("format",), "XML")
     publication(on).convert(Format.XML)
 
 
 def _to_json(on: "Judgement") -> None:
     """Write the content as JSON."""
-    on.demand("format", "JSON")
+    on.demand(("format",), "JSON")
     publication(on).convert(Format.JSON)
 
 

@@ -51,7 +51,7 @@ def _strict(on: "Judgement") -> bool:
         raise ElementError("the filter that it refers to is not known here")
     if isinstance(on.copy, FilterCopy):
         return on.copy.filter == bound.filter and on.copy.condition == bound.condition
-    return on.copy.names() == frozenset(path[0] for path in bound.paths)
+    return on.copy.leaves() == bound.paths
 
 
 def _topic(on: "Judgement") -> str:

@@ -33,13 +33,13 @@ _COLLECTION = re.compile(r"[\w.-]{1,64}")
 def _block(on: "Judgement") -> None:
     """Do not send the message this way."""
     assert on.policy is not None
-    on.demand("passage", "block")
+    on.demand(("passage",), "block")
     on.blocked = on.policy.name
 
 
 def _flood(on: "Judgement") -> None:
     """Send the message to every neighbour, even to neighbours without a known subscription."""
-    on.demand("passage", "flood")
+    on.demand(("passage",), "flood")
     on.flooded = True
 
 

@@ -10,9 +10,10 @@ from penstock.policy.statements.elements.attributes import ATTRIBUTES
 from penstock.policy.statements.elements.conditions import CONDITIONS
 from penstock.policy.statements.elements.effects import EFFECTS
 from penstock.policy.statements.elements.element import Element
+from penstock.policy.statements.elements.sealing import SEALING
 from penstock.policy.statements.elements.tracing import TRACING
 
-BUILT_IN = (*CONDITIONS, *ATTRIBUTES, *TRACING, *EFFECTS)
+BUILT_IN = (*CONDITIONS, *ATTRIBUTES, *TRACING, *SEALING, *EFFECTS)
 
 GROUP = "penstock.elements"
 """The group of entry points by which a package offers elements: each names an `Element`, or a list of them."""

@@ -1,0 +1,42 @@
+"""The figures of the statements paper, made small: each runs, and what it writes is whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reproduce.statements import authentication
+
+pytest.importorskip("matplotlib", reason="it is drawn with the tools for benchmarks")
+FIGURES = ("5", "10-12", "14", "18-21", "23-24", "25-26", "idle")
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_figure_is_run_here() -> None:
+    from benchmarks.reproduce.statements.__main__ import FIGURES as all_figures
+
+    assert tuple(all_figures) == FIGURES
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_figure_is_measured_drawn_and_written(figure: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.reproduce.statements", figure, "--quick", "--output", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / f"{figure}.md").read_text()
+    assert page.startswith("# ")
+    assert page.count("\n| ") > 2
+    assert all(path.stat().st_size > 1_000 for path in tmp_path.glob("*.svg"))
+    assert list(tmp_path.glob("*.svg"))
+
+
+def test_denied_attempts_are_made_and_fail() -> None:
+    """Fig. 14: a node that holds other secrets tries to prove itself for each publication, and nothing arrives."""
+    link = authentication._Link(3, is_member=False)
+    link.run(True, 5)
+    assert link.exchanges == 5
+    assert link.got() == 0
+    member = authentication._Link(3, is_member=True)
+    member.run(True, 5)
+    assert (member.exchanges, member.got()) == (5, 5)

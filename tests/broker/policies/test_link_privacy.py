@@ -1,0 +1,150 @@
+"""The privacy filter is part of routing (contracts §2.2): a recording of the bytes between two live nodes shows that
+what nobody beyond the link may have does not cross it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.clients.library import client, take
+from tests.support.processes.cable import Cable
+from tests.support.processes.federation import Nodes
+
+TOPIC = "bob/location"
+DOMAIN: dict[str, Any] = {
+    "nodes": {"a": {"store": "memory"}, "b": {"store": "memory"}},
+    "clients": {"bob": {"node": "a"}, "capsule": {"node": "a"}}
+    | {name: {"node": "b"} for name in ("doctor", "rescue", "ads", "nobody")},
+    "contracts": {
+        "producers": {
+            "bob": {
+                "producer": "bob",
+                "filter": "bob/#",
+                "rules": {
+                    "coarse": {
+                        "purpose": "health",
+                        "situation": {"not": "hazard"},
+                        "degrade": [{"step": {"attribute": "lat", "size": 10}}],
+                    },
+                    "precise": {"purpose": "health", "situation": "hazard"},
+                },
+            }
+        },
+        "consumers": {
+            "doctor": {"consumer": "doctor", "purpose": "health", "wants": {}},
+            "rescue": {"consumer": "rescue", "purpose": "health", "situation": "hazard", "wants": {}},
+            "ads": {"consumer": "ads", "purpose": "ads", "wants": {}},
+        },
+        "situations": {"hazard": {"sources": ["capsule"], "opens": "open", "closes": "close", "lasts": "1h"}},
+    },
+}
+
+
+@asynccontextmanager
+async def joined(folder: Path, domain: dict[str, Any]) -> AsyncIterator[tuple[Nodes, Cable]]:
+    """Nodes a and b of a domain; b dials a through a cable that records."""
+    nodes = Nodes(folder, domain)
+    async with Cable(nodes.ports["a"]) as cable:
+        links = [{"between": ["b", "a"], "address": f"127.0.0.1:{cable.port}", **domain.get("link", {})}]
+        nodes.write({**{key: value for key, value in domain.items() if key != "link"}, "links": links})
+        try:
+            await asyncio.to_thread(nodes.start, "a", "b")
+            await asyncio.to_thread(nodes.until_logged, "b", "linked")
+            yield nodes, cable
+        finally:
+            await asyncio.to_thread(nodes.stop)
+
+
+async def until_crossed(cable: Cable, say: Any, mark: bytes) -> None:
+    """Publish until the mark has gone over the link."""
+    async with asyncio.timeout(30):
+        while mark not in cable.carried:
+            await say()
+            await asyncio.sleep(0.05)
+
+
+async def test_no_byte_crosses_that_nobody_beyond_may_have(tmp_path: Path) -> None:
+    async with (
+        joined(tmp_path, DOMAIN) as (nodes, cable),
+        client(nodes.ports["a"], "bob") as bob,
+        client(nodes.ports["a"], "capsule") as capsule,
+        client(nodes.ports["b"], "ads") as ads,
+        client(nodes.ports["b"], "nobody") as nobody,
+        client(nodes.ports["b"], "doctor") as doctor,
+        client(nodes.ports["b"], "rescue") as rescue,
+    ):
+        seen = [await each.subscribe("#") for each in (ads, nobody)]
+        await until_crossed(cable, lambda: capsule.publish("free", b"mark 0"), b"mark 0")
+        await bob.publish(TOPIC, {"lat": 41.111})
+        await bob.publish(TOPIC, {"lat": 42.222}, retain=True)
+        await until_crossed(cable, lambda: capsule.publish("free", b"mark 1"), b"mark 1")
+        assert b"41.111" not in cable.carried
+        assert b"42.222" not in cable.carried
+        # somebody comes who may have it, degraded: that much of it crosses, and of the retained one too
+        shown = await doctor.subscribe("bob/#")
+        (event,) = await take(shown)
+        assert event.attributes == {"lat": 45.0}
+        async with asyncio.timeout(30):
+            await bob.publish(TOPIC, {"lat": 53.333})
+            (event,) = await take(shown)
+        assert event.attributes == {"lat": 55.0}
+        assert b"42.222" not in cable.carried
+        assert b"53.333" not in cable.carried
+        # in a hazard, only for the rescue service and as it is
+        precise = await rescue.subscribe("bob/#")
+        await capsule.publish("open", b"")
+        await until_crossed(cable, lambda: bob.publish(TOPIC, {"lat": 64.444}), b"64.444")
+        async with asyncio.timeout(30):
+            while (await take(precise))[0].attributes != {"lat": 64.444}:
+                pass
+        await doctor.unsubscribe(shown)
+        await rescue.unsubscribe(precise)
+        await capsule.publish("close", b"")
+        async with asyncio.timeout(30):  # until node a has heard of it
+            while True:
+                before = len(cable.carried)
+                await bob.publish(TOPIC, {"lat": 75.555})
+                mark = b"mark %d" % before
+                await until_crossed(cable, partial(capsule.publish, "free", mark), mark)
+                if b"bob/location" not in cable.carried[before:]:
+                    break
+        before = len(cable.carried)
+        await bob.publish(TOPIC, {"lat": 86.666})
+        await until_crossed(cable, lambda: capsule.publish("free", b"mark 2"), b"mark 2")
+        assert b"86.666" not in cable.carried
+        for each in seen:
+            assert {event.topic for event in await take(each, each.waiting)} <= {"free", "open", "close"}
+
+
+async def test_what_policies_in_xacml_permit_to_nobody_beyond_does_not_cross(tmp_path: Path) -> None:
+    """By who has published it, which the subscriber's node knows too."""
+    rule = {"permit": {"resource.producer": "bob", "subject.id": "doctor"}}
+    policy = {"policy": "p", "combine": "deny-unless-permit", "rules": [rule]}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
+    clients = {"bob": {"node": "a"}, "eve": {"node": "a"}, "doctor": {"node": "b"}, "ads": {"node": "b"}}
+    privacy = [{"name": "location", "topics": TOPIC, "policies": "policy.yaml"}]
+    domain = {"nodes": DOMAIN["nodes"], "clients": clients, "privacy": privacy}
+    async with (
+        joined(tmp_path, domain) as (nodes, cable),
+        client(nodes.ports["a"], "bob") as bob,
+        client(nodes.ports["a"], "eve") as eve,
+        client(nodes.ports["b"], "doctor") as doctor,
+        client(nodes.ports["b"], "ads") as ads,
+    ):
+        await ads.subscribe("#")
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 0"), b"mark 0")
+        await bob.publish(TOPIC, {"lat": 41.111})
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 1"), b"mark 1")
+        assert b"41.111" not in cable.carried
+        shown = await doctor.subscribe(TOPIC)
+        await until_crossed(cable, lambda: bob.publish(TOPIC, {"lat": 42.222}), b"42.222")
+        (event,) = await take(shown)
+        assert event.attributes == {"lat": 42.222}
+        await eve.publish(TOPIC, {"lat": 43.333})
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 2"), b"mark 2")
+        assert b"43.333" not in cable.carried
