@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from examples.nodes import free_ports
+
 START_TIMEOUT = 20.0
 STOP_TIMEOUT = 10.0
 
@@ -132,13 +134,6 @@ def start(broker: Broker, port: int, folder: Path) -> Process:
             start_new_session=True,
         )
     return Process(broker, popen, port, log)
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on, each another."""
-    with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(server.getsockname()[1]) for server in servers]
 
 
 def mosquitto_command(port: int, folder: Path, more: str = "") -> list[str]:

@@ -23,10 +23,10 @@ from typing import Any
 import psutil
 import yaml
 
-from benchmarks.brokers import free_ports
 from benchmarks.frames import connect, subscribe, text, varint
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
+from examples.nodes import free_ports
 from tests.support.processes.console import PEOPLE, browsing, console
 from tests.support.processes.node import LiveNode, passwords
 

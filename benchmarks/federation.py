@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.brokers import Broker, Process, free_ports, penstock_program, start
+from benchmarks.brokers import Broker, Process, penstock_program, start
 from benchmarks.machine import describe
 from benchmarks.node import OUTPUT
+from examples.nodes import free_ports
 from penstock.policy.tokens.keys import KeySet, PublicKey, SigningKey
 from penstock.policy.tokens.token import Claims, Party, issue
 from penstock.wire.codec import encode

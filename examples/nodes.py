@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import re
 import shutil
 import signal
@@ -23,15 +25,26 @@ def copy(example: Path, folder: Path, *names: str) -> dict[int, int]:
         shutil.copy(example / name, folder)
     file = folder / "domain.yaml"
     text = file.read_text(encoding="utf-8")
-    ports = {int(port): _free_port() for port in re.findall(r"127\.0\.0\.1:(\d+)", text)}
+    named = sorted({int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", text)})
+    ports = dict(zip(named, free_ports(len(named)), strict=True))
     file.write_text(re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda found: str(ports[int(found[0])]), text), "utf-8")
     return ports
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nobody listens on, each another.
+
+    None of those that the system gives to connections (32768 and up): such a port may be taken by somebody's
+    connection before the program that it was meant for listens on it.
+    """
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(range(10_000, 20_000), 10_000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise SystemExit(f"{count} free ports were not found")
 
 
 def penstock(folder: Path, *arguments: str) -> tuple[int, list[str]]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import frames
-from benchmarks.brokers import Broker, Process, free_ports, start
+from benchmarks.brokers import Broker, Process, start
 from benchmarks.generator import LoadError, close_all, open_clients, subscribe
 from benchmarks.loads import IN_TURN, OWN_TOPICS, PAYLOAD_SIZE
 from benchmarks.reproduce.brokering.configurations import Configuration
+from examples.nodes import free_ports
 
 JOIN_TIMEOUT = 30.0
 PROBE_SILENCE = 0.3

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.brokers import Process, free_ports
+from benchmarks.brokers import Process
 from benchmarks.reproduce.statements.live import TIMEOUT, Client, connected, nodes, settings
 from benchmarks.xacml import policy_set
+from examples.nodes import free_ports
 from penstock.policy.xacml import show_policy
 from penstock.wire.packet import Publish
 

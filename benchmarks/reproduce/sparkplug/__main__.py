@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.brokers import Broker, Process, free_ports, start
+from benchmarks.brokers import Broker, Process, start
 from benchmarks.drive import sharpen_timers
 from benchmarks.machine import allow_open_files, describe, end_like_interrupted
 from benchmarks.reproduce.sparkplug import plant, report, scaling
 from benchmarks.reproduce.sparkplug.deployments import DEPLOYMENTS, NOAC, SECONDARY, SETS, Deployment, write
 from benchmarks.reproduce.sparkplug.report import Round
+from examples.nodes import free_ports
 
 OUTPUT = Path("var/bench/sparkplug")
 _RUN = "import sys; from penstock.cli.main import main; sys.exit(main())"

@@ -14,9 +14,10 @@ import random
 import time
 from typing import NamedTuple
 
-from benchmarks.brokers import Process, free_ports
+from benchmarks.brokers import Process
 from benchmarks.reproduce.statements.live import Client, Tap, connected, nodes, settings
 from benchmarks.reproduce.statements.policies import EVERYTHING, FIREWALL
+from examples.nodes import free_ports
 from penstock.wire.packet import Publish, Suback, Unsuback
 
 EXTERNAL, INTERNAL = "external", "internal"

@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from benchmarks.brokers import Broker, Process, free_ports, penstock_program, start
+from benchmarks.brokers import Broker, Process, penstock_program, start
+from examples.nodes import free_ports
 from penstock.engine.federation.messages import INTEREST
 from penstock.engine.sessions.advertise import ADVERTISE, UNADVERTISE
 from penstock.wire.codec import encode

@@ -14,9 +14,9 @@ from collections import Counter
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.brokers import free_ports
 from benchmarks.reproduce.statements.live import Client, Tap, connected, nodes, settings
 from benchmarks.reproduce.statements.policies import EVERYTHING, FLOODING
+from examples.nodes import free_ports
 from penstock.wire.packet import Publish
 
 LINKS = (("n1", "n0"), ("n2", "n1"), ("n3", "n1"), ("n4", "n3"), ("n5", "n3"))

@@ -7,10 +7,10 @@ import contextlib
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.brokers import free_ports
 from benchmarks.reproduce.statements.live import Client, connected, nodes, settings
 from benchmarks.reproduce.statements.policies import EVERYTHING, TRACING
 from benchmarks.reproduce.statements.tracing import SUBSCRIBERS, SUBSCRIPTIONS, TOPIC, WORKLOAD, has_policy
+from examples.nodes import free_ports
 from penstock.wire.packet import Publish
 
 SHARES = (0, 100)

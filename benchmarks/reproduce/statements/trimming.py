@@ -6,9 +6,9 @@ import asyncio
 import json
 from typing import NamedTuple
 
-from benchmarks.brokers import free_ports
 from benchmarks.reproduce.statements.live import connected, nodes, settings
 from benchmarks.reproduce.statements.policies import EVERYTHING, removing
+from examples.nodes import free_ports
 from penstock.wire.packet import Publish
 
 STREAMS = (10, 20, 30)
