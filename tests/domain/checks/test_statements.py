@@ -78,8 +78,8 @@ BLOCKED = "its messages are blocked"
         ("", "Publication", "@broker: Ingress", "", "subscription, of: d", BLOCKED),
         ("", "Subscription", "@broker: Ingress", "", "subscription, of: d", ""),
         ("", "Subscription", "@broker: Ingress", "", "advertisement, of: d", BLOCKED),
-        ("", "Advertisement", "@broker: Ingress", "", "advertisement, at: disk", ""),
-        ("", "Advertisement", "@broker: Ingress", "", "advertisement, at: ram", BLOCKED),
+        ("", "Advertisement", "@broker: Ingress", "", "advertisement, of: d", ""),
+        ("", "Advertisement", "@broker: Ingress", "", "advertisement, of: r", BLOCKED),
         (", overlay: other", "Publication", "@broker: Ingress", "", "publication, of: d", BLOCKED),
     ],
 )
@@ -91,3 +91,10 @@ def test_what_cannot_be_persisted_is_told(
     assert [warning.what for warning in check(read(tmp_path / "domain.yaml", {})).warnings] == (
         [expected] if comes else []
     )
+
+
+def test_a_policy_on_the_advertisement_of_a_node_itself_is_refused_if_it_would_never_run(tmp_path: Path) -> None:
+    text = PERSISTING.format("", "Advertisement", "@broker: Ingress", "", "advertisement, at: disk")
+    (tmp_path / "domain.yaml").write_text(text)
+    with pytest.raises(DomainError, match=r"an advertisement that a node makes itself goes nowhere"):
+        check(read(tmp_path / "domain.yaml", {}))

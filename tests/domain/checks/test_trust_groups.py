@@ -114,6 +114,9 @@ def test_a_secret_in_the_file_itself_is_refused_and_not_shown(
     assert SECRET not in printed
 
 
-def test_the_domain_of_the_page_is_one() -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert Domain.model_validate(yaml.safe_load(text)).trust_groups.keys() == {"inner", "auditors"}
+def test_the_domain_of_the_page_is_one_with_each_of_its_changes() -> None:
+    whole, *changes = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+    assert Domain.model_validate(whole).trust_groups.keys() == {"inner", "auditors"}
+    assert [list(change) for change in changes] == [["statements"], ["trust_groups"]]
+    for change in changes:
+        Domain.model_validate({**whole, **change})

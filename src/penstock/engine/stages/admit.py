@@ -6,6 +6,7 @@ from penstock.engine.events import publishers
 from penstock.engine.events.passage import Delivery
 from penstock.engine.federation.wants import neighbour_in
 from penstock.engine.sparkplug import births
+from penstock.engine.sparkplug.state import governed
 from penstock.engine.stages.draft import Draft
 from penstock.model.sparkplug.topic import is_birth
 from penstock.model.subject import Subject
@@ -68,7 +69,9 @@ def plan(draft: Draft) -> None:
         return
     if draft.node.sparkplug is not None and is_birth(topic) and not _is_node(draft):
         draft.for_each_event(births.begin)
-    refused = draft.link.token.judge(topic) if draft.link.token is not None and draft.link.neighbour else None
+    token = draft.link.token if draft.link.neighbour else None
+    # A certificate has the token of the birth that it was made of.
+    refused = token.judge(governed(topic) or topic) if token is not None else None
     if refused is not None:
         draft.suppress(refused)
         return

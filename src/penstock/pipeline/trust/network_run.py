@@ -17,11 +17,12 @@ from pydantic import ValidationError
 
 from penstock.domain.schema.trust import FeedbackSettings, TrustSettings
 from penstock.engine.trust.state import Ratings
+from penstock.model.errors import PolicyError
 from penstock.pipeline.errors import ArgumentError
 from penstock.pipeline.trust.networks import make_links, neighbours
 from penstock.policy.trust.feedback import FeedbackLimits
 from penstock.policy.trust.rating import RULES as TOKEN_RULES
-from penstock.policy.trust.rating import UNIT, Evidence, hops_beyond
+from penstock.policy.trust.rating import UNIT, Evidence, hops_beyond, in_millionths
 from penstock.policy.trust.vectors import TrustTable, Update
 
 RULES = tuple(TOKEN_RULES)
@@ -96,9 +97,14 @@ class Setting:
         if not (self.bad >= 0 and self.careless >= 0 and self.bad + self.careless <= 0.9):
             raise ArgumentError(f"{self.bad} bad and {self.careless} careless nodes leave too few others")
         try:
+            for rating in (self.sign, self.accept, self.base_rate):
+                in_millionths(rating)
             self.trust(None)
+        except PolicyError as error:
+            raise ArgumentError(str(error)) from None
         except ValidationError as error:
-            raise ArgumentError(f"no such setting of trust: {error.errors()[0]['msg']}") from None
+            (problem, *_) = error.errors()
+            raise ArgumentError(f"no such setting of trust: {problem['loc'][-1]}: {problem['msg']}") from None
 
     def trust(self, longest: int | None) -> TrustSettings:
         """Return the settings as a domain file has them; a round is a second."""
