@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.processes.node import passwords, running
 
 PAYLOAD = b'{"x": 7, "y": 1}'
 CLIENTS: dict[str, Any] = {"ann": {"node": "main"}, "bob": {"node": "main"}}
+DELAY = 2
 BLOCK = "PolicyStatement { On(Forward, Publication) { If {} Then {BlockMessage()} } }"
 STATED = {"policies": {"p": BLOCK}, "apply": [{"policy": "p", "to": "publication", "of": "ann"}]}
 LOW = {"name": "low", "filter": "a", "where": "x < 5"}
@@ -53,6 +55,35 @@ def test_a_message_in_flight_is_judged_again(change: str, is_killed: bool, tmp_p
                 assert bob.receive().payload == PAYLOAD
             else:
                 bob.nothing_arrives()
+
+
+@pytest.mark.parametrize("is_in_flight", [False, True], ids=["queued", "in flight"])
+def test_what_a_new_contract_delays_does_not_leave_before_its_time(is_in_flight: bool) -> None:
+    """Issue 17, item 1: the contract was asked whether it releases what waited, and not when."""
+    rules = {"r": {"purpose": "p", "degrade": [{"delay": DELAY}]}}
+    contracts = {
+        "producers": {"ann": {"producer": "ann", "filter": "a", "rules": rules}},
+        "consumers": {"bob": {"consumer": "bob", "purpose": "p", "wants": {"all": {"filter": "a"}}}},
+    }
+    with running({}, clients=CLIENTS, contracts={"bring": "*"}) as node:
+        with Paho("bob", clean=False) as bob:
+            bob.client.manual_ack_set(True)
+            bob.connects(node.port, SessionExpiryInterval=600).subscribe("a", 1)
+            if not is_in_flight:
+                bob.leaves()
+            with Paho("ann").connects(node.port) as ann:
+                ann.publish("a", PAYLOAD, 1)
+            if is_in_flight:
+                assert bob.receive().payload == PAYLOAD
+                bob.breaks()
+        node.configure({}, clients=CLIENTS, contracts=contracts)
+        node.reload()
+        with Paho("bob", clean=False) as bob:
+            since = monotonic()
+            bob.connects(node.port, SessionExpiryInterval=600)
+            assert bob.receive().payload == PAYLOAD
+            assert monotonic() - since >= DELAY
+            bob.nothing_arrives()
 
 
 def test_what_another_node_keeps_is_judged_by_the_new_domain() -> None:

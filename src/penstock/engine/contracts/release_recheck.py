@@ -79,21 +79,23 @@ def _still(
     return any(releaser.permits(mark.rule) for releaser in releasers)
 
 
-def still(node: Node, session: Session, event: Event, now: float) -> Event | None:
-    """Return a waiting event as the changed contracts let the client have it; if it was not private, decide now."""
-    state = node.contracts
+def still(node: Node, session: Session, event: Event, now: float) -> ReleaseDecision:
+    """Decide how, and from when on, the changed contracts let the client have a waiting event. What a rule has released
+    goes by that rule or not at all.
+    """
+    state, whole = node.contracts, ReleaseDecision(event)
     if state is None:
-        return event
+        return whole
     if not may_go(node, event, session, now):
-        return None
+        return ReleaseDecision(None)
     if user_properties.told(event, RELEASED):
-        return event
+        return whole
     bound, policies = registry.of_origin(node, event), privacy.of_topic(state.contracts, event.topic)
     if not policies and not any(contract.is_private for contract in bound):
-        return event
+        return whole
     content = node.ensemble.reader.read(event)
     governed = Governed(bound, claimed(node, event, content, now), content, True, {}, policies)
-    return decide(node, session, event, governed, now).event
+    return decide(node, session, event, governed, now)
 
 
 def absorb_into(node: Node, session: Session, event: Event, decided: ReleaseDecision, now: float) -> None:

@@ -34,7 +34,7 @@ def plan(draft: Draft) -> None:
     if draft.node.contracts is None:
         return
     if draft.waits is not None and draft.waits.is_rechecked:
-        draft.for_each_delivery(ask_queued)
+        draft.for_each_delivery(ask_queued if draft.waits is WaitingPlace.QUEUED else ask_resent)
         return
     if draft.waits is WaitingPlace.DELAYED:
         draft.for_each_delivery(ask_delayed)
@@ -81,10 +81,8 @@ def run(delivery: Delivery) -> Verdict | None:
         node.stats.expired += decided.is_expired
         return Verdict("release", Effect.SUPPRESS, decided.rule, "; ".join(decided.reasons))
     if decided.not_before > now:
-        event = decided.event._replace(qos=delivery.qos, retain=delivery.retain)
-        release_recheck.hold_back(node, HeldEvent(decided.not_before, session, event, session.outbox.revision))
         dedup.taken(node.once, delivery)
-        return HELD
+        return _hold(delivery, decided.event, decided.not_before)
     situation_audit.count(node, session, decided.event)
     if decided.event.payload != forms.event.payload:
         verdict = Verdict("release", Effect.REPLACE, decided.rule, "; ".join(decided.reasons))
@@ -152,21 +150,43 @@ def ask_delayed(delivery: Delivery) -> Verdict | None:
 
 
 def ask_queued(delivery: Delivery) -> Verdict | None:
-    """Go on with what contracts, as they are now, let the receiver have of what waits for it."""
-    passage, session = delivery.passage, delivery.session
+    """Go on with what contracts, as they are now, let the receiver have of what waits for it, or hold it back."""
+    return _ask_waiting(delivery, is_held=True)
+
+
+def ask_resent(delivery: Delivery) -> Verdict | None:
+    """Ask the same about what was sent and not acknowledged. It would go out later with another identifier, so its
+    receiver could take it for another message: QoS 2 does not allow that.
+    """
+    return _ask_waiting(delivery, is_held=delivery.qos < 2)
+
+
+def _ask_waiting(delivery: Delivery, is_held: bool) -> Verdict | None:
+    passage, session, event = delivery.passage, delivery.session, delivery.event
     node = passage.node
     if session.neighbour is not None and session.neighbour in node.ensemble.nodes:
         now = registry.recorded(passage.now)
-        governed = registry.governed(node, delivery.event, now)
-        if governed is None or not delivery.event.payload:
+        governed = registry.governed(node, event, now)
+        if governed is None or not event.payload:
             return None
-        left = link_release.crossing(node, session, delivery.event, governed, now).event
+        left, not_before = link_release.crossing(node, session, event, governed, now).event, 0.0
     else:
-        left = release_recheck.still(node, session, delivery.event, passage.now)
-    if left is None:
+        decided = release_recheck.still(node, session, event, passage.now)
+        left, not_before = decided.event, decided.not_before
+    if left is None or (not_before > passage.now and not is_held):
         return NO_LONGER
+    if not_before > passage.now:
+        return _hold(delivery, left, not_before)
     delivery.event = left
     return None
+
+
+def _hold(delivery: Delivery, event: Event, until: float) -> Verdict:
+    """Hold what is released to the receiver back until its time."""
+    node, session = delivery.passage.node, delivery.session
+    event = event._replace(qos=delivery.qos, retain=delivery.retain)
+    release_recheck.hold_back(node, HeldEvent(until, session, event, session.outbox.revision))
+    return HELD
 
 
 NO_LONGER = Verdict("release", Effect.SUPPRESS, "", "it is no longer released")
