@@ -41,9 +41,21 @@ class Framer:
         """Take a chunk; return a buffer and the whole packets in it: (first byte, body start, body end)."""
         if self._pending or self.error is not None:
             data = self._joined(data)
-        frames: list[Frame] = []
         size = len(data)
         limit = self.limit
+        if 2 < size <= limit:
+            # One whole packet, as who sends now and then sends it, needs no loop.
+            length = data[1]
+            if length < 0x80:
+                start = 2
+            elif 0 < data[2] < 0x80:
+                length += (data[2] << 7) - 0x80
+                start = 3
+            else:
+                start = size
+            if start + length == size:
+                return data, [(data[0], start, size)]
+        frames: list[Frame] = []
         pos = 0
         while pos + 1 < size:
             start = pos + 2

@@ -357,18 +357,19 @@ class NodeConnection:
 
     def send(self, packets: list[bytes]) -> None:
         """Write the packets and empty the list; see `Outlet`."""
-        if self.session is None or self.session.connection.blocked or self.phase == CLOSED:
+        session = self.session
+        if session is None or session.connection.blocked or self.phase == CLOSED:
             return
-        max_size = self.session.connection.maximum_packet_size
+        max_size = session.connection.maximum_packet_size
         if max_size and max(map(len, packets)) > max_size:  # [MQTT-3.1.2-24] an answer that it cannot take
             packets.clear()
             self.close()
             return
         leaves = self.phase == LEAVING and _cut(packets)
-        stats = self.host.node.stats
-        stats.packets_sent += len(packets)
-        self.session.gave += len(packets)
-        data = packets[0] if len(packets) == 1 else b"".join(packets)
+        stats, count = self.host.node.stats, len(packets)
+        stats.packets_sent += count
+        session.gave += count
+        data = packets[0] if count == 1 else b"".join(packets)
         packets.clear()
         stats.bytes_sent += len(data)
         self.transport.write(data)

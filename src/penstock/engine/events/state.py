@@ -63,7 +63,7 @@ MAX_SWEPT = 4_000
 class PlanCache:
     """The plans of a node, by class of links and topic, until a subscription or a policy comes or goes."""
 
-    __slots__ = ("_discarded", "_searched", "by_class", "interned", "own", "planned", "resolved", "routes", "steps")
+    __slots__ = ("by_class", "discarded", "interned", "own", "planned", "resolved", "routes", "searched", "steps")
 
     def __init__(self) -> None:
         self.by_class: WeakValueDictionary[LinkClass, Plans] = WeakValueDictionary()
@@ -78,9 +78,9 @@ class PlanCache:
         self.resolved: dict[tuple[object, ...], Plan] = {}
         self.steps: dict[Steps, Steps] = {}
         """Steps of plans, each once."""
-        self._searched = 0
+        self.searched = 0
         """Topics that were looked through in this turn for those that a changed subscription concerns."""
-        self._discarded: list[dict[Any, Any]] = []
+        self.discarded: list[dict[Any, Any]] = []
         """Plans that are forgotten and still take memory: to free many at once would stop the node."""
 
     def of(self, link: LinkClass) -> Plans:
@@ -99,8 +99,8 @@ class PlanCache:
         self.resolved.clear()
         prefix = filter.prefix.rstrip("/")  # `a/#` also matches `a`
         if filter.is_wild:
-            self._searched += sum(map(len, self.routes.values()))
-            if self._searched > MAX_SEARCHED:
+            self.searched += sum(map(len, self.routes.values()))
+            if self.searched > MAX_SEARCHED:
                 self.forget_all()
         for routes in self.routes.values():
             if not filter.is_wild:
@@ -111,23 +111,23 @@ class PlanCache:
 
     def forget_all(self) -> None:
         """Forget all plans: rights may have changed, or what a session can take."""
-        self._discarded += (*self.routes.values(), self.interned, self.resolved, self.steps)
+        self.discarded += (*self.routes.values(), self.interned, self.resolved, self.steps)
         self.routes, self.interned, self.resolved, self.steps = {}, {}, {}, {}
         for plans in list(self.by_class.values()):
-            self._discarded.append(plans.known)
+            self.discarded.append(plans.known)
             plans.known, plans.routes = {}, self._routes_of(plans.key)
         self.planned = 0
 
     def sweep(self) -> None:
         """Free some of what is forgotten, once a turn."""
-        self._searched, left = 0, MAX_SWEPT
-        while self._discarded and left:
-            entries = self._discarded[-1]
+        self.searched, left = 0, MAX_SWEPT
+        while self.discarded and left:
+            entries = self.discarded[-1]
             while entries and left:
                 entries.popitem()
                 left -= 1
             if not entries:
-                self._discarded.pop()
+                self.discarded.pop()
 
     def begin_anew(self) -> None:
         """Forget all plans and link classes."""

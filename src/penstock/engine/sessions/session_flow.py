@@ -115,8 +115,9 @@ def unblock(node: Node, session: Session, now: float) -> None:
 
 def take_turn(node: Node, now: float) -> None:
     """Between two rounds of input: go on with what was too much for one round."""
-    federation, sessions = node.federation, node.sessions
-    node.plans.sweep()
+    federation, sessions, plans = node.federation, node.sessions, node.plans
+    if plans.discarded or plans.searched:
+        plans.sweep()
     if federation.neighbours and federation.news:
         overlay.refresh(node, now)
     ratings = node.trust.ratings
