@@ -1,5 +1,5 @@
-"""The privacy filter is part of routing (contracts §2.2): a recording of the bytes between two live nodes shows that
-what nobody beyond the link may have does not cross it.
+"""The privacy filter and the quality requirements are part of routing (contracts §2.2, §2.3): a recording of the bytes
+between two live nodes shows that what nobody beyond the link may have, or asks for, does not cross it.
 """
 
 import asyncio
@@ -148,3 +148,59 @@ async def test_what_policies_in_xacml_permit_to_nobody_beyond_does_not_cross(tmp
         await eve.publish(TOPIC, {"lat": 43.333})
         await until_crossed(cable, lambda: eve.publish("free", b"mark 2"), b"mark 2")
         assert b"43.333" not in cable.carried
+
+
+async def test_an_event_whose_quality_nobody_beyond_asks_for_stays_where_it_is(tmp_path: Path) -> None:
+    """Measured by the producer's node, or the producer's own word; asked for in the domain, or by who subscribes."""
+    collect = [{"indicator": "precision", "formula": "value", "value": "p"}]
+    needing = {"air": {"filter": "air/measured", "needs": ["precision >= high"]}}
+    domain = {
+        "nodes": DOMAIN["nodes"],
+        "clients": {"sensor": {"node": "a"}, "map": {"node": "b"}, "app": {"node": "b"}, "log": {"node": "b"}},
+        "quality": {"collectors": [{"topics": "air/measured", "collect": collect}]},
+        "contracts": {"consumers": {"map": {"consumer": "map", "wants": needing}}, "bring": ["app"]},
+    }
+
+    def claiming(x: float, precision: float) -> dict[str, Any]:
+        ids = dict.fromkeys(("indicator", "criterion", "definition"), "precision")
+        return {"x": x, "qoc": [{**ids, "value": precision}]}
+
+    async with (
+        joined(tmp_path, domain) as (nodes, cable),
+        client(nodes.ports["a"], "sensor") as sensor,
+        client(nodes.ports["b"], "map") as city_map,
+        client(nodes.ports["b"], "app") as app,
+        client(nodes.ports["b"], "log") as log,
+    ):
+        shown = await city_map.subscribe("air/measured")
+        claimed = await app.subscribe("air/claimed", contract={"needs": ["precision >= 50"]})
+        marks = await log.subscribe("free")
+        await until_crossed(cable, lambda: sensor.publish("free", b"mark 0"), b"mark 0")
+        await sensor.publish("air/measured", {"x": 41.111, "p": 60})
+        await sensor.publish("air/claimed", claiming(42.222, 20))
+        await sensor.publish("air/claimed", {"x": 43.333})
+        await until_crossed(cable, lambda: sensor.publish("free", b"mark 1"), b"mark 1")
+        for secret in (b"41.111", b"42.222", b"43.333"):
+            assert secret not in cable.carried
+        await sensor.publish("air/measured", {"x": 51.111, "p": 90})
+        await sensor.publish("air/claimed", claiming(52.222, 70))
+        assert [event.attributes["x"] for event in await take(shown)] == [51.111]
+        assert [event.attributes["x"] for event in await take(claimed)] == [52.222]
+        everything = await log.subscribe("air/#")  # without a contract: whatever the quality
+        async with asyncio.timeout(30):
+            while not everything.waiting:
+                await sensor.publish("air/measured", {"x": 61.111, "p": 10})
+                await asyncio.sleep(0.05)
+        assert (await take(everything))[0].attributes["x"] == 61.111
+        await log.unsubscribe(everything)
+        async with asyncio.timeout(30):  # until node a has heard of it
+            while True:
+                before = len(cable.carried)
+                await sensor.publish("air/measured", {"x": 71.111, "p": 10})
+                mark = b"mark %d" % before
+                await until_crossed(cable, partial(sensor.publish, "free", mark), mark)
+                if b"71.111" not in cable.carried[before:]:
+                    break
+        assert not shown.waiting
+        assert not claimed.waiting
+        assert marks.waiting

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.domain.problems import suggestion
+from penstock.engine.contracts import subscribers
 from penstock.engine.contracts.registry import BROUGHT
 from penstock.engine.contracts.state import CONSUMER, ContractAnnouncement, ContractState, shown_by
 from penstock.engine.events import own_events
@@ -208,6 +209,7 @@ def put_consumer(node: Node, session: Session, name: str, contract: ConsumerCont
     if any(want.asks for version in (before, contract) if version is not None for want in version.wants):
         node.plans.forget_all()
     node.ledger.brought(session, name, _stored(contract))
+    subscribers.tell_again(node, session)
     for consumer in (before, contract):
         if consumer is not None and (consumer is contract or session.neighbour is None):
             _tell(node, session, consumer, consumer is contract, node.runtime.clock() if now is None else now)

@@ -339,7 +339,7 @@ class Explainer:
         if target is None:
             return _STOPPED  # only monitors have seen it
         offered = event._replace(qos=min(event.qos, target.qos), retain=event.retain and target.retain_as_published)
-        released, verdicts = releasing.released(delivery.passage.node, delivery.session, offered, self._now)
+        released, verdicts = releasing.released(delivery.passage.node, delivery.session, offered, self._now, target)
         delivery.event = released or event
         stops = delivery.say(*verdicts)
         if stops is not None and released is not None:  # it goes out later

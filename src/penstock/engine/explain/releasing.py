@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.engine.contracts import link_release, registry
+from penstock.engine.contracts import link_needs, link_release, registry
 from penstock.engine.contracts.quality import attach
 from penstock.engine.contracts.release_decision import ContractResult, ReleaseDecision, decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, ContractState, Governed
 from penstock.engine.events import user_properties
+from penstock.engine.events.plan import Target
 from penstock.engine.explain.arrival import Arrival
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
@@ -76,7 +77,9 @@ def conformed(came: Arrival, event: Event, is_admitted: bool, now: float) -> tup
     return measured, (Verdict("conform", Effect.PASS, names, reason),)
 
 
-def released(node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, tuple[Verdict, ...]]:
+def released(
+    node: Node, session: Session, event: Event, now: float, target: Target | None = None
+) -> tuple[Event | None, tuple[Verdict, ...]]:
     """Return the event as it is released to a session, None if it is not; and why, or why not or not now."""
     state = node.contracts
     if state is None:
@@ -86,7 +89,7 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
         return None, (release.FOR_NODES_ONLY,)
     governed = registry.governed(node, event, now)
     if is_node:
-        return _crossing(node, session, event, governed, now)
+        return _crossing(node, session, event, governed, now, target)
     governed = governed or needed(node, session, event, now)
     if governed is None:
         is_released = bool(user_properties.told(event, RELEASED))  # and that has been told
@@ -105,11 +108,12 @@ def released(node: Node, session: Session, event: Event, now: float) -> tuple[Ev
 
 
 def _crossing(
-    node: Node, session: Session, event: Event, governed: Governed | None, now: float
+    node: Node, session: Session, event: Event, governed: Governed | None, now: float, target: Target | None
 ) -> tuple[Event | None, tuple[Verdict, ...]]:
-    """Return the event as it goes to another node, if somebody beyond may have it."""
+    """Return the event as it goes to another node, if somebody beyond may have it, and asks for it."""
     if governed is None or not link_release.is_private(governed):
-        return event, ()
+        unasked = link_needs.why_unasked(node, target, event, governed, now)
+        return (None, (Verdict("release", Effect.SUPPRESS, "", unasked),)) if unasked else (event, ())
     made = link_release.crossing(node, session, event, governed, now)
     if made.event is None:
         return None, (Verdict("release", Effect.SUPPRESS, "", made.reason),)

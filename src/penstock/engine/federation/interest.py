@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from penstock.domain.schema.federation import Forward
-from penstock.engine.contracts import subscribers
+from penstock.engine.contracts import link_needs, subscribers
 from penstock.engine.contracts.state import CONSUMER, SITUATION
 from penstock.engine.federation.messages import Room
 from penstock.engine.federation.neighbour_wants import Demands, NeighbourWants
@@ -244,14 +244,16 @@ class NeighbourExchange:
         modes = self._modes(source, subscribed)
         classes = (class_ for class_ in self._classes if is_told_anyway or class_.mode in modes)
         is_global = subscribed.scope == "global"
+        session, node = subscribed.session, self._node
+        is_client = session.neighbour not in node.ensemble.nodes
+        needs = link_needs.of_client(node, session, matter.filter) if is_client else link_needs.needs_in(subscribed)
         demands: dict[Want, Condition | None] = dict(
-            self._want(filter, condition, (*way, *self._here()), judged.policy, is_global=is_global)
+            self._want(filter, condition, (*way, *self._here()), judged.policy, is_global=is_global, needs=needs)
             for class_ in classes
             for filter in class_.cut(matter.filter)
             for way in ways
         )
-        session, node = subscribed.session, self._node
-        if session.neighbour not in node.ensemble.nodes:
+        if is_client:
             consumer = subscribers.written(subscribers.here(session, node.runtime.clock()))
             for filter in subscribers.filters(node, session, matter.filter):
                 demands |= self._identified(filter, consumer, ways, modes, is_global)
@@ -301,9 +303,10 @@ class NeighbourExchange:
         policy: str = "",
         consumer: str = "",
         is_global: bool = False,
+        needs: str = "",
     ) -> tuple[Want, Condition | None]:
         where = condition.text if condition is not None else ""
-        want = self._room.fit(Want(filter, where, path, policy, consumer, is_global))
+        want = self._room.fit(Want(filter, where, path, policy, consumer, is_global, needs))
         return want, condition if want.where else None
 
     def _here(self) -> Path:

@@ -15,7 +15,8 @@ from penstock.model.topic_tree import TopicTree
 
 Place = tuple[str, Path, str]
 """Filter and path: wants that differ in nothing but their conditions. One with a policy is at a place of its own: what
-the policy does may depend on the condition, so that no other want can stand for it. So is one that names a consumer.
+the policy does may depend on the condition, so that no other want can stand for it. So is one that names a consumer,
+and so are those with the same needs of quality.
 """
 
 
@@ -25,8 +26,8 @@ def place_of(want: Want) -> Place:
 
 def _apart(want: Want) -> str:
     if want.policy or want.consumer:
-        return f"{want.where}\0{want.policy}\0{want.consumer}\0{want.is_global}"
-    return _GLOBAL if want.is_global else ""
+        return f"{want.where}\0{want.policy}\0{want.consumer}\0{want.is_global}\0{want.needs}"
+    return (_GLOBAL if want.is_global else "") + want.needs
 
 
 _GLOBAL = "global"

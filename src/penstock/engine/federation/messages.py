@@ -93,7 +93,9 @@ class Room:
         if entry.policy or (isinstance(entry, Want) and entry.consumer):
             return entry  # it is not for more than was said: if it does not fit, it is not told
         for filter in _wider(entry.filter):
-            wider = structs.replace(entry, filter=filter, where="")
+            wider = structs.replace(
+                entry, filter=filter, where="", **({"needs": ""} if isinstance(entry, Want) else {})
+            )
             if _size(wider) <= self._max_size:
                 break
         what, bound = _VERBS[type(entry)], _room(self._neighbour) + _AROUND
@@ -122,7 +124,7 @@ def _room(session: Session) -> int:
 
 def _longest(want: Want) -> int:
     """Return an upper bound of its size: a character is at most six bytes of JSON."""
-    texts = len(want.filter) + len(want.where) + len(want.policy) + len(want.consumer)
+    texts = len(want.filter) + len(want.where) + len(want.policy) + len(want.consumer) + len(want.needs)
     return 64 + 6 * texts + sum(6 * len(node) + 3 for node in want.path)
 
 

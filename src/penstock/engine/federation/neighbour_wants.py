@@ -3,6 +3,8 @@
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
+from msgspec import structs
+
 from penstock.engine.federation.maximal_wants import MAX_CONDITIONS, MaximalWants, Place
 from penstock.engine.federation.wants import Path, Want
 from penstock.language.condition import Condition
@@ -28,7 +30,7 @@ class NeighbourWants:
         self._demands: dict[Hashable, Demands] = {}
         self._counts: dict[Want, int] = {}
         self._conditions: dict[Want, Condition | None] = {}
-        self._ways: dict[tuple[str, str, str, str, bool, Path], set[Want]] = {}
+        self._ways: dict[Want, set[Want]] = {}
         self._entering: dict[Want, Condition | None] = {}
         self._leaving: dict[Want, None] = {}
         """Wants that come and go with the next `changes`."""
@@ -81,9 +83,7 @@ class NeighbourWants:
             return
         self._conditions[want] = condition
         # Of equal wants of one node only the one with the shortest path counts.
-        ways = self._ways.setdefault(
-            (want.filter, want.where, want.policy, want.consumer, want.is_global, want.path[:1]), set()
-        )
+        ways = self._ways.setdefault(_same_but_for_way(want), set())
         best = min(ways, key=_length, default=None)
         ways.add(want)
         if best is None or _length(want) < _length(best):
@@ -95,7 +95,7 @@ class NeighbourWants:
         self._counts[want] -= 1
         if self._counts[want]:
             return
-        key = (want.filter, want.where, want.policy, want.consumer, want.is_global, want.path[:1])
+        key = _same_but_for_way(want)
         ways = self._ways[key]
         best = min(ways, key=_length)
         ways.discard(want)
@@ -127,6 +127,10 @@ class NeighbourWants:
             return frozenset({Want(place[0], "", place[1])})
         group = self._widest.at(place)
         return frozenset(group) if group is not None else _NO_WANTS
+
+
+def _same_but_for_way(want: Want) -> Want:
+    return structs.replace(want, path=want.path[:1])
 
 
 def _length(want: Want) -> tuple[int, Path]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from penstock.domain.schema.federation import LinkSettings
-from penstock.engine.contracts import subscribers
+from penstock.engine.contracts import link_needs, subscribers
 from penstock.engine.contracts.subscribers import GLOBAL
 from penstock.engine.events import entrances
 from penstock.engine.federation import messages, offers, write_rights
@@ -261,7 +261,8 @@ def _known(session: Session, want: Want) -> tuple[str, Subscribed | None]:
     if want.consumer:
         name = subscribers.name_of(want.consumer, want.is_global)
         return name, session.federation.subscribers.get(key_of(want.filter, name))
-    name = filter_policies.name_with_policy(want.where, want.policy) + (GLOBAL if want.is_global else "")
+    name = link_needs.with_needs(filter_policies.name_with_policy(want.where, want.policy), want.needs)
+    name += GLOBAL if want.is_global else ""
     return name, session.subscriptions.get(key_of(want.filter, name))
 
 
@@ -276,7 +277,8 @@ def refuse(node: Node, session: Session, subscribed: Subscribed) -> None:
     """Remove a want that changed policies no longer let in."""
     text = "" if subscribed.policy is None else subscribed.policy.text
     about = (subscribed.filter, subscribed.asked)
-    wants = {Want(*about, way, text, is_global=subscribed.scope == "global") for way in subscribed.ways}
+    is_global, needs = subscribed.scope == "global", link_needs.needs_in(subscribed)
+    wants = {Want(*about, way, text, is_global=is_global, needs=needs) for way in subscribed.ways}
     node.federation.refused.setdefault(session.id, set()).update(wants)
 
 

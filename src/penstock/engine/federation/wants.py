@@ -27,6 +27,8 @@ class Want(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """
     is_global: bool = False
     """It is told over every link, whatever the links say."""
+    needs: str = ""
+    """The quality that those who want it ask for (`contracts/link_needs.py`); empty: any."""
 
 
 class Offer(msgspec.Struct, frozen=True, order=True, omit_defaults=True):

@@ -4,13 +4,13 @@ quality the consumer's needs? (contracts §2.2, §2.3)
 It is asked for each receiver when an event is delivered, so that there is no way around it. The producer's node decides
 for all whose guarantees it knows, and tells the other nodes by the event's ACE set
 (`policy/contracts/release_place.py`). Towards a node it is asked for all who have subscribed beyond it: what none of
-them may have stays (`contracts/link_release.py`). What is released by a rule is marked with it while it waits, and does
-not go out when the rule no longer releases it.
+them may have stays (`contracts/link_release.py`), and so does what none of them asks for (`contracts/link_needs.py`).
+What is released by a rule is marked with it while it waits, and does not go out when the rule no longer releases it.
 """
 
 from typing import NamedTuple
 
-from penstock.engine.contracts import link_release, registry, release_recheck, situation_audit, subscribers
+from penstock.engine.contracts import link_needs, link_release, registry, release_recheck, situation_audit, subscribers
 from penstock.engine.contracts.held import HeldEvent
 from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
@@ -38,7 +38,8 @@ def plan(draft: Draft) -> None:
         return
     if draft.waits is WaitingPlace.DELAYED:
         draft.for_each_delivery(ask_delayed)
-    draft.for_each_delivery(run, is_for_plain=concerns(draft.node, draft.topic))
+    is_for_plain = concerns(draft.node, draft.topic) or any(map(link_needs.needs_in, draft.matched))
+    draft.for_each_delivery(run, is_for_plain=is_for_plain)
 
 
 def concerns(node: Node, topic: str) -> bool:
@@ -95,10 +96,11 @@ def _cross(delivery: Delivery, governed: Governed | None, now: float) -> Verdict
     """Go on towards a node with what somebody beyond it may have."""
     node, session, forms = delivery.passage.node, delivery.session, delivery.forms
     only = _newcomer(delivery)
-    if governed is None:
-        return NOT_NEW if only else None
-    if not link_release.is_private(governed):
-        return NOT_NEW if only else None
+    if governed is None or not link_release.is_private(governed):
+        if only:
+            return NOT_NEW
+        unasked = link_needs.why_unasked(node, delivery.target, forms.event, governed, now)
+        return Verdict("release", Effect.SUPPRESS, "", unasked) if unasked else None
     made = link_release.crossing(node, session, forms.event, governed, now, only, delivery.passage.is_replay)
     if made.event is None:
         withdrawn = None if only else withdrawn_from(node, session, forms.event)

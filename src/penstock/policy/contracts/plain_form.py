@@ -34,7 +34,7 @@ def plain_consumer(contract: ConsumerContract) -> Plain:
         situation=sorted(contract.situations),
         retention=contract.retention,
         attributes=_subject(contract.attributes),
-    ) | {"wants": {want.name: _want(want) for want in contract.wants}}
+    ) | {"wants": {want.name: plain_want(want) for want in contract.wants}}
 
 
 def plain_rule(rule: PrivacyRule) -> Plain:
@@ -65,7 +65,8 @@ def plain_degradation(degradation: Degradation) -> Plain:
             return {type(degradation).__name__.lower(): _present(**settings)}
 
 
-def _want(want: ContextWant) -> Plain:
+def plain_want(want: ContextWant) -> Plain:
+    """Return a want, without its name."""
     condition = None if want.condition is None else want.condition.text
     return _present(filter=want.filter, where=condition, needs=_constraints(want.needs), scope=want.scope)
 

@@ -145,7 +145,7 @@ def _consumer(name: str, fields: PlainMapping, catalogue: Catalogue) -> Consumer
     return ConsumerContract(
         name,
         _in("consumer", _texts, fields["consumer"]),
-        tuple(_in(("wants", str(name_)), _want, str(name_), want, catalogue) for name_, want in wants.items()),
+        tuple(_in(("wants", str(name_)), read_want, str(name_), want, catalogue) for name_, want in wants.items()),
         _in("purpose", _texts, fields.get("purpose", ())),
         _in("situation", _texts, fields.get("situation", ())),
         _in("retention", _retention, fields.get("retention")),
@@ -153,7 +153,8 @@ def _consumer(name: str, fields: PlainMapping, catalogue: Catalogue) -> Consumer
     )
 
 
-def _want(name: str, value: object, catalogue: Catalogue) -> ContextWant:
+def read_want(name: str, value: object, catalogue: Catalogue) -> ContextWant:
+    """Read a want of a consumer's contract; raises `PolicyError`."""
     fields = _mapping(value, {"filter", "where", "needs", "scope"}, {"filter"})
     needs = _in("needs", parse_constraints, fields.get("needs", ()), catalogue)
     where = _in("where", _condition, fields.get("where"))
