@@ -5,7 +5,10 @@ what other policies would let through. A journey begins where an event began, at
 goes on from node to node as policies say.
 
 What goes on by a link depends on what comes by others, and a monitor must see all of it in order. So all links are
-worked out again and again, each time with one more node on the way, until the longest way has been gone.
+worked out again and again, each time with one more node on the way, until the longest way has been gone. Where nodes
+are joined in a cycle that is not enough: what a monitor made of an event may have been made in a state that it would
+not have been in, as events that came by longer ways were still missing before it. So they are worked out until nothing
+changes. That ends: with all right up to some event, the next one is right as soon as it has gone the longest way.
 """
 
 from dataclasses import replace
@@ -73,11 +76,23 @@ def journeys(began: DataFrame, policies: Policies, askers: tuple[Asker, ...]) ->
     traffic = arrivals(began, there)
     came = settled(traffic.rows)
     passed, arrived = began.select(*EVENT).limit(0), came
-    for _ in range(max(map(longest_way, wholes), default=0)):
-        passed = settled(_passed(_going(traffic, onwards, arrived, neighbours)))
+    left, is_cyclic = max(map(longest_way, wholes), default=0), any(whole.is_cyclic for whole in wholes)
+    while left > 0:
+        before, passed = passed, settled(_passed(_going(traffic, onwards, arrived, neighbours)))
         arrived = came.unionByName(arrivals(passed, beyond).rows)
+        left -= 1
+        if is_cyclic:
+            left = 0 if _is_same(before, passed) else 1
     seen = _going(traffic, there, arrived, askers)
     return Journeys(_destinations(seen), _destinations(passed.withColumn("subject", F.col("node"))))
+
+
+def _is_same(some: DataFrame, others: DataFrame) -> bool:
+    """Return whether the same came to nodes."""
+    both = some.withColumn("side", F.lit(1)).unionByName(others.withColumn("side", F.lit(-1)))
+    way = F.concat_ws(" ", "path").alias("way")
+    alike = both.groupBy("node", "arrival", way, "topic", "payload", "properties").agg(F.sum("side").alias("more"))
+    return alike.filter(F.col("more") != 0).limit(1).count() == 0
 
 
 def settled(rows: DataFrame) -> DataFrame:
