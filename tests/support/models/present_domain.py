@@ -284,6 +284,8 @@ class Present:
             name: {"producer": name, "filter": "t/#", "rules": {"all": RULES[self.contracts[name]]}}
             for name in self.contracts.keys() & clients.keys()
         }
+        for name in producers.keys() & self.advertises.keys():  # a contract advertises too, and one is enough
+            producers[name]["where"] = f"x < {self.advertises[name]}"
         consumers = {
             name: {"consumer": name, "purpose": self.purposes[name], "wants": {"all": {"filter": "t/#"}}}
             for name in self.purposes.keys() & clients.keys()
