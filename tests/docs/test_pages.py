@@ -17,6 +17,10 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_no_page_has_marks_of_a_merge() -> None:
+    assert [page for page in PAGES if re.search(r"(?m)^(<<<<<<<|>>>>>>>) ", page.read_text(encoding="utf-8"))] == []
+
+
 def test_the_settings_are_documented_as_they_are() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [path for path, _ in TABLES if f"<!-- settings of {path} -->" not in page] == []
