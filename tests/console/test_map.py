@@ -154,7 +154,9 @@ def test_a_link_opens_with_its_monitor_whose_state_moves(home: Home, page: Page)
         expect(panel).to_contain_text(f"State: {state}")
     home.publish("bell", "DL_unlock")
     row = panel.locator(".pm-decision", has_text="suppresses")
+    expect(row).to_have_count(1)  # told by the node, and not sampled too
     expect(row.first).to_contain_text("DL_unlock")
+    expect(row.first).to_contain_text("bell → locks at gateway; shape: monitor unlock-after-grant suppresses")
     assert re.search(r"/decisions\?id=\d+", row.first.get_attribute("href") or "")
     home.looks.picture(page, "map-link")
     panel.get_by_label("Close").click()
@@ -306,7 +308,11 @@ def test_a_node_that_hangs_or_is_killed_is_seen_and_the_others_go_on(home: Home,
     domain: dict[str, Any] = {
         "nodes": {name: {"store": "memory", "admin": f"127.0.0.1:{free_port()}"} for name in ("hill", "dale")},
         "links": [{"between": ["dale", "hill"]}],
-        "monitors": {"calm": {"link": "hill -> dale", "states": {"q0": {"a": "suppress", "*": "pass"}}}},
+        "monitors": {
+            "calm": {"link": "hill -> dale", "states": {"q0": {"a": "suppress", "*": "pass"}}},
+            "still": {"link": "hill -> dale", "at": "arrival", "states": {"q0": {"b": "suppress", "*": "pass"}}},
+            "shy": {"link": "dale -> hill", "at": "departure", "states": {"q0": {"c": "suppress", "*": "pass"}}},
+        },
         "admin": {"passwords": str(people), "users": {"ada": "read"}},
     }
     hill, dale = (f"http://{node['admin']}" for node in domain["nodes"].values())
@@ -326,9 +332,15 @@ def test_a_node_that_hangs_or_is_killed_is_seen_and_the_others_go_on(home: Home,
             expect(page.locator("[role=alert]", has_text="cannot be reached")).to_be_visible()
             looks.picture(page, "map-killed")
             page.goto(f"{address}/?open=hill&open=dale")
-            expect(page.locator(".pm-monitor")).to_contain_text("State unknown: node dale does not answer")
-            expect(page.locator(".pa-edge")).to_have_text(["a / suppress", "all else / pass"])
-            expect(page.locator(".pa-lit")).to_have_count(0)
+            for monitor, state, edge in (
+                ("calm", "State: q0", "a / suppress"),  # the other end asks it too
+                ("still", "State unknown: node dale does not answer", "b / suppress"),
+                ("shy", "State unknown: node dale does not answer", "c / suppress"),
+            ):
+                box = page.get_by_role("group", name=f"Monitor {monitor}")
+                expect(box).to_contain_text(state)
+                expect(box.locator(".pa-edge")).to_have_text([edge, "all else / pass"])
+                expect(box.locator(".pa-lit")).to_have_count(1 if monitor == "calm" else 0)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ ALL_HERE = Placing()
 class Watch:
     """The monitors of one link, in order, with the state of each."""
 
-    __slots__ = ("failures", "key", "link", "monitors", "placing", "said", "states")
+    __slots__ = ("failures", "key", "link", "monitors", "placing", "states", "stopped")
 
     def __init__(
         self, link: Link, monitors: tuple[Monitor, ...], stored: dict[str, State], placing: Placing = ALL_HERE
@@ -24,8 +24,8 @@ class Watch:
         self.failures: list[str] = []
         """Monitors that could not go on in a state or be closed, until `tell_failures` says it."""
         self.states: list[State] = [self._begin(monitor, stored) for monitor in monitors]
-        self.said = ""
-        """The part of conditions in the last suppression."""
+        self.stopped = ("", "")
+        """The monitor that last suppressed an event, and its reason."""
         self.key = self._key()
         """The states that a plan can depend on: those of automata. A Python monitor is asked every time."""
 

@@ -13,6 +13,7 @@ from penstock.domain.compile.ensemble import Ensemble
 from penstock.engine.capsules.state import CapsuleState
 from penstock.engine.contracts.delayed import Later
 from penstock.engine.contracts.state import renewed_contracts
+from penstock.engine.events.plan import Target
 from penstock.engine.events.state import Dedup, PlanCache, Retained
 from penstock.engine.federation.state import FederationState
 from penstock.engine.ledger import Ledger
@@ -30,7 +31,8 @@ from penstock.model.verdict import Verdict
 from penstock.policy.access.acl import Acl
 from penstock.policy.access.passwords import Passwords
 
-Onlooker = Callable[[Session, Event, Verdict, float], None]
+Onlooker = Callable[[Session, Event, Verdict, float, Target | None], None]
+"""Takes the sender, the event, why it goes no further, when, and whom it does not reach; None: nobody."""
 
 
 class Notice(NamedTuple):

@@ -8,6 +8,7 @@ from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.policy.monitors.automaton import Automaton
+from penstock.policy.monitors.placing import SureSuppression
 
 MAX_STATE_LENGTH = 500
 """Characters of a monitor's state that are shown."""
@@ -101,7 +102,9 @@ def portrait(node: Node, now: float, with_clients: bool = True, with_content: bo
         tuple(_client(session) for session in node.sessions.values() if session.neighbour is None)
         if with_clients
         else (),
-        tuple(portrait for watch in node.monitors.watches.values() for portrait in _monitors(watch, with_content)),
+        tuple(
+            portrait for watch in node.monitors.watches.values() for portrait in _monitors(node, watch, with_content)
+        ),
         len(node.retained),
         tuple(sorted(node.contracts.open_at(now))) if node.contracts is not None else (),
         tuple(PastPortrait(name, *counts) for name, counts in node.sessions.past.items()) if with_clients else (),
@@ -152,7 +155,11 @@ def _client(session: Session) -> ClientPortrait:
     )
 
 
-def _monitors(watch: Watch, with_content: bool) -> Iterator[MonitorPortrait]:
-    for monitor, state in zip(watch.monitors, watch.states, strict=True):
+def _monitors(node: Node, watch: Watch, with_content: bool) -> Iterator[MonitorPortrait]:
+    """Return the monitors whose state on a link is this node's; if both ends ask one, both have its state."""
+    first = watch.placing.done if watch.link.target == node.name else 0  # those before are the other end's
+    for monitor, state in list(zip(watch.monitors, watch.states, strict=True))[first:]:
+        if isinstance(monitor, SureSuppression):
+            continue
         shown = f"{state}"[:MAX_STATE_LENGTH] if with_content or isinstance(monitor, Automaton) else "…"
         yield MonitorPortrait(monitor.name, watch.link.source, watch.link.target, shown)

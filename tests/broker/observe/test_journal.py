@@ -275,8 +275,10 @@ async def test_what_happened_is_what_the_journal_says(tmp_path: Path, seed: int)
         assert sorted((row["topic"], row["payload"]) for row in reached) == sorted(got[name]), name
     assert got["g1"]
     assert got["g2"]
-    retained = [row for row in events if row["kind"] == "retained"]
+    retained = [row for row in events if row["kind"] == "retained" and row["reached"]]
     assert [(row["topic"], row["payload"]) for row in retained] == got["late"] != []
+    kept = [(row["topic"], _kept(row)) for row in events if row["kind"] == "retained" and not row["reached"]]
+    assert kept == [("noise/1", {("suppress", "shape", "calm", ("late",))})]
     assert {row["entity"] for row in retained} <= {"door", "v4", "echo", "meter"}
     assert {(row["stage"], row["effect"], row["rule"], row["reason"]) for row in retained} == {
         ("match", "pass", "temp/#", "it was retained")

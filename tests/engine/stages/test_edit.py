@@ -87,8 +87,8 @@ def test_who_published_is_told_what_the_conditions_came_to() -> None:
         play(here, "p", "t", payload, qos=1)
     play(here, "p", "u", qos=1)
     assert [one.reason for one in here.notices] == [
-        "suppressed by monitor `m`: `x > 1` holds",
-        "suppressed by monitor `m`: `x > 1` fails: there is no `x`",
+        "monitor `m` suppresses `t` in state `q0`: `x > 1` holds",
+        "monitor `m` suppresses `t` in state `q0`: `x > 1` fails: there is no `x`",
         "monitor `m` suppresses `u` in state `q0`",
     ]
 

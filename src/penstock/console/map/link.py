@@ -15,6 +15,7 @@ from penstock.console.map.scene import DrawnLink
 from penstock.console.person import plain
 from penstock.domain import Domain
 from penstock.domain.compile.graph import graph
+from penstock.domain.compile.monitors import side
 
 ASK_SECONDS = 2.0
 MAX_DECISIONS = 12
@@ -61,12 +62,13 @@ class LinkView:
     def _show_monitors(self) -> None:
         states = self._picture.person.states
         ends = {self._link.a, self._link.b}
-        states_now = {
-            (monitor.name, monitor.source, monitor.target): monitor.state
-            for state in list(states.values())
-            for monitor in state.portrait.monitors
-            if {monitor.source, monitor.target} == ends
-        }
+        states_now: dict[tuple[str, str, str], str] = {}
+        for node, state in list(states.items()):
+            for monitor in state.portrait.monitors:
+                key = monitor.name, monitor.source, monitor.target
+                # where both ends ask it, what arrives counts
+                if {monitor.source, monitor.target} == ends and (key not in states_now or node == monitor.target):
+                    states_now[key] = monitor.state
         for key in dict.fromkeys([*states_now, *self._placed, *self._monitors]):
             if key not in self._monitors:
                 with self._monitor_box:
@@ -108,7 +110,7 @@ def monitors_of_link(domain: Domain | None, link: DrawnLink) -> dict[tuple[str, 
         return {}
     joined, both = graph(domain), {(link.a, link.b), (link.b, link.a)}
     return {
-        (name, *ends): ends[1] if ends[1] in domain.nodes else ends[0]
+        (name, *ends): ends[1] if ends[1] in domain.nodes and side(settings, ends) != "departure" else ends[0]
         for name, settings in domain.monitors.items()
         for ends in joined.monitored(settings)
         if ends in both

@@ -26,14 +26,14 @@ def link_monitors(
     for name, settings in domain.monitors.items():
         monitor = compile_monitor(name, settings, folder, domain.declared, reader)
         for ends in dict.fromkeys(joined.monitored(settings)):
-            by_ends[ends].append((monitor, settings.at or _side(settings, ends)))
+            by_ends[ends].append((monitor, side(settings, ends)))
     return by_ends
 
 
-def _side(settings: MonitorSettings, ends: Pair) -> Side | None:
-    """Return the end of a link at the node that `on` names. (brokering §7.3.2)"""
-    if settings.on is None:
-        return None
+def side(settings: MonitorSettings, ends: Pair) -> Side | None:
+    """Return the end of a link that `at` names, or where the node is that `on` names. (brokering §7.3.2)"""
+    if settings.on is None or settings.at is not None:
+        return settings.at
     return "arrival" if settings.on.node == ends[1] else "departure"
 
 

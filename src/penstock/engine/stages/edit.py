@@ -11,7 +11,7 @@ from penstock.engine.stages.draft import Draft
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
-from penstock.policy.monitors.monitor import MAX_OUTPUTS, Monitor, MonitorError
+from penstock.policy.monitors.monitor import MAX_OUTPUTS, Monitor, MonitorError, State
 
 
 def tell_failures(node: Node, watch: Watch) -> None:
@@ -37,8 +37,7 @@ def plan(draft: Draft) -> None:
             draft.end_with(run)
             return
         if not steady:
-            reason = f"monitor `{monitor.name}` suppresses `{draft.topic}` in state `{state}`"
-            draft.suppress(Verdict("edit", Effect.SUPPRESS, monitor.name, reason))
+            draft.suppress(Verdict("edit", Effect.SUPPRESS, monitor.name, _reason(monitor, state, draft.topic)))
             return
 
 
@@ -88,10 +87,12 @@ def run(passage: Passage) -> Verdict | Outputs:
 
 def suppressed(watch: Watch, stage: str = "edit") -> Verdict:
     """Return what is said of an event of which a link's monitors made nothing."""
-    names = [monitor.name for monitor in watch.monitors]
-    why = f": {watch.said}" if watch.said else ""
-    listed = ", ".join(f"`{name}`" for name in names)
-    return Verdict(stage, Effect.SUPPRESS, ", ".join(names), f"suppressed by monitor {listed}{why}")
+    return Verdict(stage, Effect.SUPPRESS, *watch.stopped)
+
+
+def _reason(monitor: Monitor, state: State, topic: str, why: str = "") -> str:
+    where = f" in state `{state}`" if isinstance(state, str) else ""
+    return f"monitor `{monitor.name}` suppresses `{topic}`{where}" + (f": {why}" if why else "")
 
 
 def first_to_ask(watch: Watch, event: Event) -> tuple[int, Event]:
@@ -121,7 +122,9 @@ def ask(node: Node, watch: Watch, place: int, events: tuple[Event, ...], now: fl
     outputs = tuple(output for each in events for output in _step(node, watch, place, each, now))
     if len(outputs) <= MAX_OUTPUTS:
         return outputs
-    _report(node, watch, events[0], f"monitor `{watch.monitors[place].name}`: more than {MAX_OUTPUTS} events of one")
+    name, reason = watch.monitors[place].name, f"more than {MAX_OUTPUTS} events of one"
+    _report(node, watch, events[0], f"monitor `{name}`: {reason}")
+    watch.stopped = name, f"monitor `{name}` failed on `{events[0].topic}`: {reason}"
     return ()
 
 
@@ -132,10 +135,10 @@ def _step(node: Node, watch: Watch, place: int, event: Event, now: float) -> tup
         state, outputs = monitor.step(before, event, now)
     except MonitorError as error:
         _report(node, watch, event, str(error))
-        watch.said = ""
+        watch.stopped = monitor.name, f"monitor `{monitor.name}` failed on `{event.topic}`"
         return ()
     if not outputs:
-        watch.said = monitor.why(before, (event,))
+        watch.stopped = monitor.name, _reason(monitor, before, event.topic, monitor.why(before, (event,)))
     if state is not before and state != before:
         watch.move(place, state)
         node.ledger.monitor(watch.link, monitor.name, state)

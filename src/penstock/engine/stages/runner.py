@@ -186,7 +186,7 @@ def deliver(delivery: Delivery, steps: tuple[DeliveryStep, ...], start: int = 0)
             continue
         if isinstance(answer, Verdict):
             if _is_withholding(answer):
-                delivery.passage.withhold(delivery.session, answer)
+                _withhold(delivery, answer)
             return False  # or not yet
         is_sent = False
         for output in answer:
@@ -207,6 +207,22 @@ def _is_withholding(verdict: Verdict) -> bool:
         and verdict is not release.IN_MEAN
         and verdict[:3:2] not in _NOT_WITHHELD
     )
+
+
+def _withhold(delivery: Delivery, verdict: Verdict) -> None:
+    """Record that a policy keeps an event from who subscribes to it. What monitors stop before it leaves for another
+    node is a refusal of the link, as it is where monitors are asked on arrival.
+    """
+    passage, session = delivery.passage, delivery.session
+    node = passage.node
+    passage.withhold(session, verdict)
+    if verdict.stage != "shape" or session.neighbour not in node.ensemble.overlays or passage.observer is not None:
+        return
+    node.stats.denied += 1
+    session.denied += 1
+    node.notice("suppressed", passage.sender, delivery.event.topic, verdict.reason)
+    if node.onlooker is not None and passage.sender is not None:
+        node.onlooker(passage.sender, passage.came, verdict, passage.now, delivery.target)
 
 
 def _go_on(passage: Passage, outputs: Outputs) -> Outcome:
@@ -301,7 +317,7 @@ def _record(passage: Passage, verdict: Verdict | None) -> None:
     if sender is None or passage.observer is not None:
         return
     if node.onlooker is not None and verdict is not None:
-        node.onlooker(sender, passage.came, verdict, passage.now)
+        node.onlooker(sender, passage.came, verdict, passage.now, None)
     if node.recorder is not None:
         decided = None if verdict is plan.verdict else verdict
         node.recorder.add(sender, passage.came, plan, passage.now, passage.plans.key.is_admitted, decided)

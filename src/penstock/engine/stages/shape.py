@@ -81,9 +81,6 @@ def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, 
     outputs = passage.shaped.get(key) if is_shared else None
     if outputs is None:
         events = edit.run_monitors(passage.node, watch, forms.event, passage.now)
-        if not events and delivery.session.neighbour in passage.node.ensemble.overlays:
-            passage.node.deny("suppressed", passage.sender, forms.event.topic, _reason(watch, forms.event.topic))
-            delivery.session.denied += 1
         outputs = tuple(
             forms if event is forms.event else Forms(event, passage.now)
             for event in leaving(watch, forms.event, events)
@@ -91,13 +88,6 @@ def _shaped(passage: Passage, watch: Watch, delivery: Delivery) -> tuple[Forms, 
         if is_shared:
             passage.shaped[key] = outputs
     return outputs
-
-
-def _reason(watch: Watch, topic: str) -> str:
-    """Return why the monitors of a link have stopped an event, in the words of stage edit."""
-    if len(watch.monitors) > 1:
-        return edit.suppressed(watch).reason
-    return f"monitor `{watch.monitors[0].name}` suppresses `{topic}` in state `{watch.states[0]}`"
 
 
 def leaving(watch: Watch, cause: Event, events: tuple[Event, ...]) -> tuple[Event, ...]:

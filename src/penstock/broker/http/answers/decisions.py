@@ -20,7 +20,9 @@ from penstock.broker.http.redaction import hide_payloads, redact_reasons
 from penstock.domain.schema.admin import includes_right
 from penstock.engine.connections.host import Sampler
 from penstock.engine.events.ingress import travelling
+from penstock.engine.events.plan import Target
 from penstock.engine.explain.arrival import arrived
+from penstock.engine.explain.matching import asks_by_content
 from penstock.engine.explain.report import DecisionAccount
 from penstock.engine.explain.walk import explaining
 from penstock.engine.sessions.session import Session
@@ -127,8 +129,8 @@ class RecentDecisions:
     def watch(self, server: "Server") -> None:
         """Record the node's refusals from now on."""
 
-        def refused(session: Session, event: Event, verdict: Verdict, now: float) -> None:
-            self._refuse(server, session, event, verdict, now)
+        def refused(session: Session, event: Event, verdict: Verdict, now: float, target: Target | None) -> None:
+            self._refuse(server, session, event, verdict, now, target)
 
         server.node.onlooker = refused
 
@@ -159,7 +161,9 @@ class RecentDecisions:
         while len(self._kept) > MAX_KEPT or (self._bytes > MAX_BYTES and len(self._kept) > 1):
             self._bytes -= _weight(self._kept.popleft().decision)
 
-    def _refuse(self, server: "Server", session: Session, event: Event, verdict: Verdict, now: float) -> None:
+    def _refuse(
+        self, server: "Server", session: Session, event: Event, verdict: Verdict, now: float, target: Target | None
+    ) -> None:
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._refused = second, 0
@@ -168,7 +172,13 @@ class RecentDecisions:
             self.left_out += 1
             return
         link = Link(session.neighbour or session.place.entity, server.name, session.place.publish_type)
-        self._keep(Decision(server.name, link, event, None, (verdict,)), now)
+        decision = Decision(server.name, link, event, None, (verdict,))
+        if target is not None:
+            place, subscriptions = target.session.place, target.subscriptions
+            by_content = any(asks_by_content(subscribed, event.topic) for subscribed in subscriptions)
+            goes_by = Link(server.name, place.entity, place.notify_type)
+            decision = decision._replace(goes_by=goes_by, by_content=by_content)
+        self._keep(decision, now)
 
     def _sampler(self, server: "Server") -> Sampler:
         def sample(session: Session, buffer: bytes, frames: list[Frame]) -> None:
@@ -202,9 +212,17 @@ class RecentDecisions:
             return True
         for decision in decisions:
             is_echo = decision.goes_by is not None and decision.goes_by.target == decision.came_by.source
-            if not is_echo and (decision.goes_by is not None or decision.effect is not Effect.SUPPRESS):
+            if not is_echo and not _is_refusal(server, decision):
                 self._keep(decision, now)
         return True
+
+
+def _is_refusal(server: "Server", decision: Decision) -> bool:
+    """Return True if the node itself tells of it: the event stopped on its own link, or before it left for a node."""
+    if decision.effect is not Effect.SUPPRESS:
+        return False
+    goes_by = decision.goes_by
+    return goes_by is None or (decision.reason.stage == "shape" and goes_by.target in server.node.ensemble.overlays)
 
 
 def _weight(decision: Decision) -> int:
