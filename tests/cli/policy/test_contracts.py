@@ -8,6 +8,10 @@ import pytest
 import yaml
 
 from penstock.cli.main import main
+from penstock.policy.contracts.text_form import read_indicator, read_producer
+from penstock.policy.contracts.xacml_form import to_xacml
+from penstock.policy.quality.criteria import make_catalogue
+from penstock.policy.xacml import read_policy
 
 PARIS = yaml.safe_load((Path(__file__).parents[2] / "cases" / "contracts" / "paris.yaml").read_text("utf-8"))
 
@@ -162,3 +166,13 @@ def test_check_warns_of_attributes_of_a_type_that_nodes_do_not_give(
     assert (
         f"attribute `born` is asked for as {type}, which nodes do not give" in printed.out + printed.err
     ) is not is_good
+
+
+def test_a_contract_is_printed_as_policies_in_xacml(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contracts", "xacml", file, "--producer", "bob-location"]) == 0
+    printed = read_policy(capsys.readouterr().out.encode())
+    catalogue = make_catalogue(read_indicator(id, written) for id, written in PARIS["indicators"].items())
+    assert printed == to_xacml(read_producer("bob-location", PARIS["producers"]["bob-location"], catalogue))
+    with pytest.raises(SystemExit, match="2"):
+        main(["contracts", "xacml", file, "--producer", "pollution"])
+    assert "no privacy requirement" in capsys.readouterr().err

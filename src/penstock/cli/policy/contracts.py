@@ -1,4 +1,6 @@
-"""`penstock contracts`: which contracts of producers and consumers fit, by which rule, in which situations, and why."""
+"""`penstock contracts`: which contracts of producers and consumers fit, by which rule, in which situations, and why;
+and contracts as policies in XACML.
+"""
 
 import argparse
 import json
@@ -12,9 +14,12 @@ from penstock.cli.parsers import command_parser
 from penstock.cli.table import print_table
 from penstock.domain import check, ensemble, read
 from penstock.domain.problems import known_names_hint
+from penstock.model.errors import PolicyError
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.fit import FitLevel, FitReport, RuleFit, match_all, way
 from penstock.policy.contracts.release import PRIVACY
+from penstock.policy.contracts.xacml_form import to_xacml
+from penstock.policy.xacml import show_policy
 
 _EPILOG = """\
 A pair fits (all that is asked is promised), depends (each event is judged by its quality), fails, or is unrelated (no
@@ -33,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     match.add_argument("--consumer", metavar="C", help="only this consumer's contract")
     match.add_argument("--situation", action="append", metavar="S", help="while just these are open; `none`: none")
     match.add_argument("--json", action="store_true", help="print JSON")
+    show = commands.add_parser("xacml", help="a producer's contract as policies in XACML")
+    show.add_argument("domain", type=Path, metavar="DOMAIN", help="the domain file")
+    show.add_argument("--producer", metavar="P", required=True, help="the producer's contract")
     return parser
 
 
@@ -46,6 +54,8 @@ def main(argv: list[str]) -> int:
     wrong = _unknown(contracts, options)
     if wrong:
         parser.error(wrong)
+    if options.command == "xacml":
+        return _show_xacml(contracts, options.producer, parser)
     rows = list(_rows(contracts, options))
     if options.json:
         print(json.dumps(msgspec.to_builtins(rows), indent=2))
@@ -55,14 +65,28 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _show_xacml(contracts: Contracts, name: str, parser: argparse.ArgumentParser) -> int:
+    contract = contracts.named(name)
+    if contract is None:
+        parser.error(f"`{name}` is in XACML already")
+    try:
+        print(show_policy(to_xacml(contract)), end="")
+    except PolicyError as error:
+        parser.error(str(error))
+    return 0
+
+
 def _unknown(contracts: Contracts, options: argparse.Namespace) -> str:
     """Return a message for an unknown name; empty if all are known."""
     policies = [f"{PRIVACY}{policy.name}" for policy in contracts.privacy]
-    about = (
+    about: tuple[tuple[str, list[str | None], list[str]], ...] = (
         ("producer's contract", [options.producer], [*(producer.name for producer in contracts.producers), *policies]),
-        ("consumer's contract", [options.consumer], [consumer.name for consumer in contracts.consumers]),
-        ("situation", options.situation or [], [*(situation.name for situation in contracts.situations), "none"]),
     )
+    if options.command == "match":
+        about += (
+            ("consumer's contract", [options.consumer], [consumer.name for consumer in contracts.consumers]),
+            ("situation", options.situation or [], [*(situation.name for situation in contracts.situations), "none"]),
+        )
     for kind, names, known in about:
         for name in names:
             if name is not None and name not in known:

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import PolicyError
+from penstock.model.quality import NO_QUALITY, MetricKey, Quality
 from penstock.policy.contracts.contract import RETAIN, SHOWN, ConsumerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.contracts.privacy_types import GivenTypes, Plain, Values, text_of, typed, types_of
 from penstock.policy.xacml import Pdp, names
 from penstock.policy.xacml.evaluation.decision import Duty
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Single, XacmlRequest
+from penstock.policy.xacml.response import XacmlResult
 from penstock.policy.xacml.tree import DutyExpression, LiteralValue, Root, XacmlPolicy, inside
 from penstock.policy.xacml.xpath import RequestContent as Document
 
@@ -40,6 +42,13 @@ class ReleaseRequest(NamedTuple):
     """The open situations."""
     values: Values = ()
     """The attributes of the domain that are not texts."""
+    quality: Quality = NO_QUALITY
+    """The quality of the event."""
+
+
+def quality_id(key: MetricKey) -> str:
+    """Return the attribute of the resource that a metric of its quality is."""
+    return f"quality:{key}"
 
 
 class Permitted(NamedTuple):
@@ -66,10 +75,8 @@ class PrivacyPolicy:
 
     def decide(self, release: ReleaseRequest, content: Content, now: float) -> Permitted | str:
         """Return the conditions of the release, or the reason for a refusal."""
-        subject, resource, *others = self._categories(release)
         document = Document(content.payload) if content.format is Format.XML else None  # for selectors
-        request = XacmlRequest((subject, resource._replace(content=document), *others))
-        (result,) = self.pdp.decide(request, int(now * 1e9))
+        result = self._decide(release, document, now)
         if result.decision != "Permit":
             message = f": {result.status.message}" if result.status.message else ""
             return f"privacy policy `{self.name}`: {result.decision}{message}"
@@ -77,6 +84,21 @@ class PrivacyPolicy:
             return _permitted(result.obligations)
         except PolicyError as error:
             return f"privacy policy `{self.name}`: its obligations cannot be fulfilled: {error}"
+
+    def permits(self, release: ReleaseRequest) -> bool:
+        """Return whether the decision is Permit, whatever its obligations, the content and the time."""
+        return self._decide(release, None, 0.0).decision == "Permit"
+
+    def _decide(self, release: ReleaseRequest, document: Document | None, now: float) -> XacmlResult:
+        subject, resource, *others = self._categories(release._replace(quality=NO_QUALITY))
+        measured = tuple(
+            RequestAttribute(self._id("resource", id, id), (LiteralValue(names.DOUBLE, metric.value),))
+            for metric in release.quality
+            for id in (quality_id(metric.key),)
+        )
+        resource = resource._replace(attributes=(*resource.attributes, *measured), content=document)
+        (result,) = self.pdp.decide(XacmlRequest((subject, resource, *others)), int(now * 1e9))
+        return result
 
     def _categories(self, release: ReleaseRequest) -> Single:
         key = (release.client, release.topic)

@@ -18,6 +18,7 @@ from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError
 from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
+from penstock.policy.contracts import xacml_form
 from penstock.policy.contracts.aggregate import Mean
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract
 from penstock.policy.contracts.degrade import Aggregate, Degradation, degraded_once, leaves_only
@@ -81,6 +82,8 @@ class Releaser:
         self._refused: list[str] = []
         for rule in producer.rules:
             wrong = [reason for condition in rule.commitments() if (reason := condition.why_not(attributes))]
+            if not wrong and not xacml_form.permits(rule, consumer):
+                wrong = ["its policy in XACML does not permit it"]
             unknown = sorted((rule.during | rule.outside).difference(situations))
             wrong += [f"there is no situation `{name}`" for name in unknown]
             self._refused += [f"rule `{rule.id}`: {reason}" for reason in wrong]
