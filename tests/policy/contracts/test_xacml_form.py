@@ -80,9 +80,9 @@ def test_the_first_rule_that_permits_counts_in_xacml_too(
 
 def test_a_contract_with_all_that_there_is_keeps_its_obligations() -> None:
     contract = read_producer("bob", WHOLE, LIBRARY)
-    about = {"purposes": frozenset({"health"}), "situations": frozenset({"hazard"}), "retention": 60.0}
+    about = (frozenset({"health"}), frozenset({"hazard"}), 60.0)
     subject = (("group", frozenset({"INCOME"})), ("country", frozenset({"fr"})))
-    consumer = ConsumerContract("app", frozenset({"c"}), (), attributes=subject, **about)
+    consumer = ConsumerContract("app", frozenset({"c"}), (), *about, subject)
     found = by_xacml(contract, consumer, frozenset({"hazard"}), quality(60.0))
     assert found == Permitted(
         (Grid(500, "la", "lo", 1000), Step("t", 5), Keep(("la", "lo", "t")), Delay(60), Aggregate(3600, ("t",), 5)),
