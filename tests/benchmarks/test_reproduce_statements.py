@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reproduce.statements import authentication
+from benchmarks.reproduce.statements import authentication, tracing
+from benchmarks.reproduce.statements.policies import NOTHING, TRACING
+from penstock.wire.codec import encode
+from penstock.wire.packet import Publish
 
 pytest.importorskip("matplotlib", reason="it is drawn with the tools for benchmarks")
 FIGURES = ("5", "10-12", "14", "18-21", "23-24", "25-26", "idle")
@@ -40,3 +43,20 @@ def test_denied_attempts_are_made_and_fail() -> None:
     member = authentication._Link(3, is_member=True)
     member.run(True, 5)
     assert (member.exchanges, member.got()) == (5, 5)
+
+
+def test_the_framework_is_measured_by_a_policy_that_changes_nothing_and_the_action_by_one_that_does() -> None:
+    """Fig. 23: what readers get is the same without policies and with the idle one; the action is in each copy."""
+    payloads = tracing.WORKLOAD.publications(40)
+
+    def received(share: int, policy: str) -> list[bytes]:
+        filled = tracing.Filled(share, policy, 500)
+        for payload in payloads:
+            filled.publisher.receive(encode(Publish(tracing.TOPIC, payload), 5))
+        return [b"".join(session.buffer) for session in filled.node.sessions.values()]
+
+    plain, idle, acting = received(0, TRACING), received(100, NOTHING), received(100, TRACING)
+    assert any(plain)
+    assert idle == plain
+    assert [bool(data) for data in acting] == [b"penstock_trace_load" in data for data in acting]
+    assert [bool(data) for data in acting] == [bool(data) for data in plain]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from functools import partial
 from statistics import median
 from typing import NamedTuple
 
 from benchmarks.matching.workload import WORKLOADS
 from benchmarks.reproduce.statements.inside import (
-    NOW,
     added,
     connect,
     empty,
@@ -20,15 +18,10 @@ from benchmarks.reproduce.statements.inside import (
     take_all,
     unsubscription,
 )
-from benchmarks.reproduce.statements.policies import TRACING
+from benchmarks.reproduce.statements.policies import NOTHING, TRACING
 from penstock.engine.matching.predicates import Predicates
 from penstock.engine.sessions.session import Subscribed
-from penstock.engine.statements.event_judging import Judging
-from penstock.engine.statements.judged_copy import JudgedCopy
 from penstock.model.content.content import Content, Format
-from penstock.model.event import Event
-from penstock.policy.statements.judging import Bound
-from penstock.policy.statements.statement import Act, make_policy
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 
@@ -49,7 +42,9 @@ class Split(NamedTuple):
     match: float
     other: float
     framework: float
+    """The additional time of a policy that is found and asked, and does nothing."""
     action: float
+    """The additional time of the action: with the writing of its copies, which are other than the publication."""
 
     @property
     def total(self) -> float:
@@ -94,16 +89,15 @@ def publications(rounds: int, count: int = PUBLICATIONS, subscriptions: int = SU
     payloads = WORKLOAD.publications(count)
     packets = [encode(Publish(TOPIC, payload), 5) for payload in payloads]
     contents = [Content(payload, Format.JSON) for payload in payloads]
-    filled = [Filled(share, subscriptions=subscriptions) for share in SHARES]
-    works = [partial(take_all, filled_.node, filled_.publisher, packets) for filled_ in filled]
-    works.append(partial(_match, filled[0].predicates(), contents))
-    works += [partial(_act, filled_, contents) for filled_ in filled]
-    times = interleaved(works, rounds)
-    totals, matching, actions = times[: len(SHARES)], median(times[len(SHARES)]), times[len(SHARES) + 1 :]
+    acting, idle = ([Filled(share, policy, subscriptions) for share in SHARES] for policy in (TRACING, NOTHING))
+    works = [partial(take_all, filled.node, filled.publisher, packets) for filled in (*acting, *idle)]
+    times = interleaved([*works, partial(_match, acting[0].predicates(), contents)], rounds)
+    matching = median(times.pop())
+    totals, without_action = times[: len(SHARES)], times[len(SHARES) :]
     other = median(totals[0]) - matching
     return [
-        Split(share, matching, other, added(total, totals[0]) - median(action), median(action))
-        for share, total, action in zip(SHARES, totals, actions, strict=True)
+        Split(share, matching, other, added(before, without_action[0]), added(total, before))
+        for share, total, before in zip(SHARES, totals, without_action, strict=True)
     ]
 
 
@@ -111,25 +105,6 @@ def _match(predicates: Predicates[Subscribed], contents: list[Content]) -> float
     began = time.process_time()
     for content in contents:
         predicates.match(content)
-    return (time.process_time() - began) / len(contents)
-
-
-def _act(filled: Filled, contents: list[Content]) -> float:
-    """Run only the actions that the publications cause, each on an existing copy."""
-    predicates = filled.predicates()
-    policy = make_policy(TRACING)
-    calls: list[tuple[JudgedCopy, Act]] = []
-    for content in contents:
-        event = Event(TOPIC, content.payload)
-        counts = Counter(filled_.session.id for filled_ in predicates.match(content) if filled_.policy is not None)
-        for times in set(counts.values()):  # copies that are equal are made once
-            judgement = JudgedCopy(Judging(filled.node, event, None, NOW), None)
-            judgement.policy = Bound(policy, "")
-            calls += times * [(judgement, act) for act in policy.acts()]
-    began = time.process_time()
-    for judgement, act in calls:
-        act.element.run(judgement, *act.arguments)
-        judgement.copy.raw()  # it is written
     return (time.process_time() - began) / len(contents)
 
 

@@ -67,6 +67,7 @@ class Judging:
     """The number of events that policies may still make because of it."""
     _last: object = None
     """The key of the copy that was asked for last."""
+    _private: bool | None = None
     _apart: frozenset[object] = frozenset()
     """Keys of copies that more comes of than a copy: for each receiver again."""
 
@@ -277,9 +278,11 @@ class Judging:
         """The policies that may have a say in it, whoever gets it."""
         return (*self._asked_before, *self._attached, *self._associated)
 
-    @cached_property
+    @property
     def _is_private(self) -> bool:
-        return privacy.is_private(self.node, self.event)
+        if self._private is None:  # each event is asked: a cached property would take a lock
+            self._private = privacy.is_private(self.node, self.event)
+        return self._private
 
     def _judged(self, session: Session, subscribed: Sequence[Subscribed], course: Course) -> JudgedCopy:
         judgement = JudgedCopy(self, session)
@@ -336,13 +339,16 @@ class Judging:
 
     def _run_own(self, judgement: JudgedCopy, rules: Rules) -> None:
         """Apply rules of who subscribes: to what it may see, and not those that travel with the event already."""
-        attached = {bound.policy for bound in self._attached}
-        mine = [pair for pair in rules if pair[0].policy not in attached and not asks_hidden(pair[0], judgement.copy)]
-        if not mine:
+        if self._attached or judgement.copy.hidden:
+            attached = {bound.policy for bound in self._attached}
+            rules = tuple(
+                pair for pair in rules if pair[0].policy not in attached and not asks_hidden(pair[0], judgement.copy)
+            )
+        if not rules:
             return
         judgement.copy.settle()
         hidden, judgement.copy.hidden = judgement.copy.hidden, Hidden()
-        run_rules(judgement, tuple(mine))
+        run_rules(judgement, rules)
         judgement.copy.hidden = hidden  # what it takes out itself is not hidden from it
 
     def _satisfied(
