@@ -191,7 +191,12 @@ class ReferenceNode(PlainBroker):
         found = []
         for event in made:
             if self.may_read(session, event.topic):
-                payload = self._release(publisher, name, event.topic, event.payload)
+                left: Message | None = replace(judged, topic=event.topic, payload=event.payload)
+                if (event.topic, event.payload) != (judged.topic, judged.payload):
+                    left = self._judge(publisher, name, subs, replace(judged, topic=event.topic, payload=event.payload))
+                if left is None:
+                    continue
+                payload = self._release(publisher, name, event.topic, left.payload)
                 if payload is not None and event.topic.startswith("spBv1.0/") and "access" in self.domain:
                     payload = self._project(name, event.topic, payload)
                 if payload is not None:

@@ -324,9 +324,11 @@ class Explainer:
                 candidate.shaped[delivery.event] = events
         targets = () if target is None else (target,)
         deliveries: list[Delivery] = [
-            delivery.copy(receiver, event)
+            delivery.copy(receiver, left)
             for event in events
-            for receiver in shape.receivers(node, watch, targets, event, sender, self._now)
+            for receiver, left in shape.receivers(
+                node, watch, targets, delivery.event, event, sender, self._now, delivery.passage.judging
+            )
             if not (receiver.no_local and receiver.session is sender)
         ]
         if candidate is not None:

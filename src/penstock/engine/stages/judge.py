@@ -132,17 +132,65 @@ def run(delivery: Delivery) -> Verdict | None:
     return None
 
 
-def still(
-    node: Node, event: Event, session: Session, given: Sequence[Bound], subscribed: Sequence[Subscribed], now: float
+def judging_of(node: Node, event: Event, now: float) -> Judging:
+    """Begin to judge an event whose sender is not here any more, by the policies that the domain gives."""
+    statements = [bound for bound in _given(node, event) if matches(bound.filter, event.topic)]
+    return Judging(node, event, None, now, statements, satisfies=satisfies)
+
+
+def left_of_cause(judging: Judging, session: Session, output: Event) -> Event | None:
+    """Return what a monitor has made of an event that a session has not asked for, as far as policies let the session
+    have the event itself. What the monitor would have made of less is not known, unless it has not looked at it.
+    """
+    cause = judging.event
+    if judging.verdict is not None:
+        return None
+    left, _ = judging.explained(session, (Subscribed(session, cause.topic, 2),))
+    if left is None or left.payload == cause.payload:
+        return None if left is None else output
+    return output._replace(payload=left.payload) if output.payload == cause.payload else None
+
+
+def left_of_output(
+    node: Node,
+    output: Event,
+    sender: Session | None,
+    session: Session,
+    subscribed: Sequence[Subscribed],
+    now: float,
+    with_own: bool,
 ) -> Event | None:
-    """Judge again by the domain's policies for publisher (`given`) and reader as they are now: only removals count."""
+    """Return what policies leave for a receiver of what a monitor has made. Only removals count: effects are those of
+    its cause. `with_own`: the policies of who subscribes have not been asked about the cause.
+    """
+    is_client = sender is not None and sender.neighbour is None
+    bounds = bindings.bounds_of(node, sender) if sender is not None and is_client else _given(node, output)
+    given = [bound for bound in bounds if matches(bound.filter, output.topic)]
+    own = with_own and any(subscription.policy is not None for subscription in subscribed)
+    if not given and not session.place.policies and not own:
+        return output
+    return still(node, output, session, given, subscribed, now, with_own)
+
+
+def still(
+    node: Node,
+    event: Event,
+    session: Session,
+    given: Sequence[Bound],
+    subscribed: Sequence[Subscribed],
+    now: float,
+    with_own: bool = False,
+) -> Event | None:
+    """Judge again by the domain's policies for publisher (`given`) and reader as they are now: only removals count.
+    `with_own`: by the reader's own too.
+    """
     content = node.ensemble.reader.read(event)
     matching = [bound for bound in given if bound.matches(content)]
     attached = [bound._replace(carrier=None) for bound in matching if bound.carrier is Message.PUBLICATION]
     associated = [bound for bound in matching if bound.carrier is not Message.PUBLICATION]
     policies = (*attach(attached, associated), *associated)
     own, first = (
-        [bound for bound in bounds_for(session, event.topic, subscribed, asked) if bound.is_given]
+        [bound for bound in bounds_for(session, event.topic, subscribed, asked) if with_own or bound.is_given]
         for asked in (content, None)
     )
     judgement = Judgement(

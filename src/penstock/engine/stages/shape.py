@@ -15,8 +15,9 @@ from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import edit, route, satisfaction
+from penstock.engine.stages import edit, judge, route, satisfaction
 from penstock.engine.stages.draft import Draft
+from penstock.engine.statements.event_judging import Judging
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.verdict import Effect, Verdict
@@ -53,19 +54,24 @@ def run(delivery: Delivery) -> Verdict | list[Delivery] | None:
         return list(_to_subscribers(passage, watch, outputs))
     if delivery.is_echo:
         return []
+    node = passage.node
     if len(outputs) == 1 and outputs[0] is delivery.forms:
-        return None if route.may_have(passage.node, delivery.event, delivery.session) else _NOT_FOR_IT
+        return None if route.may_have(node, delivery.event, delivery.session) else _NOT_FOR_IT
     delivery.is_planned = False  # others go on in its place
     if not outputs:
         return edit.suppressed(watch, "shape")
-    allowed = [forms for forms in outputs if route.may_have(passage.node, forms.event, delivery.session)]
+    allowed = [
+        _to_target(delivery, target, forms if event is forms.event else Forms(event, passage.now))
+        for forms in outputs
+        for _, event in receivers(node, watch, (target,), delivery.event, forms.event, passage.sender, passage.now)
+    ]
     if not allowed:
         return _NOT_FOR_IT
-    if all(forms is not delivery.forms for forms in outputs):
+    if all(forms.event[:2] != delivery.event[:2] for forms in outputs):
         names = ", ".join(monitor.name for monitor in watch.monitors)
         topics = ", ".join(f"`{topic}`" for topic in dict.fromkeys(forms.event.topic for forms in outputs))
         passage.withhold(delivery.session, Verdict("shape", Effect.REPLACE, names, f"it becomes {topics}"))
-    return [_to_target(delivery, target, forms) for forms in allowed]
+    return allowed
 
 
 _NOT_FOR_IT = Verdict("shape", Effect.SUPPRESS, "", "it may not have what the monitors of its link let out")
@@ -115,12 +121,13 @@ def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:
 
 def _to_subscribers(passage: Passage, watch: Watch, outputs: tuple[Forms, ...]) -> Iterator[Delivery]:
     """Nobody asks for what the monitors saw: what they let out goes to those who subscribe to just that."""
+    cause, sender, now = passage.event, passage.sender, passage.now
     for forms in outputs:
-        for target in subscribers(passage.node, watch, forms.event, passage.sender, passage.now):
-            event = forms.event
+        for target, event in receivers(passage.node, watch, (), cause, forms.event, sender, now, passage.judging):
             retain = event.retain and target.retain_as_published
             shaped = Delivery(target.session, event, min(event.qos, target.qos), retain, target.ids)
-            shaped.passage, shaped.target, shaped.forms = passage, target, forms
+            shaped.passage, shaped.target = passage, target
+            shaped.forms = forms if event is forms.event else Forms(event, passage.now)
             yield shaped
 
 
@@ -128,14 +135,28 @@ def receivers(
     node: Node,
     watch: Watch,
     targets: tuple[Target, ...],
+    cause: Event,
     output: Event,
-    sender: Session | None = None,
-    now: float | None = None,
-) -> Iterator[Target]:
-    """Return who gets what monitors let out: those for whom its cause was, else those who subscribe to just this."""
-    if targets:
-        return (target for target in targets if route.may_have(node, output, target.session))
-    return subscribers(node, watch, output, sender, now)
+    sender: Session | None,
+    now: float,
+    judging: Judging | None = None,
+) -> Iterator[tuple[Target, Event]]:
+    """Return who gets what monitors let out: those for whom its cause was, else those who subscribe to just this; and
+    what policy statements leave of it. `judging`: that of the cause, which nobody else has asked for.
+    """
+    for target in targets or subscribers(node, watch, output, sender, now):
+        session = target.session
+        left: Event | None = output
+        if not route.may_have(node, output, session):
+            continue
+        if not targets:
+            if judging is None and session.place.policies:
+                judging = Judging(node, cause, sender, now, satisfies=satisfaction.satisfies)
+            left = output if judging is None else judge.left_of_cause(judging, session, output)
+        if left is not None and (not targets or output[:2] != cause[:2]):  # else it has been judged
+            left = judge.left_of_output(node, left, sender, session, target.subscriptions, now, with_own=not targets)
+        if left is not None:
+            yield target, left
 
 
 def subscribers(

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from penstock.engine.events import user_properties
 from penstock.engine.events.plan import Target
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import edit, shape
+from penstock.engine.stages import edit, judge, shape
 from penstock.journal.read.packets import PUBLISHER
 from penstock.model.event import Event
 from penstock.pipeline.spark.policies import by_name
@@ -74,7 +74,7 @@ class ShapeSteps(LinkMonitors):
         """`once`: an event is taken by the first way that it came."""
         super().__init__(scope.policies, "subject", kept)
         self._askers = {asker.label: asker for asker in scope.askers}
-        self._once = once
+        self._once, self._has_statements = once, scope.has_statements
         self._session: Session | None = None
 
     def step(self, row: Fields) -> Iterator[Fields]:
@@ -93,11 +93,12 @@ class ShapeSteps(LinkMonitors):
             yield {**event_fields(shown(event), now), "part": 0}
             return
         targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
+        judging = judge.judging_of(node, event, now) if self._has_statements and not targets else None
         part = 0
         for output in edit.run_monitors(node, watch, event, now):
             session.subscriptions = {output.topic: by_name(node, session, output.topic)}
-            for _ in shape.receivers(node, watch, targets, output):
-                yield {**event_fields(shown(output), now), "part": part}
+            for _, left in shape.receivers(node, watch, targets, event, output, None, now, judging):
+                yield {**event_fields(shown(left), now), "part": part}
                 part += 1
             session.subscriptions = {}
         node.notices.clear()
