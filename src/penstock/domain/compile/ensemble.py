@@ -5,7 +5,7 @@ the function *type*; `table` is *allow*; `monitors` are the edit automata.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -130,6 +130,12 @@ class Ensemble:
         if cached is None:
             cached = self._beyond[node, neighbour] = hops_beyond(self._joined, node, neighbour)
         return cached
+
+    def is_only_way(self, node: str, neighbour: str) -> bool:
+        """Return whether the link to a neighbour is the only way from a node to those beyond it."""
+        beyond = self.beyond(node, neighbour).keys()
+        others = (self.beyond(node, other).keys() for other in self._joined[node] if other != neighbour)
+        return all(beyond.isdisjoint(other) for other in others)
 
     @cached_property
     def _joined(self) -> dict[str, set[str]]:
@@ -311,6 +317,23 @@ class Ensemble:
             parts = (applied.name, applied.policy.text, str(applied.to), clients, sorted(applied.nodes))
             digest.update(repr((*parts, applied.filter, when)).encode())
         return digest.hexdigest()
+
+    def matches(self, node: str) -> tuple[ClientMatch, ...]:
+        """Return the identities by which the domain lists clients at a node."""
+        return tuple(self._at[node])
+
+    def admits_unlisted(self, node: str) -> bool:
+        """Return whether a client that the domain does not list may connect to a node."""
+        return self._defaults[node] is not None
+
+    def reads_content(self, nodes: Collection[str], filters: Sequence[str]) -> bool:
+        """Return whether a monitor on a link by which events on such topics go on from these nodes, or come to them
+        from another node, does more than pass or suppress them by their topic."""
+        return any(
+            (source in nodes or (source in self.nodes and target in nodes))
+            and not all(isinstance(monitor, Automaton) and monitor.goes_by_topic(filters) for monitor in monitors)
+            for (source, target), monitors in self._monitors.items()
+        )
 
     def listed(self, node: str) -> Iterator[ClientEntry]:
         """Return the clients that the domain lists at a node."""

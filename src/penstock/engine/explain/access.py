@@ -7,9 +7,10 @@ from penstock.engine.events.user_properties import born_by
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug import births
-from penstock.engine.sparkplug.messages import actor_of, moment
-from penstock.engine.sparkplug.state import Actor, Read, governed
-from penstock.engine.stages import prune
+from penstock.engine.sparkplug.beyond import reader_of
+from penstock.engine.sparkplug.messages import moment
+from penstock.engine.sparkplug.state import Actor, Read, ReadersBeyond, governed
+from penstock.engine.stages import project, prune
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.topic import SparkplugSource
@@ -59,10 +60,11 @@ class Views:
     def shown(self, node: Node, session: Session, event: Event, now: float) -> tuple[Event | None, tuple[Verdict, ...]]:
         """Stage 9: the event as a session may see it."""
         sparkplug, topic = node.sparkplug, governed(event.topic)
-        actor = actor_of(node, session) if sparkplug is not None and topic else None
+        actor = reader_of(node, session) if sparkplug is not None and topic else None
         if sparkplug is None or actor is None:
             return event, ()
         may: Privilege = "read"
+        is_node = isinstance(actor, ReadersBeyond)
         policies = sparkplug.access.candidates(actor.ids, topic, may)
         try:
             read = sparkplug.read(topic, event.payload)
@@ -72,11 +74,17 @@ class Views:
             request = plant.request(read.topic, read.message, born_by(event), moment(now), read.state)
             reasons = policy_results(policies, request, actor.record, before)
             edge = None if source is None else source.node
-            shown = plant.show(reader, Grants(policies), request, edge, actor.record)
+            grants = actor.grants(sparkplug.access, topic, may) if is_node else Grants(policies)
+            shown = plant.show(reader, grants, request, edge, actor.record)
         except ContentError as error:
             return None, (Verdict("project", Effect.SUPPRESS, "sparkplug", str(error)),)
         view = None if shown is None else shown.view
-        result = verdict("project", reasons, view, request, str(actor.record["client"]), topic, may)
+        if is_node and (view is None or view.is_whole):
+            result = project.NOT_READABLE_BEYOND if view is None else Verdict("project", Effect.PASS)
+        elif is_node and view is not None:
+            result = project.cut(view, request.known, is_node=True)
+        else:
+            result = verdict("project", reasons, view, request, str(actor.record["client"]), topic, may)
         if shown is None or shown.is_whole:
             return event if shown is not None else None, (result,)
         return event._replace(payload=shown.payload()), (result,)

@@ -5,7 +5,7 @@ from penstock.engine.events import publishers
 from penstock.engine.monitors import ALL_HERE, Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.sparkplug import messages
+from penstock.engine.sparkplug import beyond, messages
 from penstock.engine.stages.edit import tell_failures
 from penstock.language.statements.statement import Message
 from penstock.model.link import Link
@@ -50,6 +50,7 @@ def settle_in(node: Node, session: Session) -> bool:
         _stir(node, session)
     session.place.entity, session.place.entry = entry.name, entry
     messages.renew(node, session)
+    beyond.renew(node, session)
     session.place.publish_type, session.place.notify_type = entry.publish, entry.notify
     session.place.where, session.declared.given = entry.where, entry.advertises
     policies = () if session.neighbour else node.ensemble.statements.of(entry.name, Message.SUBSCRIPTION)

@@ -13,7 +13,7 @@ from penstock.engine.journal_rows import Source
 from penstock.engine.matching.step_budget import StepBudget
 from penstock.engine.monitors import Watch
 from penstock.engine.sessions.refusal import RefusedPublish
-from penstock.engine.sparkplug.state import Actor
+from penstock.engine.sparkplug.state import Actor, ReadersBeyond
 from penstock.engine.trust.state import SessionTrust
 from penstock.language.condition import Condition
 from penstock.model.event import Event
@@ -225,6 +225,7 @@ class EnsemblePlace:
 
     __slots__ = (
         "actor",
+        "beyond",
         "entity",
         "entry",
         "notify_type",
@@ -241,6 +242,8 @@ class EnsemblePlace:
         self.entry: ClientEntry | None = None
         self.actor: Actor | None = None
         """As a subject of access policies; None until it is asked for."""
+        self.beyond: ReadersBeyond | None = None
+        """Of a node: those beyond it, as readers of Sparkplug messages; None until it is asked for."""
         self.source: Source | None = None
         """The journal's columns for all its events; None until needed."""
         self.publish_type = DEFAULT_TYPE

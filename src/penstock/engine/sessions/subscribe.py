@@ -104,6 +104,15 @@ def begin_replay(node: Node, subscribed: Subscribed, filter: Filter, now: float)
         session.replays[subscribed.key] = replay
 
 
+def replay_again(node: Node, session: Session, wanted: str, now: float) -> None:
+    """Have a session sent again what is retained on the topics of a filter and it has subscribed to."""
+    for subscribed in session.subscriptions.values():
+        if covers(wanted, subscribed.filter):
+            begin_replay(node, subscribed, parse_filter(subscribed.filter), now)
+    if session.replays:
+        node.sessions.go_on(session)
+
+
 def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
     """Drop the subscriptions and answer."""
     reasons: list[int] = []

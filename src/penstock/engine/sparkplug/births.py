@@ -92,7 +92,7 @@ def take_in(node: Node, event: Event) -> str:
             if sparkplug.access.is_timed and (is_end or read.topic.type not in DEATHS):
                 sparkplug.windows.note(read.topic, event, node.revision.access)
         else:
-            _learn_certificate(sparkplug, read, _born_at(event), user_properties.born_by(event))
+            _learn_certificate(sparkplug, read, _born_at(event), event)
     except ContentError as error:
         return str(error)
     return ""
@@ -104,14 +104,16 @@ def _born_at(event: Event) -> int | None:
     return int(text) if text.isdecimal() and len(text) < _DIGITS else None
 
 
-def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None, generation: str) -> None:
+def _learn_certificate(sparkplug: Sparkplug, read: Read, time: int | None, certificate: Event) -> None:
     """Learn from a certificate, if it is newer: two nodes may keep one each of an edge node that has moved."""
-    source = read.topic.source
+    source, generation = read.topic.source, user_properties.born_by(certificate)
     if source is None or read.topic.type not in BIRTHS:
         raise ContentError("only births have certificates")
     known = sparkplug.plant.known(source)
     if generation and generation == known.generation:
-        return  # the birth itself came first
+        if known.complete(read.message):  # the birth itself came first, and less of it might come here then
+            sparkplug.windows.complete(read.topic, generation, certificate.payload)
+        return
     if known.is_newer_than(read.message, time):
         raise ContentError(f"a newer birth certificate of `{source}` is known")
     sparkplug.plant.learn(source, read.message, time, generation)

@@ -24,6 +24,17 @@ def renew(node: Node, session: Session) -> None:
         actor = actor_of(node, session)
         if actor is not None:
             actor.reader = reader
+            _forget_owed(node, actor)
+
+
+def _forget_owed(node: Node, actor: Actor) -> None:
+    """Let a reader be owed no message of an edge node, device or host that no policy lets it read any more."""
+    if node.sparkplug is None:
+        return
+    for speaker in tuple(actor.reader.late):
+        life = node.sparkplug.windows.lives.get(speaker)
+        if life is not None and not node.sparkplug.access.candidates(actor.ids, life.topic, "read"):
+            actor.reader.late.discard(speaker)
 
 
 def ask_windows(node: Node, session: Session, now: float) -> None:

@@ -1,16 +1,19 @@
 """A node's state about Sparkplug: edge nodes and devices, the last message decoded, and readers."""
 
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from penstock.engine.events.user_properties import born_by
 from penstock.model.content.json_members import check_members
 from penstock.model.errors import AmbiguityError, ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.message import SparkplugMessage, parse
 from penstock.model.sparkplug.metric import Record
 from penstock.model.sparkplug.topic import (
+    COMMANDS,
     DEATHS,
     LIVES,
     REPORTS,
@@ -18,11 +21,14 @@ from penstock.model.sparkplug.topic import (
     MessageTopic,
     SparkplugSource,
     in_namespace,
+    is_birth,
     message_topic,
+    topics_of,
 )
 from penstock.model.values import Timestamp
 from penstock.policy.sparkplug.edge_nodes import MAX_SOURCES, Plant, PlantReader
-from penstock.policy.sparkplug.policies import Access, Grants, Privilege
+from penstock.policy.sparkplug.policies import EVERYBODY, Access, AccessPolicy, Grants, Privilege
+from penstock.policy.sparkplug.reach import NOTHING_GRANTED, ReachGrants, asked_by
 from penstock.policy.sparkplug.views import ViewRequest
 
 CERTIFICATES = "$sparkplug/certificates/"
@@ -71,6 +77,82 @@ class Actor:
         return grants
 
 
+class ReadersBeyond(Actor):
+    """A neighbour node as a reader, for all who may be beyond it: it has what some of them may ever read.
+
+    `readers` are the names in policies of each of them; None: it is not known who sees what there, and everything goes
+    there as it is.
+    """
+
+    __slots__ = ("_edges", "_reach", "_readers", "_with", "access", "before")
+
+    def __init__(self, neighbour: str, access: Access, readers: Iterable[frozenset[str]] | None) -> None:
+        super().__init__((), {"client": neighbour}, "")
+        self.access = access
+        self._readers = None if readers is None else tuple(dict.fromkeys(readers))
+        self._with: dict[str, list[int]] = {}
+        """By name in policies, the readers that have it."""
+        for number, names in enumerate(self._readers or ()):
+            for name in names:
+                self._with.setdefault(name, []).append(number)
+        self._reach: dict[str, ReachGrants] = {}
+        self._edges: set[SparkplugSource] = set()
+        """The edge nodes with devices of which something goes there."""
+        self.before: ReadersBeyond | None = None
+        """Those of the domain as it was, until certificates are told again."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """True if everything goes there as it is."""
+        return self._readers is None
+
+    def grants(self, access: Access, topic: str, privilege: Privilege) -> Grants:
+        """Return the grant of what some of them may ever read of a topic.
+
+        Births, reports and deaths are of one piece, with what commands say: a metric that somebody may read in one of
+        them is known there by its birth. The birth and the death of an edge node go where its devices are known.
+        """
+        place = message_topic(topic)
+        source = place.source
+        is_one_piece = source is not None and place.type not in COMMANDS
+        key = str(source) if is_one_piece else topic
+        grants = self._reach.get(key)
+        if grants is None:
+            if len(self._reach) >= MAX_GRANTS:
+                self._reach.clear()
+            topics = topics_of(source) if is_one_piece and source is not None else (topic,)
+            grants = self._reach[key] = self._make(access, topics)
+        if grants.is_for_nobody:
+            return grants if place.type in _OF_EDGE_NODES and source in self._edges else NOTHING_GRANTED
+        if source is not None and source.device:
+            self._edges.add(source.node)
+        return grants
+
+    def _make(self, access: Access, topics: Collection[str]) -> ReachGrants:
+        readers: dict[tuple[AccessPolicy, ...], None] = {}
+        asking: list[AccessPolicy] = []
+        for topic in topics:
+            readers |= dict.fromkeys(self._policies(access, topic))
+            if topic.split("/")[2] not in COMMANDS or len(topics) == 1:
+                asking += access.about(topic, "write")  # they are asked there about what waits
+        asking += (policy for policies in readers for policy in policies)
+        return ReachGrants(readers, asked_by(asking))
+
+    def _policies(self, access: Access, topic: str) -> Iterator[tuple[AccessPolicy, ...]]:
+        """Yield the policies about a topic of each reader that has any."""
+        about = access.about(topic, "read")
+        everybody = [policy for policy in about if policy.subject == EVERYBODY]
+        of_reader: dict[int, list[AccessPolicy]] = {}
+        for policy in about:
+            for number in self._with.get(policy.subject, ()):
+                of_reader.setdefault(number, []).append(policy)
+        yield from (tuple(policies + everybody) for policies in of_reader.values())
+        if everybody and len(of_reader) < len(self._readers or ()):
+            yield tuple(everybody)
+
+
+_OF_EDGE_NODES = frozenset({"NBIRTH", "NDEATH"})
+
 Reader = TypeVar("Reader")
 
 
@@ -107,6 +189,12 @@ class Windows(Generic[Reader]):
                 self.lives.pop(device, None)
                 self.reports.pop(device, None)
                 self.judged.pop(device, None)
+
+    def complete(self, topic: MessageTopic, generation: str, payload: bytes) -> None:
+        """Take in more of a birth that is kept."""
+        life = self.lives.get(topic.speaker)
+        if life is not None and is_birth(life.topic) and born_by(life) == generation:
+            self.lives[topic.speaker] = life._replace(payload=payload)
 
     def ask(self, at: float | None, number: int, reader: Reader, speaker: str) -> None:
         """Have a reader asked about at a time, or before."""
@@ -190,6 +278,9 @@ class ReadRequest(NamedTuple):
     request: ViewRequest | None = None
     edge: SparkplugSource | None = None
     """None also for a certificate: it tells of the past, and is no part of what readers are told in order."""
+    is_outdated: bool = False
+    """A command whose aliases meant something else where its writer's rights were checked, as far as is known here: it
+    may go to other nodes, but to no client."""
 
     @property
     def is_of_the_past(self) -> bool:

@@ -1,7 +1,8 @@
 """Stage 10, project: which metrics may this subject read, and which withheld ones does it now get back?
 
 It is asked for each session when an event is delivered, so that there is no way around it; readers of whom the same is
-said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py`).
+said, and who have had the same, share one view (`policy/sparkplug/edge_nodes.py`). A node is asked about as a reader
+too, for all who may be beyond it: what none of them may ever read stays (`engine/sparkplug/beyond.py`).
 """
 
 from penstock.engine.events import user_properties
@@ -11,6 +12,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.render import Forms
 from penstock.engine.sessions.session import PolicyRevision, Session
 from penstock.engine.sparkplug import openings
+from penstock.engine.sparkplug.beyond import reader_of
 from penstock.engine.sparkplug.messages import actor_of, moment
 from penstock.engine.sparkplug.state import Actor, ReadRequest, Sparkplug, governed
 from penstock.engine.stages.draft import Draft
@@ -21,7 +23,16 @@ from penstock.model.values import Timestamp
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.sparkplug.policies import SECOND
 from penstock.policy.sparkplug.reasons import names
-from penstock.policy.sparkplug.views import START, UNKNOWN, View, ViewRequest, WithheldMetrics, owed, read_view
+from penstock.policy.sparkplug.views import (
+    START,
+    UNKNOWN,
+    BirthRecord,
+    View,
+    ViewRequest,
+    WithheldMetrics,
+    owed,
+    read_view,
+)
 
 
 def plan(draft: Draft) -> None:
@@ -32,6 +43,7 @@ def plan(draft: Draft) -> None:
 
 
 NOT_READABLE = Verdict("project", Effect.SUPPRESS, "access", "no access policy lets it read any of this")
+NOT_READABLE_BEYOND = Verdict("project", Effect.SUPPRESS, "access", "nobody beyond the link may ever read any of this")
 _NOT_UNDERSTOOD = Verdict("project", Effect.SUPPRESS, "sparkplug", "it cannot be read as a Sparkplug message")
 
 
@@ -40,7 +52,9 @@ def run(delivery: Delivery) -> Verdict | None:
     node, session, asked = delivery.passage.node, delivery.session, delivery.forms
     forms = show(node, session, asked)
     if forms is None:
-        return NOT_READABLE if asked.asked is None or asked.asked.request is not None else _NOT_UNDERSTOOD
+        if asked.asked is not None and (asked.asked.request is None or asked.asked.is_outdated):
+            return _NOT_UNDERSTOOD
+        return NOT_READABLE if session.place.beyond is None else NOT_READABLE_BEYOND
     actor = session.place.actor
     if asked.asked and asked.asked.topic and actor is not None and node.sparkplug is not None:
         delivery.is_timed |= actor.grants(node.sparkplug.access, asked.asked.topic, "read").reads_now
@@ -54,14 +68,20 @@ def run(delivery: Delivery) -> Verdict | None:
 def _record_removed(delivery: Delivery, asked: Forms) -> None:
     """Tell the journal which metrics the receiver does not get."""
     session, request = delivery.session, None if asked.asked is None else asked.asked.request
-    actor, sparkplug = session.place.actor, delivery.passage.node.sparkplug
+    actor, sparkplug = session.place.actor or session.place.beyond, delivery.passage.node.sparkplug
     if asked.asked is None or request is None or actor is None or sparkplug is None:
         return
     view, _ = read_view(actor.grants(sparkplug.access, asked.asked.topic, "read"), request, actor.record, START)
     if view is not None and view.removed:
-        removed = (request.known.name(metric) or f"alias {metric.alias}" for metric in view.removed)
-        reason = f"without {names(dict.fromkeys(removed))}"
-        delivery.passage.withhold(session, Verdict("project", Effect.REPLACE, "access", reason))
+        delivery.passage.withhold(session, cut(view, request.known, session.place.beyond is not None))
+
+
+def cut(view: View, known: BirthRecord, is_node: bool = False) -> Verdict:
+    """Return the verdict on a message of which a reader, or another node, gets only some metrics."""
+    removed = (known.name(metric) or f"alias {metric.alias}" for metric in view.removed)
+    reason = f"without {names(dict.fromkeys(removed))}" if view.removed else ""
+    reason += ": nobody beyond the link may ever read them" if view.removed and is_node else ""
+    return Verdict("project", Effect.REPLACE, "access", reason)
 
 
 def ask_queued(delivery: Delivery) -> Verdict | None:
@@ -89,10 +109,10 @@ def show(node: Node, session: Session, forms: Forms) -> Forms | None:
         asked = forms.asked = _asked(node, forms.event, forms.now)
     if not asked.topic:
         return forms
-    actor = session.place.actor or actor_of(node, session)
+    actor = session.place.actor or reader_of(node, session)
     if actor is None:
         return forms
-    if asked.request is None or node.sparkplug is None:
+    if asked.request is None or node.sparkplug is None or (asked.is_outdated and session.place.beyond is None):
         return None
     payload = _payload(node, node.sparkplug, session, actor, asked, asked.request)
     if payload is None:
@@ -113,9 +133,8 @@ def _asked(node: Node, event: Event, now: float | None) -> ReadRequest:
     generation = user_properties.born_by(event)
     request = sparkplug.plant.request(read.topic, read.message, generation, _time(now), read.state)
     is_over = request.known.is_over or not request.known.generation
-    if generation and is_over and read.topic.type in COMMANDS and read.message.unnamed():
-        return ReadRequest(topic)  # its aliases meant something else where its writer's rights were checked
-    return ReadRequest(topic, request, None if read.topic.source is None else read.topic.source.node)
+    is_outdated = bool(generation) and is_over and read.topic.type in COMMANDS and bool(read.message.unnamed())
+    return ReadRequest(topic, request, None if read.topic.source is None else read.topic.source.node, is_outdated)
 
 
 def _payload(
@@ -132,7 +151,7 @@ def _payload(
         shown = sparkplug.plant.show(actor.reader, grants, request, asked.edge, actor.record)
     except ContentError:
         return None
-    if session.durable and source is not None:
+    if session.durable and source is not None and session.place.beyond is None:
         _keep(node, session, actor, source, before)
     if grants.reads_now:
         _ask_later(node, session, actor, request)
@@ -148,7 +167,7 @@ def preview(node: Node, session: Session, event: Event, now: float | None) -> Ev
     if actor is None or node.sparkplug is None:
         return event
     request = asked.request
-    if request is None:
+    if request is None or asked.is_outdated:
         return None
     grants = actor.grants(node.sparkplug.access, asked.topic, "read")
     try:
@@ -185,11 +204,11 @@ def judge_again(node: Node, session: Session, event: Event, judged: PolicyRevisi
     """Return what may still be seen of an event that was projected by the policies of another revision or time."""
     sparkplug = node.sparkplug
     topic = "" if sparkplug is None else governed(event.topic)
-    actor = actor_of(node, session) if topic else None
+    actor = reader_of(node, session) if topic else None
     if sparkplug is None or actor is None:
         return event
     grants = actor.grants(sparkplug.access, topic, "read")
-    if judged.access == node.revision.access and not grants.reads_now:
+    if judged.access == node.revision.access and not grants.reads_now and session.place.beyond is None:
         return event
     try:
         read = sparkplug.read(topic, event.payload)

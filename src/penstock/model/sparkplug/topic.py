@@ -72,6 +72,12 @@ def report_topic(source: SparkplugSource) -> str:
     return "/".join((NAMESPACE, source.group, "DDATA" if source.device else "NDATA", *source[1:])).rstrip("/")
 
 
+def topics_of(source: SparkplugSource) -> tuple[str, ...]:
+    """Return the topics of all messages of, and commands to, an edge node or a device."""
+    kinds = OF_DEVICES if source.device else OF_NODES
+    return tuple("/".join((NAMESPACE, source.group, kind, *source[1:])).rstrip("/") for kind in sorted(kinds))
+
+
 def message_topic(topic: str) -> MessageTopic:
     """Return the parts of a topic of the namespace; raises `ContentError` for one that the norm does not know."""
     match topic.split("/"):

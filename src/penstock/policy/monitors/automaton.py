@@ -5,14 +5,14 @@ the file, is taken; `*` concerns only what no other edge of its state takes; wit
 and the state stays.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.language.errors import Failure, Outcome
 from penstock.model.content.content import ContentReader
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
-from penstock.model.topic import covers, is_wild, matches
+from penstock.model.topic import covers, is_wild, matches, overlaps
 from penstock.policy.access.covering import is_covered, widest
 from penstock.policy.monitors.action import PASS, SUPPRESS, Action, MonitorOutput
 from penstock.policy.monitors.monitor import MonitorError, State
@@ -57,6 +57,17 @@ class Automaton:
         selects = all(_selects(edge.action, state.name) for state in self.states for edge in state.edges)
         object.__setattr__(self, "is_selector", selects)
         object.__setattr__(self, "_tables", {state.name: StateTable(state.name, state.edges) for state in self.states})
+
+    def goes_by_topic(self, filters: Sequence[str]) -> bool:
+        """Return whether it only passes or suppresses events on topics of these filters, whatever they say and whatever
+        came before.
+        """
+        return all(
+            edge.action.when is None and _is_idle(edge.action, state.name)
+            for state in self.states
+            for edge in state.edges
+            if edge.filter == "*" or any(overlaps(edge.filter, filter) for filter in filters)
+        )
 
     @classmethod
     def of_states(cls, name: str, states: Mapping[str, Edges], reader: ContentReader | None = None) -> "Automaton":

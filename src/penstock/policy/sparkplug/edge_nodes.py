@@ -168,10 +168,10 @@ class Plant:
                 reader.standings.pop(source, None)
             else:
                 reader.standings[source] = cached.after
-        if request.topic.type in LIVES and (reader.late or (cached.view is None and grants.reads_now)):
-            if cached.view is None:
+        if request.topic.type in LIVES:
+            if cached.view is None and grants.reads_now:
                 reader.late.add(request.topic.speaker)
-            else:
+            elif reader.late:
                 reader.late.discard(request.topic.speaker)
         if cached.view is None:
             return None

@@ -14,6 +14,8 @@ class NamePatterns:
     """Names, some of them by pattern."""
 
     __slots__ = ("_exact", "_patterns")
+    has_unknown = True
+    """Whether a metric of which nobody can say which one it is counts as one of these."""
 
     def __init__(self, written: Iterable[str]) -> None:
         names = dict.fromkeys(written)

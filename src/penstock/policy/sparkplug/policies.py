@@ -97,7 +97,7 @@ ASKED_AGAIN = 1.0
 class Grants:
     """The candidate policies for one kind of access by one subject to one topic (sparkplug Listing 1, line 12)."""
 
-    __slots__ = ("_always", "_conditional", "_fixed", "_valid", "reads", "reads_now", "reads_subject")
+    __slots__ = ("_always", "_conditional", "_fixed", "_valid", "owes", "reads", "reads_now", "reads_subject")
 
     def __init__(self, policies: Sequence[AccessPolicy]) -> None:
         fixed = [policy for policy in policies if policy.is_unconditional]
@@ -111,6 +111,8 @@ class Grants:
         """The attributes that conditions read; the time is one where it decides."""
         self.reads_subject = SUBJECT in self.reads
         self.reads_now = NOW in self.reads
+        self.owes = self.reads_now
+        """A reader is owed also what messages said that were denied as a whole: another time may grant it."""
 
     def next_change(self, now: float, is_exact: bool = False) -> float | None:
         """Return the next time at which another result is possible for what was decided now; None: never.
@@ -152,10 +154,10 @@ class Grants:
             return None
         if not excluding:
             return self._fixed._replace(policies=tuple(granting), failures=tuple(failures))
-        return Granted(tuple(granting), _names_of((*self._always, *excluding)), tuple(failures))
+        return Granted(tuple(granting), names_of((*self._always, *excluding)), tuple(failures))
 
 
-_names_of = lru_cache(maxsize=10_000)(NamePatterns)
+names_of = lru_cache(maxsize=10_000)(NamePatterns)
 _BESIDE_METRICS = RESERVED - {METRICS}
 
 
@@ -208,6 +210,19 @@ class Access:
         self._alike: dict[frozenset[tuple[tuple[str, ...], str, Validity | None]], Grants] = {}
         self.is_timed = any(policy.is_timed for policy in self.policies)
         """The time has a say in some policy."""
+        self._about: dict[Privilege, tuple[list[AccessPolicy], FilterIndex[int]]] = {}
+
+    def subjects(self) -> frozenset[str]:
+        """Return the subjects of all policies."""
+        return frozenset(policy.subject for policy in self.policies)
+
+    def about(self, topic: str, privilege: Privilege) -> list[AccessPolicy]:
+        """Return the policies about this topic and privilege, of whatever subject."""
+        if privilege not in self._about:
+            policies = [policy for policy in self.policies if policy.privilege == privilege]
+            self._about[privilege] = policies, place_index(policy.filter for policy in policies)
+        policies, tree = self._about[privilege]
+        return [policies[place] for place in sorted(tree.match(topic))]
 
     def candidates(self, subjects: Iterable[str], topic: str, privilege: Privilege) -> list[AccessPolicy]:
         """Return the policies for one of these subjects that are about this topic and privilege."""

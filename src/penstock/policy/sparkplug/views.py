@@ -74,6 +74,17 @@ class BirthRecord:
             if name is not None and not metric.historical and self.is_certain(metric):
                 self.values[name] = message.bytes_of(metric)
 
+    def complete(self, message: SparkplugMessage) -> bool:
+        """Take in the metrics of the same birth certificate that were not in it when it first came; False if none."""
+        new = [metric for metric in message.metrics if metric.name is not None and metric.name not in self.births]
+        for metric in new:
+            assert metric.name is not None
+            self.births[metric.name] = message.bytes_of(metric)
+            self.values.setdefault(metric.name, self.births[metric.name])
+            if metric.alias is not None:
+                self.names.setdefault(metric.alias, metric.name)
+        return bool(new)
+
     def as_of(self, generation: str) -> "BirthRecord":
         """Return what is known to a message that is to be read by this birth: of another one, only values by name."""
         return self if generation and generation == self.generation else BirthRecord(values=self.values)
@@ -169,7 +180,7 @@ def read_view(
     more = complement(request, standing) if is_report else ()
     granted = grants.decide(contexts(grants, request, more, subject), doubt(grants, request))
     if granted is None:
-        return None, _denied(request, standing) if grants.reads_now else START if is_birth else standing
+        return None, _denied(request, standing) if grants.owes else START if is_birth else standing
     view = _view(granted, request, more, standing.unborn)
     known = request.known
     if is_birth:
@@ -237,10 +248,12 @@ def _view(granted: Granted, request: ViewRequest, more: Sequence[str], unborn: f
 
 def _is_excluded(metric: Metric, name: str | None, granted: Granted, request: ViewRequest) -> bool:
     """Return whether it is excepted by its name, or by the name of its alias, as its reader may go by either."""
-    exceptions = granted.exceptions
+    exceptions, is_birth = granted.exceptions, request.topic.type in BIRTHS
+    if not exceptions.has_unknown and not is_birth and not request.known.is_certain(metric):
+        return False
     if name is None or name in exceptions:
         return True
-    if metric.alias is None or request.topic.type in BIRTHS:
+    if metric.alias is None or is_birth:
         return False
     other = request.known.names.get(metric.alias)
     return other is None or other in exceptions
