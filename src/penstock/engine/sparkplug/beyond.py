@@ -122,9 +122,9 @@ def _is_wider(made: ReadersBeyond, before: ReadersBeyond, certificate: Event) ->
     return now is not None and (then is None or not now <= then)
 
 
-def _shown(readers: ReadersBeyond, topic: str, payload: bytes) -> set[str | None] | None:
+def _shown(readers: ReadersBeyond, topic: str, payload: bytes) -> set[str] | None:
     """Return the metrics of a birth that go there; None if it does not."""
-    names = {metric.name for metric in parse(payload).metrics}
+    names = {metric.name for metric in parse(payload).metrics if metric.name is not None}
     if readers.is_unknown:
         return names
     granted = readers.grants(readers.access, topic, "read").decide(())

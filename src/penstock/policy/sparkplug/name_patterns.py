@@ -15,7 +15,7 @@ class NamePatterns:
 
     __slots__ = ("_exact", "_patterns")
     has_unknown = True
-    """Whether a metric of which nobody can say which one it is counts as one of these."""
+    """True if a metric of which nobody can say which one it is counts as one of these."""
 
     def __init__(self, written: Iterable[str]) -> None:
         names = dict.fromkeys(written)
