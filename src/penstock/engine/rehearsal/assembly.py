@@ -94,7 +94,7 @@ class Assembly:
                     self.turn(node)
             else:
                 return
-            self._end_closed()
+            self.end_closed()
         raise RehearsalError(f"not at rest after {MAX_STEPS} packets")
 
     def turn(self, node: Node) -> None:
@@ -197,7 +197,7 @@ class Assembly:
             self.peers[entity, node] = Peer(entity, node, self.got.setdefault(entity, []).append)
         return self.peers[entity, node]
 
-    def _end_closed(self) -> None:
+    def end_closed(self) -> None:
         """End connections that a node has closed, once its last packets have arrived."""
         for ends, connection in list(self.connections.items()):
             if not connection.is_over or connection.wires[0]:

@@ -38,9 +38,17 @@ class Wire(Transport):
             self._packets.append((next(self._numbers), buffer[position:end]))
             position = end
 
-    def hand_over(self) -> None:
-        """Let the next packet arrive."""
-        self._arrive(self._packets.popleft()[1])
+    @property
+    def packets(self) -> tuple[tuple[int, bytes], ...]:
+        """The packets under way, each with its sequence number."""
+        return tuple(self._packets)
+
+    def hand_over(self, number: int | None = None) -> None:
+        """Let the next packet arrive, or the one with this number."""
+        at = 0 if number is None else next(at for at, packet in enumerate(self._packets) if packet[0] == number)
+        data = self._packets[at][1]
+        del self._packets[at]
+        self._arrive(data)
 
 
 class RehearsedConnection(NamedTuple):
