@@ -204,3 +204,67 @@ async def test_an_event_whose_quality_nobody_beyond_asks_for_stays_where_it_is(t
         assert not shown.waiting
         assert not claimed.waiting
         assert marks.waiting
+
+
+LISTING_2 = """<Policy xmlns="urn:oasis:names:tc:xacml:3.0:core:schema:wd-17" PolicyId="location" Version="1.0"
+ RuleCombiningAlgId="urn:oasis:names:tc:xacml:3.0:rule-combining-algorithm:deny-unless-permit"><Target/>
+ <Rule RuleId="health" Effect="Permit"><Target><AnyOf><AllOf>
+  <Match MatchId="urn:oasis:names:tc:xacml:1.0:function:string-equal">
+   <AttributeValue DataType="http://www.w3.org/2001/XMLSchema#string">health</AttributeValue>
+   <AttributeDesignator Category="urn:oasis:names:tc:xacml:1.0:subject-category:access-subject" AttributeId="purpose"
+    DataType="http://www.w3.org/2001/XMLSchema#string" MustBePresent="false"/></Match>
+  <Match MatchId="urn:oasis:names:tc:xacml:1.0:function:double-less-than-or-equal">
+   <AttributeValue DataType="http://www.w3.org/2001/XMLSchema#double">50</AttributeValue>
+   <AttributeDesignator Category="urn:oasis:names:tc:xacml:3.0:attribute-category:resource"
+    AttributeId="quality:precision/precision/precision"
+    DataType="http://www.w3.org/2001/XMLSchema#double" MustBePresent="false"/></Match>
+ </AllOf></AnyOf></Target>
+ <ObligationExpressions><ObligationExpression ObligationId="step" FulfillOn="Permit">
+  <AttributeAssignmentExpression AttributeId="attribute">
+   <AttributeValue DataType="http://www.w3.org/2001/XMLSchema#string">lat</AttributeValue></AttributeAssignmentExpression>
+  <AttributeAssignmentExpression AttributeId="size">
+   <AttributeValue DataType="http://www.w3.org/2001/XMLSchema#double">10</AttributeValue></AttributeAssignmentExpression>
+ </ObligationExpression></ObligationExpressions></Rule></Policy>"""
+
+
+async def test_a_producer_brings_xacml_and_its_node_decides_for_those_beyond(tmp_path: Path) -> None:
+    """By purpose and by quality; the consumer's node goes by the ACE set, and gets what the obligation leaves."""
+    about = {"wants": {"it": {"filter": "#"}}}
+    domain = {
+        "nodes": DOMAIN["nodes"],
+        "clients": {"bob": {"node": "a"}, "eve": {"node": "a"}, "doctor": {"node": "b"}, "ads": {"node": "b"}},
+        "contracts": {
+            "consumers": {
+                "doctor": {"consumer": "doctor", "purpose": "health", **about},
+                "ads": {"consumer": "ads", "purpose": "ads", **about},
+            },
+            "bring": ["bob"],
+        },
+    }
+    ids = dict.fromkeys(("indicator", "criterion", "definition"), "precision")
+    good, bad = [{**ids, "value": 80}], [{**ids, "value": 20}]
+    async with (
+        joined(tmp_path, domain) as (nodes, cable),
+        client(nodes.ports["a"], "bob") as bob,
+        client(nodes.ports["a"], "eve") as eve,
+        client(nodes.ports["b"], "doctor") as doctor,
+        client(nodes.ports["b"], "ads") as ads,
+    ):
+        await bob.bring("mine", produces={"filter": "bob/#", "xacml": LISTING_2})
+        seen = await ads.subscribe("#")
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 0"), b"mark 0")
+        await bob.publish(TOPIC, {"lat": 41.111, "qoc": good})
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 1"), b"mark 1")
+        assert b"41.111" not in cable.carried
+        shown = await doctor.subscribe("bob/#")
+        async with asyncio.timeout(30):
+            while not shown.waiting:
+                await bob.publish(TOPIC, {"lat": 42.222, "qoc": good})
+                await asyncio.sleep(0.05)
+        assert (await take(shown))[0].attributes["lat"] == 45.0
+        assert b"42.222" not in cable.carried
+        await bob.publish(TOPIC, {"lat": 53.333, "qoc": bad})
+        await until_crossed(cable, lambda: eve.publish("free", b"mark 2"), b"mark 2")
+        assert b"55.0" not in cable.carried
+        assert b"53.333" not in cable.carried
+        assert {event.topic for event in await take(seen, seen.waiting)} == {"free"}

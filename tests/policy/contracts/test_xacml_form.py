@@ -15,6 +15,7 @@ from penstock.policy.contracts.release import Releaser
 from penstock.policy.contracts.text_form import read_producer
 from penstock.policy.contracts.xacml_form import to_xacml
 from penstock.policy.quality.criteria import LIBRARY
+from penstock.policy.quality.needs import Need
 from penstock.policy.xacml import Pdp, read_policy, show_policy
 from tests.policy.contracts.test_contract import NOW, SITUATIONS, WHOLE, consumers, producers, quality, texts
 from tests.support.generators.examples import some
@@ -49,7 +50,8 @@ def test_releaser_oracle_and_policy_in_xacml_agree(
         for precision in PRECISIONS:
             left = degraded_once(rule.degrade, CONTENT, quality(precision), LIBRARY, NOW).quality
             release = releaser.decide(CONTENT, quality(precision), opened, NOW)
-            asked = replace(rule, quality=(*rule.quality, *rule.guarantees))  # which the oracle does not know
+            guarantees = (need for need in rule.guarantees if isinstance(need, Need))  # which the oracle does not know
+            asked = replace(rule, quality=(*rule.quality, *guarantees))
             ruling = decide(
                 abac_policy(replace(single, rules=(asked,))), abac_attributes(consumer, "bob", opened, left)
             )

@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 def _show_xacml(contracts: Contracts, name: str, parser: argparse.ArgumentParser) -> int:
     contract = contracts.named(name)
-    if contract is None:
+    if contract is None or (contract.xacml and not contract.rules):
         parser.error(f"`{name}` is in XACML already")
     try:
         print(show_policy(to_xacml(contract)), end="")

@@ -5,6 +5,7 @@ may, the event stays. Else a copy goes, with the ACE set of just these, and degr
 have in common: their nodes do the rest.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ from penstock.policy.contracts.contract import ProducerContract
 from penstock.policy.contracts.contract_set import subscription_id
 from penstock.policy.contracts.degrade import Degradation, Grid, Keep, Step, degraded_once, leaves_only
 from penstock.policy.contracts.plain_form import plain_degradation
+from penstock.policy.contracts.release import PRIVACY, read_permitted
 from penstock.policy.contracts.release_place import ACE, DEGRADED, LOCAL, FilterPlace, ace_digest, write_ace
 from penstock.policy.quality.carriage import ATTACHED, write_properties
 
@@ -156,10 +158,11 @@ def _with_ace(event: Event, governed: Governed, enabled: list[_Enabled], is_for_
     """Return the event with the set of those beyond for which this node has decided, beside what others have."""
     ace = {} if governed.is_first else dict(governed.ace)
     for _, asking, left in enabled:
-        if asking is None or asking.want.scope == "local":
+        if asking is not None and asking.want.scope == "local":
             continue  # its own node decides
-        for contract, step in zip(governed.contracts, left.steps, strict=False):
-            if step.place is FilterPlace.EVALUATE:
+        ace |= dict(step.ace for step in left.steps if step.ace[0])
+        for contract, step in zip(governed.contracts, left.steps if asking is not None else (), strict=False):
+            if step.place is FilterPlace.EVALUATE and asking is not None:
                 ace[_digest(asking, contract)] = step.release.rule
     texts = (*write_ace(ace), *((LOCAL,) if is_for_whoever else ()))
     return user_properties.having(event, None, [(ACE, text) for text in texts], without=ACE)
@@ -169,16 +172,14 @@ def _degraded(state: ContractState, event: Event, governed: Governed, enabled: l
     """Return the event, degraded as far as the rules for all of them have in common."""
     done = dict(governed.degraded)
     left: list[Degradation] = []
-    for at, contract in enumerate(governed.contracts):
-        rules = {rule.id: rule.degrade for rule in contract.rules}
-        lists = {rules.get(each.left.steps[at].release.rule, ()) for each in enabled}
+    for name, lists in _asked_for(governed, enabled):
         common = _common(lists)
-        before = done.get(contract.name, [])
+        before = done.get(name, [])
         plain: list[object] = [plain_degradation(degradation) for degradation in common]
         if plain[: len(before)] != before:
             break
         left += common[len(before) :]
-        done[contract.name] = plain
+        done[name] = plain
         if lists != {common}:
             break
     if not left:
@@ -192,6 +193,16 @@ def _degraded(state: ContractState, event: Event, governed: Governed, enabled: l
     event = user_properties.having(event._replace(payload=payload), None, pairs, without=ATTACHED)
     text = msgspec.json.encode({name: plain for name, plain in done.items() if plain}).decode()
     return user_properties.having(event, None, ((DEGRADED, text),), without=DEGRADED)
+
+
+def _asked_for(governed: Governed, enabled: list[_Enabled]) -> Iterator[tuple[str, set[tuple[Degradation, ...]]]]:
+    """Yield by contract, then by policy in XACML, the degradations that those enabled get it with."""
+    for at, contract in enumerate(governed.contracts):
+        rules = {rule.id: rule.degrade for rule in contract.rules}
+        yield contract.name, {rules.get(each.left.steps[at].release.rule, ()) for each in enabled}
+    for at, private in enumerate(governed.private, -len(governed.private)):
+        permitted = [read_permitted(each.left.steps[at].ace[1]) for each in enabled]
+        yield f"{PRIVACY}{private.policy.name}", {() if isinstance(by, str) else by.degrade for by in permitted}
 
 
 def _common(lists: set[tuple[Degradation, ...]]) -> tuple[Degradation, ...]:

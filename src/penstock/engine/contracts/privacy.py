@@ -12,7 +12,9 @@ from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
 from penstock.engine.node import Node
 from penstock.model.errors import PolicyError
 from penstock.model.event import Event
+from penstock.policy.contracts.contract import ProducerContract
 from penstock.policy.contracts.contract_set import Contracts
+from penstock.policy.contracts.privacy import policy_in
 from penstock.policy.contracts.release import PRIVACY, RELEASED, RETAIN_UNTIL
 from penstock.policy.contracts.release_place import ACE, DEGRADED, MARKS, read_ace, write_ace
 
@@ -28,6 +30,16 @@ def is_private(node: Node, event: Event) -> bool:
 def of_topic(contracts: Contracts, topic: str) -> tuple[Private, ...]:
     """Return the policies about events on a topic."""
     return tuple(Private(policy, topic) for policy in contracts.private(topic))
+
+
+def of_contracts(contracts: Iterable[ProducerContract], topic: str) -> tuple[Private, ...]:
+    """Return the policies that contracts about an event have."""
+    asked = ((contract, policy_in(contract)) for contract in contracts)
+    return tuple(
+        Private(policy, topic, contract.name, contract.scope == "local")
+        for contract, policy in asked
+        if policy is not None
+    )
 
 
 def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:

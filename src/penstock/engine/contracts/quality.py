@@ -23,7 +23,7 @@ def attach(node: Node, session: Session, event: Event, now: float) -> Event | Ve
     _, collectors = state.binding(session.place.entity, event.topic)
     is_private = any(contract.is_private for contract in bound) or bool(state.contracts.private(event.topic))
     at = [(AT, f"{recorded(now):.6f}")] if is_private and not user_properties.told(event, AT) else []
-    if not bound and not collectors:
+    if not bound and not collectors and not is_private:
         return user_properties.having(event, None, at) if at else event
     content, now = node.ensemble.reader.read(event), recorded(now)
     known = user_properties.told(event, CONTRACT)

@@ -103,6 +103,7 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
         contracts += tuple(contract for contract in late if contract.name not in {each.name for each in contracts})
         inherited = privacy.told(state.contracts, (name for name in names if name.startswith(PRIVACY)))
         policies += tuple(policy for policy in inherited if policy not in policies)
+        policies += privacy.of_contracts(contracts, event.topic)
         known, quality = state.last
         if attached != known:
             quality = read_properties(attached, moment(now), ATTACHED)

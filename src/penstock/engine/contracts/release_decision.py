@@ -8,7 +8,7 @@ from msgspec import structs
 from penstock.engine.contracts import registry, subscribers
 from penstock.engine.contracts.held import WindowKey
 from penstock.engine.contracts.quality import claimed
-from penstock.engine.contracts.state import ClientWants, ContractState, Governed
+from penstock.engine.contracts.state import ClientWants, ContractState, Governed, Private
 from penstock.engine.contracts.subscribers import Receiver
 from penstock.engine.events import user_properties
 from penstock.engine.events.user_properties import PUBLISHER
@@ -24,10 +24,11 @@ from penstock.policy.contracts.aggregate import end_of
 from penstock.policy.contracts.contract import ConsumerContract, ProducerContract
 from penstock.policy.contracts.contract_set import subscription_id
 from penstock.policy.contracts.degrade import Aggregate, degraded_once, leaves_only
-from penstock.policy.contracts.privacy import ReleaseRequest
-from penstock.policy.contracts.release import PRIVACY, RELEASED, Release, ReleaseMark
+from penstock.policy.contracts.privacy import Permitted, ReleaseRequest, write_permitted
+from penstock.policy.contracts.release import PRIVACY, RELEASED, Release, ReleaseMark, read_permitted
 from penstock.policy.contracts.release_place import Circumstance, FilterPlace, ace_digest, place
 from penstock.policy.quality.carriage import CLAIMED, write_properties, write_quality
+from penstock.policy.quality.propagation import aged
 
 Asking = ClientWants | None
 Consumers = tuple[ConsumerContract, ...]
@@ -49,6 +50,8 @@ class ContractResult(NamedTuple):
     contract: str
     place: FilterPlace
     release: Release
+    ace: tuple[str, str] = ("", "")
+    """For a policy in XACML that was asked here, its entry in the ACE set: digest and decision."""
 
 
 class ReleaseDecision(NamedTuple):
@@ -154,23 +157,29 @@ def left_for(
 
 
 def asked_of(
-    state: ContractState, receiver: Receiver, consumers: Consumers, topic: str, producer: str, now: float
+    state: ContractState,
+    receiver: Receiver,
+    consumers: Consumers,
+    topic: str,
+    producer: str,
+    quality: Quality,
+    now: float,
 ) -> ReleaseRequest:
     """Return the request for the XACML policies."""
     client, shown = receiver
     given = dict((*shown, *state.contracts.known.get(client, ())))
     values = state.contracts.values.get(client, ())
-    return ReleaseRequest(client, tuple(given.items()), consumers, topic, producer, state.open_at(now), values)
+    current = aged(quality, state.contracts.catalogue, now)
+    return ReleaseRequest(client, tuple(given.items()), consumers, topic, producer, state.open_at(now), values, current)
 
 
 def _by_policies(
     state: ContractState, receiver: Receiver, event: Event, governed: Governed, asking: Asking, left: Left, now: float
 ) -> Left | ReleaseDecision:
     """Apply the XACML policies to what the contracts have left, if the client wants that."""
-    consumers = () if asking is None else (asking.contract,)
-    origin = governed.producer or (event.origin if governed.is_first else "")
-    for policy, topic in governed.private:
-        permitted = policy.decide(asked_of(state, receiver, consumers, topic, origin, now), governed.content, now)
+    for private in governed.private:
+        policy, topic = private.policy, private.topic
+        where, permitted = _permitted(state, receiver, event, governed, private, asking, left, now)
         if isinstance(permitted, str):
             return ReleaseDecision(None, reasons=(permitted,), steps=left.steps)
         aggregate = next((degradation for degradation in permitted.degrade if isinstance(degradation, Aggregate)), None)
@@ -178,7 +187,8 @@ def _by_policies(
             return ReleaseDecision(None, reasons=(f"privacy policy `{policy.name}`: {_TWICE}",), steps=left.steps)
         before = left.content, left.quality
         try:
-            payload, quality, later = degraded_once(permitted.degrade, *before, state.contracts.catalogue, now)
+            todo = rules.left_to_do(permitted.degrade, governed.degraded.get(f"{PRIVACY}{policy.name}", ()))
+            payload, quality, later = degraded_once(todo, *before, state.contracts.catalogue, now)
         except ContentError as error:
             reason = f"privacy policy `{policy.name}`: it cannot be degraded: {error}"
             return ReleaseDecision(None, reasons=(reason,), steps=left.steps)
@@ -198,12 +208,51 @@ def _by_policies(
             untils=left.untils if until is None else (*left.untils, until),
             collected=collected,
             is_bare=left.is_bare or leaves_only(permitted.degrade),
-            steps=(*left.steps, ContractResult(f"{PRIVACY}{policy.name}", FilterPlace.EVALUATE, release)),
+            steps=(
+                *left.steps,
+                ContractResult(
+                    f"{PRIVACY}{policy.name}",
+                    where,
+                    release,
+                    (private.key(_subscription(receiver, asking)), write_permitted(permitted)),
+                ),
+            ),
         )
     unmet = "" if asking is None or left.collected is not None else asking.want.unmet(left.content)
     if unmet:
         return ReleaseDecision(None, reasons=(unmet,), steps=left.steps)
     return left
+
+
+def _subscription(receiver: Receiver, asking: Asking) -> str:
+    return f"{receiver.client}//" if asking is None else subscription_id(*asking)
+
+
+def _permitted(
+    state: ContractState,
+    receiver: Receiver,
+    event: Event,
+    governed: Governed,
+    private: Private,
+    asking: Asking,
+    left: Left,
+    now: float,
+) -> tuple[FilterPlace, Permitted | str]:
+    """Return what a policy in XACML decides, and where that is decided (Algorithm 1)."""
+    is_local = asking is not None and asking.want.scope == "local"
+    where = place(Circumstance(True, private.is_local, is_local, governed.is_first))
+    ace = governed.ace.get(private.key(_subscription(receiver, asking)))
+    is_unknown = governed.is_late or (governed.is_for_local and ace is None) or private.topic != event.topic
+    if private.is_asked_here or (where is FilterPlace.ENABLED and is_unknown and not private.is_local):
+        where = FilterPlace.EVALUATE
+    if where is FilterPlace.REFUSE:
+        return where, _BOTH_LOCAL
+    if where is FilterPlace.ENABLED:
+        return where, f"privacy policy `{private.policy.name}`: {_NOT_ENABLED}" if ace is None else read_permitted(ace)
+    consumers = () if asking is None else (asking.contract,)
+    origin = governed.producer or (event.origin if governed.is_first else "")
+    request = asked_of(state, receiver, consumers, private.topic, origin, left.quality, now)
+    return where, private.policy.decide(request, governed.content, now)
 
 
 def _decided(session: Session, event: Event, left: Left, now: float) -> ReleaseDecision:

@@ -14,6 +14,7 @@ from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.policy.contracts import release as rules
 from penstock.policy.contracts.aggregate import Mean, absorb, begin_of, due
+from penstock.policy.contracts.privacy import policy_in
 from penstock.policy.contracts.release import PRIVACY, RELEASED, ReleaseMark
 
 MARKED = RELEASED.encode()
@@ -38,7 +39,9 @@ def may_go(node: Node, event: Event, session: Session, now: float) -> bool:
     if not {policy.name for policy in state.contracts.private(event.topic)} <= {mark.rule for mark in marks}:
         return False  # there is a policy that has not been asked
     producer = registry.producer_of(node, event)
-    return all(mark.is_on(situations) and _still(state, session, event, content, mark, now, producer) for mark in marks)
+    return all(
+        mark.is_on(situations) and _still(node, state, session, event, content, mark, now, producer) for mark in marks
+    )
 
 
 def _is_over(event: Event, now: float) -> bool:
@@ -50,6 +53,7 @@ def _is_over(event: Event, now: float) -> bool:
 
 
 def _still(
+    node: Node,
     state: ContractState,
     session: Session,
     event: Event,
@@ -60,14 +64,19 @@ def _still(
 ) -> bool:
     asking = state.asking(session, event.topic, now)
     if mark.contract.startswith(PRIVACY):
-        policy = next((candidate for candidate in state.contracts.privacy if candidate.name == mark.rule), None)
+        contract = state.contracts.named(mark.rule)
+        given = next((candidate for candidate in state.contracts.privacy if candidate.name == mark.rule), None)
+        policy = policy_in(contract) if given is None and contract is not None else given
         if policy is None:
             return True
         alternatives: list[Consumers] = [(wants.contract,) for wants in asking] or [()]
         # It must decide the same for what is left of the event as for the event.
         topic = mark.topic or event.topic
         receiver = subscribers.here(session, now)
-        requests = (asked_of(state, receiver, consumers, topic, producer_id, now) for consumers in alternatives)
+        quality = claimed(node, event, content, now)
+        requests = (
+            asked_of(state, receiver, consumers, topic, producer_id, quality, now) for consumers in alternatives
+        )
         permitted = (policy.decide(request, content, now) for request in requests)
         return mark in (rules.mark_of_policy(mark.rule, topic, by) for by in permitted if not isinstance(by, str))
     producer = state.contracts.named(mark.contract)
@@ -93,6 +102,7 @@ def still(node: Node, session: Session, event: Event, now: float) -> ReleaseDeci
     bound, policies = registry.of_origin(node, event), privacy.of_topic(state.contracts, event.topic)
     if not policies and not any(contract.is_private for contract in bound):
         return whole
+    policies += privacy.of_contracts(bound, event.topic)
     content = node.ensemble.reader.read(event)
     governed = Governed(bound, claimed(node, event, content, now), content, True, {}, policies)
     return decide(node, session, event, governed, now)

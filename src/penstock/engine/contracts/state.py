@@ -16,6 +16,7 @@ from penstock.policy.contracts.contract import ConsumerContract, ContextWant, Pr
 from penstock.policy.contracts.contract_set import Contracts, subscription_id, wants_of
 from penstock.policy.contracts.privacy import PrivacyPolicy
 from penstock.policy.contracts.release import ReleaseMark, Releaser
+from penstock.policy.contracts.release_place import ace_digest
 from penstock.policy.contracts.situation import NONE_OPEN, OpenSituations
 from penstock.policy.contracts.text_form import read_consumer
 from penstock.policy.quality.collectors import QualityCollector
@@ -36,6 +37,17 @@ class Private(NamedTuple):
 
     policy: PrivacyPolicy
     topic: str
+    contract: str = ""
+    """The contract that it came with; empty: the domain has it for topics."""
+    is_local: bool = False
+    """True if only the producer's node knows the advertisement (la)."""
+    is_asked_here: bool = False
+    """True if it is asked wherever the event is: where events are only worked out, no node has decided before."""
+
+    def key(self, subscription: str) -> str:
+        """Return the entry of a subscription in the ACE set, by its id."""
+        topic = "" if self.contract else f"#{self.topic}"
+        return ace_digest(f"{subscription} privacy:{self.policy.name}{topic}")
 
 
 class ClientWants(NamedTuple):

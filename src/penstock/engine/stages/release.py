@@ -10,7 +10,15 @@ What is released by a rule is marked with it while it waits, and does not go out
 
 from typing import NamedTuple
 
-from penstock.engine.contracts import link_needs, link_release, registry, release_recheck, situation_audit, subscribers
+from penstock.engine.contracts import (
+    link_needs,
+    link_release,
+    privacy,
+    registry,
+    release_recheck,
+    situation_audit,
+    subscribers,
+)
 from penstock.engine.contracts.held import HeldEvent
 from penstock.engine.contracts.release_decision import decide, needed
 from penstock.engine.contracts.state import CONSUMER, SITUATION, Governed
@@ -218,7 +226,7 @@ def preview(node: Node, session: Session, event: Event, now: float | None) -> Pr
 def late(node: Node, session: Session, event: Event) -> Event:
     """Return a retained event for a client that subscribed after it was published."""
     is_node = session.neighbour is not None and session.neighbour in node.ensemble.nodes
-    if is_node or user_properties.CONTRACT_BYTES not in event.properties:
+    if is_node or not privacy.is_private(node, event):
         return event
     return user_properties.having(event, None, ((ACE, LATE),))
 

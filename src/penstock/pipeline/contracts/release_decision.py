@@ -98,6 +98,8 @@ class ReleaseSteps:
         governed = governed or needed(node, session, event, now)
         if governed is None:
             return ReleaseOutcome(self._shown(node, row, event, False))
+        asked = tuple(private._replace(is_asked_here=True) for private in governed.private)
+        governed = governed._replace(private=asked)
         if not self._scope.at_rest:  # who has not subscribed then is in no recorded set
             enabled = release.enabled(node, event.topic, governed, now, session.place.entity)
             governed = governed._replace(ace={**enabled, **governed.ace} if where == row["node"] else enabled)

@@ -110,6 +110,8 @@ class ProducerContract:
     """None: there is no privacy requirement."""
     guarantees: tuple[Constraint, ...] = ()
     scope: Scope | None = None
+    xacml: str = ""
+    """The text of a policy in XACML that must permit it too (`privacy.policy_in`); empty: none."""
 
     def __post_init__(self) -> None:
         check_id(self.name)
@@ -122,7 +124,7 @@ class ProducerContract:
     @property
     def is_private(self) -> bool:
         """p of contracts §2.2."""
-        return bool(self.rules)
+        return bool(self.rules or self.xacml)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from penstock.model.topic import intersection, overlaps
 from penstock.policy.contracts.contract import SHOWN, ConsumerContract, ContextWant, PrivacyRule, ProducerContract
 from penstock.policy.contracts.contract_set import Contracts, effective_wants
 from penstock.policy.contracts.degrade import Aggregate, caps
-from penstock.policy.contracts.privacy import PrivacyPolicy
+from penstock.policy.contracts.privacy import PrivacyPolicy, policy_in
 from penstock.policy.contracts.release import PRIVACY
 from penstock.policy.quality.needs import Constraint, Need, excludes, implies, range_of
 
@@ -123,10 +123,12 @@ def way(client: str, fit: Fit, want: WantFit, rule: RuleFit) -> FitReport:
 def match_all(contracts: Contracts) -> Iterator[ClientFit]:
     """Yield the fits of all pairs of a domain, with the attributes of each client; XACML decides event by event."""
     for producer in contracts.producers:
+        own = policy_in(producer)
+        policies = contracts.privacy if own is None else (*contracts.privacy, own)
         for consumer in contracts.consumers:
             for client in sorted(consumer.consumers):
                 fit = match(producer, contracts.of(client, consumer), contracts.catalogue)
-                yield ClientFit(client, _with_policies(fit, contracts.privacy))
+                yield ClientFit(client, _with_policies(fit, policies))
     for policy in contracts.privacy:
         for consumer in contracts.consumers:
             wants = tuple(_asked(policy, want) for want in effective_wants(consumer))
@@ -170,7 +172,11 @@ def _want(producer: ProducerContract, consumer: ConsumerContract, want: ContextW
         return WantFit(want.name, topics, (RuleFit("", FitLevel.FAILS, ("no content is as both ask",)),))
     if not producer.rules:
         standing, reasons = _quality(producer.guarantees, want.needs)
-        return WantFit(want.name, topics, (RuleFit("", standing, ("no privacy requirement", *reasons)),))
+        return WantFit(
+            want.name,
+            topics,
+            (RuleFit("", standing, (*(() if producer.xacml else ("no privacy requirement",)), *reasons)),),
+        )
     rules = (_rule(producer, rule, consumer, want, catalogue) for rule in producer.rules)
     return WantFit(want.name, topics, tuple(rules))
 

@@ -23,6 +23,7 @@ def plain_producer(contract: ProducerContract) -> Plain:
         scope=contract.scope,
         guarantees=_constraints(contract.guarantees),
         rules={rule.id: plain_rule(rule) for rule in contract.rules},
+        xacml=contract.xacml or None,
     )
 
 

@@ -6,15 +6,19 @@ receiver, of the event and of the moment. Only a Permit releases, and only if ev
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
+
+import msgspec
 
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import PolicyError
 from penstock.model.quality import NO_QUALITY, MetricKey, Quality
-from penstock.policy.contracts.contract import RETAIN, SHOWN, ConsumerContract, Subject
+from penstock.policy.contracts.contract import RETAIN, SHOWN, ConsumerContract, ProducerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.contracts.plain_form import plain_degradation
 from penstock.policy.contracts.privacy_types import GivenTypes, Plain, Values, text_of, typed, types_of
-from penstock.policy.xacml import Pdp, names
+from penstock.policy.xacml import Pdp, XacmlError, names, read_policy, read_short
 from penstock.policy.xacml.evaluation.decision import Duty
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Single, XacmlRequest
 from penstock.policy.xacml.response import XacmlResult
@@ -57,6 +61,12 @@ class Permitted(NamedTuple):
     degrade: tuple[Degradation, ...] = ()
     retain: float | None = None
     """Seconds for which it may be kept."""
+
+
+def write_permitted(permitted: Permitted) -> str:
+    """Encode the conditions of a release, as the ACE set carries them."""
+    plain = {"degrade": [plain_degradation(degradation) for degradation in permitted.degrade]}
+    return msgspec.json.encode({**plain, "retain": permitted.retain}).decode()
 
 
 @dataclass(frozen=True)
@@ -157,6 +167,22 @@ class PrivacyPolicy:
 
     def _id(self, category: str, name: str, otherwise: str) -> str:
         return self.ids.get(f"{category}.{name}", otherwise)
+
+
+def read_text(text: str) -> Root:
+    """Read a policy in XML or in the short form; raise `PolicyError`."""
+    try:
+        return read_policy(text.encode()) if text.lstrip().startswith("<") else read_short(text.encode())
+    except (XacmlError, UnicodeEncodeError) as error:
+        raise PolicyError(str(error)) from None
+
+
+@lru_cache(maxsize=4_096)
+def policy_in(contract: ProducerContract) -> PrivacyPolicy | None:
+    """Return the policy in XACML of a producer's contract; None: it has none."""
+    if not contract.xacml:
+        return None
+    return PrivacyPolicy(contract.name, contract.filter, Pdp([read_text(contract.xacml)]))
 
 
 def given_types(

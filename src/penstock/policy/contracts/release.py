@@ -15,7 +15,7 @@ import msgspec
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import timestamp_from_string, timestamp_to_string
 from penstock.model.content.content import Content, Format
-from penstock.model.errors import ContentError
+from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
 from penstock.policy.contracts import xacml_form
@@ -24,6 +24,7 @@ from penstock.policy.contracts.contract import ConsumerContract, ContextWant, Pr
 from penstock.policy.contracts.degrade import Aggregate, Degradation, degraded_once, leaves_only
 from penstock.policy.contracts.plain_form import plain_degradation, plain_rule
 from penstock.policy.contracts.privacy import Permitted
+from penstock.policy.contracts.text_form import read_degradation
 from penstock.policy.quality.needs import why_not
 from penstock.policy.quality.propagation import aged
 
@@ -138,6 +139,9 @@ class Releaser:
     ) -> Release:
         """Return the release by a rule that another node has chosen, if it permits it in these situations."""
         candidate = self._candidate(rule)
+        if not rule and None in self._candidates:  # a policy in XACML is asked, and no rule
+            release, wrong = self._plain(content, quality, now)
+            return release if not wrong else Release(False, reasons=tuple(wrong))
         if candidate is None:
             return Release(False, reasons=(f"rule `{rule}` does not permit it",))
         release, wrong = self._by_rule(candidate, content, quality, open_situations, now, since, done)
@@ -238,6 +242,20 @@ def mark_of(producer: ProducerContract, rule: str) -> ReleaseMark:
 def mark_of_policy(name: str, topic: str, permitted: Permitted) -> ReleaseMark:
     """Return the mark of events that a policy in XACML releases on these conditions."""
     return ReleaseMark(PRIVACY, name, blake2b(repr(permitted).encode(), digest_size=8).hexdigest(), topic=topic)
+
+
+def read_permitted(text: str) -> Permitted | str:
+    """Return the conditions of a release that the ACE set carries, or why they cannot be read."""
+    try:
+        plain = msgspec.json.decode(text, type=_PlainPermitted)
+        return Permitted(tuple(map(read_degradation, plain.degrade)), plain.retain)
+    except (msgspec.MsgspecError, PolicyError) as error:
+        return f"what another node has decided cannot be read: {error}"
+
+
+class _PlainPermitted(msgspec.Struct):
+    degrade: list[dict[str, object]]
+    retain: float | None
 
 
 def write_marks(marks: Iterable[ReleaseMark]) -> str:

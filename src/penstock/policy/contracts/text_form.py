@@ -6,6 +6,8 @@ The input is plain mappings, from YAML or JSON. A mistake is a `PolicyError` tha
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
 from penstock.model.content.json import read_json
@@ -15,6 +17,7 @@ from penstock.model.quality import Catalogue, Criterion, Direction, Indicator, M
 from penstock.policy.contracts.abac import Texts
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, PrivacyRule, ProducerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
+from penstock.policy.contracts.privacy import read_text, wrong_duties
 from penstock.policy.contracts.situation import Signal, Situation
 from penstock.policy.quality.collectors import QualityCollector, make_collector
 from penstock.policy.quality.needs import Need, parse_constraints
@@ -112,7 +115,7 @@ def read_collector(value: object, catalogue: Catalogue, sensor: PlainMapping | N
 
 # --- their parts
 
-_OFFERED = frozenset({"filter", "where", "scope", "rules", "guarantees"})
+_OFFERED = frozenset({"filter", "where", "scope", "rules", "guarantees", "xacml"})
 _WANTED = frozenset({"purpose", "situation", "retention", "wants"})
 _METRIC = frozenset({"unit", "range", "better", "resolution", "levels"})
 _RULE = frozenset({"purpose", "visible_to", "retention", "situation", "quality", "degrade", "guarantees"})
@@ -137,7 +140,16 @@ def _producer(name: str, fields: PlainMapping, catalogue: Catalogue) -> Producer
         tuple(_in(("rules", str(id)), _rule, str(id), rule, catalogue) for id, rule in rules.items()),
         _in("guarantees", parse_constraints, fields.get("guarantees", ()), catalogue),
         _scope(fields),
+        _in("xacml", _xacml, fields.get("xacml", "")),
     )
+
+
+def _xacml(value: object) -> str:
+    """Return the text of a policy in XML or in the short form, if nodes can decide by it."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    for problem in wrong_duties([read_text(text)]) if text else ():
+        raise PolicyError(problem)
+    return text
 
 
 def _consumer(name: str, fields: PlainMapping, catalogue: Catalogue) -> ConsumerContract:
@@ -173,7 +185,7 @@ def _rule(id: str, value: object, catalogue: Catalogue) -> PrivacyRule:
         during,
         outside,
         _in("quality", _needs, fields.get("quality", ()), catalogue),
-        tuple(_in(("degrade", at), _degradation, degradation) for at, degradation in enumerate(_list(degrade))),
+        tuple(_in(("degrade", at), read_degradation, degradation) for at, degradation in enumerate(_list(degrade))),
         _in("guarantees", parse_constraints, fields.get("guarantees", ()), catalogue),
     )
 
@@ -216,7 +228,8 @@ _DEGRADATIONS: Mapping[str, tuple[type[Any], str, Mapping[str, Callable[[Any], A
 """The class, the argument that may stand alone, and how arguments are read."""
 
 
-def _degradation(value: object) -> Degradation:
+def read_degradation(value: object) -> Degradation:
+    """Read a degradation by its name; raises `PolicyError`."""
     fields = _mapping(value, set(_DEGRADATIONS))
     if len(fields) != 1:
         raise PolicyError(f"expected one of {_listed(_DEGRADATIONS)}, found {len(fields)} of them")
