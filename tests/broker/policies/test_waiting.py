@@ -112,6 +112,72 @@ def test_what_another_node_keeps_is_judged_by_the_new_domain() -> None:
             bob.nothing_arrives()
 
 
+ROUTED = "PolicyStatement { On(Forward, Publication) { @broker: Routing If {%s} Then {BlockMessage()} } }"
+
+
+@pytest.mark.parametrize("condition", ["", "Broker() == 'b'", "Receiver() == 'c'", "Broker() == 'c'"])
+def test_a_statement_that_stops_an_event_between_nodes_stops_what_another_node_keeps(condition: str) -> None:
+    """Attacked again: rules for `Routing` were not asked about what had come by other nodes before they were there."""
+    domain: dict[str, Any] = {
+        "nodes": {name: {"store": "memory"} for name in "abc"},
+        "links": [{"between": ["a", "b"]}, {"between": ["b", "c"]}],
+        "clients": {"ann": {"node": "a"}, "bob": {"node": "c"}},
+    }
+    with federated(domain) as nodes:
+        with Paho("bob", clean=False).connects(nodes.ports["c"], SessionExpiryInterval=600) as bob:
+            bob.subscribe("#", 1)
+            with Paho("ann").connects(nodes.ports["a"]) as ann:
+                until(lambda: ann.publish("ready", b"", 1) == 0, "interest has spread")
+                bob.receive()
+                bob.leaves()
+                ann.publish("kept", b"1", 1, retain=True)
+                ann.publish("queued", b"2", 1)
+        policies = {"p": ROUTED % condition}
+        domain["statements"] = {"policies": policies, "apply": [{"policy": "p", "to": "publication", "of": "ann"}]}
+        nodes.write(domain)
+        nodes.reload("a", "b", "c")
+        is_on_its_way = condition != "Broker() == 'c'"
+        with Paho("bob", clean=False).connects(nodes.ports["c"], SessionExpiryInterval=600) as bob:
+            assert is_on_its_way or {bob.receive().topic, bob.receive().topic} == {"kept", "queued"}
+            bob.nothing_arrives()
+            bob.subscribe("kept", 1)
+            assert is_on_its_way or bob.receive().topic == "kept"
+            bob.nothing_arrives()
+
+
+def test_a_retention_that_a_reload_brings_does_not_begin_when_an_event_is_sent() -> None:
+    """Attacked again: each time a retained event was sent, its retention counted anew, so it was given for ever."""
+    rules = {"r": {"retention": "30d"}}
+    contracts = {
+        "producers": {"ann": {"producer": "ann", "filter": "a/#", "rules": rules}},
+        "consumers": {"bob": {"consumer": ["bob", "eve"], "retention": "1h", "wants": {}}},
+    }
+    domain: dict[str, Any] = {
+        "nodes": {name: {"store": "memory"} for name in "ab"},
+        "links": [{"between": ["a", "b"]}],
+        "clients": {"ann": {"node": "a"}, "bob": {"node": "b"}, "eve": {"node": "a"}},
+    }
+    with federated(domain) as nodes:
+        for name, at in (("bob", "b"), ("eve", "a")):
+            with Paho(name, clean=False).connects(nodes.ports[at], SessionExpiryInterval=600) as reader:
+                reader.subscribe("a/#", 1)
+        with Paho("ann").connects(nodes.ports["a"]) as ann:
+            until(lambda: ann.publish("a/ready", b"", 1) == 0, "interest has spread")
+            ann.publish("a/kept", PAYLOAD, 1, retain=True)
+            ann.publish("a/queued", PAYLOAD, 1)
+            nodes.write({**domain, "contracts": contracts})
+            nodes.reload("a", "b")
+            for name, at in (("bob", "b"), ("eve", "a")):
+                with Paho(name, clean=False).connects(nodes.ports[at], SessionExpiryInterval=600) as reader:
+                    reader.nothing_arrives()  # when it was published, nobody has noted
+                    reader.subscribe("a/#", 1)
+                    reader.nothing_arrives()
+            ann.publish("a/new", PAYLOAD, 1)
+            for name, at in (("bob", "b"), ("eve", "a")):
+                with Paho(name, clean=False).connects(nodes.ports[at], SessionExpiryInterval=600) as reader:
+                    assert reader.receive().topic == "a/new"
+
+
 @pytest.mark.parametrize("change", ["nothing", "not listed", "no user"])
 def test_the_will_of_a_client_that_could_not_connect_any_more_is_not_published(change: str) -> None:
     """Issue 17, item 3."""

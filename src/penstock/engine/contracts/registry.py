@@ -114,6 +114,8 @@ def governed(node: Node, event: Event, now: float) -> Governed | None:
             ace |= release_place.read_ace(text) if text not in release_place.MARKS else {}
         degraded = _degraded(pairs)
         since = _published(pairs)
+        if since is None and (late or event.retain or event.path):
+            since = LONG_AGO
     except (PolicyError, ContentError) as error:
         return Governed((), NO_QUALITY, content, is_first, {}, policies, str(error))
     about = (contracts, quality, content, is_first, ace, policies)
@@ -136,6 +138,10 @@ def _degraded(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[object]]:
         except msgspec.MsgspecError as error:
             raise ContentError(f"not what was degraded: {error}") from None
     return done
+
+
+LONG_AGO = -math.inf
+"""The time of publication of what waits and was not private then: no node has noted it, so a retention is over."""
 
 
 def _published(pairs: tuple[tuple[str, str], ...]) -> float | None:

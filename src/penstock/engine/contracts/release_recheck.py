@@ -104,7 +104,8 @@ def still(node: Node, session: Session, event: Event, now: float) -> ReleaseDeci
         return whole
     policies += privacy.of_contracts(bound, event.topic)
     content = node.ensemble.reader.read(event)
-    governed = Governed(bound, claimed(node, event, content, now), content, True, {}, policies)
+    quality = claimed(node, event, content, now)
+    governed = Governed(bound, quality, content, True, {}, policies, since=registry.LONG_AGO)
     return decide(node, session, event, governed, now)
 
 

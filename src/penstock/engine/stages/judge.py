@@ -7,6 +7,7 @@ in `engine/statements/filter_policies.py`.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Delivery, Passage
@@ -18,7 +19,7 @@ from penstock.engine.stages.draft import Draft
 from penstock.engine.stages.satisfaction import satisfies
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import bounds_for, points
-from penstock.engine.statements.context import SessionParty, here
+from penstock.engine.statements.context import EntityParty, SessionParty, here
 from penstock.engine.statements.event_judging import BLOCKED as BLOCKED
 from penstock.engine.statements.event_judging import Judging
 from penstock.language.statements.statement import Matching, Message, Point, Verb
@@ -193,9 +194,12 @@ def still(
         [bound for bound in bounds_for(session, event.topic, subscribed, asked) if with_own or bound.is_given]
         for asked in (content, None)
     )
+    copy = _on_its_way(node, event, PublicationCopy(event, content), policies, now)
+    if copy is None:
+        return None
     judgement = Judgement(
         Message.PUBLICATION,
-        PublicationCopy(event, content),
+        copy,
         here(node, now),
         None,
         SessionParty(node, session, now),
@@ -207,5 +211,33 @@ def still(
         judge(judgement, Verb.FORWARD, where, (*policies, *own), Matching.AFTER)
     if judgement.blocked:
         return None
-    copy = judgement.copy
-    return event._replace(payload=copy.payload) if isinstance(copy, PublicationCopy) and copy.is_changed else event
+    left = judgement.copy
+    return event._replace(payload=left.payload) if isinstance(left, PublicationCopy) and left.is_changed else event
+
+
+def _on_its_way(
+    node: Node, event: Event, copy: PublicationCopy, policies: Sequence[Bound], now: float
+) -> PublicationCopy | None:
+    """Return what the publisher's policies leave of an event at the nodes that it has come by; None: it is blocked."""
+    publisher = publishers.publisher_of(node, event) if policies else None
+    entry = None if publisher is None else publishers.entry_of(node, publisher)
+    links = [link for link in publishers.way_of(node, event, publisher, entry) if link is not None] if entry else []
+    overlays = node.ensemble.overlays
+    for before, link in pairwise(links):
+        where = {Point.ROUTING}
+        where |= {Point.INGRESS} if overlays.get(before.source) != overlays[link.source] else set()
+        where |= {Point.EGRESS} if overlays[link.source] != overlays[link.target] else set()
+        judgement = Judgement(
+            Message.PUBLICATION,
+            copy,
+            here(node, now)._replace(node=link.source),
+            EntityParty(node, before.source),
+            EntityParty(node, link.target),
+            is_again=True,
+        )
+        for matching in (Matching.BEFORE, Matching.AFTER):
+            if not judgement.blocked:
+                judge(judgement, Verb.FORWARD, frozenset(where), policies, matching)
+        if judgement.blocked:
+            return None
+    return copy

@@ -31,6 +31,17 @@ class SessionParty(NamedTuple):
         return answer
 
 
+class EntityParty(NamedTuple):
+    """A node or client that an event has come by, at whichever node: a member of what the domain says."""
+
+    node: Node
+    name: str
+
+    def is_member(self, group: str) -> bool:
+        known = self.node.ensemble.trust_groups.get(group)
+        return known is not None and (self.name in known.nodes or self.name in known.clients)
+
+
 def here(node: Node, now: float) -> Here:
     """Return the node as policies see it. The time that a message has been in it is one value for all policies."""
     runtime, seconds = node.runtime, -1.0
