@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from penstock.analysis.enforceable import Enforceability, enforceable
 from penstock.analysis.flows import check_assertions
 from penstock.analysis.statement_conflicts import conflicts
 from penstock.cli.exit_codes import EXIT_DOMAIN
@@ -17,6 +18,7 @@ from penstock.domain.compile.secret_destinations import redirected_secrets
 from penstock.domain.problems import Remark
 from penstock.domain.yaml.files import external_names
 from penstock.domain.yaml.write import domain_text
+from penstock.engine.rehearsal.orders import LinkOrdering
 from penstock.model.errors import DomainError, Problem
 from penstock.policy.monitors.monitor import MonitorError
 
@@ -63,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
         help="print only the files and Python code that it names and OLD does not, the links over which it would send a"
         " secret of OLD elsewhere, and the audit file that it would end",
     )
+    parser.add_argument(
+        "--orders",
+        choices=[ordering.value for ordering in LinkOrdering],
+        metavar="ORDERING",
+        help="say of each monitor whether it can be enforced on its links if events arrive `fifo`, `in-order` or"
+        " `unordered`; fail if one cannot, or if that is not decided",
+    )
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
     parser.add_argument(
         "--node", action="append", metavar="NAME", help="look only for the files of this node (may be repeated)"
@@ -91,8 +100,12 @@ def main(argv: list[str]) -> int:
             changes = tuple(map(str, diff(read(options.against).domain, report.domain).changes))
         except DomainError as error:
             parser.error(f"--against: {error}")
-    _show(report, options, changes)
-    return 0 if report.is_good(options.strict) else EXIT_DOMAIN
+    answers = list[Enforceability]()
+    if options.orders is not None and report.domain is not None:
+        answers += enforceable(ensemble(report.domain, source.folder), LinkOrdering(options.orders))
+    _show(report, options, changes, answers)
+    is_good = report.is_good(options.strict) and all(answer.holds for answer in answers)
+    return 0 if is_good else EXIT_DOMAIN
 
 
 def _names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
@@ -144,7 +157,12 @@ def check_domain(source: DomainSource, nodes: list[str] | None = None) -> CheckR
     return CheckReport(checked.domain, tuple(problems), tuple(warnings), tuple(asserted))
 
 
-def _show(report: CheckReport, options: argparse.Namespace, changes: tuple[str, ...] | None) -> None:
+def _show(
+    report: CheckReport,
+    options: argparse.Namespace,
+    changes: tuple[str, ...] | None,
+    answers: list[Enforceability] | None = None,
+) -> None:
     if options.json:
         plain = {
             "file": str(options.file),
@@ -155,6 +173,8 @@ def _show(report: CheckReport, options: argparse.Namespace, changes: tuple[str, 
         }
         if changes is not None:
             plain["changes"] = changes
+        if options.orders is not None:
+            plain["orders"] = [answer._asdict() for answer in answers or ()]
         print(json.dumps(plain, indent=2))
         return
     for problem in report.problems:
@@ -165,6 +185,8 @@ def _show(report: CheckReport, options: argparse.Namespace, changes: tuple[str, 
         print(domain_text(report.domain, options.file.parent), end="")
     elif report.domain is not None and report.is_good(options.strict):
         print(f"{options.file}: good: {_summary(report.domain)}")
+    for answer in answers or ():
+        print(answer)
     for change in changes or ():
         print(change)
     if changes == ():
