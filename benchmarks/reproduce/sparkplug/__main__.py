@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from benchmarks.reproduce.sparkplug.report import Round
 from examples.nodes import free_ports
 
 OUTPUT = Path("var/bench/sparkplug")
+LOADS = (2, 4, 8, 16)
+"""Times the reports of the first deployment."""
 _RUN = "import sys; from penstock.cli.main import main; sys.exit(main())"
 
 
@@ -39,19 +42,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for repeat in range(options.repeats):
                 # The sets of one deployment one after the other: what else the machine does, it does to all of them.
                 rounds += [_round(deployment, number, options.seconds, repeat) for number in SETS]
+        for load in LOADS:
+            for repeat in range(options.repeats):
+                rounds += [_round(DEPLOYMENTS[0], number, options.seconds, repeat, load) for number in (NOAC, SETS[-1])]
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)
         costs, code = [], 130
     options.output.mkdir(parents=True, exist_ok=True)
     written = report.write(rounds, costs, machine, options.output)
-    print(f"\n{report.aims(rounds, costs)}\n\n{report.table(rounds)}\n\n{report.scaling(costs)}\n")
+    print(f"\n{report.aims(rounds, costs)}\n\n{report.table(rounds)}\n\n{report.resources(rounds)}\n")
+    print(f"{report.loads(rounds)}\n\n{report.scaling(costs)}\n")
     for path in written:
         print(f"written: {path}")
     return code
 
 
-def _round(deployment: Deployment, number: int, seconds: float, repeat: int) -> Round:
-    title = f"experiment {deployment.experiment} {deployment.name} {'NOAC' if number == NOAC else f'PS{number}'}"
+def _round(deployment: Deployment, number: int, seconds: float, repeat: int, load: float = 1) -> Round:
+    policies = "NOAC" if number == NOAC else f"PS{number}"
+    title = f"experiment {deployment.experiment} {deployment.name} {policies}, load {load:g}"
     with tempfile.TemporaryDirectory() as name:
         port = free_ports(1)[0]
         path = write(Path(name), port, deployment, number)
@@ -59,11 +67,12 @@ def _round(deployment: Deployment, number: int, seconds: float, repeat: int) -> 
         process: Process = start(Broker("penstock", "penstock", "", lambda *_: command), port, Path(name))
         try:
             process.wait_until_listening()
-            times = asyncio.run(plant.measure(port, deployment, seconds, repeat))[SECONDARY]
-            cpu = process.own_cpu_seconds()
+            begun, began = process.own_cpu_seconds(), time.monotonic()
+            times = asyncio.run(plant.measure(port, deployment, seconds, repeat, load))[SECONDARY]
+            cpu, took, memory = process.own_cpu_seconds() - begun, time.monotonic() - began, process.rss()
         finally:
             process.stop()
-    round_ = Round(deployment.experiment, deployment.name, number, repeat, dict(times), cpu)
+    round_ = Round(deployment.experiment, deployment.name, number, repeat, dict(times), cpu, took, memory, load)
     print(f"{title}: {json.dumps(round_.medians())} ms", file=sys.stderr)
     return round_
 

@@ -94,8 +94,8 @@ class _Client(asyncio.Protocol):
         self._transport.close()
 
 
-async def measure(port: int, deployment: Deployment, seconds: float, seed: int) -> dict[str, Times]:
-    """Play a deployment against the broker on a port; the times of each application."""
+async def measure(port: int, deployment: Deployment, seconds: float, seed: int, load: float = 1) -> dict[str, Times]:
+    """Play a deployment against the broker on a port, with so many times the reports; the times of each application."""
     times: dict[str, Times] = {name: defaultdict(list) for name in (PRIMARY, SECONDARY)}
     clients = {}
     for name, own in times.items():
@@ -116,10 +116,10 @@ async def measure(port: int, deployment: Deployment, seconds: float, seed: int) 
 
     sources = list(deployment.sources())
     await _paced([(*source, "BIRTH") for source in sources], len(sources) / BIRTHS_PER_SECOND, publish)
-    rounds = max(1, round(seconds / PERIOD))
+    rounds = max(1, round(seconds * load / PERIOD))
     for _ in range(rounds):
         draw.shuffle(sources)
-        await _paced([(*source, "DATA") for source in sources], PERIOD, publish)
+        await _paced([(*source, "DATA") for source in sources], PERIOD / load, publish)
     await asyncio.sleep(_SETTLED)
     for client in (*clients.values(), *edges.values()):
         client.close()

@@ -30,6 +30,13 @@ class Round:
     repeat: int
     times: dict[str, list[float]]
     cpu: float
+    """Processor time of the node while it was played, in seconds."""
+    took: float
+    """Seconds that it was played."""
+    memory: int
+    """Resident memory of the node afterwards, in bytes."""
+    load: float = 1
+    """Times the reports of the deployment."""
 
     def medians(self) -> dict[str, float]:
         """Milliseconds by message type."""
@@ -40,7 +47,7 @@ def _of(rounds: Sequence[Round], experiment: int, deployment: str, number: int, 
     return [
         time_ * 1000
         for round_ in rounds
-        if (round_.experiment, round_.deployment, round_.number) == (experiment, deployment, number)
+        if (round_.experiment, round_.deployment, round_.number, round_.load) == (experiment, deployment, number, 1)
         for time_ in round_.times.get(kind, ())
     ]
 
@@ -74,6 +81,38 @@ def table(rounds: Sequence[Round]) -> str:
                 cells.append(f"{median(times):.2f}" + (f" ({more:+.2f})" if more is not None else "") if times else "")
             name = "NOAC" if number == NOAC else f"PS{number}"
             lines.append(f"| {experiment} {deployment} | {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def resources(rounds: Sequence[Round]) -> str:
+    """Processor time of the node for a second, and its memory, by the median of the repeats."""
+    sets = ["NOAC" if number == NOAC else f"PS{number}" for number in SETS]
+    heads = [f"{what} {name}" for what in ("processor, ms/s", "memory, MB") for name in sets]
+    lines = [f"| experiment | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
+    for place in _places(rounds):
+        own = [[round_ for round_ in rounds if _is_of(round_, place, number)] for number in SETS]
+        cells = [f"{median(round_.cpu / round_.took for round_ in each) * 1000:.0f}" if each else "" for each in own]
+        cells += [f"{median(round_.memory for round_ in each) / 1e6:.1f}" if each else "" for each in own]
+        lines.append(f"| {place[0]} {place[1]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _is_of(round_: Round, place: tuple[int, str], number: int) -> bool:
+    return (round_.experiment, round_.deployment, round_.number, round_.load) == (*place, number, 1)
+
+
+def loads(rounds: Sequence[Round]) -> str:
+    """The first deployment with more reports: milliseconds of those of devices, processor time for a second, memory."""
+    lines = ["| load | set | reports/s | DDATA, ms | processor, ms/s | memory, MB |", "| --- |" + " --- |" * 5]
+    for load, number in dict.fromkeys((round_.load, round_.number) for round_ in rounds if round_.load != 1):
+        own = [round_ for round_ in rounds if (round_.load, round_.number) == (load, number)]
+        times = [time_ * 1000 for round_ in own for time_ in round_.times.get("DDATA", ())]
+        seconds = sum(round_.took for round_ in own)
+        count = sum(len(round_.times.get(kind, ())) for round_ in own for kind in ("NDATA", "DDATA"))
+        share, memory = sum(round_.cpu for round_ in own) / seconds, median(round_.memory for round_ in own)
+        cells = (f"{count / seconds:.0f}", f"{median(times):.2f}" if times else "", f"{share * 1000:.0f}")
+        name = "NOAC" if number == NOAC else f"PS{number}"
+        lines.append(f"| {load:g} | {name} | {' | '.join(cells)} | {memory / 1e6:.1f} |")
     return "\n".join(lines)
 
 
@@ -115,7 +154,8 @@ def write(rounds: Sequence[Round], costs: Sequence[Cost], machine: dict[str, str
     about = "\n".join(f"- {name}: {value}" for name, value in machine.items())
     page.write_text(
         f"# Sparkplug access control, Fig. 2 again\n\n{about}\n\n{aims(rounds, costs)}\n\n"
-        f"Median milliseconds to the secondary application.\n\n{table(rounds)}\n\n{scaling(costs)}\n"
+        f"Median milliseconds to the secondary application.\n\n{table(rounds)}\n\n{resources(rounds)}\n\n"
+        f"{loads(rounds)}\n\n{scaling(costs)}\n"
     )
     data.write_text(
         json.dumps({"rounds": [asdict(round_) for round_ in rounds], "costs": [round_._asdict() for round_ in costs]})

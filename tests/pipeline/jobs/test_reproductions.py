@@ -97,8 +97,19 @@ def test_sparkplug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling, "_MESSAGES", 20)
     for part in (scaling, sparkplug):
         monkeypatch.setattr(part, "DEPLOYMENTS", tiny)
-    assert sparkplug.main(["--seconds", "0.3", "--output", str(tmp_path)]) == 0
-    assert list(tmp_path.glob("*.md"))
+    monkeypatch.setattr(sparkplug, "LOADS", (2,))
+    assert sparkplug.main(["--seconds", "0.3", "--repeats", "2", "--output", str(tmp_path)]) == 0
+    rounds = json.loads((tmp_path / "sparkplug.json").read_text())["rounds"]
+    of_sets = {(each["number"], each["repeat"], each["load"]) for each in rounds}
+    assert of_sets == {(number, repeat, load) for repeat in (0, 1) for number, load in (*PLAYED, (0, 2), (3, 2))}
+    assert all(each["cpu"] > 0 and each["memory"] > 1_000_000 and each["times"]["DDATA"] for each in rounds)
+    page = (tmp_path / "sparkplug.md").read_text()
+    assert all(row in page for row in ("| 1 D1 | NOAC |", "| 1 D1 | PS3 |", "| 2 | PS3 |", "processor, ms/s PS3"))
+    assert {path.name for path in tmp_path.iterdir()} >= {"transmission-time.svg", "transmission-time.png"}
+
+
+PLAYED = ((0, 1), (1, 1), (2, 1), (3, 1))
+"""Policy sets of the paper, at its load."""
 
 
 @pytest.mark.recorded
