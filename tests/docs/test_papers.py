@@ -33,6 +33,7 @@ def test_every_numbered_item_has_a_line(paper: str) -> None:
 
 def test_every_line_says_what_shows_it() -> None:
     assert len(ROWS) > 150
+    assert [row for row in ROWS if any("|" in cell for cell in row)] == [], "three columns"
     assert [row for row in ROWS if not re.search(r"`tests/[\w/]+\.py::test_|\]\(", row[2])] == []
 
 
