@@ -190,7 +190,14 @@ def test_what_the_last_audit_found_that_it_used(plant: Looking) -> None:
         expect(box(page, "Last audit")).to_contain_text("penstock pipeline audit")
     seen = {"subject": "phone", "topic": "air/x", "publisher": "sensor", "events": 41, "first": "a", "last": "b"}
     right = {"subject": "phone", "node": "hall", "rule": "acl:5", "access": "read", "filter": "air/#"}
-    details = {"seen": [seen], "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}]}
+    kept = {"subject": "phone", "topic": "air/y", "publisher": "sensor", "node": "hall", "effect": "suppress"}
+    by = {"stage": "shape", "rule": "calm", "events": 7, "first": "a", "last": "b", "reason": "in state `loud-99`"}
+    other = {**kept, "subject": "sensor", "topic": "air/z", **by}
+    details = {
+        "seen": [seen],
+        "rights": [{**right, "reads": 41, "writes": 0, "suggestion": "topic read air/x"}],
+        "withheld": [{**kept, **by}, {**kept, **by, "topic": "air/w", "effect": "replace"}, other],
+    }
     audit = JobRecord(plant.nodes.folder / "journal", "audit", {})
     audit.add_details(json.dumps(details).encode())
     audit.end(0)
@@ -199,6 +206,16 @@ def test_what_the_last_audit_found_that_it_used(plant: Looking) -> None:
         expect(row(page, "Rights that it has not used, or not all of them", "acl:5")).to_contain_text(
             "topic read air/x"
         )
+        title = "Withheld from it, in the whole journal"
+        for part in ("sensor", "all of it", "hall", "shape", "calm", "in state loud-99", "7"):
+            expect(row(page, title, "air/y")).to_contain_text(part)
+        expect(row(page, title, "air/w")).to_contain_text("got other")
+        expect(row(page, title, "air/z")).to_have_count(0)
+        box(page, "Last audit").scroll_into_view_if_needed()
+        plant.picture(page, "subject-withheld")
+    with plant.page("/subjects?name=phone", user="eve") as page:  # she may not read content
+        expect(row(page, title, "air/y")).to_contain_text("needs the right content")
+        expect(row(page, title, "air/y")).not_to_contain_text("loud-99")
 
 
 def test_names_from_outside_are_text(plant: Looking) -> None:

@@ -8,8 +8,11 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.broker.http.answers.subjects import last_audit
+from penstock.cli.pipeline.audit import details
 from penstock.domain import Domain, ensemble
 from penstock.engine.rehearsal.rehearsal import Rehearsal
+from penstock.journal.jobs import JobRecord
 from penstock.journal.read.events import KINDS
 from penstock.pipeline.jobs.audit import AuditReport, audit
 from penstock.policy.access.acl import Acl
@@ -229,3 +232,17 @@ def test_rights_that_were_not_used(audited: AuditReport) -> None:
 def test_all_of_it_as_tables(audited: AuditReport, spark: SparkSession, folder: Path) -> None:
     for name in ("seen", "denials", "withheld", "unused", "rights"):
         assert spark.read.parquet(str(folder / "tables" / name)).count() == len(getattr(audited, name))
+
+
+def test_the_console_is_told_what_was_withheld_from_a_subject(audited: AuditReport, tmp_path: Path) -> None:
+    record = JobRecord(tmp_path, "audit", {})
+    record.add_details(details(audited))
+    record.end(0)
+    name = audited.withheld[0].subject
+    shown = last_audit(tmp_path, name, with_content=True)
+    assert shown is not None
+    assert [(kept.topic, kept.stage, kept.rule, kept.events, kept.reason) for kept in shown.withheld] == [
+        (kept.topic, kept.stage, kept.rule, kept.events, kept.reason)
+        for kept in audited.withheld
+        if kept.subject == name
+    ]

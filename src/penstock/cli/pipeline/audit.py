@@ -65,14 +65,20 @@ def run(spark: SparkSession, options: argparse.Namespace) -> None:
     names = (SEEN, DENIALS, WITHHELD, UNUSED, RIGHTS) if options.to is not None else ()
     counts = {"events": audited.events, "denials": sum(denial.events for denial in audited.denials)}
     counts |= {"unused rules": len(audited.unused), "rights not used, or not all of them": len(audited.rights)}
-    more = json.dumps({"seen": shared.plain(audited.seen), "rights": shared.plain(audited.rights)}).encode()
-    shared.add_to_record(options, counts, [JobTable(str((options.to / name).resolve())) for name in names], page, more)
+    written = [JobTable(str((options.to / name).resolve())) for name in names]
+    shared.add_to_record(options, counts, written, page, details(audited))
     if options.json:
         described = shared.plain(audited)
         assert isinstance(described, dict)
         print(json.dumps({**described, "seconds": round(seconds, 3)}, indent=2))
     else:
         _show(audited, seconds)
+
+
+def details(audited: AuditReport) -> bytes:
+    """Return what the console shows of an audit with each subject."""
+    about = {"seen": audited.seen, "rights": audited.rights, "withheld": audited.withheld}
+    return json.dumps({name: shared.plain(rows) for name, rows in about.items()}).encode()
 
 
 def _show(audited: AuditReport, seconds: float) -> None:

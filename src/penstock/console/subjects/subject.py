@@ -7,7 +7,7 @@ import msgspec
 from nicegui import ui
 
 from penstock.broker.http.answers.decisions import DecisionRow, Decisions
-from penstock.broker.http.answers.subjects import AccessClause, SubjectAccount
+from penstock.broker.http.answers.subjects import AccessClause, AuditedWithholding, SubjectAccount
 from penstock.console import widgets
 from penstock.console.admin_client import ApiClientError
 from penstock.console.person import Person
@@ -26,6 +26,7 @@ _FURTHER = (
 )
 _RIGHTS = ("effect", "topics", "why", "by", "node", "recent")
 _USED = ("way", "topic", "came to", "rule", "because", "seen", "last, UTC")
+_WITHHELD = ("topic", "from", "withheld", "at node", "stage", "rule", "because", "events", "first", "last")
 _SESSIONS = ("node", "client id", "user", "state", "packets from it", "packets to it", "denied", "waiting")
 _EFFECTS = ("open", "grants", "limits", "denies")
 _BINDING = {
@@ -154,6 +155,8 @@ class SubjectPanel:
             ui.link(f"Audit of {at:%Y-%m-%d %H:%M}", f"/pipeline?report={last.id}")
             seen = [(TableCell(topic.topic, "pk-mono"), *msgspec.structs.astuple(topic)[1:]) for topic in last.seen]
             table("Events sent to it, in the whole journal", ("topic", "from", "events", "first", "last"), seen)
+            withheld = [_withheld(kept) for kept in last.withheld]
+            table("Withheld from it, in the whole journal", _WITHHELD, withheld)
             heads = ("node", "rule", "access", "filter", "reads", "writes", "could be")
             rights = [msgspec.structs.astuple(right) for right in last.rights]
             table("Rights that it has not used, or not all of them", heads, rights)
@@ -164,6 +167,12 @@ class SubjectPanel:
             return
         with widgets.card("Contracts"):
             contracts.show(fits)
+
+
+def _withheld(kept: AuditedWithholding) -> tuple[object, ...]:
+    what = TableCell("all of it", "pk-loss") if kept.effect == "suppress" else TableCell("got other", "pk-limit")
+    where = (kept.publisher, what, kept.node, kept.stage, kept.rule)
+    return TableCell(kept.topic, "pk-mono"), *where, Prose(kept.reason), kept.events, kept.first, kept.last
 
 
 def _clause(clause: AccessClause, uses: int, has_others: bool) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from penstock.analysis.access import find_actor
 from penstock.broker.http.answers.pipeline import journal_of
 from penstock.broker.http.endpoint import ApiError, ApiRequest, Endpoints, Query
+from penstock.broker.http.redaction import redact_verdict
 from penstock.broker.http.secret_masks import HIDDEN
 from penstock.domain import ClientEntry, Ensemble
 from penstock.domain.schema.admin import includes_right
@@ -20,6 +21,7 @@ from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.journal import jobs
 from penstock.language.statements.statement import Message
+from penstock.model import verdict
 from penstock.model.errors import PolicyError
 from penstock.model.link import Link
 from penstock.model.subject import Subject
@@ -87,6 +89,22 @@ class AuditedRight(msgspec.Struct, frozen=True):
     suggestion: str
 
 
+class AuditedWithholding(msgspec.Struct, frozen=True):
+    """The recorded events on a topic that a policy kept from a subject, or some of each."""
+
+    topic: str
+    publisher: str
+    node: str
+    stage: str
+    rule: str
+    effect: str
+    events: int
+    first: str
+    last: str
+    reason: str
+    """Of one of the events; if it may depend on content, reading it needs the right `content`."""
+
+
 class LastAudit(msgspec.Struct, frozen=True):
     """The last audit of the journal about a subject."""
 
@@ -94,6 +112,7 @@ class LastAudit(msgspec.Struct, frozen=True):
     at: float
     seen: tuple[AuditedTopic, ...]
     rights: tuple[AuditedRight, ...]
+    withheld: tuple[AuditedWithholding, ...] = ()
 
 
 class SubjectAccount(msgspec.Struct, frozen=True):
@@ -142,9 +161,10 @@ async def _subject(request: ApiRequest) -> SubjectAccount:
     left_out = max(0, len(clauses) - MAX_CLAUSES) + max(0, _pairs(entities.contracts, entry.name) - MAX_PAIRS)
     nodes = tuple(dict.fromkeys(place.node.name for place in places))
     shown_clauses, journal = tuple(clauses[:MAX_CLAUSES]), journal_of(request)
-    audit = None if journal is None else await asyncio.to_thread(_last_audit, journal, entry.name)
+    with_content = includes_right(request.caller.right, "content")
+    audit = None if journal is None else await asyncio.to_thread(last_audit, journal, entry.name, with_content)
     attributes = dict(entry.attributes)
-    if not includes_right(request.caller.right, "content"):
+    if not with_content:
         attributes = dict.fromkeys(attributes, HIDDEN)
     about = (entry.name, entry.listed, nodes, entry.groups, attributes)
     return SubjectAccount(*about, shown_clauses, tuple(fits), left_out, audit)
@@ -328,19 +348,32 @@ class _Right(AuditedRight, frozen=True):
     subject: str
 
 
+class _Withheld(AuditedWithholding, frozen=True):
+    subject: str
+
+
 class _Audit(msgspec.Struct, frozen=True):
     seen: tuple[_Seen, ...]
     rights: tuple[_Right, ...]
+    withheld: tuple[_Withheld, ...] = ()
 
 
-def _last_audit(journal: Path, name: str) -> LastAudit | None:
+def last_audit(journal: Path, name: str, with_content: bool) -> LastAudit | None:
+    """Return what the last audit of a journal says of a subject; `with_content`: with all reasons."""
     last = next((job for job in jobs.list_jobs(journal) if job.job == "audit" and job.state == "done"), None)
     audited = _audit(journal, last.id) if last is not None else None
     if last is None or audited is None:
         return None
     seen = [topic for topic in audited.seen if topic.subject.partition("@")[0] == name][:MAX_AUDITED]
     rights = [right for right in audited.rights if right.subject.partition("@")[0] == name][:MAX_AUDITED]
-    return LastAudit(last.id, last.ended or last.began, tuple(seen), tuple(rights))
+    withheld = [kept for kept in audited.withheld if kept.subject.partition("@")[0] == name][:MAX_AUDITED]
+    shown = (kept if with_content else _redacted(kept) for kept in withheld)
+    return LastAudit(last.id, last.ended or last.began, tuple(seen), tuple(rights), tuple(shown))
+
+
+def _redacted(kept: _Withheld) -> _Withheld:
+    decided = verdict.Verdict(kept.stage, verdict.Effect(kept.effect), kept.rule, kept.reason)
+    return msgspec.structs.replace(kept, reason=redact_verdict(decided).reason)
 
 
 @lru_cache(maxsize=1)
