@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from penstock.journal.private import FOLDER_MODE, write_file
+from penstock.journal.private import make_folder, write_file
 
 FOLDER = "jobs"
 MAX_JOBS = 200
@@ -66,7 +66,7 @@ class JobRecord:
         self._folder = journal / FOLDER
         self._job = Job(id, job, time.time(), _arguments(options), host=socket.gethostname(), process=os.getpid())
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            make_folder(self._folder, with_parents=False)
             _make_room(self._folder)
         self._write()
 

@@ -1,5 +1,6 @@
 """The files of a journal."""
 
+import os
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
@@ -29,6 +30,11 @@ class Part(NamedTuple):
         """Return the path of the rows that could not be read when this file was compacted, if there were any."""
         home = self.path.parents[3]
         return home / QUARANTINE / f"node={self.node}" / f"date={self.day.isoformat()}" / self.path.name
+
+    @property
+    def has_quarantine(self) -> bool:
+        """Return whether there are such rows, for who may read them."""
+        return os.access(self.quarantine, os.R_OK)
 
     def has(self, other: "Part") -> bool:
         """Return whether this file contains all rows of another file."""

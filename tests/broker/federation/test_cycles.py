@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.clients.paho import Paho
-from tests.support.processes.commands import until
+from tests.support.processes.commands import penstock, run, until
 from tests.support.processes.federation import chain, federated, settled
 from tests.support.processes.mosquitto import HOST, free_port, mosquitto
 
@@ -83,7 +83,9 @@ def test_what_a_foreign_broker_brings_back_goes_to_nobody_who_has_had_it() -> No
     ("host", "version", "most"), [(HOST, 4, 1), (HOST, 5, 1), ("0.0.0.0", 5, 3), ("0.0.0.0", 4, 1500)]
 )
 def test_one_broker_under_two_names_does_not_loop(host: str, version: int, most: int) -> None:
-    """If the domain file does not show it, nodes know events again that come back; in MQTT 3.1.1 by their number."""
+    """`check` warns if the domain file shows it. If not, nodes know events again that come back; in MQTT 3.1.1 by their
+    number.
+    """
     port = free_port()
     domain = chain("a")
     domain["foreign"] = {
@@ -97,6 +99,9 @@ def test_one_broker_under_two_names_does_not_loop(host: str, version: int, most:
         Paho("here").connects(nodes.ports["a"]) as here,
         Paho("there").connects(port) as there,
     ):
+        code, _, told = run(penstock("check", str(nodes.folder / "domain.yaml")))
+        assert code == 0
+        assert ("foreign broker `legacy` has this address too" in told) is (host == HOST)
         here.subscribe("t", 1)
         there.subscribe("t", 1)
         there.publish("t", b"x", 1)

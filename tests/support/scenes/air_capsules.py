@@ -146,6 +146,10 @@ class City:
         for one in some:
             rows.notes.append(NOTE)
             rows.run(SOURCE, one.came, one.packet)
+        self.add(rows)
+
+    def add(self, rows: Rows) -> None:
+        """One more segment, of these rows."""
         self._journal.add("main", rows, self.revision)
 
     def record_all(self, some: Sequence[Reading], segments: int) -> None:

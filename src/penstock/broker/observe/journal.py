@@ -18,7 +18,7 @@ from penstock.domain.schema.domain import JournalSettings
 from penstock.engine.journal_rows import Rows
 from penstock.engine.recorder import Recorder
 from penstock.journal.format import DRAFT
-from penstock.journal.private import FOLDER_MODE
+from penstock.journal.private import make_folder
 from penstock.journal.revision import Revision
 from penstock.journal.write.missing import MissingRows
 from penstock.journal.write.recover import recover
@@ -157,7 +157,7 @@ class Journal:
     def _prepare(self) -> None:
         """Find the number of the next row."""
         if self._seq < 0:
-            self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            make_folder(self._folder, with_parents=False)
             self._seq = recover(self._folder, self._node) + 1
             self._missing += self._missing_file.find()
 

@@ -4,6 +4,7 @@ import importlib
 import sys
 
 from penstock.cli.exit_codes import EXIT_ERROR, EXIT_USAGE
+from penstock.journal.private import kept_from_others
 
 JOBS = {
     "govern": "write the authorised views of subjects: the part of all recorded events that each may read",
@@ -36,5 +37,6 @@ def main(argv: list[str]) -> int:
             raise
         print("penstock: jobs need Spark: `pip install 'penstock[pipeline]'`", file=sys.stderr)
         return EXIT_ERROR
-    code: int = module.main(rest)
+    with kept_from_others():  # also what Spark's own processes write
+        code: int = module.main(rest)
     return code

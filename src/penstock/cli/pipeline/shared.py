@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from penstock.cli.exit_codes import EXIT_DOMAIN, EXIT_ERROR, EXIT_USAGE
 from penstock.cli.pipeline.signals import delayed_interrupt, noted_interrupt
 from penstock.journal.jobs import JobRecord, JobTable
 from penstock.journal.listing import parts, unknown_nodes
-from penstock.journal.private import OTHERS
 from penstock.language.errors import ConditionError
 from penstock.model.errors import DomainError, PenstockError
 from penstock.pipeline.errors import ArgumentError, PipelineError
@@ -112,7 +110,6 @@ def run_job(
     """
 
     def work() -> int:
-        os.umask(os.umask(OTHERS) | OTHERS)
         session_settings = settings(options)
         options.record = _record(name, options)
         logging.getLogger().addHandler(logging.NullHandler())  # an interrupted call is no more than that

@@ -42,7 +42,7 @@ def read_part(part: Part) -> SegmentContents:
         if field.name not in stored.schema.names:  # written by an earlier version
             stored = stored.append_column(field, pa.nulls(stored.num_rows, field.type))
     events = stored.select(EVENTS.names).cast(EVENTS)
-    lost = pq.ParquetFile(part.quarantine).read() if part.quarantine.exists() else QUARANTINE.empty_table()
+    lost = pq.ParquetFile(part.quarantine).read() if part.has_quarantine else QUARANTINE.empty_table()
     return SegmentContents(events, lost.cast(QUARANTINE), part.last, False)
 
 

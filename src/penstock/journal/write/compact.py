@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from penstock.journal.format import COMPACT, COMPACT_ENDING, DRAFT, VERSION, compact_name
 from penstock.journal.format import QUARANTINE as QUARANTINE_FOLDER
 from penstock.journal.listing import Part, all_parts, covered
-from penstock.journal.private import FILE_MODE, FOLDER_MODE, make_folder
+from penstock.journal.private import FILE_MODE, leave_to_operators, make_folder, make_operators_folder, write_file
 from penstock.journal.read.content import Typing, rules_of
 from penstock.journal.read.events import QUARANTINE, SegmentContents
 from penstock.journal.read.tables import read_part
@@ -57,7 +57,7 @@ def compact(folder: Path, nodes: frozenset[str] | None = None, target: int = TAR
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     home = folder / COMPACT
-    home.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    make_folder(home, with_parents=False)
     with open(home / _LOCK, "w", opener=lambda path, flags: os.open(path, flags, FILE_MODE)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,9 +119,10 @@ class _Batch:
         self._lost: list[pa.Table] = []
         self._first: pa.Table | None = None
         self._home = folder / COMPACT / f"node={node}" / part.path.parent.name
-        self._quarantine = folder / QUARANTINE_FOLDER / f"node={node}" / part.path.parent.name
+        self._lost_in = folder / QUARANTINE_FOLDER, f"node={node}/{part.path.parent.name}"
         make_folder(self._home)
         self._draft = self._home / f"{DRAFT}{part.first:016d}{COMPACT_ENDING}"
+        write_file(self._draft, b"")  # it keeps its mode
         metadata = {"penstock.journal": str(VERSION), "node": node}
         self._writer = pq.ParquetWriter(
             self._draft,
@@ -160,10 +161,11 @@ class _Batch:
         name = compact_name(self._parts[0].first, self._last)
         lost = pa.concat_tables([QUARANTINE.empty_table(), *self._lost])
         if lost.num_rows:  # before the file itself: neither is used without the other
-            make_folder(self._quarantine)
-            draft = self._quarantine / f"{DRAFT}{name}"
+            quarantine = make_operators_folder(*self._lost_in)
+            draft = quarantine / f"{DRAFT}{name}"
             pq.write_table(lost, draft, compression="zstd")
-            _settle(draft, self._quarantine / name)
+            leave_to_operators(draft)
+            _settle(draft, quarantine / name)
         path = self._home / name
         _settle(self._draft, path)
         after = path.stat().st_size
@@ -174,7 +176,6 @@ class _Batch:
 
 def _settle(draft: Path, path: Path) -> None:
     """Sync a file, rename it, and sync its folder."""
-    draft.chmod(FILE_MODE)
     _sync(draft, os.O_RDONLY)
     draft.rename(path)
     _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.journal.private import FOLDER_MODE, OPERATORS_MODE
+from penstock.journal.private import leave_to_operators, make_folder, make_operators_folder, write_file
 from penstock.pipeline.capsules import sums as capsule_sums
 from penstock.pipeline.capsules.rows import CapsuleReference, needs_order, row_types, taken
 from penstock.pipeline.capsules.sequences import OUTCOMES, outcomes
@@ -221,7 +221,7 @@ class _CapsuleSink:
         draft = self._draft(sums, STATES, number)
         seen = pc.max(_table(draft, ["seen"])["seen"]).as_py()
         reached = max((at for at in (closed, seen) if at is not None), default=None)
-        (draft / _PROGRESS).write_text(json.dumps({"closed": reached}))
+        write_file(draft / _PROGRESS, json.dumps({"closed": reached}).encode())
         if needs_order(self._capsule):
             known = None if before is None else _memory(rows.sparkSession, before)
             made = outcomes(some, self.reference, known, reached or 0)
@@ -282,7 +282,7 @@ class _CapsuleSink:
         made = self._closed(spark, last, until, closed)
         if made is not None:
             draft, table = self._draft(made.coalesce(1), RESULTS, number), self._place(RESULTS, number)
-            table.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            make_folder(table)
             for part in draft.glob("*.parquet"):  # one; killed before it is remembered, it is made again
                 part.rename(table / f"after-{closed}.parquet")
             written = spark.read.parquet(str(table / f"after-{closed}.parquet")).filter(F.col("problem").isNull())
@@ -294,7 +294,7 @@ class _CapsuleSink:
         if needs_order(self._capsule):
             memory = outcomes(self._nothing(spark), self.reference, _memory(spark, last), until)
             memory.filter("memory_key IS NOT NULL").write.mode("overwrite").parquet(str(draft / _MEMORY))
-        (draft / _PROGRESS).write_text(json.dumps({"closed": until}))
+        write_file(draft / _PROGRESS, json.dumps({"closed": until}).encode())
         draft.rename(self.folder / STATES / f"{self._place(STATES, number).name}.{until}")
 
     def _send(self, written: DataFrame, number: int) -> None:
@@ -313,15 +313,18 @@ class _CapsuleSink:
         return self.folder / table / f"batch={number:09d}"
 
     def _draft(self, rows: DataFrame, table: str, number: int) -> Path:
-        (self.folder / _DRAFTS).mkdir(mode=OPERATORS_MODE, exist_ok=True)
-        draft = self.folder / _DRAFTS / f"{table}-{number}"
+        draft = make_operators_folder(self.folder / _DRAFTS) / f"{table}-{number}"
         rows.write.mode("overwrite").parquet(str(draft))
         return draft
 
     def _finish(self, draft: Path, table: str, number: int) -> None:
         """Make what is written part of the table, in one step."""
         done = self._place(table, number)
-        done.parent.mkdir(mode=OPERATORS_MODE if table == QUARANTINE else FOLDER_MODE, exist_ok=True)
+        if table == QUARANTINE:
+            make_operators_folder(done.parent)
+            leave_to_operators(draft)
+        else:
+            make_folder(done.parent)
         draft.rename(done)
 
 

@@ -6,6 +6,7 @@ knows by its batches what it has done.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,6 +105,7 @@ def rewrite(path: Path, now: datetime) -> tuple[int, int]:
                 writer.write_table(table.filter(pc.invert(over)))
     # Spark checks a file against its sum, if there is one: that of the old must not meet the new.
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    shutil.copymode(path, draft)
     os.replace(draft, path)
     return rows - gone, gone
 

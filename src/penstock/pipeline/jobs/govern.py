@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.journal.private import OPERATORS_MODE, make_folder
+from penstock.journal.private import leave_to_operators, make_folder, make_operators_folder
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.spark.policies import Asker, Policies
 from penstock.pipeline.stages.admit import check_subjects
@@ -69,8 +69,9 @@ def write_views(
     quarantined = lost.count()
     if quarantined:
         shutil.rmtree(folder / QUARANTINE, ignore_errors=True)
-        (folder / QUARANTINE).mkdir(mode=OPERATORS_MODE)
-        lost.write.mode("append").parquet(str(folder / QUARANTINE))
+        apart = make_operators_folder(folder / QUARANTINE)
+        lost.write.mode("append").parquet(str(apart))
+        leave_to_operators(apart)
     counts = _counts(spark, folder / VIEW, askers)
     return WrittenViews(
         folder / VIEW, folder / QUARANTINE, counts, quarantined, folder / METRICS if has_access else None

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.journal.private import make_folder, write_file
+
 _FILE = 8 * 2**20
 _LENGTH = 4
 _DONE = "committed"
@@ -43,7 +45,7 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._firsts: list[int] = []
         self._places: dict[int, list[int]] = {}
         """For each file, by the number of its first record, where its records begin; then where they end."""
@@ -108,7 +110,7 @@ class Spool:
         if number <= self.committed:
             return
         draft = self._folder / f"{_DONE}.draft"
-        draft.write_text(str(number))
+        write_file(draft, str(number).encode())
         draft.rename(self._folder / _DONE)
         self.committed = number
         self._forget()

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from penstock.journal.format import DRAFT
 from penstock.journal.listing import Part, parts
-from penstock.journal.private import OPERATORS_MODE, make_folder
+from penstock.journal.private import leave_to_operators, make_operators_folder
 from penstock.journal.read.events import QUARANTINE
 from penstock.journal.read.tables import read_part
 from penstock.journal.write.recover import read_intact
@@ -200,11 +200,10 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         for file in lost["file"].unique().to_pylist():
             rows = lost.filter(pc.equal(lost["file"], file))
-            make_folder(self._quarantine.parent)
-            self._quarantine.mkdir(mode=OPERATORS_MODE, exist_ok=True)
             name = f"{rows['node'][0].as_py()}-{file}.parquet"
-            draft = self._quarantine / f"{DRAFT}{os.getpid()}-{name}"
+            draft = make_operators_folder(self._quarantine) / f"{DRAFT}{os.getpid()}-{name}"
             pq.write_table(rows, draft)
+            leave_to_operators(draft)
             draft.rename(self._quarantine / name)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.journal.private import FILE_MODE, make_folder
+from penstock.journal.private import FILE_MODE, make_folder, write_file
 from penstock.pipeline.errors import PipelineError
 from penstock.pipeline.jobs.govern import VIEW
 
@@ -51,10 +51,10 @@ def _token(folder: Path, checkpoint: Path, shape: dict[str, object], table: str)
         token = uuid.uuid4().hex[:12]
         # The checkpoint's first: what a process leaves that is killed in between is told by the case below.
         for place in (checkpoint, folder):
-            (place / _NAME).write_text(json.dumps({"stream": token, "shape": shape}, indent=2))
+            write_file(place / _NAME, json.dumps({"stream": token, "shape": shape}, indent=2).encode())
         return token
     if known is None and not (folder / table).exists() and not (checkpoint / "offsets").exists():
-        (folder / _NAME).write_text((checkpoint / _NAME).read_text())
+        write_file(folder / _NAME, (checkpoint / _NAME).read_bytes())
         return _token(folder, checkpoint, shape, table)
     if known is None or other is None or known["stream"] != other["stream"]:
         raise PipelineError(

@@ -57,7 +57,7 @@ def quarantine(
     journal_parts = _parts(journal, nodes, days)
     segments = [part.path for part in journal_parts if part.last is None]
     fresh = _segments(spark, segments, QUARANTINE_TYPES, lambda path: read_segment(path).lost)
-    settled = [str(part.quarantine) for part in journal_parts if part.last is not None and part.quarantine.exists()]
+    settled = [str(part.quarantine) for part in journal_parts if part.last is not None and part.has_quarantine]
     return fresh.unionByName(spark.read.schema(QUARANTINE_TYPES).parquet(*settled)) if settled else fresh
 
 
