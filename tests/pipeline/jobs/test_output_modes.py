@@ -100,7 +100,7 @@ WORDS: dict[str, Callable[[Path], list[str]]] = {
     ),
     "forget": _forget,
     "trust": _trust,
-    "capsules": _on_city("capsules", "--to", "OUT", "--once", is_judged=True),
+    "capsules": _on_city("capsules", "--to", "OUT", "--capsule", "air", "--once", is_judged=True),
     "simulate": lambda folder: [
         *("pipeline", "simulate", "--nodes", "12", "--publishers", "2", "--rounds", "2", "--replicates", "1"),
         *("--rule", "path", "--to", str(folder / "out")),
