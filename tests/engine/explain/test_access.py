@@ -14,7 +14,7 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.sparkplug.plain import read_plain, write_plain
-from penstock.model.verdict import Verdict
+from penstock.model.verdict import Effect, Verdict
 from tests.support.generators.examples import some
 
 DOMAIN = """
@@ -174,3 +174,19 @@ def test_one_who_is_not_connected_is_asked_about_as_the_domain_knows_it() -> Non
     start = arrival(node, "app", Event(NCMD, write_plain({"stop": 1, "m": 9})))
     decisions = explain(played.play.nodes, start, played.play.now, READERS)
     assert read_plain(told(decisions)["e1"][0]) == {"m": 9}
+
+
+def test_what_stays_before_a_link_is_said_where_it_stays() -> None:
+    """Nobody at b may ever read `x/1` of the edge node, or anything of its device."""
+    played = Played(DOMAIN.replace('may: read, when: "!has(gone)"', 'may: read, except: "x/*"'))
+    birth = played.explain("e1", NBIRTH, write_plain({"m": 1, "x/1": 2}, 0))
+    (said,) = (verdict for verdict in towards(birth, "b").verdicts if verdict.stage == "project")
+    assert (said.effect, said.reason) == (Effect.REPLACE, "without `x/1`: nobody beyond the link may ever read them")
+    device = played.explain("e1", "spBv1.0/G1/DBIRTH/E1/d1", write_plain({"m": 1}, 1))
+    assert towards(device, "b").verdicts[-1].reason == "nobody beyond the link may ever read any of this"
+    assert not [decision for decision in device if decision.node == "b"]
+
+
+def towards(decisions: tuple[Decision, ...], target: str) -> Decision:
+    (decision,) = (each for each in decisions if each.goes_by is not None and each.goes_by.target == target)
+    return decision
