@@ -23,14 +23,15 @@ def play(
     gather: Gather[T],
     scenes: Iterable[Scene[T]],
     files: tuple[str, ...] = (),
+    patience: float = 4 * PATIENCE,
 ) -> int:
     """Play the scenes with the domain of a folder; the exit code, 1 if anything did not happen as told.
 
-    `files`: what the domain file names beside itself.
+    `files`: what the domain file names beside itself. `patience`: seconds that a scene may take.
     """
     account = Account(title)
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        asyncio.run(_play(account, Path(folder), home, nodes, gather, scenes, files))
+        asyncio.run(_play(account, Path(folder), home, nodes, gather, scenes, files, patience))
     return account.close()
 
 
@@ -42,6 +43,7 @@ async def _play(
     gather: Gather[T],
     scenes: Iterable[Scene[T]],
     files: tuple[str, ...],
+    patience: float,
 ) -> None:
     ports = copy(home, folder, "domain.yaml", *files)
     nodes = {name: NodeProcess(folder, ports, name) for name in names}
@@ -49,7 +51,7 @@ async def _play(
         async with AsyncExitStack() as stack:
             company = gather(folder, nodes, stack)
             for scene in scenes:
-                async with asyncio.timeout(4 * PATIENCE):
+                async with asyncio.timeout(patience):
                     await scene(account, company)
     finally:
         for node in nodes.values():

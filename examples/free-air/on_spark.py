@@ -9,6 +9,8 @@ from examples.narration import PATIENCE
 from examples.nodes import PENSTOCK
 
 TABLES = "tables"
+SPARK_PATIENCE = 12 * PATIENCE
+"""Spark starts, and makes its first batch, in tens of seconds; where others use the machine too, in minutes."""
 
 
 class SparkCapsule:
@@ -33,6 +35,6 @@ class SparkCapsule:
         assert self._process is not None
         self._process.terminate()
         try:
-            return self._process.wait(2 * PATIENCE)
+            return self._process.wait(SPARK_PATIENCE)
         finally:
             self._process.kill()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app import FreeAir
-from on_spark import SparkCapsule
+from on_spark import SPARK_PATIENCE, SparkCapsule
 
 from examples.narration import PATIENCE, wait_for
 from examples.nodes import NodeProcess
@@ -211,7 +211,7 @@ class City:
         """The same, again and again, until the capsule has told the nodes that there is danger, or none."""
         word = OPENED if is_danger else CLOSED
         before = self.audited(word)
-        end = time.monotonic() + 3 * PATIENCE
+        end = time.monotonic() + (3 * PATIENCE if self.capsule is None else SPARK_PATIENCE)
         while self.audited(word) == before:
             if time.monotonic() > end:
                 raise SystemExit(f"the log does not come to say {word}\n{self.capsule.log if self.capsule else ''}")

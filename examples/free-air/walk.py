@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the examples shar
 import pyarrow.dataset as ds
 from app import figures
 from city_map import CONSUMERS, NEAR, draw, maps, metres, strips
-from on_spark import TABLES, SparkCapsule
+from on_spark import SPARK_PATIENCE, TABLES, SparkCapsule
 from traveller import (
     ADMIN,
     ALERT,
@@ -331,13 +331,13 @@ async def the_capsule_is_started(account: Account, city: City) -> None:
 async def the_capsule_has_come(account: Account, city: City) -> None:
     account.scene("Spark takes its time; then the capsule is a client of Bob's node")
     client = ("connected", "client=bob-health-capsule-health ")
-    joined = await until(lambda: bool(city.process.logged(*client)), 3 * PATIENCE)
+    joined = await until(lambda: bool(city.process.logged(*client)), SPARK_PATIENCE)
     account.check("it has connected, as one that Bob's node knows by its password", joined)
 
 
 async def the_capsule_finds_him_well(account: Account, city: City) -> None:
     account.scene("Its first results: Bob is well")
-    end = time.monotonic() + 3 * PATIENCE
+    end = time.monotonic() + SPARK_PATIENCE
     while not city.process.logged("connected", "client=bob-health-capsule-health-out") and time.monotonic() < end:
         await city.feels(*WELL)
     published = city.process.logged("connected", "client=bob-health-capsule-health-out")
@@ -377,7 +377,9 @@ def main() -> int:
             account.quote(f"drawn in {options.picture}")
 
         scenes.append(it_is_drawn)
-    return play("An asthma traveller in Paris: examples/free-air", HERE, ("free-air",), City, scenes, ("alerts.yaml",))
+    patience = 2 * (SPARK_PATIENCE if options.spark else 2 * PATIENCE)
+    title = "An asthma traveller in Paris: examples/free-air"
+    return play(title, HERE, ("free-air",), City, scenes, ("alerts.yaml",), patience)
 
 
 if __name__ == "__main__":
