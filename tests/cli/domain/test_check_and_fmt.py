@@ -9,6 +9,7 @@ import yaml
 
 from penstock.cli.main import main
 from penstock.domain import expand, load, read
+from tests.support.models.ensembles import SMART_HOME_FILE
 from tests.support.scenes.domains import nodes, write_domain
 
 HOME: dict[str, Any] = {
@@ -323,3 +324,23 @@ def test_the_json_schema_knows_every_key_and_short_form(capsys: pytest.CaptureFi
     rule = schema["$defs"]["BrokeringRule"]
     assert (list(rule["properties"]), rule["required"]) == (["from", "to"], ["from", "to"])
     assert {"Hierarchy", "Levels", "Interface", "Roles"} <= schema["$defs"].keys()
+
+
+def test_the_links_that_enforce_each_step_of_a_protocol_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    unlock = {
+        "protocol": "AC_request (AC_grant DL_unlock? | AC_deny)",
+        "senders": {"AC_request": "bell", "AC_grant": "phone", "AC_deny": "phone", "DL_unlock": "bell"},
+        "protects": ["lock"],
+        "guard": ["DL_unlock"],
+    }
+    Path("lock.yaml").write_text(SMART_HOME_FILE + f"protocols: {json.dumps({'unlock': unlock})}\n", "utf-8")
+    assert main(["check", "lock.yaml"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("protocol ")]
+    assert [line.partition(" from ")[0] for line in lines] == [
+        f"protocol unlock: {event}" for event in ("AC_request", "AC_grant", "DL_unlock", "AC_deny")
+    ]
+    assert " from phone, refused on " in lines[1]
+    assert "bell -> gateway" in lines[1], "the bell grants nothing"
+    assert "bell -> gateway" not in lines[0], "it asks"
+    assert lines[2].endswith("; suppressed out of order on gateway -> locks")
+    assert lines[0].endswith("; seen on gateway -> locks")

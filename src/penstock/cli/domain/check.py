@@ -15,6 +15,7 @@ from penstock.domain import Domain, DomainSource, check, diff, ensemble, read
 from penstock.domain.check import sorted_problems
 from penstock.domain.compile.expand import Expansion
 from penstock.domain.compile.secret_destinations import redirected_secrets
+from penstock.domain.patterns.protocols import enforced
 from penstock.domain.problems import Remark
 from penstock.domain.yaml.files import external_names
 from penstock.domain.yaml.write import domain_text
@@ -48,6 +49,8 @@ class CheckReport:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     assertions: tuple[CheckedAssertion, ...] = ()
+    protocols: tuple[str, ...] = ()
+    """For each step of each protocol, the links that enforce it."""
 
     def is_good(self, strict: bool) -> bool:
         return not self.problems and not (strict and self.warnings)
@@ -154,7 +157,8 @@ def check_domain(source: DomainSource, nodes: list[str] | None = None) -> CheckR
     expansion = Expansion(checked.domain)
     problems = (source.problem(remark, expansion) for remark in remarks)
     warnings = sorted_problems([*checked.warnings, *(source.problem(remark, expansion) for remark in odd)])
-    return CheckReport(checked.domain, tuple(problems), tuple(warnings), tuple(asserted))
+    steps = tuple(enforced(source.domain, checked.domain))
+    return CheckReport(checked.domain, tuple(problems), tuple(warnings), tuple(asserted), steps)
 
 
 def _show(
@@ -170,6 +174,7 @@ def _show(
             "problems": [asdict(problem) for problem in report.problems],
             "warnings": [asdict(warning) for warning in report.warnings],
             "assertions": [asdict(result) for result in report.assertions],
+            "protocols": report.protocols,
         }
         if changes is not None:
             plain["changes"] = changes
@@ -184,7 +189,7 @@ def _show(
     if options.expand and report.domain is not None:
         print(domain_text(report.domain, options.file.parent), end="")
     elif report.domain is not None and report.is_good(options.strict):
-        print(f"{options.file}: good: {_summary(report.domain)}")
+        print("\n".join([f"{options.file}: good: {_summary(report.domain)}", *report.protocols]))
     for answer in answers or ():
         print(answer)
     for change in changes or ():

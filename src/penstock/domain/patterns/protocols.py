@@ -6,7 +6,7 @@ from penstock.domain.problems import Remark
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.policies import MonitorSettings
 from penstock.model.errors import PolicyError
-from penstock.policy.monitors.protocol import Protocol, Surroundings, compile_protocol
+from penstock.policy.monitors.protocol import Protocol, Surroundings, compile_protocol, enforced_where
 
 _KEY = re.compile(r"`(senders|protects|guard)`:? ")
 
@@ -38,6 +38,16 @@ def expand(domain: Domain, name: str) -> Domain:
         for definition in compile_protocol(protocol, around)
     }
     return domain.model_copy(update={"monitors": {**domain.monitors, **monitors}})
+
+
+def enforced(written: Domain, expanded: Domain) -> list[str]:
+    """Return for each step of each protocol, in words, the links that enforce it."""
+    lines = []
+    for name, settings in written.protocols.items():
+        protocol = Protocol(name, settings.protocol, settings.protects, settings.senders, settings.guard)
+        steps = enforced_where(protocol, compile_protocol(protocol, surroundings(expanded)))
+        lines += [f"protocol {name}: {step}" for step in steps]
+    return lines
 
 
 def mistake(name: str, error: PolicyError) -> Remark:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.language.words import question
 from penstock.model.errors import PolicyError
+from penstock.model.topic import covers
 from penstock.policy.monitors.protocol_machine import TopicKind, edges_of, kinds_of, order_states
 from penstock.policy.monitors.protocol_text import Tree, events_of, parse_protocol
 
@@ -87,6 +88,29 @@ def compile_protocol(protocol: Protocol, around: Surroundings) -> tuple[MonitorD
     guard = protocol.events if protocol.guard is None else protocol.guard
     order = MonitorDefinition(f"{protocol.name}-order", links, order_states(protocol.tree, guard))
     return (*_sender_filters(protocol, around), order)
+
+
+def enforced_where(protocol: Protocol, definitions: Iterable[MonitorDefinition]) -> list[str]:
+    """Return for each event of a protocol, in words, the links that keep it to its senders and in order."""
+    *filters, order = definitions
+    lines = []
+    for event in protocol.events:
+        refusing = [
+            link
+            for definition in filters
+            if any(does == "suppress" and covers(event, kind) for kind, does in definition.states["q0"].items())
+            for link in definition.links
+        ]
+        senders = ", ".join(protocol.senders.get(event, ())) or "anybody"
+        kept = f", refused on {_texts(refusing)}" if refusing else ""
+        is_guarded = protocol.guard is None or event in protocol.guard
+        place = "suppressed out of order" if is_guarded else "seen"
+        lines.append(f"{event} from {senders}{kept}; {place} on {_texts(order.links)}")
+    return lines
+
+
+def _texts(links: Iterable[Ends]) -> str:
+    return ", ".join(f"{source} -> {target}" for source, target in links)
 
 
 def _check_entities(protocol: Protocol, around: Surroundings) -> None:
