@@ -152,6 +152,7 @@ class Play:
                 self._restart,
             ),
             *(self._link, self._come_or_go, self._come_or_go, self._lose, self._subscribe, self._slow, self._wait),
+            self._rebirth_meanwhile,
         )
         self.random.choice(acts)()
         if self.random.random() < 0.8:
@@ -309,6 +310,8 @@ class Play:
         self.changes()
         revoked = Revoked(self.present.revoked)
         reload(self.rehearsal, self.present.as_domain(), self._acls(), revoked, killed)
+        if random.random() < 0.5:  # what is retained is judged by the domain of now
+            self._subscribe()
 
     def _restart(self) -> None:
         name = self.random.choice(self.shape.nodes)
@@ -322,6 +325,19 @@ class Play:
             self.log.append(f"{link} is {'restored' if link in self.cut else 'cut'}")
             (self.rehearsal.restore if link in self.cut else self.rehearsal.cut)(*link)
             self.cut ^= {link}
+
+    def _rebirth_meanwhile(self) -> None:
+        """Aliases get other meanings while a link is cut; reports by these come over it as soon as it is back."""
+        links = [link for link in self.shape.links if link not in self.cut]
+        if links:
+            link = self.random.choice(links)
+            self._rest()
+            self.log.append(f"{link} is cut, and restored after a birth")
+            self.rehearsal.cut(*link)
+            self._birth()
+            self._rest()
+            self.rehearsal.restore(*link)
+            self._report()
 
     # --- the oracle
 

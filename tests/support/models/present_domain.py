@@ -140,7 +140,8 @@ class Present:
         shape = self.shape
         publisher, reader = random.choice(["p1", "p2"]), random.choice(list(shape.readers))
         name = random.choice([publisher, reader])
-        match random.choice([name for name in CHANGES if name != "lists" or random.random() < 0.7]):
+        often = ("statements", "contracts", "until")  # these have most to do with what waits
+        match random.choice([*often, *(name for name in CHANGES if name != "lists" or random.random() < 0.7)]):
             case "types":
                 key = random.choice([publisher, reader, EDGE, FOREIGN, *shape.nodes])
                 return replace(self, types=self.types | {key: random.choice(TYPES)})
@@ -163,7 +164,8 @@ class Present:
                 link = random.choice(shape.monitored)
                 return replace(self, monitors=_turned(self.monitors, link, random.randint(1, 8)))
             case "contracts":
-                return replace(self, contracts=_turned(self.contracts, publisher, random.choice(list(RULES))))
+                contracts = _turned(self.contracts, publisher, random.choice(list(RULES)))
+                return replace(self, contracts=contracts, purposes=self.purposes | {reader: "health"})
             case "purposes":
                 return replace(self, purposes=self.purposes | {reader: random.choice(("health", "health", "sales"))})
             case "withheld":

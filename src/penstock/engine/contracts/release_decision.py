@@ -307,7 +307,7 @@ def shown(
     properties = [*write_properties(quality, CLAIMED)]
     properties += [rules.retain_property(until)] if until is not None else []
     properties += [(RELEASED, text) for text in [rules.write_marks(marks)] if text != rules.NO_MARKS]
-    if any(mark.contract == PRIVACY for mark in marks):  # which is asked again about it when it leaves
+    if properties and properties[-1][0] == RELEASED:  # all stages are asked again about it when it leaves
         properties += [(PUBLISHER, text) for text in user_properties.told(event, PUBLISHER)[-1:]]
     plain = user_properties.for_clients(event._replace(payload=payload))
     return user_properties.having(plain, None, properties, without=CLAIMED)
