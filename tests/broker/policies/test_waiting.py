@@ -224,3 +224,30 @@ def test_a_report_does_not_leave_after_the_time_at_which_it_could_be_read() -> N
         until(lambda: datetime.now(UTC) > end, "the time is over")
         with Paho("bob", clean=False).connects(node.port, SessionExpiryInterval=600) as bob:
             bob.nothing_arrives()
+
+
+def test_what_a_contract_released_at_another_node_is_held_against_its_publisher() -> None:
+    """What a rule had released lost its publisher, so what the publisher may say now was not asked."""
+    contracts = {
+        "producers": {"ann": {"producer": "ann", "filter": "a", "where": "x < 9", "rules": {"r": {"purpose": "p"}}}},
+        "consumers": {"bob": {"consumer": "bob", "purpose": "p", "wants": {"all": {"filter": "a"}}}},
+    }
+    domain: dict[str, Any] = {
+        "nodes": {name: {"store": "memory"} for name in "ab"},
+        "links": [{"between": ["a", "b"]}],
+        "clients": {"ann": {"node": "a"}, "bob": {"node": "b"}},
+        "contracts": contracts,
+    }
+    with federated(domain) as nodes:
+        with Paho("bob", clean=False).connects(nodes.ports["b"], SessionExpiryInterval=600) as bob:
+            bob.subscribe("a", 1)
+            with Paho("ann").connects(nodes.ports["a"]) as ann:
+                until(lambda: ann.publish("a", PAYLOAD, 1) == 0, "interest has spread")
+                bob.receive()
+                bob.leaves()
+                ann.publish("a", PAYLOAD, 1)
+        contracts["producers"]["ann"]["where"] = "x < 5"
+        nodes.write(domain)
+        nodes.reload("a", "b")
+        with Paho("bob", clean=False).connects(nodes.ports["b"], SessionExpiryInterval=600) as bob:
+            bob.nothing_arrives()
