@@ -100,7 +100,7 @@ def test_decisions_arrive_while_one_looks(page: Page, clients: Clients) -> None:
 def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, clients: Clients) -> None:
     shown(page, "Recipe/Dough", lambda: report(clients))
     panel = open_first(page, "Recipe/Dough")
-    expect(panel.locator("[data-stage=project]")).to_contain_text("replace by no-recipes")
+    expect(panel.locator("[data-stage=project]")).to_contain_text("replace by accesswithout Recipe/Dough: nobody beyond the link may")
     expect(panel.locator("[data-stage=edit]")).to_contain_text("no verdict")
     removed = panel.locator("tr.pk-metric-gone")
     expect(removed.locator("del").first).to_have_text("withheld: Recipe/Dough")
@@ -230,11 +230,11 @@ def test_what_comes_from_outside_is_text(works: Looking, page: Page, clients: Cl
 
 def test_who_may_only_read_sees_no_payload(works: Looking, page: Page, clients: Clients) -> None:
     with works.page("/decisions", user="eve") as other:
-        shown(other, "no-recipes", lambda: report(clients, 99))
+        shown(other, "replace", lambda: report(clients, 99))
         expect(rows(other, "Recipe/Dough")).to_have_count(0)
-        panel = open_first(other, "no-recipes")
+        panel = open_first(other, "replace")
         expect(panel.get_by_role("note")).to_contain_text("The payload is hidden: you have the right read")
-        expect(panel.locator("[data-stage=project]")).to_contain_text("no-recipes")
+        expect(panel.locator("[data-stage=project]")).to_contain_text("replace by access")
         assert panel.locator("table").count() == 0
         close(other)
         other.get_by_role("button", name="Ask why").click()
