@@ -100,7 +100,8 @@ def test_decisions_arrive_while_one_looks(page: Page, clients: Clients) -> None:
 def test_a_metric_that_is_withheld_is_struck_out(works: Looking, page: Page, clients: Clients) -> None:
     shown(page, "Recipe/Dough", lambda: report(clients))
     panel = open_first(page, "Recipe/Dough")
-    expect(panel.locator("[data-stage=project]")).to_contain_text("replace by accesswithout Recipe/Dough: nobody beyond the link may")
+    expect(panel.locator("[data-stage=project]")).to_contain_text("replace by access")
+    expect(panel.locator("[data-stage=project]")).to_contain_text("nobody beyond the link may ever read them")
     expect(panel.locator("[data-stage=edit]")).to_contain_text("no verdict")
     removed = panel.locator("tr.pk-metric-gone")
     expect(removed.locator("del").first).to_have_text("withheld: Recipe/Dough")
