@@ -16,7 +16,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 
 from penstock.engine.events import user_properties
-from penstock.engine.federation.wants import is_of_client, owner_in
+from penstock.engine.federation.wants import is_of_client, owner, owner_in
 from penstock.engine.node import Node
 from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session, Subscribed
@@ -165,7 +165,7 @@ class JudgeSteps:
         event = event_of(row, row["link_type_now"])
         if sender.neighbour is None and self._scope.policies.decide_again and not _may_attach(node, sender, event):
             return None
-        statements = self._statements(policy, node, sender)
+        statements = self._statements(policy, node, sender, row)
         if statements is None:
             return None
         self._prove(node, sender, self._facts.sender)
@@ -174,9 +174,10 @@ class JudgeSteps:
         made = Judging(node, event, sender, row["time"], about, here, self._satisfies)
         return made if made.verdict is None else None
 
-    def _statements(self, policy: CompiledDomain, node: Node, sender: Session) -> list[Bound] | None:
+    def _statements(self, policy: CompiledDomain, node: Node, sender: Session, row: Fields) -> list[Bound] | None:
         """Return the policies for what somebody publishes; None if one cannot be read."""
         bounds = [*bindings.bounds_of(node, sender)]
+        by = "" if row["publisher"] is None else owner(row["publisher_node"] or "", row["publisher"])
         if sender.neighbour is not None and self._scope.at_rest:
             known = {announced.policy for announced in self._facts.statements}
             beyond = _offered(policy, node.name, sender.neighbour)
@@ -186,7 +187,9 @@ class JudgeSteps:
             if bound is None:
                 return None
             if sender.neighbour is not None:
-                bound = bound._replace(is_strange=is_of_client(announced.name), owner=owner_in(announced.name))
+                if owner_in(announced.name) not in ("", by):
+                    continue  # it concerns what another client publishes
+                bound = bound._replace(is_strange=is_of_client(announced.name))
             own = (sender, bound.policy, Message.ADVERTISEMENT, bound.filter)
             if sender.neighbour is None and self._scope.policies.decide_again and bindings.why_not(node, *own):
                 continue  # the client could not have set it
