@@ -1,6 +1,7 @@
 """What waits on live nodes is judged by what holds when it leaves."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -171,10 +172,16 @@ def test_a_retention_that_a_reload_brings_does_not_begin_when_an_event_is_sent()
                 reader.nothing_arrives()  # when it was published, nobody has noted
                 reader.subscribe("a/#", 1)
                 reader.nothing_arrives()
-        ann.publish("a/new", PAYLOAD, 1)
         for name, at in (("bob", "b"), ("eve", "a")):
             with Paho(name, clean=False).connects(nodes.ports[at], SessionExpiryInterval=600) as reader:
+                is_told = partial(_publishes_until, ann, reader)  # nodes tell each other whom the contracts concern
+                until(is_told, "what is published now comes")
                 assert reader.receive().topic == "a/new"
+
+
+def _publishes_until(publisher: Paho, reader: Paho) -> bool:
+    publisher.publish("a/new", PAYLOAD, 1)
+    return not reader.messages.empty()
 
 
 @pytest.mark.parametrize("change", ["nothing", "not listed", "no user"])
