@@ -20,7 +20,7 @@ from examples.nodes import NodeProcess
 from penstock.client import Client, Event, Subscription
 from penstock.language.evaluators.times import timestamp_from_string
 from penstock.model.content.content import Format
-from penstock.policy.contracts.observation import ContextObservation, write_observation
+from penstock.policy.quality.observation import ContextObservation, write_observation
 
 NODES = ("phone", "mobile", "city", "rescue")
 PORTS = {node: 1883 + place for place, node in enumerate(NODES)}

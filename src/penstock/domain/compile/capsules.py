@@ -21,10 +21,10 @@ from penstock.model.content.content import Format
 from penstock.model.errors import PolicyError
 from penstock.model.quality import Catalogue, MetricKey
 from penstock.policy.capsules import capsule as policy
-from penstock.policy.contracts.observation import ContextObservable
 from penstock.policy.contracts.text_form import read_indicator
 from penstock.policy.quality.criteria import LIBRARY, make_catalogue
 from penstock.policy.quality.needs import Need, parse_constraints
+from penstock.policy.quality.observation import ContextObservable
 
 if TYPE_CHECKING:
     from penstock.domain.schema.domain import Domain

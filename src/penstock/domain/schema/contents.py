@@ -18,7 +18,7 @@ from penstock.language.evaluators.doubles import widening
 from penstock.language.types import DYN, ListType, MapType, RecordType, Type
 from penstock.model.content.content import ContentReader, Format, FormatRule
 from penstock.model.topic import covers, overlaps
-from penstock.policy.contracts.observation import ContextEntity, ContextObservable
+from penstock.policy.quality.observation import ContextEntity, ContextObservable
 from penstock.policy.statements.advertisement import ProducerAdvertisement, Scope
 
 OTHERS = "*"

@@ -27,7 +27,7 @@ JOIN = "join"
 """The actor when nothing is under way and nobody has more to publish: the test goes to its next part."""
 _PUBLISH = 3
 _TIMELESS = {"cut", "restore", "wait", "at", "disconnect", "publish"}
-"""Actions after which nobody is told of what was retained."""
+"""Actions of a policy test that bring nobody a retained message."""
 
 
 class _TestPart(NamedTuple):

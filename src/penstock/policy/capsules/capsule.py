@@ -21,8 +21,8 @@ from penstock.model.content.content import Format
 from penstock.model.errors import PolicyError, TopicError
 from penstock.model.quality import Catalogue, MetricKey
 from penstock.model.topic import check_topic, is_wild, matches
-from penstock.policy.contracts.observation import ContextObservable
 from penstock.policy.quality.needs import Constraint
+from penstock.policy.quality.observation import ContextObservable
 from penstock.policy.quality.propagation import Operation
 
 MICROSECONDS = 1_000_000

@@ -18,9 +18,9 @@ from penstock.model.errors import ContentError, PolicyError
 from penstock.model.quality import NO_QUALITY, Catalogue, MetricKey, MetricValue, Quality, moment
 from penstock.model.values import Timestamp, Value
 from penstock.policy.capsules import capsule as capsules
-from penstock.policy.contracts.observation import ContextObservation, write_members, write_observation
 from penstock.policy.quality.carriage import CLAIMED, MEMBER, write_properties, write_quality
 from penstock.policy.quality.needs import why_not
+from penstock.policy.quality.observation import ContextObservation, write_members, write_observation
 from penstock.policy.quality.propagation import Operation, aged, fuse, precision_weights, propagate, quality_weights
 
 DIGITS = 12

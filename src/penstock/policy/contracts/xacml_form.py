@@ -54,7 +54,7 @@ def to_xacml(contract: ProducerContract) -> XacmlPolicySet:
 
 
 def permits(rule: PrivacyRule, consumer: ConsumerContract) -> bool:
-    """Return whether a rule is for a consumer, by what it commits itself to, whatever the event and the time."""
+    """Return whether a consumer's contract meets what a rule asks of consumers; events and times are not asked."""
     return _commitments(rule).permits(ReleaseRequest("", (), (consumer,), "", "", ()))
 
 

@@ -13,7 +13,7 @@ from penstock.language.condition import make_condition
 from penstock.model.content.content import Content, Format
 from penstock.model.errors import ContentError, DomainError
 from penstock.model.quality import moment
-from penstock.policy.contracts.observation import (
+from penstock.policy.quality.observation import (
     ContextEntity,
     ContextObservable,
     ContextObservation,
