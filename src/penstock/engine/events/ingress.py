@@ -146,13 +146,15 @@ def _event(node: Node, session: Session, topic: str, packet: Publish, now: float
         session.place.publish_type,
         user_properties.path_of(session.neighbour, packet.properties) if session.neighbour is not None else (),
         "",
-        plans.key.token.goes if plans.key.token is not None else _token_of(node, session, packet),
+        plans.key.token.goes if plans.key.token is not None else _token_of(node, session) if packet.qos else "",
     )
 
 
-def _token_of(node: Node, session: Session, packet: Publish) -> str:
+def _token_of(node: Node, session: Session) -> str:
     """Return the token of what may wait at a node without neighbours, so that a revocation withdraws it."""
-    carried = client_tokens.carry(node, session) if packet.qos and not node.federation.neighbours else None
+    if session.trust.token is None or node.federation.neighbours:
+        return ""
+    carried = client_tokens.carry(node, session)
     return "" if carried is None else carried.digest
 
 
