@@ -27,7 +27,7 @@ from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Verdict
 from penstock.policy.statements.copies import PublicationCopy
-from penstock.policy.statements.judging import Bound, Judgement, attach, judge
+from penstock.policy.statements.judging import Bound, Here, Judgement, attach, judge
 
 
 def plan(draft: Draft) -> None:
@@ -160,9 +160,10 @@ def left_of_output(
     subscribed: Sequence[Subscribed],
     now: float,
     with_own: bool,
+    judging: Judging | None,
 ) -> Event | None:
     """Return what policies leave for a receiver of what a monitor has made. Only removals count: effects are those of
-    its cause. `with_own`: the policies of who subscribes have not been asked about the cause.
+    its cause, whose judging this is. `with_own`: the policies of who subscribes have not been asked about the cause.
     """
     is_client = sender is not None and sender.neighbour is None
     bounds = bindings.bounds_of(node, sender) if sender is not None and is_client else _given(node, output)
@@ -170,7 +171,7 @@ def left_of_output(
     own = with_own and any(subscription.policy is not None for subscription in subscribed)
     if not given and not session.place.policies and not own:
         return output
-    return still(node, output, session, given, subscribed, now, with_own)
+    return still(node, output, session, given, subscribed, now, with_own, judging)
 
 
 def still(
@@ -181,10 +182,12 @@ def still(
     subscribed: Sequence[Subscribed],
     now: float,
     with_own: bool = False,
+    judging: Judging | None = None,
 ) -> Event | None:
     """Judge again by the domain's policies for publisher (`given`) and reader as they are now: only removals count.
-    `with_own`: by the reader's own too.
+    `with_own`: by the reader's own too. `judging`: what is asked of the node is noted with it.
     """
+    at, facts = (here(node, now), None) if judging is None else (judging.here, judging.facts)
     content = node.ensemble.reader.read(event)
     matching = [bound for bound in given if bound.matches(content)]
     attached = [bound._replace(carrier=None) for bound in matching if bound.carrier is Message.PUBLICATION]
@@ -194,15 +197,15 @@ def still(
         [bound for bound in bounds_for(session, event.topic, subscribed, asked) if with_own or bound.is_given]
         for asked in (content, None)
     )
-    copy = _on_its_way(node, event, PublicationCopy(event, content), policies, now)
+    copy = _on_its_way(node, event, PublicationCopy(event, content), policies, at)
     if copy is None:
         return None
     judgement = Judgement(
         Message.PUBLICATION,
         copy,
-        here(node, now),
+        at,
         None,
-        SessionParty(node, session, now),
+        SessionParty(node, session, now, facts),
         is_again=True,
     )
     where = frozenset({Point.INGRESS, *points(node, None, session)})
@@ -216,7 +219,7 @@ def still(
 
 
 def _on_its_way(
-    node: Node, event: Event, copy: PublicationCopy, policies: Sequence[Bound], now: float
+    node: Node, event: Event, copy: PublicationCopy, policies: Sequence[Bound], at: Here
 ) -> PublicationCopy | None:
     """Return what the publisher's policies leave of an event at the nodes that it has come by; None: it is blocked."""
     publisher = publishers.publisher_of(node, event) if policies else None
@@ -230,7 +233,7 @@ def _on_its_way(
         judgement = Judgement(
             Message.PUBLICATION,
             copy,
-            here(node, now)._replace(node=link.source),
+            at.moved_to(link.source),
             EntityParty(node, before.source),
             EntityParty(node, link.target),
             is_again=True,

@@ -49,12 +49,15 @@ def run(delivery: Delivery) -> Verdict | list[Delivery] | None:
     if watch is None:
         return None
     outputs = _shaped(passage, watch, delivery)
-    dedup.taken(passage.node.once, delivery)
+    node = passage.node
+    if passage.judging is None and node.recorder is not None and node.ensemble.statements:
+        judging = Judging(node, passage.event, passage.sender, passage.now, satisfies=satisfaction.satisfies)
+        passage.judging = judging  # for the journal: what policies ask about the outputs
+    dedup.taken(node.once, delivery)
     if target is None:
         return list(_to_subscribers(passage, watch, outputs))
     if delivery.is_echo:
         return []
-    node = passage.node
     if len(outputs) == 1 and outputs[0] is delivery.forms:
         return None if route.may_have(node, delivery.event, delivery.session) else _NOT_FOR_IT
     delivery.is_planned = False  # others go on in its place
@@ -63,7 +66,9 @@ def run(delivery: Delivery) -> Verdict | list[Delivery] | None:
     allowed = [
         _to_target(delivery, target, forms if event is forms.event else Forms(event, passage.now))
         for forms in outputs
-        for _, event in receivers(node, watch, (target,), delivery.event, forms.event, passage.sender, passage.now)
+        for _, event in receivers(
+            node, watch, (target,), delivery.event, forms.event, passage.sender, passage.now, passage.judging
+        )
     ]
     if not allowed:
         return _NOT_FOR_IT
@@ -142,7 +147,7 @@ def receivers(
     judging: Judging | None = None,
 ) -> Iterator[tuple[Target, Event]]:
     """Return who gets what monitors let out: those for whom its cause was, else those who subscribe to just this; and
-    what policy statements leave of it. `judging`: that of the cause, which nobody else has asked for.
+    what policy statements leave of it. `judging`: that of the cause.
     """
     for target in targets or subscribers(node, watch, output, sender, now):
         session = target.session
@@ -154,7 +159,8 @@ def receivers(
                 judging = Judging(node, cause, sender, now, satisfies=satisfaction.satisfies)
             left = output if judging is None else judge.left_of_cause(judging, session, output)
         if left is not None and (not targets or output[:2] != cause[:2]):  # else it has been judged
-            left = judge.left_of_output(node, left, sender, session, target.subscriptions, now, with_own=not targets)
+            about = (sender, session, target.subscriptions, now)
+            left = judge.left_of_output(node, left, *about, with_own=not targets, judging=judging)
         if left is not None:
             yield target, left
 

@@ -87,6 +87,9 @@ class RecordingHere(Here):
         row.facts = facts
         return row
 
+    def moved_to(self, node: str) -> Here:
+        return RecordingHere.on(self._replace(node=node), self.facts)
+
     @property
     def load(self) -> float:
         self.facts.load = super().load

@@ -24,7 +24,7 @@ from penstock.model.content.content import Content
 from penstock.model.errors import ContentError
 from penstock.model.quality import Quality
 from penstock.pipeline.contracts.release_decision import ReleaseSteps, waiting
-from penstock.pipeline.state.rows import MICROSECONDS, Fields, batch_of, event_of, rows_of
+from penstock.pipeline.state.rows import MICROSECONDS, Fields, batch_of, event_of, rows_of, with_publisher
 from penstock.policy.contracts.aggregate import MeanWindow, absorb, begin_of, due
 
 _BATCH_ROWS = 5_000
@@ -79,10 +79,7 @@ class MeanCollector:
         node, session = self.steps.ends(row)
         assert node.contracts is not None
         catalogue, window = node.contracts.contracts.catalogue, known and known.window
-        event = event_of(row, row["link_type_now"])
-        if row["publisher"] is not None and row["publisher_node"] != row["node"]:
-            told = publishers.Publisher(row["publisher_node"], row["publisher"], row["publisher_user"], "", "")
-            event = publishers.published(event, told)
+        event = with_publisher(row, event_of(row, row["link_type_now"]))
         counts = event.expires, publishers.counted(node, session, event)
         try:
             following, _ = absorb(about.aggregate, window, content, quality, catalogue, row["time"], *counts)

@@ -7,7 +7,7 @@ it.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import NamedTuple, TypeVar
@@ -30,6 +30,7 @@ from penstock.model.errors import PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches
 from penstock.model.topic_tree import place_index
+from penstock.model.verdict import Verdict
 from penstock.pipeline.conditions.payloads import condition
 from penstock.pipeline.spark.policies import CompiledDomain, by_name
 from penstock.pipeline.stages.stage import KeyDraft, Traffic
@@ -37,6 +38,7 @@ from penstock.pipeline.state.actors import Actors
 from penstock.pipeline.state.rows import Fields, content_fields, event_of, stepping
 from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables.executor import F
+from penstock.policy.statements.advertisement import ProducerAdvertisement
 from penstock.policy.statements.elements.element import ElementError
 from penstock.policy.statements.elements.tracing import TRACE
 from penstock.policy.statements.judging import Bound, Here
@@ -74,7 +76,7 @@ def on_table(traffic: Traffic) -> Traffic:
     """Leave of events what policy statements leave; rows that they do not concern are not sent to Python and back."""
     if not traffic.scope.has_statements:
         return traffic
-    rows = traffic.rows.withColumn("said", F.col("payload")) if traffic.scope.is_cyclic else traffic.rows
+    rows = _beside(traffic)
     judged = _judged(rows.filter("is_judged"), traffic.scope)
     return traffic.with_rows(rows.filter(~F.col("is_judged")).unionByName(judged).drop("is_judged", "asks"))
 
@@ -83,8 +85,16 @@ def on_stream(traffic: Traffic) -> Traffic:
     """Do the same in one table: of two, each would have all rows planned."""
     if not traffic.scope.has_statements:
         return traffic
-    rows = traffic.rows.withColumn("said", F.col("payload")) if traffic.scope.is_cyclic else traffic.rows
-    return traffic.with_rows(_judged(rows, traffic.scope).drop("is_judged", "asks"))
+    return traffic.with_rows(_judged(_beside(traffic), traffic.scope).drop("is_judged", "asks"))
+
+
+def _beside(traffic: Traffic) -> DataFrame:
+    """Return rows with payloads that later stages need: where events come by several ways, in `said` the one before
+    policies changed it for one receiver; in `left`, what policies leave of an event that only monitors see, if any.
+    """
+    rows, scope = traffic.rows, traffic.scope
+    rows = rows.withColumn("said", F.col("payload")) if scope.is_cyclic else rows
+    return rows.withColumn("left", F.col("payload")) if scope.has_monitors_out else rows
 
 
 def is_judged() -> Column:
@@ -107,10 +117,7 @@ def has_reserved() -> Column:
 
 
 def _judged(rows: DataFrame, scope: Scope) -> DataFrame:
-    """Return rows as policies leave them: `where` is asked, so that `wanted` is known.
-
-    Where events come by several ways, `said` is the payload as it was before policies changed it for one receiver.
-    """
+    """Return rows as policies leave them: `where` is asked, so that `wanted` is known."""
     return rows.mapInArrow(stepping(lambda: JudgeSteps(scope).step, "is_judged"), rows.schema)
 
 
@@ -122,6 +129,8 @@ class Judged(NamedTuple):
     """Else only monitors look on."""
     said: bytes
     """The payload as it was for all."""
+    left: bytes | None
+    """What policies leave of the payload for the subject."""
 
 
 class JudgeSteps:
@@ -141,7 +150,8 @@ class JudgeSteps:
         judged = self.judged(row)
         if judged is not None:
             changes = {**content_fields(judged.event), "wanted": judged.wanted}
-            yield {**changes, "said": judged.said} if self._scope.is_cyclic else changes
+            changes |= {"said": judged.said} if self._scope.is_cyclic else {}
+            yield changes | ({"left": judged.left} if self._scope.has_monitors_out else {})
 
     def judged(self, row: Fields) -> Judged | None:
         """Return the event as it goes to the subject; None if it does not concern the subject, or policies block it."""
@@ -168,7 +178,7 @@ class JudgeSteps:
         statements = self._statements(policy, node, sender, row)
         if statements is None:
             return None
-        self._prove(node, sender, self._facts.sender)
+        prove(node, sender, self._facts, self._scope.at_rest, is_sender=True)
         here = Then.of(node, policy, self._facts, self._scope.at_rest)
         about = [bound for bound in statements if matches(bound.filter, event.topic)]
         made = Judging(node, event, sender, row["time"], about, here, self._satisfies)
@@ -176,9 +186,12 @@ class JudgeSteps:
 
     def _statements(self, policy: CompiledDomain, node: Node, sender: Session, row: Fields) -> list[Bound] | None:
         """Return the policies for what somebody publishes; None if one cannot be read."""
+        if sender.neighbour is None:
+            is_read = advertise(node, sender, self._facts, self._scope.policies.decide_again)
+            return [*bindings.bounds_of(node, sender)] if is_read else None
         bounds = [*bindings.bounds_of(node, sender)]
         by = "" if row["publisher"] is None else owner(row["publisher_node"] or "", row["publisher"])
-        if sender.neighbour is not None and self._scope.at_rest:
+        if self._scope.at_rest:
             known = {announced.policy for announced in self._facts.statements}
             beyond = _offered(policy, node.name, sender.neighbour)
             bounds += [bound for bound in beyond if bound.policy.text not in known]
@@ -186,14 +199,8 @@ class JudgeSteps:
             bound = _bound(announced)
             if bound is None:
                 return None
-            if sender.neighbour is not None:
-                if owner_in(announced.name) not in ("", by):
-                    continue  # it concerns what another client publishes
-                bound = bound._replace(is_strange=is_of_client(announced.name))
-            own = (sender, bound.policy, Message.ADVERTISEMENT, bound.filter)
-            if sender.neighbour is None and self._scope.policies.decide_again and bindings.why_not(node, *own):
-                continue  # the client could not have set it
-            bounds.append(bound)
+            if owner_in(announced.name) in ("", by):  # else it concerns what another client publishes
+                bounds.append(bound._replace(is_strange=is_of_client(announced.name)))
         return bounds
 
     def _towards(self, policy: CompiledDomain, node: Node, judging: Judging, row: Fields) -> Judged | None:
@@ -202,9 +209,14 @@ class JudgeSteps:
         subscribed = () if is_node else (by_name(node, session, row["topic"]),)
         self._asks = row["asks"]
         is_late = any(judging.is_late or applicability.is_matched_late(each, row["topic"]) for each in subscribed)
-        if not row["reads"] or not (is_late or _holds(self._asks, judging.content)):
-            return Judged(judging.event, False, judging.event.payload) if row["looks_on"] else None
-        self._prove(node, session, self._facts.receivers.get(session.neighbour or session.place.entity, {}))
+        is_wanted = row["reads"] and (is_late or _holds(self._asks, judging.content))
+        if not is_wanted and not row["looks_on"]:
+            return None
+        prove(node, session, self._facts, self._scope.at_rest)
+        if not is_wanted:
+            self._asks = None
+            left, _ = judging.explained(session, (Subscribed(session, row["topic"], 2),))
+            return Judged(judging.event, False, judging.event.payload, None if left is None else left.payload)
         forms = judging.forms(session, subscribed)
         if forms is None:
             return None
@@ -212,25 +224,54 @@ class JudgeSteps:
         # And what contracts have attached is needed where they are asked.
         is_kept = is_node or row["watched"] or self._scope.has_contracts
         shown = forms.event if is_kept else user_properties.for_clients(forms.event)
-        return Judged(shown, True, judging.event.payload)
+        return Judged(shown, True, judging.event.payload, shown.payload)
 
     def _satisfies(self, node: Node, event: Event, subscribed: Subscribed, now: float) -> bool:
         """Return whether an event satisfies the row's condition, after rules before matching."""
         return _holds(self._asks, node.ensemble.reader.read(event))
-
-    def _prove(self, node: Node, session: Session, recorded: dict[str, bool]) -> None:
-        """Let a session have proven what it had then."""
-        session.trust.proven = {group: math.inf for group, is_member in recorded.items() if is_member}
-        if self._scope.at_rest and applicability.is_node(node, session):
-            for name, group in node.ensemble.trust_groups.items():
-                if name not in recorded and {session.neighbour, node.name} <= group.nodes:
-                    session.trust.proven[name] = math.inf
 
     def _sender(self, policy: CompiledDomain, node: Node, row: Fields) -> Session | None:
         session = self._actors.publisher(policy, node, row)
         if session is not None and session.neighbour is None and session.rights is None:
             session.rights = session_rights.rights_of(node, session.client_id, session.subject.user)
         return session
+
+
+def advertise(node: Node, sender: Session, facts: RecordedFacts, decide_again: bool) -> bool:
+    """Let a client have advertised what it had then, as far as it may; False if a policy cannot be read."""
+    sender.declared.advertisements.clear()
+    for place, announced in enumerate(facts.statements):
+        bound = _bound(announced)
+        if bound is None:
+            return False
+        own = (sender, bound.policy, Message.ADVERTISEMENT, bound.filter)
+        if not decide_again or not bindings.why_not(node, *own):
+            name = announced.name.partition(": ")[2]
+            made = ProducerAdvertisement(name, bound.filter, bound.condition, policy=bound.policy)
+            sender.declared.advertisements[f"{place:06}"] = made
+    return True
+
+
+def prove(node: Node, session: Session, facts: Facts, at_rest: bool, is_sender: bool = False) -> None:
+    """Let a session have proven what it had then."""
+    who = session.neighbour or session.place.entity
+    recorded = facts.sender if is_sender else facts.receivers.get(who, {})
+    session.trust.proven = {group: math.inf for group, is_member in recorded.items() if is_member}
+    if at_rest and applicability.is_node(node, session):
+        for name, group in node.ensemble.trust_groups.items():
+            if name not in recorded and {session.neighbour, node.name} <= group.nodes:
+                session.trust.proven[name] = math.inf
+
+
+class JudgedCause(Judging):
+    """An event that was judged for a receiver before the monitors of the link saw it."""
+
+    def __init__(self, node: Node, event: Event, row: Fields, at: Here) -> None:
+        super().__init__(node, user_properties.for_clients(event), None, row["time"], at=at)
+        self._left = None if row["left"] is None else event._replace(payload=row["left"])
+
+    def explained(self, session: Session, subscribed: Sequence[Subscribed]) -> tuple[Event | None, tuple[Verdict, ...]]:
+        return self._left, ()
 
 
 class Then(Here):
@@ -248,6 +289,11 @@ class Then(Here):
         made = cls(node.name, largest=settings.limits.max_packet_size, has_store=has_store)
         made.facts = facts
         return made
+
+    def moved_to(self, node: str) -> Here:
+        moved = Then(*self._replace(node=node))
+        moved.facts = self.facts
+        return moved
 
     @property
     def load(self) -> float:

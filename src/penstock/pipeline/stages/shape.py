@@ -9,15 +9,18 @@ from pyspark.sql import DataFrame
 
 from penstock.engine.events import user_properties
 from penstock.engine.events.plan import Target
+from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.stages import edit, judge, shape
+from penstock.engine.stages import edit, shape
 from penstock.journal.read.packets import PUBLISHER
 from penstock.model.event import Event
-from penstock.pipeline.spark.policies import by_name
+from penstock.pipeline.spark.policies import CompiledDomain, by_name
+from penstock.pipeline.stages.judge import JudgedCause, Then, advertise, prove, remembered
 from penstock.pipeline.stages.stage import KeyDraft, Traffic
+from penstock.pipeline.state.actors import Actors
 from penstock.pipeline.state.buckets import Kept, in_order
 from penstock.pipeline.state.monitors import LINKS, LinkMonitors
-from penstock.pipeline.state.rows import Fields, event_fields, event_of
+from penstock.pipeline.state.rows import Fields, event_fields, event_of, with_publisher
 from penstock.pipeline.state.scope import Scope
 from penstock.pipeline.tables.executor import F, Window
 from penstock.pipeline.tables.view import NOT_BEFORE, UNTIL, VIEW
@@ -26,6 +29,8 @@ _KEY = ("node", "subject")
 _OTHERS = ("arrival", "policy", "revision", "client_id", "user", "link_type_now", "path", "id", *PUBLISHER)
 _KEPT = (*(name for name in VIEW if name not in (NOT_BEFORE, UNTIL)), *_OTHERS)
 """The columns that stages after this need; Spark keeps no others of a stream."""
+_JUDGED = ("entity", "neighbour", "facts", "left")
+"""The columns by which what monitors make is judged."""
 
 
 def plan(draft: KeyDraft) -> None:
@@ -51,7 +56,8 @@ def on_stream(traffic: Traffic) -> Traffic:
     if not (scope.has_statements and scope.is_cyclic):
         rows = rows.withColumn("said", F.col("payload"))
     asks = ("release_asks",) if scope.has_contracts else ()
-    rows = rows.select(*_KEPT, *asks, "wanted", "said")
+    judged = _JUDGED if scope.has_statements and scope.has_monitors_out else ()
+    rows = rows.select(*_KEPT, *asks, *judged, "wanted", "said")
     return traffic.with_rows(in_order(rows, _KEY, _make(scope, scope.is_cyclic), (LINKS,), True))
 
 
@@ -67,6 +73,12 @@ def _once(rows: DataFrame, scope: Scope) -> DataFrame:
     return rows.drop("said")
 
 
+def _without_publisher(event: Event) -> Event:
+    if not user_properties.told(event, user_properties.PUBLISHER):
+        return event
+    return user_properties.having(event, None, (), without=user_properties.PUBLISHER)
+
+
 class ShapeSteps(LinkMonitors):
     """The engine's monitors for one row after the other; rows that are not `wanted` are only seen by the monitors."""
 
@@ -74,7 +86,8 @@ class ShapeSteps(LinkMonitors):
         """`once`: an event is taken by the first way that it came."""
         super().__init__(scope.policies, "subject", kept)
         self._askers = {asker.label: asker for asker in scope.askers}
-        self._once, self._has_statements = once, scope.has_statements
+        self._once, self._scope = once, scope
+        self._actors = Actors(scope.policies) if scope.has_statements else None
         self._session: Session | None = None
 
     def step(self, row: Fields) -> Iterator[Fields]:
@@ -88,17 +101,34 @@ class ShapeSteps(LinkMonitors):
         assert session is not None  # it is among the receivers of the row's key
         watch, event, now = session.place.watch_out, event_of(row, row["link_type_now"]), row["time"]
         # Contracts, which are asked later, need what is attached.
-        shown: Callable[[Event], Event] = user_properties.for_clients if node.contracts is None else lambda made: made
+        shown = user_properties.for_clients if node.contracts is None else _without_publisher
         if watch is None:
             yield {**event_fields(shown(event), now), "part": 0}
             return
         targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
-        judging = judge.judging_of(node, event, now) if self._has_statements and not targets else None
+        sender, judging = None, None
+        if self._actors is not None:
+            sender, event, judging = self._came(self._actors, policy, node, event, row)
         part = 0
         for output in edit.run_monitors(node, watch, event, now):
             session.subscriptions = {output.topic: by_name(node, session, output.topic)}
-            for _, left in shape.receivers(node, watch, targets, event, output, None, now, judging):
+            for _, left in shape.receivers(node, watch, targets, event, output, sender, now, judging):
                 yield {**event_fields(shown(left), now), "part": part}
                 part += 1
             session.subscriptions = {}
         node.notices.clear()
+
+    def _came(
+        self, actors: Actors, policy: CompiledDomain, node: Node, event: Event, row: Fields
+    ) -> tuple[Session | None, Event, JudgedCause]:
+        """Return who sent an event, the event with its publisher, and how it was judged: what monitors make of it is
+        judged as well.
+        """
+        facts, session, at_rest = remembered(row["facts"]), self._session, self._scope.at_rest
+        assert session is not None
+        sender = actors.publisher(policy, actors.node(policy, row["node"]), row)
+        if sender is not None and sender.neighbour is None:
+            advertise(node, sender, facts, self._scope.policies.decide_again)
+        prove(node, session, facts, at_rest)
+        event = with_publisher(row, event)
+        return sender, event, JudgedCause(node, event, row, Then.of(node, policy, facts, at_rest))

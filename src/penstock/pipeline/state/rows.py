@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.events import publishers
 from penstock.model.event import Event
 
 Fields = dict[str, Any]
@@ -94,6 +95,14 @@ def event_of(row: Fields, link_type: str) -> Event:
     expires = None if row["expiry"] is None else row["time"] + row["expiry"]
     content = row["topic"], row["payload"], row["qos"], row["retain"], row["properties"]
     return Event(*content, expires, row["client_id"], row["user"], link_type, tuple(row["path"] or ()), row["id"] or "")
+
+
+def with_publisher(row: Fields, event: Event) -> Event:
+    """Return a row's event with its publisher, if another node told of that."""
+    if row["publisher"] is None or row["publisher_node"] == row["node"]:
+        return event
+    who = (row["publisher_node"], row["publisher"], row["publisher_user"])
+    return publishers.published(event, publishers.Publisher(*who, "", ""))
 
 
 def content_fields(event: Event) -> Fields:

@@ -41,6 +41,10 @@ class Statements:
     given: tuple[AssignedPolicy, ...] = ()
     grants: tuple[SettingGrant, ...] = ()
 
+    def __bool__(self) -> bool:
+        """Return whether there may be any: given by the domain, or set by clients."""
+        return bool(self.given or self.grants)
+
     def of(self, client: str, to: Message) -> tuple[AssignedPolicy, ...]:
         """Return the policies that are assigned to such messages of a client."""
         return tuple(

@@ -47,6 +47,10 @@ class Here(NamedTuple):
     sealer: Sealer = NO_KEYS
     """The keys of its trust groups."""
 
+    def moved_to(self, node: str) -> "Here":
+        """Return another node, of which the same is known."""
+        return self._replace(node=node)
+
 
 class Bound(NamedTuple):
     """A policy, and the filter or message that it belongs to."""
