@@ -94,7 +94,8 @@ def _beside(traffic: Traffic) -> DataFrame:
     """
     rows, scope = traffic.rows, traffic.scope
     rows = rows.withColumn("said", F.col("payload")) if scope.is_cyclic else rows
-    return rows.withColumn("left", F.col("payload")) if scope.has_monitors_out else rows
+    payload = F.when(F.col("payload").isNotNull(), F.col("payload"))  # which may be NULL, for Spark
+    return rows.withColumn("left", payload) if scope.has_monitors_out else rows
 
 
 def is_judged() -> Column:
