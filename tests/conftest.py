@@ -4,7 +4,9 @@
 HYPOTHESIS_PROFILE=long for many more, each time others.
 """
 
+import ast
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,25 +23,46 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 TESTS = Path(__file__).parent
 LONGEST = ("pipeline", "console", "docs", "examples", "broker", "conformance")
 """Folders whose tests take long, the longest first."""
+SESSIONS = {"spark", "interpreted"}
+"""The fixtures of `tests/pipeline/conftest.py` that are the session of Spark."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins first, so that neither process waits long for the other at the end."""
-    items.sort(key=lambda item: _place(item.path.relative_to(TESTS).parts[0]))
+    items.sort(key=lambda item: _place(item.path.relative_to(TESTS.parent)))
 
 
-def _place(name: str) -> int:
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+def _place(file: Path) -> tuple[int, bool]:
+    name = file.parts[1]
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST), not _needs_spark(str(file))
 
 
 class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # the library has no types
-    """Tests of a file run in one process, so that what they share is made once; and all that need Spark in one, so that
-    there is one session.
+    """Tests of a file run in one process, so that what they share is made once; and all files that need Spark in one,
+    so that there is one session.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "spark" if file.startswith("tests/pipeline/") else file
+        return "spark" if _needs_spark(file) else file
+
+
+@cache
+def _needs_spark(file: str) -> bool:
+    """Return whether a test or a fixture of a file asks for the session, unless it is for `make pipeline` alone."""
+    if not file.startswith("tests/pipeline/"):
+        return False
+    tree = ast.parse((TESTS.parent / file).read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    asking = [function for function in functions if SESSIONS & _named(function)]
+    return any("pytest.mark.recorded" not in map(ast.unparse, function.decorator_list) for function in asking)
+
+
+def _named(function: ast.FunctionDef) -> set[object]:
+    """Return the names of a function's arguments, and the texts in its decorators."""
+    decorated = (part for decorator in function.decorator_list for part in ast.walk(decorator))
+    texts = {part.value for part in decorated if isinstance(part, ast.Constant)}
+    return texts | {argument.arg for argument in function.args.args}
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
