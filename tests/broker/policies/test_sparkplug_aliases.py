@@ -83,6 +83,26 @@ def test_after_a_refused_birth_nothing_passes_by_alias_until_a_good_one(why: str
             assert whole == [{}, {1: "x"}, {}, {}, {2: "z", 1: MARK.decode()}]
 
 
+def test_aliases_of_an_edge_node_that_connects_anew_mean_nothing_until_its_next_birth() -> None:
+    """Issue 17, item 6: the birth with which it exchanged its aliases was lost with its connection."""
+    with together(domain(), links=0) as nodes:
+        port = nodes.ports["a"]
+        with Paho("host").connects(port) as host, Paho("reader").connects(port) as reader:
+            host.subscribe("spBv1.0/#", 1)
+            reader.subscribe("spBv1.0/#", 1)
+            with Paho("e1").connects(port) as edge:
+                edge.publish(NBIRTH, payload(*BORN, seq=0), qos=1)
+                edge.publish(NDATA, payload({"alias": 1, "string_value": "x"}, seq=1), qos=1)
+            with Paho("e1").connects(port) as edge:
+                edge.publish(NDATA, payload(VALUE, {"name": "a", "string_value": "y"}, seq=1), qos=1)
+                edge.publish(NBIRTH, payload(*SWAPPED, seq=0), qos=1)
+                edge.publish(NDATA, payload({"alias": 2, "string_value": "z"}, VALUE, seq=1), qos=1)
+                seen = [by_alias_or_name(found) for found in reader.payloads(5)]
+                assert seen[1:] == [{1: "x"}, {"a": "y"}, {"a": "born"}, {2: "z"}]
+                whole = [read_sparkplug(found)["aliases"] for found in host.payloads(5)]
+                assert whole == [{}, {1: "x"}, {}, {}, {2: "z", 1: MARK.decode()}]
+
+
 def test_a_report_that_overtakes_its_birth_between_nodes_is_not_read_by_an_older_one() -> None:
     """Issue 17, item 6. The other node sleeps: births wait for its acknowledgements, reports at QoS 0 do not."""
     clients = {**CLIENTS, "reader": {"node": "b"}}

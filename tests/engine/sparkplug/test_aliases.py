@@ -11,11 +11,14 @@ import pytest
 
 from penstock.broker.store.store import Store
 from penstock.domain import Domain, ensemble
+from penstock.engine.events import user_properties
 from penstock.engine.federation import overlay
+from penstock.engine.matching.step_budget import StepBudget
 from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.payload import read_sparkplug
 from penstock.wire.packet import Puback, Publish
+from penstock.wire.properties import Properties
 from tests.engine.sparkplug.test_federation import ACCESS, LINE, RING, federation
 from tests.support.generators.sparkplug import FORBIDDEN, traffic
 from tests.support.memory.node import Client, MemoryNode
@@ -174,27 +177,66 @@ def test_a_command_by_alias_is_not_delivered_under_another_birth_than_it_was_che
     assert [read_sparkplug(packet.payload)["metrics"] for packet in rehearsal.deliveries("e1")] == [{"a": "y"}]
 
 
-@pytest.mark.parametrize("is_refused", [False, True])
-def test_a_birth_that_counts_outlives_the_node_and_one_that_was_followed_by_a_refused_one_does_not(
-    is_refused: bool,
-) -> None:
+def test_a_command_by_alias_that_waited_is_not_delivered_under_another_birth_than_it_was_checked_by() -> None:
+    access = [*RULES["access"], {"subject": "G1/E1", "topics": NCMD, "may": "read"}]
+    joined = MemoryNode(whole=ensemble(Domain.model_validate({**RULES, "access": access})))
+    edge, host = joined.connect("e1", session_expiry=100), joined.connect("host")
+    edge.subscribe(NCMD, qos=1).publish(NBIRTH, born(a=1, secret=2)).lose()
+    for metric in ({"alias": 1, "string_value": "x"}, {"name": "a", "string_value": "y"}):
+        host.publish(NCMD, encode({"metrics": [metric]}), qos=1)
+    edge = joined.connect("e1", clean_start=False, session_expiry=100)
+    assert [read_sparkplug(packet.payload)["metrics"] for packet in got(edge)] == [{"a": "y"}]
+
+
+BY_ALIAS = encode({"timestamp": 1, "seq": 1, "metrics": [{"alias": 1, "string_value": "secret"}]})
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_aliases_mean_nothing_to_a_client_that_connects_anew_until_its_next_birth(is_restarted: bool) -> None:
+    """The birth with which it exchanged them was lost, with its connection or with the node."""
     store = Store(Path(":memory:"), "normal")
     whole = ensemble(Domain.model_validate(RULES))
-    before = MemoryNode(durable=True, commits=False, whole=whole)
-    store.load(before.node, before.now)
-    edge = before.connect("e1")
-    edge.publish(NBIRTH, born(a=1, secret=2))
-    if is_refused:
-        edge.publish(NBIRTH, born(a=2, secret=1, forbidden=3))
-    changes, _ = before.node.ledger.take()
-    store.write(changes)
-    store.commit()
-    after = MemoryNode(whole=whole)
-    store.load(after.node, after.now)
-    reader = after.connect("reader")
+    joined = MemoryNode(durable=True, commits=False, whole=whole)
+    store.load(joined.node, joined.now)
+    edge = joined.connect("e1").publish(NBIRTH, born(a=1, secret=2))
+    if is_restarted:
+        changes, _ = joined.node.ledger.take()
+        store.write(changes)
+        store.commit()
+        joined = MemoryNode(whole=whole)
+        store.load(joined.node, joined.now)
+    else:
+        edge.lose()
+        joined.commits = True
+    reader = joined.connect("reader")
     reader.subscribe("spBv1.0/#").take()
-    report = {"timestamp": 1, "seq": 1, "metrics": [{"alias": 1, "string_value": "x"}]}
-    after.connect("e1").publish(NDATA, encode(report))
-    seen = [read_sparkplug(packet.payload)["aliases"] for packet in got(reader)]
-    assert seen == ([{}] if is_refused else [{1: "x"}])
+    edge = joined.connect("e1").publish(NDATA, BY_ALIAS)
+    edge.publish(NBIRTH, born(secret=1, a=2)).publish(
+        NDATA, encode({"timestamp": 1, "metrics": [{"alias": 2, "string_value": "a"}]})
+    )
+    assert [read_sparkplug(packet.payload)["aliases"] for packet in got(reader)] == [{}, {}, {2: "a"}]
     store.close()
+
+
+def test_a_birth_that_is_refused_for_a_property_of_nodes_ends_what_aliases_meant() -> None:
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(RULES)))
+    edge, reader = joined.connect("e1"), joined.connect("reader")
+    reader.subscribe("spBv1.0/#").take()
+    forged = Properties(user_properties=((user_properties.BIRTH, "x"),))
+    edge.publish(NBIRTH, born(a=1, secret=2)).publish(NBIRTH, born(secret=1, a=2), properties=forged)
+    edge.publish(NDATA, BY_ALIAS)
+    assert [read_sparkplug(packet.payload)["metrics"] for packet in got(reader)] == [{"a": "a"}]
+
+
+def test_a_birth_for_which_no_steps_of_conditions_are_left_ends_what_aliases_meant() -> None:
+    joined = MemoryNode(whole=ensemble(Domain.model_validate(RULES)))
+    edge, reader = joined.connect("e1"), joined.connect("reader")
+    reader.subscribe("spBv1.0/#").take()
+    edge.publish(NBIRTH, born(a=1, secret=2))
+    joined.node.sessions["e1"].connection.publishing = spent = StepBudget()
+    assert spent.is_left(joined.now, joined.node.limits.condition_steps)
+    spent.charge(10 * joined.node.limits.condition_steps)
+    edge.publish(NBIRTH, born(secret=1, a=2))
+    joined.wait(60)
+    edge.publish(NDATA, BY_ALIAS)
+    assert [read_sparkplug(packet.payload)["metrics"] for packet in got(reader)] == [{"a": "a"}]

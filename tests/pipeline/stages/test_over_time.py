@@ -28,8 +28,8 @@ from penstock.model.topic import matches
 from penstock.pipeline.spark.policies import Asker, Policies, as_it_stood, judged_by
 from penstock.pipeline.stages.govern import view
 from penstock.pipeline.tables.executor import small_table, small_tables
+from tests.support.generators.aims import AimedPlay
 from tests.support.generators.examples import some
-from tests.support.generators.plays import Play
 from tests.support.memory.recording import Written, sent
 from tests.support.models.present_domain import Present
 
@@ -42,7 +42,7 @@ NUMBER = re.compile(rb'"n": ?(\d+)')
 Message = tuple[str, bytes]
 
 
-class Recorded(Play):
+class Recorded(AimedPlay):
     """A play whose nodes record."""
 
     def __init__(self, seed: int, folder: Path) -> None:
@@ -83,9 +83,13 @@ class Recorded(Play):
     def flush(self) -> None:
         self.journal.add_all(self.rehearsal.nodes.values(), self.revision)
 
-    def step(self) -> None:
+    def _begin(self) -> None:
+        """Begin a step, or in the middle of one another, as the domain changes."""
         self.rehearsal.assembly.now += 0.001
         self.begun_at.append(self.now)
+
+    def step(self) -> None:
+        self._begin()
         self.killed = set[str]()
         before, readers = self.present, self._steady()
         super().step()
@@ -104,15 +108,16 @@ class Recorded(Play):
             and not any("$share" in filter for filter in peer.subscriptions)
         }
 
-    def changed(self) -> Present:
+    def fit(self, present: Present) -> Present:
         """What a contract delays is governed on Spark only."""
-        changed = super().changed()
-        contracts = {name: "plain" if rule == "delay" else rule for name, rule in changed.contracts.items()}
-        return replace(changed, contracts=contracts)
+        contracts = {name: "plain" if rule == "delay" else rule for name, rule in present.contracts.items()}
+        return replace(present, contracts=contracts)
 
     def changes(self) -> None:
         self.flush()
         self.revision = self.journal.keep(self.domain())
+        self.steady.append({})
+        self._begin()
         self.last_change = len(self.begun_at) - 1
 
     def took(self, reader: str, delivered: Delivered) -> None:

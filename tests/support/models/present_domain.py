@@ -5,7 +5,7 @@ the present domain leaves open.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
@@ -20,6 +20,7 @@ BLOCK, REMOVE = (
     f"PolicyStatement {{ On(Forward, Publication) {{ If {{}} Then {{{element}}} }} }}"
     for element in ("BlockMessage()", "RemoveAttributes(y)")
 )
+WANTS = {"all": {"filter": "t/#"}, "plant": {"filter": "spBv1.0/#"}}
 RULES: dict[str, dict[str, Any]] = {
     "plain": {"purpose": "health"},
     "keep": {"purpose": "health", "degrade": [{"keep": ["n", "x"]}]},
@@ -42,6 +43,10 @@ class Sent(NamedTuple):
     at: float = 0
     expires: float | None = None
     token: str = ""
+
+
+def _topics_of(publisher: str) -> str:
+    return "spBv1.0/#" if publisher == EDGE else "t/#"
 
 
 def _turned(policies: dict[K, V], key: K, new: V) -> dict[K, V]:
@@ -80,10 +85,24 @@ class Shape:
         return {**self.publishers, **self.readers}
 
     @property
+    def speakers(self) -> list[str]:
+        """Who publishes JSON."""
+        return ["p1", "p2", *([FOREIGN] if self.foreign else [])]
+
+    @property
+    def receivers(self) -> list[str]:
+        """Who is sent something: the readers and the foreign broker."""
+        return [*self.readers, *([FOREIGN] if self.foreign else [])]
+
+    @property
+    def joined(self) -> list[Ends]:
+        """The links between nodes, and to the foreign broker."""
+        return [*self.links, *((node, FOREIGN) for node in self.foreign)]
+
+    @property
     def monitored(self) -> list[Ends]:
         """The links that may have a monitor."""
-        both = (*self.links, *((node, FOREIGN) for node in self.foreign))
-        ends = [ends for link in both for ends in (link, link[::-1])]
+        ends = [ends for link in self.joined for ends in (link, link[::-1])]
         return [*ends, *self.publishers.items(), *((node, reader) for reader, node in self.readers.items())]
 
     def ways(self, begin: str, end: str, passed: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -120,7 +139,7 @@ class Present:
     monitors: dict[Ends, int] = field(default_factory=dict)
     """By link, the greatest `x` that passes."""
     contracts: dict[str, str] = field(default_factory=dict)
-    """By publisher, one of `RULES`."""
+    """By publisher, one of `RULES`; of the edge node, not `keep`."""
     purposes: dict[str, str] = field(default_factory=dict)
     """By reader, its purpose; only `health` is given anything of a contract."""
     withheld: frozenset[Ends] = frozenset()
@@ -164,7 +183,8 @@ class Present:
                 link = random.choice(shape.monitored)
                 return replace(self, monitors=_turned(self.monitors, link, random.randint(1, 8)))
             case "contracts":
-                contracts = _turned(self.contracts, publisher, random.choice(list(RULES)))
+                of = random.choice([publisher, publisher, EDGE])
+                contracts = _turned(self.contracts, of, random.choice([*RULES] if of != EDGE else ["plain", "delay"]))
                 return replace(self, contracts=contracts, purposes=self.purposes | {reader: "health"})
             case "purposes":
                 return replace(self, purposes=self.purposes | {reader: random.choice(("health", "health", "sales"))})
@@ -199,14 +219,21 @@ class Present:
             and self.is_open(sent, reader)
         )
 
-    def allows_metrics(self, sent: Sent, reader: str, metrics: set[str], now: float) -> bool:
-        """Whether the reader may be sent Sparkplug with these metrics now."""
+    def allows_metrics(
+        self, sent: Sent, reader: str, metrics: Collection[str], now: float, is_kept: bool = False
+    ) -> bool:
+        """Whether the reader may be sent Sparkplug with these metrics now; `is_kept`: as a birth certificate, which no
+        contract is for.
+        """
+        contract = None if is_kept else self.contracts.get(sent.publisher)
         return (
             not {sent.publisher, reader} & self.unlisted
             and self._may_say(sent, now)
             and reader not in self.unread
             and now < self.until.get(reader, now + 1)
             and not any((name, metric) in self.withheld for name in (reader, EDGE) for metric in metrics)
+            and (contract is None or self.purposes.get(reader) == "health")
+            and (contract != "delay" or now >= sent.at + DELAY)
             and self.is_open(sent, reader)
         )
 
@@ -283,13 +310,13 @@ class Present:
 
     def _contracts(self, clients: dict[str, Any]) -> dict[str, Any]:
         producers = {
-            name: {"producer": name, "filter": "t/#", "rules": {"all": RULES[self.contracts[name]]}}
+            name: {"producer": name, "filter": _topics_of(name), "rules": {"all": RULES[self.contracts[name]]}}
             for name in self.contracts.keys() & clients.keys()
         }
         for name in producers.keys() & self.advertises.keys():  # a contract advertises too, and one is enough
             producers[name]["where"] = f"x < {self.advertises[name]}"
         consumers = {
-            name: {"consumer": name, "purpose": self.purposes[name], "wants": {"all": {"filter": "t/#"}}}
+            name: {"consumer": name, "purpose": self.purposes[name], "wants": WANTS}
             for name in self.purposes.keys() & clients.keys()
         }
         return {"producers": producers, "consumers": consumers} if producers else {}

@@ -13,6 +13,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import advertise, connack, outbox
 from penstock.engine.sessions.refusal import MAX_REASON_LENGTH, Outcome, RefusedPublish
 from penstock.engine.sessions.session import Session
+from penstock.engine.sparkplug import births
 from penstock.engine.stages import runner
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import is_node
@@ -82,6 +83,10 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
         event = dedup.arriving(node, event, id, now)
     refused = policy_refused(node, session, packet.properties) if packet.properties.user_properties else ""
     if refused:
+        births.end(node, event)
+        runner.record_refused(
+            Passage(node, plans, event, session, now), Verdict("admit", Effect.SUPPRESS, "property", refused)
+        )
         node.deny("publish denied", session, topic, refused)
         outcome = Outcome(Reason.NOT_AUTHORIZED, refused)
     elif session.neighbour is None and topic in _CONTROL:

@@ -13,7 +13,7 @@ from penstock.engine.sessions import connack as hello
 from penstock.engine.sessions.connack import NO_EXPIRY as NO_EXPIRY
 from penstock.engine.sessions.refusal import encode_told, wants_reasons
 from penstock.engine.sessions.session import NEVER, Outlet, Session
-from penstock.engine.sparkplug import messages
+from penstock.engine.sparkplug import births, messages
 from penstock.engine.stages.admit import Door, authenticate, is_known
 from penstock.engine.stages.runner import read_topic
 from penstock.engine.trust import client_tokens, group_proofs, groups, token_exchange
@@ -362,6 +362,7 @@ def _lives(session: Session, now: float) -> bool:
 def _attach(node: Node, session: Session, packet: Connect, outlet: Outlet) -> None:
     properties, limits = packet.properties, node.limits
     session.version = packet.version
+    births.leave(node, session.client_id)
     session.connection.is_bridge = packet.is_bridge
     if packet.version == 4:
         # [MQTT311-3.1.2-6] [MQTT311-4.1.0-1]

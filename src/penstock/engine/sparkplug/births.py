@@ -47,9 +47,20 @@ def end(node: Node, birth: Event) -> None:
 
 def _end(node: Node, source: SparkplugSource | None, speaker: str) -> None:
     """Let the births of a client count no more: in the store too, so that they do not after a restart."""
-    if node.sparkplug is None or source is None:
-        return
-    for ended in node.sparkplug.plant.end(source, speaker):
+    if node.sparkplug is not None and source is not None:
+        _keep_ended(node, node.sparkplug.plant.end(source, speaker))
+
+
+def leave(node: Node, client_id: str) -> None:
+    """End what aliases meant when their client connects anew: its next birth may have been lost with the connection
+    before, or with the node.
+    """
+    if node.sparkplug is not None:
+        _keep_ended(node, node.sparkplug.plant.leave(client_id))
+
+
+def _keep_ended(node: Node, sources: Iterable[SparkplugSource]) -> None:
+    for ended in sources:
         kept = node.retained.get(CERTIFICATES + birth_topic(ended))
         if kept is not None and not kept.path:
             kept = user_properties.having(kept, None, (), without=SPEAKER)

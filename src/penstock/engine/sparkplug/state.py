@@ -278,9 +278,15 @@ class ReadRequest(NamedTuple):
     request: ViewRequest | None = None
     edge: SparkplugSource | None = None
     """None also for a certificate: it tells of the past, and is no part of what readers are told in order."""
-    is_outdated: bool = False
-    """A command whose aliases meant something else where its writer's rights were checked, as far as is known here: it
-    may go to other nodes, but to no client."""
+    is_by_birth: bool = False
+    """A command whose aliases were read by a birth where its writer's rights were checked."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """True for a command whose aliases meant something else there, as far as is known here: it may go to other
+        nodes, but to no client.
+        """
+        return self.is_by_birth and self.request is not None and self.request.known.is_ended
 
     @property
     def is_of_the_past(self) -> bool:

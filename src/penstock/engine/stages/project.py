@@ -58,6 +58,7 @@ def run(delivery: Delivery) -> Verdict | None:
     actor = session.place.actor
     if asked.asked and asked.asked.topic and actor is not None and node.sparkplug is not None:
         delivery.is_timed |= actor.grants(node.sparkplug.access, asked.asked.topic, "read").reads_now
+        delivery.is_timed |= asked.asked.is_by_birth
     if forms is not asked:
         if node.recorder is not None:
             _record_removed(delivery, asked)
@@ -132,9 +133,9 @@ def _asked(node: Node, event: Event, now: float | None) -> ReadRequest:
         return ReadRequest(topic, ViewRequest(read.topic, read.message, UNKNOWN, _time(now)))
     generation = user_properties.born_by(event)
     request = sparkplug.plant.request(read.topic, read.message, generation, _time(now), read.state)
-    is_over = request.known.is_over or not request.known.generation
-    is_outdated = bool(generation) and is_over and read.topic.type in COMMANDS and bool(read.message.unnamed())
-    return ReadRequest(topic, request, None if read.topic.source is None else read.topic.source.node, is_outdated)
+    source = read.topic.source
+    is_by_birth = bool(generation) and read.topic.type in COMMANDS and bool(read.message.unnamed())
+    return ReadRequest(topic, request, None if source is None else source.node, is_by_birth)
 
 
 def _payload(
@@ -208,12 +209,13 @@ def judge_again(node: Node, session: Session, event: Event, judged: PolicyRevisi
     if sparkplug is None or actor is None:
         return event
     grants = actor.grants(sparkplug.access, topic, "read")
+    asked = _asked(node, event, now)
+    request = asked.request
+    if request is None or (asked.is_outdated and session.place.beyond is None):
+        return None
     if judged.access == node.revision.access and not grants.reads_now and session.place.beyond is None:
         return event
     try:
-        read = sparkplug.read(topic, event.payload)
-        born = user_properties.born_by(event)
-        request = sparkplug.plant.request(read.topic, read.message, born, _time(now), read.state)
         view, _ = read_view(grants, request, actor.record, START)
     except ContentError:
         return None

@@ -18,6 +18,7 @@ from penstock.engine.recorder import Recorder, source_of
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session
+from penstock.engine.sparkplug import births
 from penstock.engine.stages import (
     admit,
     conform,
@@ -133,6 +134,7 @@ def run_within_budget(passage: Passage) -> Outcome:
     limit, reader = node.limits.condition_steps, node.ensemble.reader
     if plan.steps and sender.connection.publishing is not None and not sender.connection.publishing.is_left(now, limit):
         reason = f"conditions on what `{sender.client_id}` publishes take more than {limit} steps a second"
+        births.end(node, passage.event)
         return _stop(passage, Verdict("admit", Effect.SUPPRESS, "steps", reason))
     before, paid = reader.spent, node.runtime.paid_steps
     outcome = run(passage)

@@ -19,7 +19,7 @@ from penstock.pipeline.stages.stage import KeyDraft, Traffic, was_stopped_at
 from penstock.pipeline.tables.executor import F
 from penstock.policy.tokens.rights import NO_RIGHTS, TokenRights
 
-BY_LIVE_STATE = ("token", "trust")
+BY_LIVE_STATE = ("token", "trust", "property")
 """Rules of admission that need what a node knew then."""
 
 

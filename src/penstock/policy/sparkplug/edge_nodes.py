@@ -60,6 +60,8 @@ class Plant:
         self._numbered = numbered or {}
         self._devices: dict[SparkplugSource, set[SparkplugSource]] = {}
         """By edge node, the devices with a birth since its own."""
+        self._spoken: dict[str, set[SparkplugSource]] = {}
+        """By client, the edge nodes and devices whose last birth it has published here."""
         for source in self._known:
             self._note(source)
         self._message: SparkplugMessage | None = None
@@ -102,7 +104,7 @@ class Plant:
             self.learn(source, message, None, generation, speaker)
             if topic.type == "NBIRTH":  # its devices are to be born again: until then their aliases mean nothing
                 for device in self._devices.pop(source, ()):
-                    self._known.pop(device, None)
+                    self._forget(device)
         elif topic.type in REPORTS and source in self._known:
             self._known[source].as_of(generation).reported(message)
         self._number(topic, source.node, message.seq)
@@ -115,6 +117,15 @@ class Plant:
         for each in ended:
             self._known[each].is_over = True
         return ended
+
+    def leave(self, speaker: str) -> list[SparkplugSource]:
+        """Let the births of a client count no more, as if it had published none here: it is connected anew, and what it
+        has published meanwhile may be lost. Return the edge nodes and devices that they were of.
+        """
+        left = self._spoken.pop(speaker, set())
+        for source in left:
+            self._known[source].is_over, self._known[source].speaker = True, ""
+        return sorted(left)
 
     def is_ended_by(self, topic: MessageTopic, death: SparkplugMessage) -> bool:
         """Return whether a death is that of the last birth."""
@@ -138,12 +149,24 @@ class Plant:
             record.time = time
         elif before is not None and before.time is not None:
             record.time = max(record.time or 0, before.time + 1)
+        self._forget(source)
         self._known[source] = record
         self._note(source)
 
     def _note(self, source: SparkplugSource) -> None:
         if source.device:
             self._devices.setdefault(source.node, set()).add(source)
+        speaker = self._known[source].speaker
+        if speaker:
+            self._spoken.setdefault(speaker, set()).add(source)
+
+    def _forget(self, source: SparkplugSource) -> None:
+        known = self._known.pop(source, None)
+        spoken = None if known is None else self._spoken.get(known.speaker)
+        if known is not None and spoken is not None:
+            spoken.discard(source)
+            if not spoken:
+                del self._spoken[known.speaker]
 
     def _number(self, topic: MessageTopic, edge: SparkplugSource, seq: int | None) -> None:
         if seq is None:

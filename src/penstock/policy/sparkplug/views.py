@@ -108,6 +108,11 @@ class BirthRecord:
         """Return whether this client has published the birth at this node, and it counts."""
         return bool(speaker) and self.speaker == speaker and not self.is_over
 
+    @property
+    def is_ended(self) -> bool:
+        """True if nothing that comes now is read by this birth."""
+        return self.is_over or not self.generation
+
     def is_ended_by(self, death: SparkplugMessage) -> bool:
         """Return whether a death ends this birth: the death of an earlier session, as its `bdSeq` says, does not."""
         born = self.births.get(BDSEQ)
