@@ -44,7 +44,7 @@ class Protocol:
         if not self.protects:
             object.__setattr__(self, "protects", self.participants)
         if not self.protects:
-            raise PolicyError("`protects` names nobody: where the order must hold is not known")
+            raise PolicyError("`protects` names nobody, and no event has `senders` or `receivers`")
         named = (("senders", self.senders), ("receivers", self.receivers), ("guard", self.guard or ()))
         for key, events in named:
             for event in events:
