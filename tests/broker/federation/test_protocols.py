@@ -2,7 +2,6 @@
 
 import json
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import yaml
 from penstock.wire.reason import Reason
 from tests.support.clients.paho import Paho
 from tests.support.processes.commands import penstock, run
-from tests.support.processes.federation import Nodes, federated, settled
+from tests.support.processes.federation import Nodes, federated, heard, settled
 
 HOMES = {"phone": "cloud", "bell": "gateway", "lock": "locks"}
 UNLOCK = {
@@ -24,8 +23,6 @@ HOME: dict[str, Any] = {
     "links": [{"between": ["gateway", "cloud"]}, {"between": ["locks", "gateway"]}],
     "clients": {name: {"node": node} for name, node in HOMES.items()},
 }
-
-NUMBERS = count()
 
 
 def joined(nodes: Nodes, stack: ExitStack, **homes: str) -> list[Paho]:
@@ -44,16 +41,6 @@ def joined(nodes: Nodes, stack: ExitStack, **homes: str) -> list[Paho]:
         while marks < len(clients) - 1:
             marks += client.receive().topic == "marked"
     return clients
-
-
-def heard(client: Paho, speaker: Paho) -> list[str]:
-    """What a client has got by the time that it hears another one say so."""
-    now = str(next(NUMBERS)).encode()
-    speaker.publish("now", now, 1)
-    topics = []
-    while (message := client.receive()).payload != now:
-        topics += [message.topic] if message.topic != "now" else []
-    return topics
 
 
 def test_senders_are_neither_sent_nor_may_publish_what_is_out_of_order() -> None:
