@@ -1,6 +1,7 @@
 """Protocols to monitors, and mistakes in their text or names."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.domain.compile.graph import graph
@@ -10,6 +11,7 @@ from penstock.domain.schema.base import MAX_NAME
 from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import LinkTypes
 from penstock.domain.schema.policies import MonitorSettings
+from penstock.domain.units import Pair
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.protocol import Protocol, Surroundings, compile_protocol, enforced_where
 from penstock.policy.monitors.protocol_projection import ProtocolTable, local_view, table_of, turns
@@ -138,6 +140,43 @@ def projections(written: Domain, expanded: Domain) -> list[Projection]:
             types = {f"{source} -> {target}": links[source, target].type for source, target in of_it}
             found.append(Projection(name, participant, local_view(protocol, participant), types, allow))
     return found
+
+
+def unseen(written: Domain, expanded: Domain) -> Iterator[Remark]:
+    """Find events that brokering tables keep from a link on which the order is to be kept."""
+    for name in written.protocols:
+        protocol = compiled(written, name)
+        definitions = compile_protocol(protocol, surroundings(expanded))
+        order = next(each for each in definitions if each.keeps == "order")
+        come = {sender: _by_tables(expanded, sender) for senders in protocol.senders.values() for sender in senders}
+        for source, target in order.links:
+            for event, senders in protocol.senders.items():
+                for sender in senders:
+                    if (source, target) not in come[sender]:
+                        what = f"`{source} -> {target}`, which keeps the order, never sees `{event}` from `{sender}`"
+                        yield Remark(("protocols", name), f"{what}: the brokering table does not let it come")
+
+
+def _by_tables(domain: Domain, sender: str) -> set[Pair]:
+    """Return the links that a sender's events can come to, its own included, whatever monitors do."""
+    joined = graph(domain)
+    seen: set[Pair] = set()
+    waiting = [ends for ends in joined.links if ends[0] == sender]
+    while waiting:
+        ends = waiting.pop()
+        if ends in seen:
+            continue
+        seen.add(ends)
+        if ends[1] in joined.tables:
+            table, link = joined.tables[ends[1]], joined.links[ends]
+            waiting += [
+                (other.source, other.target)
+                for other in joined.links.values()
+                if other.source == ends[1]
+                and (other.target != ends[0] or ends[0] == sender)
+                and table.allows(link.type, other.type)
+            ]
+    return seen
 
 
 def mistake(name: str, error: PolicyError) -> Remark:
