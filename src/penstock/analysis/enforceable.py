@@ -132,8 +132,8 @@ def _determined(steps: Mapping[_Place, set[tuple[str | None, _Place]]], start: _
                 if letter is not None:
                     onward.setdefault(letter, set()).add(following)
         row = rows[str(numbers[places])] = {}
-        for letter, following in onward.items():
-            after = silently(following)
+        for letter, places_after in onward.items():
+            after = silently(places_after)
             if after not in numbers:
                 numbers[after] = len(numbers)
                 waiting.append(after)

@@ -358,3 +358,14 @@ def test_a_brokering_table_that_hides_a_protocol_s_event_from_its_monitor_is_war
         assert main(["check", "seen.yaml"]) == 0
         told = [line for line in capsys.readouterr().err.splitlines() if "never sees" in line]
         assert [line.partition("never sees `")[2].partition("`")[0] for line in told] == warned
+
+
+def test_a_sender_that_cannot_know_its_turn_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    senders = {"AC_request": "bell", "AC_grant": "phone"}
+    for receivers, warned in (({"AC_request": "lock"}, 1), ({"AC_request": "phone", "AC_grant": "bell"}, 0)):
+        protocol = {"protocol": "AC_request AC_grant", "senders": senders, "receivers": receivers}
+        Path("turn.yaml").write_text(SMART_HOME_FILE + f"protocols: {json.dumps({'p': protocol})}\n", "utf-8")
+        assert main(["check", "turn.yaml"]) == 0
+        told = [line for line in capsys.readouterr().err.splitlines() if "cannot know its turn" in line]
+        assert len(told) == warned
+        assert all("protocols.p: `phone` sends `AC_grant` after `AC_request`" in line for line in told)

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.protocol import Protocol
-from penstock.policy.monitors.protocol_projection import local_view, table_of, turns
+from penstock.policy.monitors.protocol_projection import local_view, table_of, turns, unaware
 from tests.policy.monitors.test_protocol import HOME, RING, SENDERS, UNLOCK
 
 RECEIVERS = {"AC_request": ("phone",), "AC_grant": ("bell", "lock"), "AC_deny": ("bell",), "DL_unlock": ("lock",)}
@@ -52,6 +52,15 @@ def test_what_protects_a_sender_sees_its_own_events() -> None:
     table = table_of(Protocol("unlock", UNLOCK, ("bell",), SENDERS, receivers=RECEIVERS), HOME)
     assert ("unlock-from-bell", "unlock-to-bell") in table.allow
     assert ("unlock-from-phone", "unlock-to-phone") not in table.allow
+
+
+def test_a_sender_that_does_not_get_what_comes_before_its_turn_is_told() -> None:
+    assert unaware(WHOLE) == []
+    deaf = Protocol("unlock", UNLOCK, (), SENDERS, receivers={**RECEIVERS, "AC_grant": ("lock",)})
+    assert unaware(deaf) == [("bell", "AC_request", "AC_grant"), ("bell", "DL_unlock", "AC_grant")]
+    assert unaware(Protocol("p", "(a | b)+ c?", (), {"a": ("x",), "c": ("y",)}, receivers={"b": ("y",)})) == [
+        ("x", "a", "b"),
+    ]
 
 
 def test_ways_do_not_turn_back() -> None:

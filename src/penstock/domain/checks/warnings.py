@@ -22,7 +22,7 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
     yield from _unused_types(written, expansion.domain)
     yield from _unreachable_states(written)
     yield from _idle(written, expansion.domain)
-    yield from protocols.unseen(written, expansion.domain)
+    yield from protocols.warnings(written, expansion.domain)
     yield from _alone(expansion.domain)
     yield from _same_address(expansion.domain)
     yield from _same_broker(expansion.domain)

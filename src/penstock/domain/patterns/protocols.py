@@ -14,7 +14,7 @@ from penstock.domain.schema.policies import MonitorSettings
 from penstock.domain.units import Pair
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.protocol import Protocol, Surroundings, compile_protocol, enforced_where
-from penstock.policy.monitors.protocol_projection import ProtocolTable, local_view, table_of, turns
+from penstock.policy.monitors.protocol_projection import ProtocolTable, local_view, table_of, turns, unaware
 
 _KEY = re.compile(r"`(senders|receivers|protects|guard|table)`:? ")
 
@@ -142,10 +142,13 @@ def projections(written: Domain, expanded: Domain) -> list[Projection]:
     return found
 
 
-def unseen(written: Domain, expanded: Domain) -> Iterator[Remark]:
-    """Find events that brokering tables keep from a link on which the order is to be kept."""
+def warnings(written: Domain, expanded: Domain) -> Iterator[Remark]:
+    """Find senders that cannot know their turn, and events that tables keep from a link on which the order is kept."""
     for name in written.protocols:
         protocol = compiled(written, name)
+        for sender, after, before in unaware(protocol):
+            what = f"`{sender}` sends `{after}` after `{before}`, and does not get `{before}`: it cannot know its turn"
+            yield Remark(("protocols", name), what)
         definitions = compile_protocol(protocol, surroundings(expanded))
         order = next(each for each in definitions if each.keeps == "order")
         come = {sender: _by_tables(expanded, sender) for senders in protocol.senders.values() for sender in senders}

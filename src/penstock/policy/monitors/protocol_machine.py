@@ -82,6 +82,14 @@ def sending_states(
     return _written(kinds, _smallest(_sending(order, kinds, frozenset(own), frozenset(others))))
 
 
+def successions(tree: protocol_text.Tree) -> set[tuple[str, str]]:
+    """Return the pairs of events of which the second can come next after the first, in a run or in the next one."""
+    follow = _Follow(tree)
+    places = {(place, after) for place in follow.event for after in follow.after[place]}
+    places |= {(place, first) for place in follow.last if place for first in follow.after[0]}
+    return {(follow.event[place], follow.event[after]) for place, after in places}
+
+
 def _written(kinds: Collection[TopicKind], rows: list[Row]) -> dict[str, dict[str, object]]:
     return {f"q{number}": edges_of(kinds, _actions(number, row)) for number, row in enumerate(rows)}
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from penstock.model.errors import PolicyError
 from penstock.policy.monitors.protocol import Ends, Protocol, Surroundings
+from penstock.policy.monitors.protocol_machine import successions
 from penstock.policy.monitors.protocol_text import EventChoice, EventRepeat, EventSequence, ProtocolEvent, Tree
 
 Turn = tuple[Ends, Ends]
@@ -33,6 +34,16 @@ def local_view(protocol: Protocol, participant: str) -> str:
 
     tree = _projected(protocol.tree, phrase)
     return "nothing" if tree is None else _text(tree)
+
+
+def unaware(protocol: Protocol) -> list[tuple[str, str, str]]:
+    """Return who sends an event after another one that it neither sends nor gets: it cannot know its turn."""
+    return [
+        (sender, after, before)
+        for before, after in sorted(successions(protocol.tree))
+        for sender in protocol.senders.get(after, ())
+        if sender not in protocol.senders.get(before, ()) and not protocol.may_get(sender, before)
+    ]
 
 
 def _projected(tree: Tree, phrase: Callable[[str], str]) -> Tree | None:
