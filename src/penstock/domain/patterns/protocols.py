@@ -91,14 +91,8 @@ def _with_table(domain: Domain, protocol: Protocol, table: ProtocolTable) -> Dom
     clients = dict(domain.clients)
     for name, client in domain.clients.items():
         is_own = name in protocol.participants
-        typed = [client.types_at(node) is not None for node in client.node]
-        if (
-            any(typed)
-            if is_own
-            else not all(
-                has or domain.default_types(node) is not None for has, node in zip(typed, client.node, strict=True)
-            )
-        ):
+        typed = [client.types_at(node) or (not is_own and domain.default_types(node)) for node in client.node]
+        if any(typed) if is_own else not all(typed):
             raise _mistyped(f"the client `{name}`", is_own)
         if is_own:
             node = {at: LinkTypes(publish=types[name, at], notify=types[at, name]) for at in client.node}
