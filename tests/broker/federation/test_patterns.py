@@ -123,11 +123,11 @@ ROLES: dict[str, dict[str, list[str]]] = {
 """Eve is a nurse and a porter; a doctor can do what a nurse can."""
 
 
-def with_roles(roles: Mapping[str, Any]) -> dict[str, Any]:
+def with_roles(roles: Mapping[str, Any], **keys: Any) -> dict[str, Any]:
     nodes = ["bus", *(f"{role}-{side}" for role in roles for side in ("pub", "sub"))]
     return {
         "nodes": {name: {"store": "memory"} for name in nodes},
-        "patterns": [{"pattern": "roles", "roles": roles}],
+        "patterns": [{"pattern": "roles", "roles": roles, **keys}],
     }
 
 
@@ -225,6 +225,39 @@ def test_roles_a_senior_role_hears_and_says_what_its_junior_does(hospital: Nodes
         dan.hears("doctor", monitor, "sensor", "pulse/3")
         dan.hears("doctor", bob, "porter", "moved")
         bob.hears("porter", dan, "doctor", "call")
+
+
+def test_roles_nested_have_the_events_of_their_juniors_by_the_juniors_nodes() -> None:
+    """§6.2.3, the extension: brokers of roles that mirror the role hierarchy. What comes by two ways comes once."""
+    roles = {
+        "chief": {"publish": ["order"], "subscribe": ["pulse/#"], "inherits": ["nurse"], "members": ["dan"]},
+        "nurse": {"publish": ["call"], "subscribe": ["pulse/#"], "inherits": ["guest"], "members": ["ann"]},
+        "guest": {"publish": ["hello"], "subscribe": ["call", "order"], "members": ["bob"]},
+        "sensor": {"publish": ["pulse/#"], "members": ["monitor"]},
+    }
+    with together(with_roles(roles, nested=True), links=12) as nodes, ExitStack() as stack:
+        dan, ann = Member(nodes, stack, "dan", "chief"), Member(nodes, stack, "ann", "nurse")
+        bob, monitor = Member(nodes, stack, "bob", "guest"), Member(nodes, stack, "monitor", "sensor")
+        bob.hears("guest", dan, "chief", "order")
+        bob.hears("guest", dan, "chief", "call")
+        dan.hears("chief", ann, "nurse", "call")
+        dan.hears("chief", monitor, "sensor", "pulse/1")
+        ann.hears("nurse", monitor, "sensor", "pulse/1")
+        ann.says("nurse", "order", b"not hers")
+        bob.says("guest", "call", b"not his")
+        ann.says("nurse", "call", b"last")
+        payloads = []
+        while b"last" not in payloads:
+            payloads.append(bob.into["guest"].receive().payload)
+        assert not {b"not hers", b"not his"} & set(payloads)
+        for number in range(20):
+            monitor.says("sensor", "pulse/2", str(number).encode())
+        got = []
+        while b"19" not in got:
+            message = dan.into["chief"].receive()
+            assert message.payload not in (b"not hers", b"not his")
+            got += [message.payload] if message.topic == "pulse/2" else []
+        assert got == [str(number).encode() for number in range(20)], "by two ways, and once"
 
 
 def test_roles_only_members_come_in(hospital: Nodes) -> None:

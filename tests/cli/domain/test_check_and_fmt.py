@@ -130,7 +130,8 @@ def test_warnings(changed: dict[str, Any], warning: str, capsys: pytest.CaptureF
     assert line.endswith(warning)
 
 
-def test_warnings_about_roles(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("nested", [False, True])
+def test_warnings_about_roles(nested: bool, capsys: pytest.CaptureFixture[str]) -> None:
     roles = {
         "a": {"subscribe": ["x/#", "y"], "members": ["ann", "bob"]},
         "b": {"subscribe": ["x/1", "z"], "members": ["bob"]},
@@ -138,7 +139,7 @@ def test_warnings_about_roles(capsys: pytest.CaptureFixture[str]) -> None:
         "d": {"members": ["eve"], "inherits": "c"},
         "e": {"subscribe": ["x/+"], "members": ["eve"]},
     }
-    pattern = {"pattern": "roles", "listen": "127.0.0.1:0", "store": "memory", "roles": roles}
+    pattern = {"pattern": "roles", "listen": "127.0.0.1:0", "store": "memory", "roles": roles, "nested": nested}
     assert main(["check", str(write_domain(Path(), {"nodes": nodes("bus"), "patterns": [pattern]}))]) == 0
     assert [line.partition("patterns[0].")[2] for line in capsys.readouterr().err.splitlines()] == [
         "roles: `bob` may get events on `x/1` twice, as a member of `a` and `b`",
@@ -344,3 +345,27 @@ def test_the_links_that_enforce_each_step_of_a_protocol_are_told(capsys: pytest.
     assert "bell -> gateway" not in lines[0], "it asks"
     assert lines[2].endswith("; suppressed out of order on gateway -> locks")
     assert lines[0].endswith("; seen on gateway -> locks")
+
+
+def test_a_brokering_table_that_hides_a_protocol_s_event_from_its_monitor_is_warned_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The smart home's table keeps what the motion sensor says from the phone."""
+    protocol = {"protocol": "MD_motion AC_request", "senders": {"MD_motion": "motion", "AC_request": "bell"}}
+    for protects, warned in (("phone", ["MD_motion"]), ("bell", [])):
+        text = SMART_HOME_FILE + f"protocols: {json.dumps({'p': {**protocol, 'protects': protects}})}\n"
+        Path("seen.yaml").write_text(text, "utf-8")
+        assert main(["check", "seen.yaml"]) == 0
+        told = [line for line in capsys.readouterr().err.splitlines() if "never sees" in line]
+        assert [line.partition("never sees `")[2].partition("`")[0] for line in told] == warned
+
+
+def test_a_sender_that_cannot_know_its_turn_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    senders = {"AC_request": "bell", "AC_grant": "phone"}
+    for receivers, warned in (({"AC_request": "lock"}, 1), ({"AC_request": "phone", "AC_grant": "bell"}, 0)):
+        protocol = {"protocol": "AC_request AC_grant", "senders": senders, "receivers": receivers}
+        Path("turn.yaml").write_text(SMART_HOME_FILE + f"protocols: {json.dumps({'p': protocol})}\n", "utf-8")
+        assert main(["check", "turn.yaml"]) == 0
+        told = [line for line in capsys.readouterr().err.splitlines() if "cannot know its turn" in line]
+        assert len(told) == warned
+        assert all("protocols.p: `phone` sends `AC_grant` after `AC_request`" in line for line in told)

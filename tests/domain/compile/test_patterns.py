@@ -1,5 +1,6 @@
 """The usage patterns of brokering §6: what they expand to is what the paper defines."""
 
+import random
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.analysis.flows import reach
+from penstock.analysis.graph import flow_graph
 from penstock.domain import Domain, diff, ensemble, expand, load
 from penstock.domain.patterns.roles import pub, sub
 from penstock.domain.yaml.write import domain_text
@@ -17,6 +20,7 @@ from penstock.model.link import Link
 from penstock.policy.monitors.monitor import Monitor
 from tests.support.scenes.domains import allow_of, as_written, compiled, loaded, monitor_names, nodes, types_of
 
+TOPICS = ["p", "q/1", "q/2"]
 LEVELS = ["unclassified", "confidential", "secret", "top-secret"]
 FIG_1 = {"C": ["A"], "D": ["A", "B"], "E": ["B"], "device1": "C", "device2": "C", "device3": "D", "device4": "E"}
 
@@ -317,6 +321,57 @@ def test_rbac_a_senior_role_inherits(tmp_path: Path) -> None:
         "guest-pub": (),
         "guest-sub": ("time", "state/#"),
     }
+
+
+CHIEF = {
+    "chief": {"publish": "x", "subscribe": "own", "inherits": ["operator"], "members": ["eve"]},
+    "operator": {"publish": ["cmd/#"], "subscribe": ["state/#"], "inherits": ["guest"], "members": ["ann"]},
+    "guest": {"publish": "hello", "subscribe": ["time"], "members": ["bob"]},
+}
+
+
+def test_rbac_nested_mirrors_the_role_hierarchy(tmp_path: Path) -> None:
+    domain = loaded(tmp_path, **rbac(roles=CHIEF, nested=True))
+    found = {link.between: (link.type, link.back) for link in domain.links if "bus" not in link.between}
+    assert found == {
+        ("chief-pub", "operator-pub"): ("PubUp", "PubDown"),
+        ("chief-sub", "operator-sub"): ("SubUp", "SubDown"),
+        ("operator-pub", "guest-pub"): ("PubUp", "PubDown"),
+        ("operator-sub", "guest-sub"): ("SubUp", "SubDown"),
+    }
+    filters = {name: monitor.filter for name, monitor in domain.monitors.items()}
+    assert filters == {
+        "chief-pub": ("x",),
+        "operator-pub": ("cmd/#",),
+        "guest-pub": ("hello",),
+        "chief-sub": ("own",),
+        "operator-sub": ("state/#",),
+        "guest-sub": ("time",),
+    }
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_rbac_a_role_can_do_what_it_and_its_juniors_can_nested_or_not(tmp_path: Path, nested: bool) -> None:
+    """Of random hierarchies of roles, all routes that there are from member to member, and no others."""
+    rng = random.Random(7)
+    names = ["a", "b", "c", "d"]
+    for round in range(6):
+        roles: dict[str, Any] = {}
+        for at, name in enumerate(names):
+            juniors = rng.sample(names[:at], k=rng.randint(0, min(at, 2)))
+            publish, subscribe = (rng.sample(TOPICS, k=rng.randint(0, 2)) for _ in range(2))
+            roles[name] = {"publish": publish, "subscribe": subscribe, "inherits": juniors, "members": [f"of-{name}"]}
+        folder = tmp_path / str(round)
+        folder.mkdir()
+        graph = flow_graph(compiled(folder, **rbac(roles=roles, nested=nested)))
+
+        def rights(name: str, key: str, roles: Any = roles) -> set[str]:
+            return {*roles[name][key], *(each for junior in roles[name]["inherits"] for each in rights(junior, key))}
+
+        for speaker, hearer, topic in product(names, names, TOPICS):
+            if speaker != hearer:
+                way = reach(graph, f"of-{speaker}", f"of-{hearer}", topic, routes=True)
+                assert (way is not None) is (topic in rights(speaker, "publish") & rights(hearer, "subscribe"))
 
 
 def test_rbac_members_are_those_whose_attributes_satisfy_a_condition(tmp_path: Path) -> None:

@@ -167,6 +167,25 @@ def test_each_subscription_whose_condition_does_not_hold_is_named_though_nobody_
     assert asked_by_nobody(room, "25")["fan"] == "emit: pass: delivered with QoS 0"
 
 
+def test_a_client_s_own_event_behind_a_monitor_comes_by_the_subscriptions_that_want_it() -> None:
+    room = stage(
+        """
+nodes: {here: {listen: "127.0.0.1:0", store: memory}}
+clients: {ann: {node: here}}
+monitors: {m: {link: here -> ann, states: {q0: {b: {rename: c}, "*": pass}}}}
+""",
+        subscribe=None,
+    )
+    room.subscribe("ann", "#", 1)
+    room.subscribe("ann", "+", 0, no_local=False)
+    for topic, got in (("a", "a"), ("b", "c")):
+        explained = delivered(decisions(room, "here", "ann", topic, qos=1), ("ann",))
+        assert explained == Counter({("here", "ann", got, 0): 1})
+        assert play(room, "ann", topic, qos=1) == {"ann": [got]}
+    assert not delivered(decisions(room, "here", "ann", "x/y", qos=1), ("ann",))
+    assert play(room, "ann", "x/y", qos=1) == {}
+
+
 def test_members_of_a_group_whose_conditions_do_not_hold_are_named() -> None:
     room = stage(CONTENT, subscribe=None)
     room.subscribe("fan", "$share/g/t", where="value > 20", no_local=False)

@@ -193,31 +193,76 @@ def test_the_smart_home_is_protected_where_the_paper_does_it() -> None:
 def test_an_event_comes_from_its_senders_only() -> None:
     made = compile_protocol(Protocol("unlock", UNLOCK, ("lock",), SENDERS), HOME)
     word = "AC_request AC_grant AC_deny DL_unlock other"
-    found = {link: topics(automaton(one.states), word) for one in made[:-1] for link in one.links}
+    found = {link: topics(automaton(one.states), word) for one in made if one.keeps == "senders" for link in one.links}
     assert found == {
         ("phone", "cloud"): "AC_grant AC_deny other",
         ("bell", "gateway"): "AC_request DL_unlock other",
         ("motion", "gateway"): "other",
         ("lock", "locks"): "other",
     }
-    assert [one.name for one in made] == ["unlock-senders", "unlock-senders-2", "unlock-senders-3", "unlock-order"]
+    assert [one.name for one in made] == [
+        "unlock-senders",
+        "unlock-senders-2",
+        "unlock-senders-3",
+        "unlock-from-bell",
+        "unlock-order",
+    ]
     assert made[1].plain()["link"] == ["motion -> gateway", "lock -> locks"]
 
 
 def test_clients_that_are_not_listed_send_nothing_that_has_senders() -> None:
     around = Surroundings(HOME.nodes, HOME.homes, HOME.joined, frozenset({"cloud"}))
     made = compile_protocol(Protocol("p", "a b", ("lock",), {"a": ("bell",), "b": ("bell",)}), around)
-    (on,) = [one for one in made[:-1] if (UNLISTED, "cloud") in one.links]
+    (on,) = [one for one in made if (UNLISTED, "cloud") in one.links]
     assert topics(automaton(on.states), "a b c") == "c"
 
 
 def test_a_topic_of_two_events_comes_from_the_senders_of_either() -> None:
     made = compile_protocol(Protocol("p", "'s/#' s/x", ("lock",), {"s/#": ("bell",), "s/x": ("phone",)}), HOME)
-    found = {link: topics(automaton(one.states), "s/x s/y s") for one in made[:-1] for link in one.links}
+    filters = [one for one in made if one.keeps == "senders"]
+    found = {link: topics(automaton(one.states), "s/x s/y s") for one in filters for link in one.links}
     assert found["phone", "cloud"] == "s/x"
     assert found["motion", "gateway"] == ""
     assert ("bell", "gateway") in found
     assert found["bell", "gateway"] == "s/x s/y s"
+
+
+def test_a_sender_is_stopped_on_its_own_link_before_its_turn() -> None:
+    """That link has only what the bell sends: what the phone said is known where the order is kept."""
+    made = definitions(Protocol("unlock", UNLOCK, ("lock",), SENDERS), HOME)
+    assert made["unlock-from-bell"].links == (("bell", "gateway"),)
+    own = automaton(made["unlock-from-bell"].states)
+    assert topics(own, "DL_unlock AC_request DL_unlock DL_unlock") == "AC_request DL_unlock"
+    assert topics(own, "AC_request AC_request DL_unlock other") == "AC_request AC_request DL_unlock other"
+    assert "unlock-from-phone" not in made, "a grant can be right whatever the phone has sent before"
+
+
+def test_a_sender_with_links_to_several_nodes_is_judged_where_all_comes_by() -> None:
+    twice = Surroundings(HOME.nodes, {**HOME.homes, "bell": ("gateway", "locks")}, HOME.joined)
+    assert "unlock-from-bell" not in definitions(Protocol("unlock", UNLOCK, ("lock",), SENDERS), twice)
+
+
+def test_senders_are_protected_too() -> None:
+    """On the link to a sender its own events come by as well: the bell sees a grant only after it has asked."""
+    made = definitions(Protocol("unlock", UNLOCK, (), SENDERS), HOME)
+    assert made["unlock-order"].links == (("gateway", "bell"), ("cloud", "phone"))
+
+
+def test_an_event_goes_to_its_receivers_only() -> None:
+    receivers = {"AC_request": ("phone",), "DL_unlock": ("lock",)}
+    around = Surroundings(HOME.nodes, HOME.homes, HOME.joined, frozenset({"cloud"}))
+    made = compile_protocol(Protocol("unlock", UNLOCK, (), SENDERS, receivers=receivers), around)
+    word = "AC_request AC_grant AC_deny DL_unlock other"
+    filters = [one for one in made if one.keeps == "receivers"]
+    found = {link: topics(automaton(one.states), word) for one in filters for link in one.links}
+    assert found == {
+        ("cloud", "phone"): "AC_request AC_grant AC_deny other",
+        ("gateway", "motion"): "AC_grant AC_deny other",
+        ("gateway", "bell"): "AC_grant AC_deny other",
+        ("locks", "lock"): "AC_grant AC_deny DL_unlock other",
+        ("cloud", UNLISTED): "AC_grant AC_deny other",
+    }
+    assert made.index(filters[0]) > [one.keeps for one in made].index("order"), "the order is judged before"
 
 
 LOCAL = Surroundings(HOME.nodes, {**HOME.homes, "keypad": ("locks",)}, HOME.joined)
@@ -245,6 +290,7 @@ ALL_BELL = {"a": ("bell",), "b": ("bell",)}
             ALL_BELL,
             [("gateway", "motion"), ("gateway", "cloud")],
         ),
+        ("a sender", HOME, ("bell",), {"a": ("bell",), "b": ("phone",)}, [("gateway", "bell")]),
         (
             "clients that are not listed come to the node itself",
             Surroundings(HOME.nodes, HOME.homes, HOME.joined, frozenset({"locks"})),
@@ -271,7 +317,6 @@ def test_the_order_is_kept_on_the_last_link_that_has_all_events(
         ("unknown sender", HOME, ("lock",), {"a": ("bel",)}, "`bel` is not a client or foreign broker (did you mean"),
         ("a node as sender", HOME, ("lock",), {"a": ("cloud",)}, "`cloud` is not a client or foreign broker"),
         ("unknown protected", HOME, ("loc",), {}, "`protects`: `loc` is not an entity (did you mean `lock`?)"),
-        ("sends to itself", HOME, ("lock",), {"a": ("lock",)}, "`lock` is also under `protects`"),
         ("a node with two ways", RING, ("locks",), ALL_BELL, "the events come to node `locks` by more than one link"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.model.event import Event as Publication
 from penstock.model.topic import matches
-from penstock.policy.monitors.protocol_machine import order_states
+from penstock.policy.monitors.protocol_machine import order_states, sending_states
 from penstock.policy.monitors.protocol_text import (
     EventChoice,
     EventRepeat,
@@ -96,22 +96,53 @@ def derived(trees: tuple[Tree, ...], topic: str) -> set[tuple[Tree, ...]]:
     return found | {(*way, *rest) for way in own}
 
 
+def stepped(tree: Tree, guard: set[str], rest: Rest, topic: str) -> tuple[bool, Rest]:
+    """Whether an event passes where this may still come, and what may come after it."""
+    whole = Rest(frozenset({(tree,)}))
+    of_protocol = [event for event in events_of(tree) if matches(event, topic)]
+    is_guarded = any(event in guard for event in of_protocol)
+    onward = rest.after(topic)
+    anew = whole.after(topic) if rest.may_end else Rest(frozenset())
+    following = onward | anew
+    if following.options and (onward.options or is_guarded or not rest.goes_on):
+        return True, following
+    return not is_guarded, rest
+
+
 def passing(tree: Tree, guard: set[str], word: list[str]) -> list[str]:
     """What a monitor that only knows the text lets pass."""
-    whole = Rest(frozenset({(tree,)}))
-    rest = whole
+    rest = Rest(frozenset({(tree,)}))
     out = []
     for topic in word:
-        of_protocol = [event for event in events_of(tree) if matches(event, topic)]
-        is_guarded = any(event in guard for event in of_protocol)
-        onward = rest.after(topic)
-        anew = whole.after(topic) if rest.may_end else Rest(frozenset())
-        following = onward | anew
-        if following.options and (onward.options or is_guarded or not rest.goes_on):
-            rest = following
-            out.append(topic)
-        elif not is_guarded:
-            out.append(topic)
+        passes, rest = stepped(tree, guard, rest, topic)
+        out += [topic] if passes else []
+    return out
+
+
+def passing_from(tree: Tree, guard: set[str], own: set[str], others: set[str], word: list[str]) -> list[str]:
+    """What a monitor lets pass that sees only a sender's events, and tries all that others may have sent between."""
+
+    def between(rests: set[Rest]) -> set[Rest]:
+        found, waiting = set(rests), list(rests)
+        while waiting:
+            rest = waiting.pop()
+            for topic in TOPICS:
+                if any(matches(event, topic) for event in others):
+                    _, after = stepped(tree, guard, rest, topic)
+                    if after not in found:
+                        found.add(after)
+                        waiting.append(after)
+        return found
+
+    rests = between({Rest(frozenset({(tree,)}))})
+    out = []
+    for topic in word:
+        if any(matches(event, topic) for event in own):
+            onward = {after for passes, after in (stepped(tree, guard, rest, topic) for rest in rests) if passes}
+            if not onward:
+                continue
+            rests = between(onward)
+        out.append(topic)
     return out
 
 
@@ -140,6 +171,28 @@ def test_just_the_words_that_begin_runs_pass_whole(tree: Tree, word: list[str]) 
 def test_what_passes_is_what_the_text_says(tree: Tree, word: list[str], data: st.DataObject) -> None:
     guard = data.draw(st.sets(st.sampled_from(events_of(tree)), min_size=1))
     assert run(order_states(tree, guard), word) == passing(tree, guard, word)
+
+
+@given(tree=TREES, word=WORDS, data=st.data())
+def test_on_the_link_from_a_sender_passes_what_others_could_have_made_right(
+    tree: Tree, word: list[str], data: st.DataObject
+) -> None:
+    event = st.sampled_from(events_of(tree))
+    guard, own, others = data.draw(st.sets(event, min_size=1)), data.draw(st.sets(event)), data.draw(st.sets(event))
+    states = sending_states(tree, guard, own, others)
+    assert run(states, word) == passing_from(tree, guard, own, others, word)
+
+
+@given(tree=TREES, word=WORDS, data=st.data())
+def test_a_sender_that_keeps_to_the_protocol_is_never_stopped(tree: Tree, word: list[str], data: st.DataObject) -> None:
+    """Of a history in order, the part of each sender passes on the link from it."""
+    own = data.draw(st.sets(st.sampled_from(events_of(tree))))
+    others = set(events_of(tree)) - own
+    kept = passing(tree, set(events_of(tree)), word)
+    part = [topic for topic in kept if any(matches(event, topic) for event in own)]
+    part = [topic for topic in part if not any(matches(event, topic) for event in others)]
+    if len(part) == sum(any(matches(event, topic) for event in own) for topic in kept):
+        assert run(sending_states(tree, events_of(tree), own, others), part) == part
 
 
 @given(tree=TREES, data=st.data())

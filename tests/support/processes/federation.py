@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.support.processes.commands import PATIENCE, penstock, until
 from tests.support.processes.forking import Process
 from tests.support.processes.mosquitto import free_port
 
+_NUMBERS = count()
 TOGETHER = "together"
 """Name of the process, and of its log, that has all nodes in it."""
 
@@ -127,6 +128,16 @@ def together(domain: Mapping[str, Any], links: int) -> Iterator[Nodes]:
             yield nodes
         finally:
             nodes.stop()
+
+
+def heard(client: Paho, speaker: Paho) -> list[str]:
+    """What a client has got by the time that it hears another one say so."""
+    now = str(next(_NUMBERS)).encode()
+    speaker.publish("now", now, 1)
+    topics = []
+    while (message := client.receive()).payload != now:
+        topics += [message.topic] if message.topic != "now" else []
+    return topics
 
 
 def settled(subscriber: Paho, publisher: Paho) -> None:

@@ -1,4 +1,4 @@
-"""A recording proxy on a TCP connection: shows which bytes have crossed it."""
+"""A recording proxy on a TCP connection: shows which bytes have crossed it, and can hold them back."""
 
 import socket
 import threading
@@ -9,7 +9,10 @@ from tests.support.processes.mosquitto import HOST
 
 
 class Wiretap:
-    """Passes on what comes to its `port` to another port, in both directions, and keeps every byte."""
+    """Passes on what comes to its `port` to another port, in both directions, and keeps every byte.
+
+    Between `hold` and `release` nothing comes through from those who connect: the link is slow, and keeps its order.
+    """
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -17,6 +20,8 @@ class Wiretap:
         """All bytes from those who connect."""
         self.back = bytearray()
         """All bytes to them."""
+        self._open = threading.Event()
+        self._open.set()
         self._server = socket.create_server((HOST, 0))
         self.port: int = self._server.getsockname()[1]
         self._sockets = [self._server]
@@ -31,6 +36,12 @@ class Wiretap:
         for one in self._sockets:
             one.close()
 
+    def hold(self) -> None:
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
+
     def _accept(self) -> None:
         while True:
             try:
@@ -43,13 +54,16 @@ class Wiretap:
                 near.close()
                 continue
             self._sockets += [near, far]
-            for source, target, record in ((near, far, self.forth), (far, near, self.back)):
-                threading.Thread(target=_copy, args=(source, target, record), daemon=True).start()
+            always = threading.Event()
+            always.set()
+            for way in ((near, far, self.forth, self._open), (far, near, self.back, always)):
+                threading.Thread(target=_copy, args=way, daemon=True).start()
 
 
-def _copy(source: socket.socket, target: socket.socket, record: bytearray) -> None:
+def _copy(source: socket.socket, target: socket.socket, record: bytearray, is_open: threading.Event) -> None:
     try:
         while data := source.recv(65536):
+            is_open.wait()
             record += data
             target.sendall(data)
     except OSError:

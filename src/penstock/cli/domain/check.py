@@ -15,7 +15,7 @@ from penstock.domain import Domain, DomainSource, check, diff, ensemble, read
 from penstock.domain.check import sorted_problems
 from penstock.domain.compile.expand import Expansion
 from penstock.domain.compile.secret_destinations import redirected_secrets
-from penstock.domain.patterns.protocols import enforced
+from penstock.domain.patterns.protocols import Projection, enforced, projections
 from penstock.domain.problems import Remark
 from penstock.domain.yaml.files import external_names
 from penstock.domain.yaml.write import domain_text
@@ -51,6 +51,8 @@ class CheckReport:
     assertions: tuple[CheckedAssertion, ...] = ()
     protocols: tuple[str, ...] = ()
     """For each step of each protocol, the links that enforce it."""
+    projections: tuple[Projection, ...] = ()
+    """Each protocol as each of its participants sees it."""
 
     def is_good(self, strict: bool) -> bool:
         return not self.problems and not (strict and self.warnings)
@@ -59,7 +61,11 @@ class CheckReport:
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("check", "Check a domain file: every mistake with its file, line and key.", _EPILOG)
     parser.add_argument("file", type=Path, metavar="FILE", help="the domain file")
-    parser.add_argument("--expand", action="store_true", help="print the domain with patterns and protocols expanded")
+    parser.add_argument(
+        "--expand",
+        action="store_true",
+        help="print the domain with patterns and protocols expanded, and what each of its participants sees",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.add_argument("--against", type=Path, metavar="OLD", help="print the differences from this domain file")
     parser.add_argument(
@@ -158,7 +164,8 @@ def check_domain(source: DomainSource, nodes: list[str] | None = None) -> CheckR
     problems = (source.problem(remark, expansion) for remark in remarks)
     warnings = sorted_problems([*checked.warnings, *(source.problem(remark, expansion) for remark in odd)])
     steps = tuple(enforced(source.domain, checked.domain))
-    return CheckReport(checked.domain, tuple(problems), tuple(warnings), tuple(asserted), steps)
+    views = tuple(projections(source.domain, checked.domain))
+    return CheckReport(checked.domain, tuple(problems), tuple(warnings), tuple(asserted), steps, views)
 
 
 def _show(
@@ -175,6 +182,7 @@ def _show(
             "warnings": [asdict(warning) for warning in report.warnings],
             "assertions": [asdict(result) for result in report.assertions],
             "protocols": report.protocols,
+            "projections": [asdict(view) for view in report.projections],
         }
         if changes is not None:
             plain["changes"] = changes
@@ -187,6 +195,8 @@ def _show(
     for warning in report.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if options.expand and report.domain is not None:
+        for view in report.projections:
+            print(f"# {view}")
         print(domain_text(report.domain, options.file.parent), end="")
     elif report.domain is not None and report.is_good(options.strict):
         print("\n".join([f"{options.file}: good: {_summary(report.domain)}", *report.protocols]))

@@ -20,7 +20,7 @@ def check(written: Domain, domain: Domain) -> Iterator[WrongValue]:
     for index, link in enumerate(domain.links):
         for key, name in (("type", link.type), ("back", link.back)):
             yield from _known(name, domain.types, ("links", index, key))
-        if link.type is None and domain.types is not None:
+        if link.type is None and domain.types is not None and not any(each.table for each in domain.protocols.values()):
             yield WrongValue(("links", index, "type"), f"its link type, {join_names(domain.types)}", "nothing")
     yield from _clients(domain)
 
@@ -55,6 +55,7 @@ def _rules(table: TableSettings, types: tuple[str, ...] | None, loc: Loc) -> Ite
 
 
 def _clients(domain: Domain) -> Iterator[WrongValue]:
+    given = {name for protocol in domain.protocols.values() if protocol.table for name in protocol.participants}
     for name, client in domain.clients.items():
         loc: Loc = ("clients", name)
         if client.type is not None:
@@ -62,7 +63,12 @@ def _clients(domain: Domain) -> Iterator[WrongValue]:
         for node, types in client.node.items():
             if types is not None:
                 yield from _both(types, domain.types, (*loc, "node", node))
-            elif client.type is None and domain.types is not None and domain.default_types(node) is None:
+            elif (
+                client.type is None
+                and domain.types is not None
+                and domain.default_types(node) is None
+                and name not in given
+            ):
                 expected = f"its link type, {join_names(domain.types)}, as there is no `brokering.default`"
                 yield WrongValue((*loc, "type"), expected, "nothing")
                 break

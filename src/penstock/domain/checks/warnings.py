@@ -7,6 +7,7 @@ from penstock.domain.compile import users
 from penstock.domain.compile.expand import Expansion
 from penstock.domain.compile.graph import brokers_of, graph
 from penstock.domain.compile.monitors import compile_automaton
+from penstock.domain.patterns import protocols
 from penstock.domain.patterns.roles import inherited, members
 from penstock.domain.patterns.settings import Roles
 from penstock.domain.problems import Loc, Remark, join_names
@@ -21,6 +22,7 @@ def warnings(written: Domain, expansion: Expansion, nodes: Collection[str] | Non
     yield from _unused_types(written, expansion.domain)
     yield from _unreachable_states(written)
     yield from _idle(written, expansion.domain)
+    yield from protocols.warnings(written, expansion.domain)
     yield from _alone(expansion.domain)
     yield from _same_address(expansion.domain)
     yield from _same_broker(expansion.domain)

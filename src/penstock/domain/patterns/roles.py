@@ -1,7 +1,8 @@
 """The pattern `roles`: roles as protection domains, after RBAC. (brokering §6.2.3)
 
 For each role *r* there are two nodes, `r-pub` (the publication broker) and `r-sub` (the subscription broker); all
-are joined by the bus. Role hierarchies: a senior role has the events of its juniors beside its own.
+are joined by the bus. Role hierarchies: a senior role has the events of its juniors beside its own, by its filters or,
+nested, by links to the brokers of its juniors.
 """
 
 from collections.abc import Iterator
@@ -17,12 +18,14 @@ from penstock.domain.schema.domain import Domain
 from penstock.domain.schema.federation import ClientSettings, LinkSettings, LinkTypes
 from penstock.domain.schema.node_settings import Listener, NodeSettings
 from penstock.domain.schema.policies import MonitorSettings
-from penstock.domain.units import Address
+from penstock.domain.units import Address, Pair
 from penstock.language.types import ANYTHING
 from penstock.model.content.content import Content, Format
 
 TYPES = ("SubUp", "SubDown", "PubUp", "PubDown", "DevUp", "DevDown")
 ALLOW = frozenset({("PubUp", "SubDown"), ("DevUp", "PubUp"), ("SubDown", "DevDown")})
+NESTED = frozenset({("PubUp", "PubUp"), ("SubDown", "SubDown")})
+"""What is allowed beside it where brokers are nested: to a junior role's to publish, from it to be notified."""
 DEVICE = LinkTypes(publish="DevUp", notify="DevDown")
 
 
@@ -52,6 +55,17 @@ def inherited(pattern: Roles, name: str) -> dict[str, Role]:
     return roles
 
 
+def joined(pattern: Roles) -> dict[Pair, Pair]:
+    """Return the links of the pattern's nodes with each other, with their types up and down."""
+    links = dict[Pair, Pair]()
+    for name, role in pattern.roles.items():
+        above = [(pub(junior), sub(junior)) for junior in role.inherits if pattern.nested]
+        for pub_above, sub_above in [(pattern.bus, pattern.bus), *above]:
+            links[pub(name), pub_above] = ("PubUp", "PubDown")
+            links[sub(name), sub_above] = ("SubUp", "SubDown")
+    return links
+
+
 def members(domain: Domain, role: Role) -> tuple[str, ...]:
     """Return the members of a role: those that it names, or listed clients of which its condition is true."""
     if not isinstance(role.members, MembersByCondition):
@@ -79,7 +93,7 @@ def check(domain: Domain, pattern: Roles, loc: Loc) -> Iterator[WrongValue]:
         if entities.kind(name):
             yield WrongValue((*loc, "roles"), f"no other entity with the name of the node `{name}`", f"`{name}`")
     for index, link in enumerate(domain.links):
-        if link.type is not None and pattern.bus in link.between and set(link.between) <= set(nodes(pattern)):
+        if link.type is not None and {link.between, link.between[::-1]} & joined(pattern).keys():
             yield WrongValue(("links", index, "type"), "no type: the pattern gives it one")
     for name, role in pattern.roles.items():
         cyclic = [junior for junior in role.inherits if name in inherited(pattern, junior)]
@@ -114,8 +128,9 @@ def _check_role(domain: Domain, pattern: Roles, name: str, role: Role, loc: Loc)
 def expand(domain: Domain, pattern: Roles) -> Domain:
     """Expand to the nodes, links, table and filters of the paper's construction."""
     monitors = dict(domain.monitors)
+    allow = ALLOW | NESTED if pattern.nested else ALLOW
     for name in pattern.roles:
-        roles = inherited(pattern, name).values()
+        roles = [pattern.roles[name]] if pattern.nested else inherited(pattern, name).values()
         published = tuple(dict.fromkeys(filter for role in roles for filter in role.publish))
         subscribed = tuple(dict.fromkeys(filter for role in roles for filter in role.subscribe))
         monitors[pub(name)] = MonitorSettings(link=((pub(name), pattern.bus),), filter=published)
@@ -125,20 +140,20 @@ def expand(domain: Domain, pattern: Roles) -> Domain:
             "nodes": {**domain.nodes, **_new_nodes(domain, pattern)},
             "links": _links(domain, pattern),
             "clients": _clients(domain, pattern),
-            "brokering": join_tables(domain.brokering, PatternTable(TYPES, "allow", ALLOW)),
+            "brokering": join_tables(domain.brokering, PatternTable(TYPES, "allow", allow)),
             "monitors": monitors,
         }
     )
 
 
 def _links(domain: Domain, pattern: Roles) -> tuple[LinkSettings, ...]:
-    """Return a link of every other node with the bus; the file's settings of a link, except the types, stay."""
+    """Return a link of every other node with the bus, and nested with its juniors' nodes; the file's settings of a
+    link, except the types, stay.
+    """
     links = {link.between: link for link in domain.links}
-    for name in pattern.roles:
-        for node, up, down in ((pub(name), "PubUp", "PubDown"), (sub(name), "SubUp", "SubDown")):
-            ends = (node, pattern.bus)
-            link = links.get(ends) or LinkSettings(between=ends)
-            links[ends] = link.model_copy(update={"type": up, "back": down})
+    for ends, (up, down) in joined(pattern).items():
+        link = links.get(ends) or LinkSettings(between=ends)
+        links[ends] = link.model_copy(update={"type": up, "back": down})
     return tuple(links.values())
 
 

@@ -133,6 +133,11 @@ class Roles(Settings):
         description="folder for the stores of the nodes that are made, or `memory`; unset in a domain file: beside it",
         json_schema_extra=without_default,
     )
+    nested: bool = Field(
+        False,
+        description="whether the nodes of a senior role are joined to those of the roles that it inherits from, and"
+        " have their events by them; otherwise its own filters have the filters of these too",
+    )
     roles: dict[Name, Role] = Field(
         min_length=1, description="the roles by name; of role `r` come the nodes `r-pub` and `r-sub`"
     )

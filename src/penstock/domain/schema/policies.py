@@ -229,12 +229,27 @@ class ProtocolSettings(Settings):
     senders: dict[str, Annotated[tuple[Name, ...], OneOrMany("a client or a list of clients")]] = Field(
         {}, description="for an event of the protocol the client that sends it, or a list; unset: anybody"
     )
+    receivers: dict[str, Annotated[tuple[Name, ...], OneOrMany("a client or a list of clients")]] = Field(
+        {}, description="for an event of the protocol the client that gets it, or a list; unset: whoever subscribes"
+    )
     protects: Annotated[tuple[Name, ...], OneOrMany("an entity or a list of entities")] = Field(
-        description="the entities that must see these events only in this order"
+        (),
+        description="the entities that must see these events only in this order; unset: all senders and receivers",
     )
     guard: Annotated[tuple[str, ...], OneOrMany("an event of the protocol, or a list")] | None = Field(
         None, description="the events that are suppressed when they are out of order; unset: all of them"
     )
+    table: bool = Field(
+        False,
+        description="whether the links of participants, and those between nodes, get link types and a brokering table"
+        " by which an event goes from its senders to its receivers only; needs both for each event",
+    )
+
+    @property
+    def participants(self) -> set[str]:
+        """The entities that it names."""
+        named = {name for ends in (self.senders, self.receivers) for names in ends.values() for name in names}
+        return named | set(self.protects)
 
 
 _FLOW_FORM = "two entities, such as `motion to phone`"

@@ -324,12 +324,12 @@ class Explainer:
                 candidate.shaped[delivery.event] = events
         targets = () if target is None else (target,)
         deliveries: list[Delivery] = [
-            delivery.copy(receiver, left)
+            delivery.copy(own, left)
             for event in events
             for receiver, left in shape.receivers(
                 node, watch, targets, delivery.event, event, sender, self._now, delivery.passage.judging
             )
-            if not (receiver.no_local and receiver.session is sender)
+            if (own := local_part(receiver, sender)) is not None
         ]
         if candidate is not None:
             candidate.has_output |= bool(events)

@@ -56,9 +56,11 @@ def run(delivery: Delivery) -> Verdict | list[Delivery] | None:
     dedup.taken(node.once, delivery)
     if target is None:
         return list(_to_subscribers(passage, watch, outputs))
-    if delivery.is_echo:
-        return []
-    if len(outputs) == 1 and outputs[0] is delivery.forms:
+    if delivery.is_echo:  # its own event: only by subscriptions that ask for such [MQTT-3.8.3-3]
+        if target.own is None:
+            return []
+        target = target.own
+    elif len(outputs) == 1 and outputs[0] is delivery.forms:
         return None if route.may_have(node, delivery.event, delivery.session) else _NOT_FOR_IT
     delivery.is_planned = False  # others go on in its place
     if not outputs:
@@ -119,7 +121,7 @@ def leaving(watch: Watch, cause: Event, events: tuple[Event, ...]) -> tuple[Even
 def _to_target(delivery: Delivery, target: Target, forms: Forms) -> Delivery:
     passage, event = delivery.passage, forms.event
     retain = event.retain and (passage.is_replay or target.retain_as_published)  # [MQTT-3.3.1-8]
-    shaped = Delivery(delivery.session, event, min(event.qos, target.qos), retain, delivery.ids)
+    shaped = Delivery(delivery.session, event, min(event.qos, target.qos), retain, target.ids)
     shaped.passage, shaped.target, shaped.forms = passage, target, forms
     return shaped
 

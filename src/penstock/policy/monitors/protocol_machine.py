@@ -29,6 +29,11 @@ class TopicKind:
     events: frozenset[str]
 
 
+Move = tuple[bool, int]
+"""A move: whether the event passes, and the number of the next state."""
+Row = dict[TopicKind, Move]
+
+
 def kinds_of(events: Iterable[str]) -> tuple[TopicKind, ...]:
     """Return the kinds of topics that events, as topic filters, distinguish; the narrower before the wider."""
     filters: dict[str, None] = {}
@@ -61,13 +66,32 @@ def edges_of(kinds: Collection[TopicKind], action: Callable[[TopicKind], object]
 def order_states(tree: protocol_text.Tree, guard: Collection[str]) -> dict[str, dict[str, object]]:
     """Return the states, as a domain file writes them, of the smallest automaton that keeps the protocol's order."""
     kinds = kinds_of(protocol_text.events_of(tree))
-    moves = _smallest(_determined(_Follow(tree), kinds, frozenset(guard)))
-    return {f"q{number}": edges_of(kinds, _actions(number, row)) for number, row in enumerate(moves)}
+    return _written(kinds, _smallest(_determined(_Follow(tree), kinds, frozenset(guard))))
 
 
-Move = tuple[bool, int]
-"""A move: whether the event passes, and the number of the next state."""
-Row = dict[TopicKind, Move]
+def sending_states(
+    tree: protocol_text.Tree, guard: Collection[str], own: Collection[str], others: Collection[str]
+) -> dict[str, dict[str, object]]:
+    """Return the states of the smallest automaton for the link *from* a participant, which has only what it sends.
+
+    It lets pass what some events of others in between make right: it never stops who keeps to the protocol. `own` are
+    the events that the participant may send, `others` those that somebody else may.
+    """
+    kinds = kinds_of(protocol_text.events_of(tree))
+    order = _smallest(_determined(_Follow(tree), kinds, frozenset(guard)))
+    return _written(kinds, _smallest(_sending(order, kinds, frozenset(own), frozenset(others))))
+
+
+def successions(tree: protocol_text.Tree) -> set[tuple[str, str]]:
+    """Return the pairs of events of which the second can come next after the first, in a run or in the next one."""
+    follow = _Follow(tree)
+    places = {(place, after) for place in follow.event for after in follow.after[place]}
+    places |= {(place, first) for place in follow.last if place for first in follow.after[0]}
+    return {(follow.event[place], follow.event[after]) for place, after in places}
+
+
+def _written(kinds: Collection[TopicKind], rows: list[Row]) -> dict[str, dict[str, object]]:
+    return {f"q{number}": edges_of(kinds, _actions(number, row)) for number, row in enumerate(rows)}
 
 
 def _actions(number: int, row: Row) -> Callable[[TopicKind], object]:
@@ -141,6 +165,39 @@ def _determined(follow: _Follow, kinds: tuple[TopicKind, ...], guard: frozenset[
         rows.append(row)
         if len(numbers) > MAX_STATES:
             raise PolicyError(f"the protocol needs more than {MAX_STATES} states")
+    return rows
+
+
+def _sending(order: list[Row], kinds: tuple[TopicKind, ...], own: frozenset[str], others: frozenset[str]) -> list[Row]:
+    """Return a row for each set of states in which the order can be, as far as the participant's events tell."""
+
+    def closure(states: Iterable[int]) -> Places:
+        seen = set(states)
+        waiting = list(seen)
+        while waiting:
+            row = order[waiting.pop()]
+            reached = {row[kind][1] for kind in kinds if kind.events & others} - seen
+            seen |= reached
+            waiting += reached
+        return frozenset(seen)
+
+    start = closure({0})
+    numbers = {start: 0}
+    rows: list[Row] = []
+    waiting = [start]
+    for states in waiting:  # grows as it goes
+        row: Row = {}
+        for kind in kinds:
+            moves = [order[state][kind] for state in states]
+            onward = [following for passes, following in moves if passes]
+            after = closure(onward) if onward and kind.events & own else states
+            if after not in numbers:
+                numbers[after] = len(numbers)
+                waiting.append(after)
+            row[kind] = bool(onward) or not kind.events & own, numbers[after]
+        rows.append(row)
+        if len(numbers) > MAX_STATES:
+            raise PolicyError(f"the protocol needs more than {MAX_STATES} states on the link from a participant")
     return rows
 
 
