@@ -234,6 +234,17 @@ def test_a_policy_test_ends_as_by_brute_force(ordering: LinkOrdering, data: st.D
     assert _outcomes(scene, test, ordering) == {_shown(play, ending.got) for ending in expected}
 
 
+def test_what_comes_before_something_expected_counts_where_anything_may_follow() -> None:
+    """An order in which it does not hold was taken for the same as one in which it does: only one thing is expected."""
+    nodes = {"n0": {"listen": "127.0.0.1:1883"}, "n1": {"listen": "127.0.0.1:1884"}}
+    clients = {"d0": {"node": "n0"}, "d1": {"node": "n0"}, "d2": {"node": "n1"}}
+    domain = Domain.model_validate({"nodes": nodes, "links": [{"between": ["n0", "n1"]}], "clients": clients})
+    first = {"publish": {"d1": "a"}, "expect": {"d2": {"any_order": ["a"]}}}
+    test = PolicyTest.model_validate({"subscribe": {"d2": "#"}, "steps": [first, {"publish": {"d0": "b"}}]})
+    whole = ensemble(domain)
+    assert not try_orders("t", test, lambda: Rehearsal(domain, whole), LinkOrdering.UNORDERED).holds
+
+
 def _outcomes(scene: Scene, test: PolicyTest, ordering: LinkOrdering) -> set[object]:
     play = OrderedPlay(test, begin(scene), ordering is not LinkOrdering.UNORDERED)
     names = scene.whole.devices

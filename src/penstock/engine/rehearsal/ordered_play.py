@@ -311,7 +311,13 @@ class OrderedPlay:
         if not some:
             return False
         is_single = len(some) == 1 and (some[0].any_order is not None or len(some[0].in_order or ()) == 1)
-        return not is_single or None in all_ or any(self._waits(entity, part.steps) for part in self._parts)
+        is_single = is_single and None not in all_ and all(self._is_closed(part) for part in self._parts)
+        return not is_single or any(self._waits(entity, part.steps) for part in self._parts)
+
+    def _is_closed(self, part: _TestPart) -> bool:
+        """Return False if anything may come after what a part expects: then it matters what came first."""
+        expects = [self._test.steps[at].expects for at in part.steps]
+        return expects[-1] or not any(expects)
 
     def _waits(self, entity: str, steps: range) -> bool:
         """Return whether an entity publishes something only when it has got something in the same part."""
