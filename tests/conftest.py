@@ -61,7 +61,7 @@ def _needs_spark(file: str) -> bool:
 def _named(function: ast.FunctionDef) -> set[object]:
     """Return the names of a function's arguments, and the texts in its decorators."""
     decorated = (part for decorator in function.decorator_list for part in ast.walk(decorator))
-    texts = {part.value for part in decorated if isinstance(part, ast.Constant)}
+    texts: set[object] = {part.value for part in decorated if isinstance(part, ast.Constant)}
     return texts | {argument.arg for argument in function.args.args}
 
 

@@ -106,7 +106,8 @@ class ShapeSteps(LinkMonitors):
             yield {**event_fields(shown(event), now), "part": 0}
             return
         targets = (Target([by_name(node, session, event.topic)]),) if row["wanted"] else ()
-        sender, judging = None, None
+        sender: Session | None = None
+        judging: JudgedCause | None = None
         if self._actors is not None:
             sender, event, judging = self._came(self._actors, policy, node, event, row)
         part = 0
