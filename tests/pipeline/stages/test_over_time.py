@@ -109,9 +109,12 @@ class Recorded(AimedPlay):
         }
 
     def fit(self, present: Present) -> Present:
-        """What a contract delays is governed on Spark only."""
+        """What a contract delays is governed on Spark only; and a condition of a reader beside a contract and a monitor or
+        a statement is not known to the pipeline: it governs nothing then.
+        """
         contracts = {name: "plain" if rule == "delay" else rule for name, rule in present.contracts.items()}
-        return replace(present, contracts=contracts)
+        is_known = not (contracts and (present.monitors or present.statements))
+        return replace(present, contracts=contracts, where=present.where if is_known else {})
 
     def changes(self) -> None:
         self.flush()
