@@ -109,8 +109,8 @@ class Recorded(AimedPlay):
         }
 
     def fit(self, present: Present) -> Present:
-        """What a contract delays is governed on Spark only. Where a condition of a reader, a contract, and a monitor or a
-        statement speak of one event, the pipeline says that it does not know, and governs nothing.
+        """What a contract delays is governed on Spark only. Where a condition of a reader, a contract, and a monitor or
+        a statement speak of one event, the pipeline says that it does not know, and governs nothing.
         """
         contracts = {name: "plain" if rule == "delay" else rule for name, rule in present.contracts.items()}
         is_known = not (contracts and (present.monitors or present.statements))
