@@ -10,7 +10,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import outbox, placement, subscribe
 from penstock.engine.sessions.session import PolicyRevision
 from penstock.engine.sessions.session_rights import rights_for
-from penstock.engine.sparkplug import beyond, messages
+from penstock.engine.sparkplug import beyond, births, messages
 from penstock.engine.sparkplug.state import renewed
 from penstock.engine.stages.edit import tell_failures
 from penstock.engine.statements import review
@@ -52,6 +52,8 @@ def govern(
         messages.ask_windows(node, session, at)
         if beyond.has_more(node, session):
             subscribe.replay_again(node, session, beyond.CERTIFICATE_FILTER, at)
+    if before.access != node.revision.access:
+        births.review(node, at)
     client_contracts.review(node, at)
     review.review(node, before, at)
     write_rights.renew(node)

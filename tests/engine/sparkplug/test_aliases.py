@@ -240,3 +240,21 @@ def test_a_birth_for_which_no_steps_of_conditions_are_left_ends_what_aliases_mea
     joined.wait(60)
     edge.publish(NDATA, BY_ALIAS)
     assert [read_sparkplug(packet.payload)["metrics"] for packet in got(reader)] == [{"a": "a"}]
+
+
+def test_a_value_that_its_edge_node_may_not_write_any_more_is_given_back_to_nobody() -> None:
+    """The reader was owed it: the present domain would not have let it come."""
+    hidden = {"subject": "other", "topics": "spBv1.0/#", "may": "read", "except": "a"}
+    shown, written = {**hidden, "except": []}, {**RULES["access"][0], "except": "a"}
+    rules = [*RULES["access"], hidden], [written, *RULES["access"][1:], shown]
+    before, then = (ensemble(Domain.model_validate({**RULES, "access": access})) for access in rules)
+    joined = MemoryNode(whole=before)
+    edge, reader = joined.connect("e1"), joined.connect("other")
+    reader.subscribe("spBv1.0/#").take()
+    edge.publish(NBIRTH, born(a=1, b=2))
+    edge.publish(NDATA, encode({"timestamp": 1, "metrics": [{"alias": 1, "string_value": "old"}]}))
+    joined.govern(None, then)
+    edge.publish(NDATA, encode({"timestamp": 1, "metrics": [{"alias": 2, "string_value": "b"}]}))
+    found = [packet.payload for packet in got(reader)]
+    assert b"b" in found[-1]
+    assert all(b"old" not in payload for payload in found)

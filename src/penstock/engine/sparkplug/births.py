@@ -8,11 +8,12 @@ from penstock.engine.events.passage import Passage
 from penstock.engine.ledger import Withheld
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.engine.sparkplug.messages import actor_of
-from penstock.engine.sparkplug.state import CERTIFICATES, Read, Sparkplug, governed
+from penstock.engine.sparkplug.messages import actor_of, make_actor, moment
+from penstock.engine.sparkplug.state import CERTIFICATES, Actor, Read, Sparkplug, governed
 from penstock.model.errors import ContentError
 from penstock.model.event import Event
 from penstock.model.sparkplug.message import dated as dated_payload
+from penstock.model.sparkplug.message import parse
 from penstock.model.sparkplug.topic import (
     BIRTHS,
     DEATHS,
@@ -21,8 +22,10 @@ from penstock.model.sparkplug.topic import (
     in_namespace,
     is_birth,
     message_topic,
+    report_topic,
 )
-from penstock.policy.sparkplug.views import WithheldMetrics
+from penstock.model.subject import Subject
+from penstock.policy.sparkplug.views import ViewRequest, WithheldMetrics, write_view
 from penstock.wire.properties import Properties, encode_properties
 
 SPEAKER = user_properties.BIRTH + "-of"
@@ -180,3 +183,38 @@ def restore(node: Node, owed: Iterable[tuple[Session, str, Withheld]]) -> None:
                 actor.reader.late.add(name)
             if source in plant.sources():
                 plant.known(source).values.update(withheld.metrics)
+    review(node, node.runtime.clock())
+
+
+def review(node: Node, now: float) -> None:
+    """Keep values from being given back to readers that are owed them, if their edge nodes may not write them now. The
+    next report makes them known again.
+    """
+    sparkplug = node.sparkplug
+    readers = [session.place.actor.reader for session in node.sessions.values() if session.place.actor is not None]
+    owed = {source for reader in readers for source, standing in reader.standings.items() if standing.withheld}
+    late = {name for reader in readers for name in reader.late}
+    for source in () if sparkplug is None or not (owed or late) else sparkplug.plant.sources():
+        edge = str(source.node)
+        if edge not in node.ensemble.edges or (source not in owed and str(source) not in late):
+            continue
+        assert sparkplug is not None
+        known, topic = sparkplug.plant.known(source), report_topic(source)
+        actor, kept = _owner(node, node.ensemble.edges[edge]), dict[str, bytes]()
+        with contextlib.suppress(ContentError):
+            message = parse(b"".join(known.values.values()))
+            request = ViewRequest(message_topic(topic), message, known, moment(now))
+            grants = None if actor is None else actor.grants(sparkplug.access, topic, "write")
+            view = None if grants is None or actor is None else write_view(grants, request, actor.record)
+            gone = {known.name(metric) for metric in (message.metrics if view is None else view.removed)}
+            kept = {name: value for name, value in known.values.items() if name not in gone}
+        known.values = kept
+
+
+def _owner(node: Node, name: str) -> Actor | None:
+    """Return the client that is an edge node, as the domain lists it; None if it does not."""
+    for place in node.ensemble.nodes:
+        for match in node.ensemble.matches(place):
+            if match.entry.name == name:
+                return make_actor(Subject(match.client_id or name, match.user), match.entry, name)
+    return None
