@@ -83,7 +83,9 @@ def passes_of(automaton: Automaton) -> Passes | None:
         return None
     if any("{" in str(output.topic) for output in made):
         return None
-    filters = dict.fromkeys([edge.filter for edge in edges if edge.filter != "*"] + [str(one.topic) for one in made])
+    filters = dict.fromkeys(
+        [edge.filter for edge in edges if edge.filter != "*"] + [str(output.topic) for output in made]
+    )
     kinds = {kind.filter: kind.events for kind in kinds_of(filters)} | {OTHER: frozenset()}
     letter_of = {topic: next(kind for kind, events in kinds.items() if topic in events) for topic in filters}
     steps: dict[_Place, set[tuple[str | None, _Place]]] = {}

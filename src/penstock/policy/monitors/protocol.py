@@ -97,7 +97,7 @@ class MonitorDefinition:
     links: tuple[Ends, ...]
     states: Mapping[str, Mapping[str, object]]
     keeps: Literal["senders", "turns", "order", "receivers"]
-    """What it enforces: who sends, when a sender may send, the order, who receives."""
+    """The part that it enforces: who sends, when a sender may send, the order, who receives."""
 
     def suppresses(self, event: str) -> bool:
         """Return whether it suppresses an event, or some topics of it, in some state."""

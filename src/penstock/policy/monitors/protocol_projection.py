@@ -59,12 +59,12 @@ def _projected(tree: Tree, phrase: Callable[[str], str]) -> Tree | None:
             parts = [part for item in items if (part := _projected(item, phrase)) is not None]
             return None if not parts else parts[0] if len(parts) == 1 else EventSequence(tuple(parts))
         case EventChoice(items):
-            found = [_projected(item, phrase) for item in items]
-            ways = list(dict.fromkeys(way for way in found if way is not None))
+            projected = [_projected(item, phrase) for item in items]
+            ways = list(dict.fromkeys(way for way in projected if way is not None))
             if not ways:
                 return None
             kept = ways[0] if len(ways) == 1 else EventChoice(tuple(ways))
-            return _optional(kept) if None in found else kept
+            return _optional(kept) if None in projected else kept
 
 
 def _optional(tree: Tree) -> Tree:
@@ -121,8 +121,8 @@ def _turns_between(around: Surroundings, sender: str, hearer: str) -> set[Turn]:
 
 def table_of(protocol: Protocol, around: Surroundings) -> ProtocolTable:
     """Return the link types and the table of a protocol that has links of its own; raise `PolicyError`."""
-    for key, said in (("senders", protocol.senders), ("receivers", protocol.receivers)):
-        missing = [event for event in protocol.events if event not in said]
+    for key, named in (("senders", protocol.senders), ("receivers", protocol.receivers)):
+        missing = [event for event in protocol.events if event not in named]
         if missing:
             raise PolicyError(f"`table`: it needs the {key} of each event, and `{missing[0]}` has none under `{key}`")
     types: dict[Ends, str] = {}
