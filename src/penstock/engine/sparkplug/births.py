@@ -30,8 +30,6 @@ SPEAKER = user_properties.BIRTH + "-of"
 BORN_AT = "sparkplug-born-at"
 """User property of a certificate: the time of the birth in nanoseconds, later than those before it."""
 _DIGITS = 20
-_DIGEST = 32
-"""Characters of a digest: 128 bits."""
 
 
 def begin(passage: Passage) -> None:
@@ -68,9 +66,11 @@ def _keep_ended(node: Node, sources: Iterable[SparkplugSource]) -> None:
             node.ledger.retained(kept.topic, kept)
 
 
-def generation(birth: Event) -> str:
-    """Return the digest of a birth, by which messages name it."""
-    return user_properties.digest_of(birth.payload)[:_DIGEST]
+def generation(node: Node, now: float) -> str:
+    """Return a name for a birth that comes now, by which messages name it. It tells nothing of the metrics: they may be
+    cut from the birth where the name goes.
+    """
+    return node.once.name(node.name, now)
 
 
 def speaker(node: Node, event: Event) -> str:
