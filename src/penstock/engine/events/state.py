@@ -39,6 +39,12 @@ class Retained(TopicTree[Event]):
         if event.expires is not None:
             heappush(self.due, (event.expires, event.topic))
 
+    def amend(self, event: Event) -> None:
+        """Have the topic's retained event with other properties: it stays the same message."""
+        before = self.get(event.topic)
+        self.size += event.size() - (0 if before is None else before.size())
+        self.set(event.topic, event)
+
     def pop(self, text: str) -> Event | None:
         event = super().pop(text)
         if event is not None:
