@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Passage
@@ -70,7 +71,7 @@ def generation(node: Node, now: float) -> str:
     """Return a name for a birth that comes now, by which messages name it. It tells nothing of the metrics: they may be
     cut from the birth where the name goes.
     """
-    return node.once.name(node.name, now)
+    return blake2b(f"{node.name} {now} {node.once.births}".encode(), digest_size=12).hexdigest()
 
 
 def speaker(node: Node, event: Event) -> str:
@@ -80,6 +81,7 @@ def speaker(node: Node, event: Event) -> str:
 
 def take(node: Node, event: Event) -> str:
     """Learn from an event that goes out now; why it must not go, if it is no Sparkplug."""
+    node.once.births += is_birth(event.topic)
     if event.id and governed(event.topic):
         if node.once.has_had(event, CERTIFICATES):
             return ""  # it has come by another way already
