@@ -7,9 +7,11 @@ import pytest
 
 from penstock.domain import LimitSettings
 from penstock.engine.events.entrances import MAX_REPLAYED
+from penstock.engine.sessions import lifecycle
 from penstock.engine.stages import runner
 from penstock.policy.access.acl import Acl
-from penstock.wire.packet import Puback, Pubrec, Pubrel
+from penstock.wire.packet import Puback, Publish, Pubrec, Pubrel, Subscribe, SubscriptionRequest
+from penstock.wire.properties import Properties
 from tests.support.memory.node import Client, MemoryNode
 from tests.support.models.invariants import check_node
 
@@ -234,3 +236,41 @@ def test_what_is_held_is_let_go_with_the_session() -> None:
     assert len(joined.node.subscriptions.index) == 0
     assert not joined.node.ledger.deferred
     assert not changes.deliveries
+
+
+def test_the_subscriptions_of_an_ended_session_are_removed_a_few_in_a_turn() -> None:
+    """Attacked again: a clean start over 10,000 of them held up all others. Nothing goes by what is left of them."""
+    joined = MemoryNode()
+    eve = joined.connect("eve", session_expiry=1_000)
+    bob = joined.connect("bob").subscribe("$share/g/turns")
+    eve.subscribe("$share/g/turns")
+    for number in range(1_000):
+        eve.subscribe(f"t/{number}")
+    eve.sends(Subscribe(1, (SubscriptionRequest("where"),), Properties(user_properties=(("where", "a > 1"),))))
+    index = joined.node.subscriptions.index
+    joined.connect("eve", clean_start=True)
+    first = len(index)
+    assert first > 500
+    bob.take()
+    for topic, reason in (("t/999", 0x10), ("where", 0x10), ("turns", 0)):
+        bob.sends(Publish(topic, b'{"a": 2}', 1, packet_id=1))
+        (answer,) = [packet for packet in bob.take() if isinstance(packet, Puback)]
+        assert answer.reason == reason
+    while joined.node.sessions.undone:
+        before = len(index)
+        joined.turn()
+        assert before - len(index) <= 500
+    assert len(index) == 1
+    assert not joined.node.sessions.ending
+
+
+def test_sessions_whose_time_is_over_end_a_few_in_a_turn() -> None:
+    joined = MemoryNode()
+    for number in range(1_000):
+        joined.connect(f"c{number}", session_expiry=10).leave()
+    joined.now += 11
+    lifecycle.tick(joined.node, joined.now)
+    while joined.node.sessions:
+        before = len(joined.node.sessions)
+        joined.turn()
+        assert before - len(joined.node.sessions) <= 500

@@ -313,7 +313,8 @@ class Server(Host):
             self.reporting.report(notices)
         if self._held and not self.is_full:
             self._go_on()
-        if node.sessions.replaying or (node.sessions.lagging and self.commits.is_idle):
+        sessions = node.sessions
+        if sessions.replaying or sessions.undone or (sessions.lagging and self.commits.is_idle):
             self.wake()
         if node.federation.news and node.federation.neighbours:
             self._loop.call_later(overlay.REFRESH_SECONDS, self.wake)

@@ -16,15 +16,17 @@ def shorten(cell: str) -> str:
 
 
 def print_table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table that fits a terminal; elsewhere lines with columns, one per row."""
+    """Print a table that fits a terminal; elsewhere lines with columns, one per row. Cells may have clients' words."""
+    rows = [tuple(map(printable, row)) for row in rows]
     if sys.stdout.isatty():
         # Imported here: it takes longer to load than most commands.
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(*titles, show_lines=True)
         for row in rows:
-            table.add_row(*(cell.replace("[", r"\[") for cell in row))
+            table.add_row(*map(Text, row))
         Console().print(table)
         return
     for line in align_rows(titles, rows):
@@ -41,7 +43,9 @@ def align_rows(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list
 
 
 def printable(text: str) -> str:
-    """Return a text with terminal control characters escaped."""
+    """Return a text on one line, with terminal control characters escaped."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 

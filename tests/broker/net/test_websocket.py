@@ -33,6 +33,7 @@ from penstock.wire.packet import (
     SubscriptionRequest,
     WillMessage,
 )
+from penstock.wire.reason import Reason
 from penstock.wire.stream import StreamDecoder
 from tests.support.clients.paho import Paho
 from tests.support.memory.node import MemoryNode
@@ -109,6 +110,27 @@ async def test_without_the_subprotocol(node: LiveNode, options: dict[str, Any]) 
             pass
     assert isinstance(caught.value, InvalidStatus)
     assert caught.value.response.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("origin", "reason"),
+    [
+        (None, Reason.SUCCESS),
+        ("http://localhost:8000", Reason.SUCCESS),
+        ("http://[::1]", Reason.SUCCESS),
+        ("https://evil.example", Reason.NOT_AUTHORIZED),
+        ("http://127.0.0.1.evil.example", Reason.NOT_AUTHORIZED),
+        ("null", Reason.NOT_AUTHORIZED),
+        ("http://[", Reason.NOT_AUTHORIZED),
+    ],
+)
+async def test_a_page_of_another_site_is_not_on_loopback(node: LiveNode, origin: Any, reason: Reason) -> None:
+    """Attacked again: any page in a browser on this machine could publish and subscribe to everything."""
+    async with framed(node, origin=origin) as peer:
+        await peer.send(encode(Connect("page"), 5))
+        answer = await peer.receive()
+        assert isinstance(answer, Connack)
+        assert answer.reason == reason
 
 
 async def test_a_wrong_path(node: LiveNode) -> None:

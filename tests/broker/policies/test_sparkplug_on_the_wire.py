@@ -2,10 +2,12 @@
 it, and readers there get all that they may have, in an unbroken `seq`.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from hashlib import blake2b, md5, sha1, sha256
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +205,26 @@ def test_what_waits_for_a_node_is_cut_when_it_leaves(tmp_path: Path) -> None:
             there.subscribe("spBv1.0/#", 1)
             spread(edge, there)
         assert MARK.encode() not in tap.forth
+
+
+def test_what_goes_with_a_birth_does_not_depend_on_the_metrics_that_stay(tmp_path: Path) -> None:
+    """Attacked again: the digest of the whole birth crossed, so a hidden value of few possible ones could be tried."""
+    with (
+        tapped(tmp_path, reads("there")) as (nodes, tap),
+        Paho("e1").connects(nodes.ports["a"]) as edge,
+        Paho("there").connects(nodes.ports["b"]) as there,
+    ):
+        there.subscribe("spBv1.0/#", 1)
+        spread(edge, there)
+        names: list[str] = []
+        for number in (0, 1, 1):
+            birth = payload(0, metric("open", 1, "born"), metric("hidden", 2, f"{number}"))
+            before = len(tap.forth)
+            edge.publish(NBIRTH, birth, 1)
+            there.receive()
+            crossed = re.findall(rb"penstock-birth\x00.([0-9a-f]+)", bytes(tap.forth[before:]))
+            assert crossed
+            for digest in (sha256, blake2b, sha1, md5):
+                assert not any(name in digest(birth).hexdigest().encode() for name in crossed)
+            names += {name.decode() for name in crossed}
+        assert len(set(names)) == 3  # that two births are equal is not told either

@@ -257,3 +257,46 @@ def test_what_a_contract_released_at_another_node_is_held_against_its_publisher(
         nodes.reload("a", "b")
         with Paho("bob", clean=False).connects(nodes.ports["b"], SessionExpiryInterval=600) as bob:
             bob.nothing_arrives()
+
+
+@pytest.mark.parametrize("degrade", [False, True], ids=["as it is", "degraded"])
+def test_what_a_reload_makes_private_is_not_sent_again_to_those_who_have_had_it(degrade: bool) -> None:
+    """Attacked again: with each new subscriber, a retained event came once more to all others at that node."""
+    readers = [f"reader{number}" for number in range(5)]
+    rule: dict[str, Any] = {"purpose": "p"}
+    if degrade:
+        rule["degrade"] = [{"step": {"attribute": "x", "size": 5}}]
+    contracts = {
+        "producers": {"ann": {"producer": "ann", "filter": "a", "rules": {"r": rule}}},
+        "consumers": {"all": {"consumer": readers, "purpose": "p", "wants": {"all": {"filter": "a"}}}},
+    }
+    domain: dict[str, Any] = {
+        "nodes": {name: {"store": "memory"} for name in "ab"},
+        "links": [{"between": ["a", "b"]}],
+        "clients": {"ann": {"node": "a"}, "eve": {"node": "a"}} | {name: {"node": "b"} for name in readers},
+    }
+    first, *others = [Paho(name) for name in readers]
+    with (
+        federated(domain) as nodes,
+        first.connects(nodes.ports["b"]),
+        Paho("ann").connects(nodes.ports["a"]) as ann,
+        Paho("eve").connects(nodes.ports["a"]) as eve,
+    ):
+        first.subscribe("a", 1)
+        first.subscribe("b", 1)
+        until(lambda: eve.publish("b", b"", 1) == 0, "interest has spread")
+        first.receive()
+        ann.publish("a", PAYLOAD, 1, retain=True)
+        assert first.receive().payload == PAYLOAD
+        nodes.write({**domain, "contracts": contracts})
+        nodes.reload("a", "b")
+        seen: list[bytes] = []
+        for other in others:
+            with other.connects(nodes.ports["b"]):
+                other.subscribe("a", 1)
+                assert other.receive().topic == "a"
+                eve.publish("b", b"", 1)  # behind what node a has been asked for
+                eve.publish("b", b"end", 1)
+                while (message := first.receive()).payload != b"end":
+                    seen += [bytes(message.payload)] if message.topic == "a" else []
+        assert len(seen) <= degrade  # node b cannot know what it has as what comes degraded, once

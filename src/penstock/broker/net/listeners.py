@@ -88,7 +88,9 @@ def _protocol_factory(
     name: str, listener: Listener, settings: NodeSettings, connect: Connect
 ) -> Callable[[], asyncio.BaseProtocol]:
     identity = listener.tls.identity if listener.tls else "none"
-    door = Door("", name, settings.allows_anonymous(listener), identity if identity != "none" else None)
+    anonymous = settings.allows_anonymous(listener)
+    is_local = anonymous and listener.anonymous is None and settings.anonymous is None
+    door = Door("", name, anonymous, identity if identity != "none" else None, is_local)
     if not listener.websocket:
         return lambda: SocketProtocol(connect(door))
     from penstock.broker.net.websocket import WebSocket

@@ -1,8 +1,10 @@
 """MQTT inside WebSocket: the `websockets` library's protocol core between a transport and a connection."""
 
+import ipaddress
 import logging
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.exceptions import InvalidHandshake
 from websockets.frames import Frame, Opcode
@@ -136,7 +138,22 @@ class WebSocket(SocketProtocol):
         # [MQTT-6.0.0-4]
         if "mqtt" not in {name.strip() for name in offered}:  # [MQTT-6.0.0-3]
             return self._ws.reject(HTTPStatus.BAD_REQUEST, "the WebSocket subprotocol `mqtt` is missing\n")
+        self._look_at_origin(request)
         return self._ws.accept(request)
+
+    def _look_at_origin(self, request: Request) -> None:
+        """Give a page of another site nothing that its reader's browser has: no place on loopback, no certificate.
+        Any page may open a WebSocket to any address; browsers say which page it was.
+        """
+        origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
+        if not origins:
+            return
+        pages, door = {_host(origin) for origin in origins}, self.connection.door
+        is_here = all(map(_is_loopback, pages))
+        user = door.certificate_user if pages == {_host(f"//{host}") for host in hosts} else None
+        self.connection.door = door._replace(
+            anonymous=door.anonymous and (is_here or not door.is_local), certificate_user=user
+        )
 
     def _receive_frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.BINARY, Opcode.CONT):
@@ -158,6 +175,20 @@ class WebSocket(SocketProtocol):
         if is_last:
             self._is_ended = True
             self._transport.close()
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _head(size: int) -> bytes:

@@ -3,6 +3,7 @@
 import atexit
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import MutableMapping
@@ -67,12 +68,17 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, default=str, ensure_ascii=False)
+        text = json.dumps(entry, default=str, ensure_ascii=False)
+        return text if text.isprintable() else _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _quoted(value: object) -> str:
     text = str(value)
     return text if text and text.isprintable() and " " not in text and '"' not in text else json.dumps(text)
+
+
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
+"""Beside what JSON must escape: what a terminal may act on, or shows as nothing or in another order."""
 
 
 class _Handover(QueueHandler):

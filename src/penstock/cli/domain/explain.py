@@ -14,7 +14,7 @@ from penstock.cli.domain.staging import StagedDomain, all_filters
 from penstock.cli.options import UsageError
 from penstock.cli.parsers import command_parser, time_argument
 from penstock.cli.policy.policy_files import policy_option
-from penstock.cli.table import print_table
+from penstock.cli.table import print_table, printable
 from penstock.client.admin import AdminClient
 from penstock.domain import check, read
 from penstock.engine.events.user_properties import with_birth
@@ -148,9 +148,8 @@ def _tell_births(rehearsal: Rehearsal, path: Path, origin: str) -> None:
     """Make these births, published by this client, known to all nodes."""
     from penstock.cli.policy.births import read_births
 
-    for topic, payload in read_births(path):
-        birth = Event(topic, payload, origin=origin)
-        birth = with_birth(birth, births.generation(birth))
+    for number, (topic, payload) in enumerate(read_births(path), 1):
+        birth = with_birth(Event(topic, payload, origin=origin), str(number))
         for node in rehearsal.nodes.values():
             wrong = births.take_in(node, birth)
             if wrong:
@@ -259,7 +258,8 @@ def _of_node(options: argparse.Namespace) -> Account:
 
 
 def _show(explained: Account) -> None:
-    print(f"{explained.source} publishes `{explained.event}` with QoS {explained.event.qos} at {explained.node}")
+    what = printable(f"{explained.event}")
+    print(f"{explained.source} publishes `{what}` with QoS {explained.event.qos} at {explained.node}")
     if explained.assumed:
         print(f"assumed: {explained.assumed}")
     print()
@@ -268,11 +268,11 @@ def _show(explained: Account) -> None:
     print()
     for name, receiver in explained.receivers.items():
         if receiver.gets:
-            print(f"{name} gets {', '.join(f'`{event}`' for event in receiver.gets)}")
+            print(printable(f"{name} gets {', '.join(f'`{event}`' for event in receiver.gets)}"))
         else:
             print(f"{name} gets nothing")
             for reason in receiver.why_not:
-                print(f"  {reason}")
+                print(f"  {printable(reason)}")
 
 
 def _rows(decision: DecisionAccount) -> Iterator[tuple[str, ...]]:

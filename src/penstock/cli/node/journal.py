@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.exit_codes import EXIT_ERROR, EXIT_USAGE
 from penstock.cli.parsers import command_parser, time_argument
-from penstock.cli.table import payload_text, print_table
+from penstock.cli.table import payload_text, print_table, printable
 from penstock.domain import read
 from penstock.model.errors import PenstockError, TopicError
 from penstock.model.topic import parse_filter
@@ -173,7 +173,7 @@ def _when(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _print(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     for row in rows:
-        print(json.dumps(_plain(row)) if as_json else "\n".join(_in_words(row)))
+        print(json.dumps(_plain(row)) if as_json else "\n".join(map(printable, _in_words(row))))
     sys.stdout.flush()
 
 
@@ -246,7 +246,7 @@ def _print_counts(title: str, counts: dict[str, int]) -> None:
     if counts:
         print(f"\n{title}")
         for name, count in sorted(counts.items(), key=lambda item: -item[1]):
-            print(f"  {count:>10}  {name}")
+            print(f"  {count:>10}  {printable(name)}")
 
 
 def _figures(node_stats: "JournalStats") -> dict[str, Any]:

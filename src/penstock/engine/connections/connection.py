@@ -15,6 +15,7 @@ the share is used up (`Host.is_late`), and calls `go_on` in a later turn. The sa
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from typing import ClassVar
 
 from penstock.engine.connections.host import DISCARD, Host, Transport
@@ -52,6 +53,7 @@ class NodeConnection:
         "_cause",
         "_left",
         "_unread",
+        "_work",
         "door",
         "framer",
         "host",
@@ -90,6 +92,8 @@ class NodeConnection:
         self._left: tuple[bytes, list[Frame], int] | None = None
         """Packets that wait, in their buffer, and where the first of them begins; behind them waits `_unread`."""
         self._unread: deque[bytes] | None = None  # most connections never need one, and an empty one is large
+        self._work: Iterator[None] | None = None
+        """What is left of a packet that asks for much: it goes on before the next one is handled."""
         self._cause: str | None = None
         """The reason why the transport is gone, while packets that came before are still waiting."""
 
@@ -146,6 +150,8 @@ class NodeConnection:
         buffer, frames = self.framer.feed(data)
         if len(frames) == 1 and not host.is_full and self.framer.error is None:
             self._take_batch(buffer, frames, 0)
+            if self._work is not None:
+                self.hold()
             return
         host.begin_share()
         if self._take(buffer, frames, 0):
@@ -164,6 +170,14 @@ class NodeConnection:
         self.is_heard = True
         host.begin_share()
         while self.phase < CLOSED:
+            if self._work is not None:
+                try:
+                    self._work_on()
+                except Exception as error:
+                    self._failed(error)
+                if self._work is not None:
+                    return
+                continue
             if self._left is not None:
                 (buffer, frames, position), self._left = self._left, None
             elif self._unread:
@@ -177,7 +191,7 @@ class NodeConnection:
                 return
         if self.phase < CLOSED and not host.has_room_for(self):
             return
-        self._left, self._unread, self.is_held = None, None, False
+        self._left, self._unread, self._work, self.is_held = None, None, None, False
         host.remove_held(self)
         self.transport.resume_reading()
         if self._cause is not None:
@@ -225,9 +239,11 @@ class NodeConnection:
             if at < count:
                 if handled:
                     position = frames[at - 1][2]
-                if host.is_full or host.is_late():
+                if host.is_full or host.is_late() or self._work is not None:
                     self._left = (buffer, frames[at:], position)
                     return True
+            elif self._work is not None:
+                return True
         if self.framer.error is not None:
             self.fail(self.framer.error)
         return False
@@ -295,7 +311,7 @@ class NodeConnection:
                 handled += 1
                 position = begin = end
                 unrecorded = relayed + handled
-                if self.phase != OPEN or host.is_late():
+                if self.phase != OPEN or host.is_late() or self._work is not None:
                     break
                 session, version, known = self.session, self.version, None
         except Exception as error:  # it is dealt with below, after what came before it has been counted and recorded
@@ -309,12 +325,26 @@ class NodeConnection:
             if host.sampler is not None:
                 host.sampler(session, buffer, frames[: relayed + handled])
         host.count_packets(self, relayed + handled)
-        if isinstance(failure, WireError):
-            self.fail(failure)
-        elif failure is not None:
-            host.log_error(failure, self.name)
-            self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
+        if failure is not None:
+            self._failed(failure)
         return relayed + handled
+
+    def _failed(self, error: Exception) -> None:
+        """Close after a packet that could not be handled."""
+        if isinstance(error, WireError):
+            self.fail(error)
+            return
+        self.host.log_error(error, self.name)
+        self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
+
+    def _work_on(self) -> None:
+        """Go on with what a packet asks for, until it is done or the share of the turn is used up."""
+        work, self._work = self._work, None
+        for _ in work or ():
+            if self.host.is_late():
+                self._work = work
+                return
+        self.host.wake()
 
     def _open(self, first: int, body: bytes) -> None:
         """Handle a packet that comes before the connection is open."""
@@ -329,7 +359,8 @@ class NodeConnection:
         if kind == DISCONNECT and self.session.buffer:
             self.send(self.session.buffer)  # answers to what came in one piece with it
         packet = decode(first, body, self.version)
-        receive.handle(self.host.node, self.session, packet, self.host.now(), raw)
+        self._work = receive.handle(self.host.node, self.session, packet, self.host.now(), raw)
+        self._work_on()
         if kind == DISCONNECT:
             self.close()
 
@@ -441,7 +472,7 @@ class NodeConnection:
 
     def end(self, cause: str = "closed") -> None:
         """Handle the loss of the transport; what came before it is handled first."""
-        if self.phase == OPEN and (self._left is not None or self._unread):
+        if self.phase == OPEN and (self._left is not None or self._unread or self._work is not None):
             self.transport, self._cause = DISCARD, cause
             return
         self.host.remove_connection(self)

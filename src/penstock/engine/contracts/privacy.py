@@ -7,7 +7,7 @@ to other nodes as contracts do, each with the topic that it is about: `privacy:N
 from collections.abc import Iterable
 
 from penstock.engine.contracts.state import Private
-from penstock.engine.events import user_properties
+from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
 from penstock.engine.node import Node
 from penstock.model.errors import PolicyError
@@ -54,16 +54,41 @@ def told(contracts: Contracts, texts: Iterable[str]) -> tuple[Private, ...]:
     return tuple(policies)
 
 
-def is_again(kept: Event, event: Event) -> bool:
+def is_again(node: Node, kept: Event, event: Event) -> bool:
     """Return True if a private event is the publication that is retained already, for other subscribers."""
-    at = user_properties.told(event, AT)
-    return bool(at) and bool(event.payload) and at == user_properties.told(kept, AT)
+    at, before = user_properties.told(event, AT), user_properties.told(kept, AT)
+    if not at or not event.payload:
+        return False
+    if before or not at[0].startswith(_LATE):
+        return at == before
+    return kept.payload == event.payload and _publisher(node, kept) == _publisher(node, event)
+
+
+_LATE = "-"
+"""Begins the time of an event that was retained before it was private: before all times, and one of its own."""
+
+
+def dated(node: Node, event: Event, now: float) -> Event:
+    """Return a retained event that was not private when it was published, with something by which other nodes know it
+    again: its time of publication is not known, so it gets one at which every retention is over.
+    """
+    event = user_properties.having(event, None, ((AT, f"{-now:.6f}"),))
+    kept = node.retained.get(event.topic)
+    if kept is not None and not user_properties.told(kept, AT):
+        node.retained.amend(user_properties.having(kept, None, ((AT, f"{-now:.6f}"),)))
+        node.ledger.retained(event.topic, node.retained.get(event.topic))
+    return event
+
+
+def _publisher(node: Node, event: Event) -> tuple[object, ...]:
+    publisher = publishers.publisher_of(node, event)
+    return () if publisher is None else publisher[:3]
 
 
 def is_for_nobody_new(node: Node, kept: Event, event: Event) -> bool:
     """Return True if an event that a neighbour sends again is retained here, and who comes gets it from here."""
     state = node.contracts
-    if state is None or not is_again(kept, event) or _degradations(kept) > _degradations(event):
+    if state is None or not is_again(node, kept, event) or _degradations(kept) > _degradations(event):
         return False
     named = (state.contracts.named(name) for name in user_properties.told(event, CONTRACT))
     return all(contract is not None and contract.scope != "local" for contract in named)

@@ -120,7 +120,7 @@ def may_take(node: Node, event: Event, member: Subscribed, now: float | None = N
     """Return True if a group's member may have the event or some of it, and asks for such. Members get no means.
     `is_late`: what it asks for is found out later, after rules before matching.
     """
-    if not route.may_have(node, event, member.session):
+    if member.session.id in node.sessions.ending or not route.may_have(node, event, member.session):
         return False
     is_late = is_late or is_matched_late(member, event.topic)
     if not is_late and not satisfaction.satisfies(node, event, member, now):

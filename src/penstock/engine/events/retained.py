@@ -23,7 +23,7 @@ def keep(node: Node, event: Event, sender: Session | None) -> None:
         if before is not None:  # nobody is sent an older one later than this one
             forget(node, event.topic)
         return
-    if before is not None and node.contracts is not None and privacy.is_again(before, event):
+    if before is not None and node.contracts is not None and privacy.is_again(node, before, event):
         event = privacy.kept_with(before, event)
     event = _with_token(node, event, sender)
     node.retained.hold(event)

@@ -39,6 +39,12 @@ class Retained(TopicTree[Event]):
         if event.expires is not None:
             heappush(self.due, (event.expires, event.topic))
 
+    def amend(self, event: Event) -> None:
+        """Have the topic's retained event with other properties: it stays the same message."""
+        before = self.get(event.topic)
+        self.size += event.size() - (0 if before is None else before.size())
+        self.set(event.topic, event)
+
     def pop(self, text: str) -> Event | None:
         event = super().pop(text)
         if event is not None:
@@ -154,11 +160,13 @@ MAX_REMEMBERED = 20_000
 class Dedup:
     """The recent notifications by receiver. An event that comes to this node once more is another arrival of it."""
 
-    __slots__ = ("_arrival", "_laps", "_notified", "_numbered")
+    __slots__ = ("_arrival", "_laps", "_notified", "_numbered", "births")
 
     def __init__(self) -> None:
         self._arrival = 0
         self._numbered = 0
+        self.births = 0
+        """The number of Sparkplug births learnt so far."""
         self._notified: dict[tuple[str, str, bytes], dict[Hashable, int]] = {}
         self._laps: dict[tuple[str, bytes, str], tuple[float, int]] = {}
 

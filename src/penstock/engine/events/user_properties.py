@@ -43,7 +43,7 @@ it keeps its own event from those who have had that very event, and nothing more
 MADE = "penstock-made"
 """Of what policies have made: how many events they may make because of it."""
 BIRTH = "penstock-birth"
-"""Of a Sparkplug message, the digest of the birth by which its aliases are to be read."""
+"""Of a Sparkplug message, the name of the birth by which its aliases are to be read."""
 BIRTH_BYTES = BIRTH.encode()
 OF_NODES = frozenset(
     {
@@ -244,15 +244,15 @@ def with_token(event: Event, digest: str) -> Event:
 
 
 def born_by(event: Event) -> str:
-    """Return the digest of the birth by which the aliases of a Sparkplug message are to be read; empty: by none."""
+    """Return the name of the birth by which the aliases of a Sparkplug message are to be read; empty: by none."""
     return next(iter(told(event, BIRTH)), "") if event.properties else ""
 
 
-def with_birth(event: Event, digest: str) -> Event:
+def with_birth(event: Event, name: str) -> Event:
     """Return the event with this birth, and no other, to read its aliases by."""
     if event.properties and BIRTH_BYTES in event.properties:
-        return having(event, None, ((BIRTH, digest),) if digest else (), without=BIRTH)
-    return _with_property(event, BIRTH, digest) if digest else event
+        return having(event, None, ((BIRTH, name),) if name else (), without=BIRTH)
+    return _with_property(event, BIRTH, name) if name else event
 
 
 def digest_of(text: bytes) -> str:

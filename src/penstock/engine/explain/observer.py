@@ -21,7 +21,7 @@ from penstock.engine.monitors import Watch
 from penstock.engine.node import Node
 from penstock.engine.sessions import placement
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.engine.stages import conform, edit, judge, runner, satisfaction, shape
+from penstock.engine.stages import conform, edit, judge, match, runner, satisfaction, shape
 from penstock.model.decision import Decision
 from penstock.model.event import Event
 from penstock.model.link import Link
@@ -100,10 +100,10 @@ class Explainer:
         """Yield the deliveries to every link that the event might leave by, and then decide about that link."""
         assert isinstance(passage, ExplainedPassage)
         node, topic = passage.node, passage.event.topic
-        entries = node.subscriptions.index.match(topic)
+        entries = match.entries(node, topic)
         plain = [entry for entry in entries if not isinstance(entry, Group | Predicates)]
         for predicates in (entry for entry in entries if isinstance(entry, Predicates)):
-            plain += predicates
+            plain += (each for each in predicates if each.session.id not in node.sessions.ending)
         decisions, by_group = list[Decision](), list[Decision]()
         for group in (entry for entry in entries if isinstance(entry, Group)):
             yield from self._to_members(passage, group, by_group)
@@ -245,6 +245,8 @@ class Explainer:
         choice = group.peek(lambda member: may_take(node, event, member, self._now, is_late) and judging.lets(member))
         by_content = any(matching.asks_by_content(member, event.topic) for member in group.members)
         for member in group.members:
+            if member.session.id in node.sessions.ending:
+                continue
             link, link_verdicts, outputs = _outwards(member.session, node), list(passage.verdicts), list[Event]()
             if choice is not None and member is choice[0]:
                 if event.id and self._had[node.name].has_had(event, (group.name, group.filter)):

@@ -170,15 +170,24 @@ def expire(node: Node, now: float) -> None:
         gone = exchange.take_back(now) if exchange is not None else frozenset()
         if gone:
             _tell(node, session, messages.packets(session, Change(remove=gone)))
-        for key in [key for key, due in session.federation.doubted.items() if due <= now]:
-            del session.federation.doubted[key]
-            subscribe.remove(node, session, key)
-            subscribers.remove(node, session, key)
+        over = [key for key, due in session.federation.doubted.items() if due <= now]
+        if over:
+            session.federation.doubted.update(dict.fromkeys(over, NEVER))
+            node.sessions.undone.append(_removal(node, session, over))
         for id in [id for id, due in session.federation.doubted_offers.items() if due <= now]:
             del session.federation.doubted_offers[id]
             session.federation.offers.pop(id, None)
             advertised_policies.note(node, session)
             node.federation.news.offer(id)
+
+
+def _removal(node: Node, session: Session, doubted: list[str]) -> Iterator[None]:
+    """Remove what a neighbour has not told again, a subscription in each step."""
+    for key in doubted:
+        if session.federation.doubted.pop(key, None) is not None:  # else it has told it now
+            subscribe.remove(node, session, key)
+            subscribers.remove(node, session, key)
+        yield
 
 
 def _condition(where: str) -> Condition | None:

@@ -227,7 +227,12 @@ class Assembly:
 def _has_more(node: Node) -> bool:
     """Return whether a node has something to send once a little time has passed."""
     rates = node.trust.ratings is not None and (node.trust.ratings.is_stale or node.trust.ratings.is_changed)
-    return bool(node.sessions.replaying or (node.federation.news and node.federation.neighbours) or rates)
+    return bool(
+        node.sessions.replaying
+        or node.sessions.undone
+        or (node.federation.news and node.federation.neighbours)
+        or rates
+    )
 
 
 def made_up_secret(group: str) -> bytes:

@@ -1,10 +1,10 @@
 """A session from CONNECT to its end: authentication, take-over, resumption, expiry."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hmac import compare_digest
 from typing import NamedTuple
 
-from penstock.engine.contracts import client_contracts, release_recheck, situations, subscribers
+from penstock.engine.contracts import client_contracts, release_recheck, situations
 from penstock.engine.events import entrances, publishers, retained, wills
 from penstock.engine.federation import overlay, wants
 from penstock.engine.node import Node
@@ -257,6 +257,11 @@ def tick(node: Node, now: float) -> None:
         token_exchange.tick(node, now)
     if node.sparkplug is not None:
         entrances.send_opened(node, now)
+    node.sessions.undone.append(_look_at_due(node, now))
+
+
+def _look_at_due(node: Node, now: float) -> Iterator[None]:
+    """Publish the wills that are due and end the sessions whose time is over: many may be so at once."""
     for session in node.sessions.timers.due(now):
         if session.connection.will is not None and now >= session.connection.ended + session.connection.will.delay:
             wills.publish(node, session, now)
@@ -266,6 +271,7 @@ def tick(node: Node, now: float) -> None:
             end(node, session, now)
         else:
             schedule(node, session)
+        yield
 
 
 def schedule(node: Node, session: Session) -> None:
@@ -282,10 +288,9 @@ def schedule(node: Node, session: Session) -> None:
 def end(node: Node, session: Session, now: float) -> None:
     """Forget the session; its will does not outlive it."""  # [MQTT-3.1.2-23], [MQTT-3.1.3-9]
     node.sessions.timers.cancel(session)
-    for key in list(session.subscriptions):
-        subscribe.remove(node, session, key)
-    for key in list(session.federation.subscribers):
-        subscribers.remove(node, session, key)
+    node.ledger.drop_session(session)  # with all that the store has of it
+    session.durable = False
+    subscribe.end(node, session)
     wills.publish(node, session, now)  # now that no shared subscription can choose this session for it
     # [MQTT-4.8.2-5]
     for delivery in (*session.outbox.inflight.values(), *(session.outbox.queue or ())):
@@ -303,7 +308,6 @@ def end(node: Node, session: Session, now: float) -> None:
         del node.sessions[session.client_id]
         node.statements.preceding.pop(session.id, None)
         placement.leave(node, session)
-    node.ledger.drop_session(session)
 
 
 def _check(node: Node, packet: Connect) -> Refusal | None:

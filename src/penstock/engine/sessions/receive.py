@@ -1,6 +1,6 @@
 """Hand a packet of an open connection to the part of the engine that it is for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.engine.events import entrances, ingress
@@ -30,15 +30,16 @@ _PINGRESP = encode(Pingresp(), 4)
 _ACKNOWLEDGEMENTS: dict[type, int] = {Puback: PUBACK, Pubrec: PUBREC, Pubcomp: PUBCOMP}
 
 
-def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes = b"") -> None:
+def handle(node: Node, session: Session, packet: Packet, now: float, raw: bytes = b"") -> Iterator[None] | None:
     """Do what the packet asks for; raises `WireError`. After a DISCONNECT the caller closes the connection.
 
+    Of a packet that may ask for much, return the work: it is done piece by piece, as the caller asks for the next.
     `raw` is the whole packet as it came, if the caller has it: a journal keeps it rather than make it again.
     """
     if isinstance(packet, Publish):
         ingress.receive(node, session, packet, now, raw)
-    else:
-        _HANDLERS[type(packet)](node, session, packet, now)
+        return None
+    return _HANDLERS[type(packet)](node, session, packet, now)
 
 
 def _acknowledged(node: Node, session: Session, packet: Puback | Pubrec | Pubcomp, now: float) -> None:
@@ -51,14 +52,14 @@ def _pubrel(node: Node, session: Session, packet: Pubrel, now: float) -> None:
     ingress.release(node, session, packet.packet_id)
 
 
-def _subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> None:
+def _subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> Iterator[None]:
     ingress.forget_refused(node, session, packet.packet_id)
-    subscribe.subscribe(node, session, packet, now)
+    return subscribe.subscribe(node, session, packet, now)
 
 
-def _unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
+def _unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> Iterator[None]:
     ingress.forget_refused(node, session, packet.packet_id)
-    subscribe.unsubscribe(node, session, packet, now)
+    return subscribe.unsubscribe(node, session, packet, now)
 
 
 def _pingreq(node: Node, session: Session, packet: Pingreq, now: float) -> None:
@@ -73,7 +74,7 @@ def _auth(node: Node, session: Session, packet: Auth, now: float) -> None:
     group_proofs.receive(node, session, packet, now)
 
 
-_HANDLERS: dict[type, Callable[[Node, Session, Any, float], None]] = {
+_HANDLERS: dict[type, Callable[[Node, Session, Any, float], Iterator[None] | None]] = {
     Puback: _acknowledged,
     Pubrec: _acknowledged,
     Pubrel: _pubrel,

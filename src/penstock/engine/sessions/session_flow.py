@@ -127,6 +127,8 @@ def take_turn(node: Node, now: float) -> None:
         entrances.publish_made(node, now)
     if node.capsules.running:
         running.take_turn(node, now)
+    if sessions.undone:
+        sessions.do_some()
     if sessions.replaying or sessions.lagging:
         unfinished = sessions.take_unfinished()
         for session in unfinished:

@@ -1,6 +1,7 @@
 """A node's state about sessions: sessions and their timers, subscriptions, and the monitors on their links."""
 
 import heapq
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
@@ -13,6 +14,8 @@ from penstock.policy.monitors.monitor import State
 
 MAX_RESUMED = 20
 """Sessions that go on in one turn; the others follow in the next ones."""
+MAX_STEPS = 200
+"""Steps of other work in one turn, such as the end of a session, or the removal of a subscription."""
 
 
 class Timers:
@@ -61,6 +64,10 @@ class Sessions(dict[str, Session]):
         self.replaying: dict[int, Session] = {}
         """Sessions with more to be sent in the next turn; and in `lagging` those that wait for the store first."""
         self.lagging: dict[int, Session] = {}
+        self.ending: dict[int, Session] = {}
+        """Sessions that have ended, with subscriptions that are still in the index: nothing goes to them."""
+        self.undone: deque[Iterator[None]] = deque()
+        """Work that is too much for one turn, in steps."""
 
     def go_on(self, session: Session) -> None:
         """Schedule the session to send more: in the next turn, or after the store has what was sent now."""
@@ -71,6 +78,16 @@ class Sessions(dict[str, Session]):
         self.replaying.update(self.lagging)
         self.lagging = {}
         return [self.replaying.pop(number) for number in list(islice(self.replaying, MAX_RESUMED))]
+
+    def do_some(self) -> None:
+        """Do some steps of the work that is left; more if there is much of it, so that it does not grow."""
+        steps = MAX_STEPS * (1 + len(self.undone) // 10)
+        while self.undone and steps:
+            work = self.undone[0]
+            for _ in islice(work, steps):
+                steps -= 1
+            if steps:
+                self.undone.popleft()
 
 
 ROOM_FOR_NODES = 4_096

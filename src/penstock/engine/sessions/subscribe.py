@@ -1,9 +1,11 @@
 """SUBSCRIBE and UNSUBSCRIBE: the index, the shared groups, and the retained messages that a subscription brings."""
 
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.engine.contracts import client_contracts
+from penstock.engine.contracts import client_contracts, subscribers
 from penstock.engine.events import entrances
 from penstock.engine.events.plan import Group
 from penstock.engine.federation.state import Withdrawal
@@ -31,19 +33,28 @@ _WISHES = ("where", "name", "scope", "policy", "contract")
 _SCOPES: dict[str | None, Scope] = {"global": "global", "local": "local"}
 _AT_ONCE = 40
 """Retained messages that follow a SUBSCRIBE at once; the others come in later turns."""
+_PIECE = 8
+"""Filters of one packet that are handled before other connections may have their turn."""
+_PARSED = 200
+"""Filters of one packet that are parsed before that."""
+_REMOVED = 50
+"""Subscriptions that are removed with their session; those of a session with more, in later turns."""
 _WHERE = "where"
 """The key of the conditional subscriptions of a filter in the index."""
 
 
-def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> None:
-    """Take the subscriptions, answer, then send what is retained."""
+def subscribe(node: Node, session: Session, packet: Subscribe, now: float) -> Iterator[None]:
+    """Take the subscriptions, answer, then send what is retained; yield after each piece of the work."""
     identifier = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
     wishes = _Wishes.of(packet.properties)
     reasons: list[int] = []
     texts: list[str] = []
-    filters = [_parse(subscription.filter) for subscription in packet.subscriptions]  # all, before any is taken
+    filters: list[Filter] = []
+    yield from _parse_all([subscription.filter for subscription in packet.subscriptions], filters)
     # [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT311-3.8.4-4]
     for filter, subscription in zip(filters, packet.subscriptions, strict=True):
+        if reasons and not len(reasons) % _PIECE:
+            yield
         key = key_of(filter.text, wishes.name)
         condition = _refusal(node, session, filter, key) or wishes.condition(node, session, filter)
         policy = wishes.made_policy(node, session, Message.SUBSCRIPTION)
@@ -113,14 +124,18 @@ def replay_again(node: Node, session: Session, wanted: str, now: float) -> None:
         node.sessions.go_on(session)
 
 
-def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> None:
-    """Drop the subscriptions and answer."""
+def unsubscribe(node: Node, session: Session, packet: Unsubscribe, now: float) -> Iterator[None]:
+    """Drop the subscriptions and answer; yield after each piece of the work."""
     reasons: list[int] = []
     # [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2]
     wishes = _Wishes.of(packet.properties)
     policy = wishes.made_policy(node, session, Message.UNSUBSCRIPTION)
     text = wishes.problem
-    for filter in [_parse(text) for text in packet.filters]:
+    filters: list[Filter] = []
+    yield from _parse_all(packet.filters, filters)
+    for filter in filters:
+        if reasons and not len(reasons) % _PIECE:
+            yield
         if wishes.problem:
             reasons.append(Reason.IMPLEMENTATION_SPECIFIC_ERROR)
             continue
@@ -178,6 +193,29 @@ def add(node: Node, subscribed: Subscribed, filter: Filter) -> None:
     node.plans.forget(filter)
 
 
+def end(node: Node, session: Session) -> None:
+    """Remove the subscriptions of a session that has ended. Many are removed in later turns: from now on, nothing goes
+    to it and no plan names it.
+    """
+    removal = _removal(node, session)
+    if len(session.subscriptions) + len(session.federation.subscribers) <= _REMOVED:
+        deque(removal, 0)
+        return
+    node.sessions.ending[session.id] = session
+    node.plans.forget_all()
+    node.sessions.undone.append(removal)
+
+
+def _removal(node: Node, session: Session) -> Iterator[None]:
+    for key in list(session.subscriptions):
+        remove(node, session, key)
+        yield
+    for key in list(session.federation.subscribers):
+        subscribers.remove(node, session, key)
+        yield
+    node.sessions.ending.pop(session.id, None)
+
+
 def remove(node: Node, session: Session, key: str) -> bool:
     """Take a subscription out of the index; whether it was there."""
     # [MQTT-3.10.4-1] [MQTT-3.10.4-2] [MQTT-3.10.4-3]
@@ -227,7 +265,8 @@ def _take_out(node: Node, subscribed: Subscribed, filter: Filter) -> None:
         node.subscriptions.index.remove(filter.filter, _WHERE)
     else:
         node.subscriptions.index.remove(filter.filter, place)
-    node.plans.forget(filter)
+    if subscribed.session.id not in node.sessions.ending:  # else no plan names it
+        node.plans.forget(filter)
 
 
 def renew(node: Node, session: Session) -> None:
@@ -246,9 +285,15 @@ def condition_of(
     node: Node, session: Session, filter: Filter, asked: str, declared: RecordType = ANYTHING
 ) -> Condition | None:
     """Return the condition of a subscription: its client's and the domain's for the client."""
-    conditions = [make_condition(asked, declared)] if asked else []
+    conditions: list[Condition] = []
+    if asked:
+        conditions.append(_plain_condition(asked) if declared is ANYTHING else make_condition(asked, declared))
     conditions += [condition for wide, condition in session.place.where if covers(wide, filter.filter)]
     return all_of(conditions) if conditions else None
+
+
+_plain_condition = lru_cache(maxsize=16)(make_condition)
+"""A packet with many filters has one condition."""
 
 
 def _narrowing(session: Session, filter: Filter) -> tuple[tuple[str, Condition], ...]:
@@ -336,11 +381,15 @@ def _means(key: str) -> str | None:
     return next((wish for wish in (plain, *exchanged) if wish in _WISHES), None) if len(plain) <= longest else None
 
 
-def _parse(text: str) -> Filter:
-    try:
-        return parse_filter(text)
-    except TopicError as error:
-        raise WireError(Reason.MALFORMED_PACKET, str(error)) from None  # [MQTT-4.7.1-1]
+def _parse_all(texts: Sequence[str], filters: list[Filter]) -> Iterator[None]:
+    """Parse all filters of a packet, before anything is done about one of them; yield after each piece of the work."""
+    for place, text in enumerate(texts, 1):
+        try:
+            filters.append(parse_filter(text))
+        except TopicError as error:
+            raise WireError(Reason.MALFORMED_PACKET, str(error)) from None  # [MQTT-4.7.1-1]
+        if not place % _PARSED:
+            yield
 
 
 def _refusal(node: Node, session: Session, filter: Filter, key: str) -> Outcome | None:

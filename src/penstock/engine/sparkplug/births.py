@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.passage import Passage
@@ -33,8 +34,6 @@ SPEAKER = user_properties.BIRTH + "-of"
 BORN_AT = "sparkplug-born-at"
 """User property of a certificate: the time of the birth in nanoseconds, later than those before it."""
 _DIGITS = 20
-_DIGEST = 32
-"""Characters of a digest: 128 bits."""
 
 
 def begin(passage: Passage) -> None:
@@ -71,9 +70,11 @@ def _keep_ended(node: Node, sources: Iterable[SparkplugSource]) -> None:
             node.ledger.retained(kept.topic, kept)
 
 
-def generation(birth: Event) -> str:
-    """Return the digest of a birth, by which messages name it."""
-    return user_properties.digest_of(birth.payload)[:_DIGEST]
+def generation(node: Node, now: float) -> str:
+    """Return a name for a birth that comes now, by which messages name it. It tells nothing of the metrics: they may be
+    cut from the birth where the name goes.
+    """
+    return blake2b(f"{node.name} {now} {node.once.births}".encode(), digest_size=12).hexdigest()
 
 
 def speaker(node: Node, event: Event) -> str:
@@ -83,6 +84,7 @@ def speaker(node: Node, event: Event) -> str:
 
 def take(node: Node, event: Event) -> str:
     """Learn from an event that goes out now; why it must not go, if it is no Sparkplug."""
+    node.once.births += is_birth(event.topic)
     if event.id and governed(event.topic):
         if node.once.has_had(event, CERTIFICATES):
             return ""  # it has come by another way already

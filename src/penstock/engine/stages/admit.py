@@ -30,6 +30,8 @@ class Door(NamedTuple):
     anonymous: bool
     certificate_user: str | None = None
     """The name in a verified client certificate, where the listener takes it as identity."""
+    is_local: bool = False
+    """Anonymous clients may connect because the listener is on loopback: the domain does not say so."""
 
 
 def authenticate(connect: Connect, door: Door, passwords: Passwords | None) -> Subject | str:

@@ -50,7 +50,7 @@ def plan(draft: Draft) -> None:
     draft.for_each_event(run, is_for_plain=False)
     narrowed: Predicates[Subscribed] | None = None
     # [MQTT-3.3.2-3] [MQTT-4.7.3-4]
-    for entry in node.subscriptions.index.match(topic):
+    for entry in entries(node, topic):
         if isinstance(entry, Subscribed):  # first: most are
             if not may_read(entry.session, topic):
                 if node.recorder is not None:
@@ -71,6 +71,16 @@ def plan(draft: Draft) -> None:
             draft.predicates.append(entry)
     if narrowed is not None:
         draft.predicates.append(narrowed)
+
+
+def entries(node: Node, topic: str) -> Iterable[Subscribed | Group | Watch | Predicates[Subscribed]]:
+    """Return what the index has for a topic, without the subscriptions of sessions that have ended."""
+    found, ending = node.subscriptions.index.match(topic), node.sessions.ending
+    return (
+        [each for each in found if not isinstance(each, Subscribed) or each.session.id not in ending]
+        if ending
+        else found
+    )
 
 
 def run(passage: Passage) -> None:
@@ -104,7 +114,8 @@ def is_asked_for(passage: Passage, unresolved: Unresolved | None) -> bool:
         return False
     node, link, topic = passage.node, passage.plans.key, passage.event.topic
     asking = (subscribed.session for predicates in unresolved.predicates for subscribed in predicates.values())
-    return any(may_read(session, topic) and route.is_open(node, link, session) for session in asking)
+    there = (session for session in asking if session.id not in node.sessions.ending)
+    return any(may_read(session, topic) and route.is_open(node, link, session) for session in there)
 
 
 def read_again(delivery: Delivery) -> Verdict | None:
@@ -195,6 +206,8 @@ def satisfied(
     asking, matched = matched, []
     for subscribed in asking:
         session = subscribed.session
+        if session.id in node.sessions.ending:
+            continue
         if may_read(session, event.topic) and route.is_open(node, link, session):
             matched.append(subscribed)
         elif node.recorder is not None and satisfies(node, event, subscribed, now):

@@ -109,7 +109,10 @@ def _cross(delivery: Delivery, governed: Governed | None, now: float) -> Verdict
             return NOT_NEW
         unasked = link_needs.why_unasked(node, delivery.target, forms.event, governed, now)
         return Verdict("release", Effect.SUPPRESS, "", unasked) if unasked else None
-    made = link_release.crossing(node, session, forms.event, governed, now, only, delivery.passage.is_replay)
+    event = forms.event
+    if delivery.passage.is_replay and governed.since == registry.LONG_AGO:
+        event = privacy.dated(node, event, now)
+    made = link_release.crossing(node, session, event, governed, now, only, delivery.passage.is_replay)
     if made.event is None:
         withdrawn = None if only else withdrawn_from(node, session, forms.event)
         if withdrawn is None:

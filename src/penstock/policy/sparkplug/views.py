@@ -46,7 +46,7 @@ class BirthRecord:
     values: dict[str, bytes] = field(default_factory=dict)
     """By name, the metric as it was last reported."""
     generation: str = ""
-    """The digest of the birth: messages say by which one they are to be read."""
+    """The name of the birth: messages say by which one they are to be read."""
     speaker: str = ""
     """The client that published the birth at this node; empty: it was published at another."""
     is_over: bool = False
