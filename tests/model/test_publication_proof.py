@@ -85,7 +85,8 @@ def test_one_that_is_wrong_does_not_use_up_the_numbers_of_right_ones() -> None:
 
 @pytest.mark.parametrize("field", ["client_nonce", "node_nonce", "client_id", "node"])
 def test_it_counts_on_no_other_connection(field: str) -> None:
-    other = EXCHANGE._replace(**{field: b"x" * 32 if field.endswith("nonce") else "x"})
+    value: Any = b"x" * 32 if field.endswith("nonce") else "x"
+    other = EXCHANGE._replace(**{field: value})
     assert set(check(proven(exchange=other)).values()) == {CHANGED}
 
 

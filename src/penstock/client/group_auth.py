@@ -146,8 +146,9 @@ def _sent(topic: str, payload: bytes, qos: int, retain: bool, properties: Proper
         return getattr(properties, name, None)
 
     pairs = tuple((str(name), str(text)) for name, text in value("UserProperty") or ())
-    names = ("MessageExpiryInterval", "PayloadFormatIndicator", "ContentType", "ResponseTopic", "CorrelationData")
-    return SentPublication(topic, payload, qos, retain, *map(value, names), pairs)
+    about = (value("ContentType"), value("ResponseTopic"), value("CorrelationData"))
+    times = (value("MessageExpiryInterval"), value("PayloadFormatIndicator"))
+    return SentPublication(topic, payload, qos, retain, *times, *about, pairs)
 
 
 def _with_proof(properties: Properties | None, proof: str) -> Properties:
