@@ -118,7 +118,7 @@ class Judgement:
     """The policy that blocks it; `uninserted` is the one that does not let it in."""
     uninserted = ""
     reasons: tuple[str, ...] = ()
-    """Why conditions do not hold, where that says more than the condition."""
+    """The reasons why conditions do not hold, where these say more than the condition."""
     flooded = False
     attached: tuple[Bound, ...] | None = None
     """The policies that travel on with the copy, if they have changed."""
