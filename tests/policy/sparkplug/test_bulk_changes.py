@@ -35,7 +35,7 @@ def change(file: Path, id: str, row: dict[str, Any] | None) -> str:
 
 
 def test_a_policy_is_added_in_the_columns_of_the_file(file: Path) -> None:
-    row = {**NEW, "except": ["x", "y"], "when": 'a == "b" || c'}
+    row: dict[str, Any] = {**NEW, "except": ["x", "y"], "when": 'a == "b" || c'}
     row["valid"] = {"on": ["mon"], "from": "08:00", "until": "09:00"}
     assert with_line(file, "new", row) == f'{FILE}new,spBv1.0/G4/#,a4,read,x;y,"a == ""b"" || c",mon,08:00,09:00\n'
 
