@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.reproduce.statements import authentication, tracing
 from benchmarks.reproduce.statements.policies import NOTHING, TRACING
+from penstock.engine.trust.publication_proofs import UNPROVEN
 from penstock.wire.codec import encode
 from penstock.wire.packet import Publish
 
@@ -35,14 +36,19 @@ def test_a_figure_is_measured_drawn_and_written(figure: str, tmp_path: Path) -> 
 
 
 def test_denied_attempts_are_made_and_fail() -> None:
-    """Fig. 14: a node that holds other secrets tries to prove itself for each publication, and nothing arrives."""
+    """Fig. 14: a node with other secrets tries to prove each publication, and nothing arrives; of a member all do."""
     link = authentication._Link(3, is_member=False)
-    link.run(True, 5)
-    assert link.exchanges == 5
-    assert link.got() == 0
+    link.run(5)
+    assert (link.proofs, link.got()) == (5, 0)
+    reasons = {notice.reason for notice in link.played.notices if notice.kind == UNPROVEN}
+    assert len(reasons) == 3
+    assert all("another secret" in reason for reason in reasons)
     member = authentication._Link(3, is_member=True)
-    member.run(True, 5)
-    assert (member.exchanges, member.got()) == (5, 5)
+    member.run(5)
+    assert (member.proofs, member.got()) == (5, 5)
+    cached = authentication._Link(3, is_member=True, is_cached=True)
+    cached.run(5)
+    assert (cached.proofs, cached.got()) == (0, 5)
 
 
 def test_the_framework_is_measured_by_a_policy_that_changes_nothing_and_the_action_by_one_that_does() -> None:

@@ -48,8 +48,8 @@ def tell_mobile(measured: Sequence[mobile.Run]) -> str:
 
 def tell_authentication(measured: Sequence[authentication.Cost]) -> str:
     """Fig. 14."""
-    rows = [(point.line, point.groups, _us(point.seconds), f"{point.exchanges:.2f}") for point in measured]
-    return table(("", "groups", "us for a publication", "exchanges for each"), rows)
+    rows = [(point.line, point.groups, _us(point.seconds), f"{point.proofs:.2f}") for point in measured]
+    return table(("", "groups", "us for a publication", "proofs for each"), rows)
 
 
 def tell_firewall(measured: Sequence[firewall.Run]) -> str:

@@ -3,9 +3,11 @@
 Each connection proves anew, with a fresh nonce, and again before the proof expires.
 """
 
+import copy
 import logging
 import math
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +17,8 @@ from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from penstock.model.group_proof import METHOD, NONCE_BYTES, Claimant, ProofError, renew_after
+from penstock.model.group_proof import METHOD, MIN_SECONDS, NONCE_BYTES, Claimant, ProofError, renew_after
+from penstock.model.publication_proof import PROOF, PublicationProver, SentPublication
 
 _SUCCESS, _CONTINUE, _REAUTHENTICATE = 0x00, 0x18, 0x19
 AUTH = PacketTypes.AUTH << 4
@@ -32,6 +35,10 @@ class ProvingClient(paho.Client):
         self._claimant: Claimant | None = None
         self._renewal = math.inf
         self._accepted: dict[str, float] = {}
+        self._uncached: dict[str, bytes] = {}
+        """The secrets of groups that each publication has to prove; `_prover` does it, in the order of sending."""
+        self._prover: PublicationProver | None = None
+        self._order = threading.RLock()
         self.problem = ""
         """The reason why the last exchange failed; empty if it did not."""
 
@@ -45,6 +52,7 @@ class ProvingClient(paho.Client):
 
     def _send_connect(self, keepalive: int) -> MQTTErrorCode:
         self._accepted, self._renewal = {}, math.inf
+        self._uncached, self._prover = {}, None
         prepare_connect(self, METHOD, self._new_claim())
         return super()._send_connect(keepalive)
 
@@ -63,6 +71,23 @@ class ProvingClient(paho.Client):
             self._renewal = math.inf
             send_auth(self, METHOD, _REAUTHENTICATE, self._new_claim())
         return super().loop_misc()
+
+    def _send_publish(
+        self,
+        mid: int,
+        topic: bytes,
+        payload: bytes | bytearray = b"",
+        qos: int = 0,
+        retain: bool = False,
+        dup: bool = False,
+        info: paho.MQTTMessageInfo | None = None,
+        properties: Properties | None = None,
+    ) -> MQTTErrorCode:
+        with self._order:
+            if self._prover is not None and self._uncached:
+                sent = _sent(topic.decode(), bytes(payload or b""), qos, retain, properties)
+                properties = _with_proof(properties, self._prover.prove(sent, self._uncached))
+            return super()._send_publish(mid, topic, payload, qos, retain, dup, info, properties)
 
     # --- the exchange
 
@@ -86,7 +111,10 @@ class ProvingClient(paho.Client):
         if self._claimant is None or data is None:
             raise ProofError("unexpected AUTH: no exchange is under way")
         if reason == _CONTINUE:
-            send_auth(self, METHOD, _CONTINUE, self._claimant.answer(data))
+            with self._order:  # publications from now on are proven by this exchange
+                send_auth(self, METHOD, _CONTINUE, self._claimant.answer(data))
+                if self._claimant.exchange is not None:
+                    self._prover = PublicationProver(self._claimant.exchange, "client")
         elif reason == _SUCCESS:
             self._conclude(data)
         else:
@@ -105,11 +133,29 @@ class ProvingClient(paho.Client):
             raise ProofError("groups are accepted outside of an exchange")
         self.problem = ""
         accepted, now = done.accepted(data), time.monotonic()
-        self._accepted = {group: now + seconds for group, seconds in accepted.items()}
+        self._accepted = {group: now + (seconds or MIN_SECONDS) for group, seconds in accepted.items()}
+        self._uncached = {group: self._group_secrets[group] for group, seconds in accepted.items() if not seconds}
         self._renewal = now + renew_after(done.groups, accepted)
         for group in done.groups:
             if group not in accepted:
                 _log.warning("trust group `%s` is not proven: the node is not in it, or has another secret", group)
+
+
+def _sent(topic: str, payload: bytes, qos: int, retain: bool, properties: Properties | None) -> SentPublication:
+    def value(name: str) -> Any:
+        return getattr(properties, name, None)
+
+    pairs = tuple((str(name), str(text)) for name, text in value("UserProperty") or ())
+    about = (value("ContentType"), value("ResponseTopic"), value("CorrelationData"))
+    times = (value("MessageExpiryInterval"), value("PayloadFormatIndicator"))
+    return SentPublication(topic, payload, qos, retain, *times, *about, pairs)
+
+
+def _with_proof(properties: Properties | None, proof: str) -> Properties:
+    """Return the properties with a proof; those of the message stay as they are, as it may be sent again."""
+    proven = copy.deepcopy(properties) if properties is not None else Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    proven.UserProperty = (PROOF, proof)  # paho-mqtt appends
+    return proven
 
 
 def prepare_connect(client: paho.Client, method: str, data: bytes) -> None:

@@ -25,6 +25,9 @@ MAX_GROUPS: Final = 64
 RETRY_SECONDS: Final = 30.0
 """Seconds after which to prove again what was not accepted: the other side may not have the new secret yet."""
 
+MIN_SECONDS: Final = 4.0
+"""Seconds for which an exchange counts at least."""
+
 Role = Literal["client", "node"]
 """The side that proves: the client connects, the node is connected to."""
 
@@ -121,9 +124,7 @@ class ProofExchange(NamedTuple):
     def proof(self, role: Role, group: str, secret: bytes) -> bytes:
         """Return the proof, in this exchange, that a side knows the secret of a group."""
         parts = (METHOD, str(_VERSION), role, group, self.client_nonce, self.node_nonce, self.client_id, self.node)
-        # Each field with its length before it: no two lists of fields give the same bytes.
-        fields = (field if isinstance(field, bytes) else field.encode() for field in parts)
-        return hmac.digest(secret, b"".join(len(field).to_bytes(4, "big") + field for field in fields), "sha256")
+        return hmac.digest(secret, framed(parts), "sha256")
 
     def proofs(self, role: Role, groups: Iterable[str], secrets: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the proofs of a side for the groups whose secret it has."""
@@ -138,6 +139,12 @@ class ProofExchange(NamedTuple):
         )
 
 
+def framed(parts: Iterable[str | bytes]) -> bytes:
+    """Return fields as bytes, each with its length before it: no two lists of fields give the same bytes."""
+    fields = (field if isinstance(field, bytes) else field.encode() for field in parts)
+    return b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+
+
 class Claimant:
     """The client's side of one exchange: `claim`, `answer`, `accepted`."""
 
@@ -147,7 +154,8 @@ class Claimant:
         self._secrets = dict(secrets)
         self._nonce = nonce
         self._node = node
-        self._is_answered = False
+        self.exchange: ProofExchange | None = None
+        """The exchange, once the node's nonce is known."""
         self.node_proven: tuple[str, ...] = ()
         """The groups that the node has proven to be in."""
 
@@ -163,21 +171,20 @@ class Claimant:
 
     def answer(self, data: bytes) -> bytes:
         """Return the answer to the node's challenge; raises `ProofError`."""
-        if self._is_answered:
+        if self.exchange is not None:
             raise ProofError("a second challenge in one exchange")
         challenge = GroupChallenge.decode(data)
         if self._node is not None and challenge.node != self._node:
             raise ProofError(f"node `{challenge.node}` answers, expected node `{self._node}`")
         if challenge.nonce == self._nonce:
             raise ProofError("the challenge is our own nonce")
-        self._is_answered = True
-        exchange = ProofExchange(self._nonce, challenge.nonce, self._client_id, challenge.node)
+        exchange = self.exchange = ProofExchange(self._nonce, challenge.nonce, self._client_id, challenge.node)
         self.node_proven = exchange.proven("node", challenge.proofs, self._secrets)
         return GroupAnswer(exchange.proofs("client", self.node_proven, self._secrets)).encode()
 
     def accepted(self, data: bytes) -> dict[str, int]:
         """Return the groups that the node accepted, each with the seconds for which it counts; raises `ProofError`."""
-        if not self._is_answered:
+        if self.exchange is None:
             raise ProofError("groups are accepted that were not proven")
         groups = AcceptedGroups.decode(data).groups
         # A node cannot accept what it was not shown.
@@ -185,10 +192,13 @@ class Claimant:
 
 
 def renew_after(claimed: Collection[str], accepted: Mapping[str, float]) -> float:
-    """Return the seconds after which to prove again: half of the shortest time for which a group counts."""
+    """Return the seconds after which to prove again: half of the shortest time for which a group counts.
+
+    One that each publication has to prove counts for no time, and for `MIN_SECONDS` for everything else.
+    """
     if not claimed:
         return math.inf
-    half = min(accepted.values(), default=2 * RETRY_SECONDS) / 2
+    half = min((seconds or MIN_SECONDS for seconds in accepted.values()), default=2 * RETRY_SECONDS) / 2
     return half if set(claimed) <= accepted.keys() else min(half, RETRY_SECONDS)
 
 

@@ -90,6 +90,36 @@ def test_a_policy_is_added_changed_and_ended_without_a_restart(live: LiveNode) -
     assert abs(changed["at"] - time.time()) < 60
 
 
+def test_policies_in_csv_are_added_changed_and_ended_too(live: LiveNode) -> None:
+    file, head = live.folder / "old.csv", 'topics,"id",subject,may,except\nspBv1.0/G9/#,"nine",a1,read,\n'
+    file.write_text(head)
+    with Paho("e1").connects(live.port) as edge, Paho("a1").connects(live.port) as reader:
+        reader.subscribe("spBv1.0/#", 1)
+        status, answer = ask(live, "POST", "/api/access", None, {"policy": OPEN, "file": "old.csv"})
+        assert status == 200, answer
+        assert answer["policy"]["revision"] == listed(live)["open"]["revision"]
+        edge.publish(NBIRTH, write_plain({"x": 1, "y": 1}, 0), qos=1)
+        assert read_plain(bytes(reader.receive().payload)) == {"x": 1, "y": 1}
+        change = {"policy": OPEN | {"except": "y"}, "revision": answer["policy"]["revision"]}
+        assert ask(live, "POST", "/api/access/change", None, change)[0] == 200
+        edge.publish(NBIRTH, write_plain({"x": 2, "y": 2}, 0), qos=1)
+        assert read_plain(bytes(reader.receive().payload)) == {"x": 2}
+        assert file.read_text() == head + "spBv1.0/G1/#,open,a1,read,y\n"
+        assert ask(live, "POST", "/api/access/change", None, change)[0] == 409
+        node = ("--node", base(live))
+        code, out, err = run(penstock("access", "end", *node, "open"))
+        assert (code, out) == (0, "`open` ended: it is out of `old.csv`, and in force\n"), err
+        edge.publish(NBIRTH, write_plain({"x": 3}, 0), qos=1)
+        reader.nothing_arrives()
+    assert file.read_text() == head
+    audited = [json.loads(line)["what"] for line in (live.folder / "audit.jsonl").read_text().splitlines()]
+    assert [what for what in audited if what.startswith("access policy")] == [
+        "access policy added",
+        "access policy changed",
+        "access policy ended",
+    ]
+
+
 WRONG: list[tuple[str, dict[str, Any], int, str]] = [
     ("", {"policy": OPEN | {"may": "reed"}}, 422, "unknown privilege `reed`"),
     ("", {"policy": OPEN | {"when": "x >"}}, 422, "`when`"),
@@ -98,7 +128,8 @@ WRONG: list[tuple[str, dict[str, Any], int, str]] = [
     ("", {"policy": OPEN | {"valid": {"from": "08:00"}}}, 422, "two times of the day"),
     ("", {"policy": {**OPEN, "id": ""}}, 400, "`id` is missing"),
     ("", {"policy": FIRST}, 409, "there is a policy `first` already"),
-    ("", {"policy": OPEN, "file": "old.csv"}, 409, "no file of JSON lines `old.csv`"),
+    ("", {"policy": OPEN, "file": "old.csv"}, 422, "old.csv:1: the file has no column `id`"),
+    ("", {"policy": OPEN, "file": "new.csv"}, 409, "no file `new.csv`"),
     ("/change", {"policy": OPEN}, 404, "no policy `open`"),
     ("/change", {"policy": FIRST | {"subject": "a:b/"}, "revision": ""}, 422, "is no subject"),
     ("/end", {"id": "access.policies[0]"}, 404, "no policy"),

@@ -11,7 +11,7 @@ from penstock.engine.rehearsal.rehearsal import Rehearsal
 from penstock.engine.sessions.session import Session
 from penstock.engine.trust import group_proofs, groups
 from penstock.engine.trust.groups import is_member
-from penstock.engine.trust.state import GroupSecrets
+from penstock.engine.trust.state import NOT_PROVEN, GroupSecrets
 from penstock.model.group_proof import RETRY_SECONDS
 from tests.support.scenes.domains import nodes
 
@@ -100,7 +100,7 @@ def test_a_node_with_another_secret_proves_nothing_until_it_has_the_right_one() 
     assert known(play, "a", "b") == known(play, "b", "a") == set()
     play.wait(1)
     assert known(play, "a", "b") == known(play, "b", "a") == {"wide"}
-    assert {notice.kind for notice in play.notices} == {group_proofs.NOT_PROVEN}
+    assert {notice.kind for notice in play.notices} == {NOT_PROVEN}
     group_proofs.hold(play.nodes["b"], GroupSecrets(right), play.now)
     play.wait(RETRY_SECONDS)
     assert known(play, "a", "b") == known(play, "b", "a") == {"inner", "wide"}

@@ -1,6 +1,7 @@
 """A TCP connection that can be cut: what stands between a client and a node in tests of lost connections."""
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +16,8 @@ class Cable:
         self.port = 0
         self.carried = bytearray()
         """All bytes that have gone over it, in both directions."""
+        self.change: Callable[[bytes], bytes] = bytes
+        """What it makes of data that it passes on."""
         self._is_plugged = True
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -53,17 +56,16 @@ class Cable:
             return
         far_reader, far_writer = await asyncio.open_connection(HOST, self.node_port)
         self._writers |= {writer, far_writer}
-        await asyncio.gather(_copy(reader, far_writer, self.carried), _copy(far_reader, writer, self.carried))
+        await asyncio.gather(self._copy(reader, far_writer), self._copy(far_reader, writer))
         self._writers -= {writer, far_writer}
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, carried: bytearray) -> None:
-    try:
-        while data := await reader.read(65536):
-            carried += data
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        pass
-    finally:
-        writer.close()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                self.carried += data
+                writer.write(self.change(data))
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()

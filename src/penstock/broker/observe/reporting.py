@@ -8,8 +8,8 @@ from penstock.broker.observe.log_limit import LogLimit
 from penstock.engine.contracts import situation_audit
 from penstock.engine.node import Notice
 from penstock.engine.statements.review import DROPPED
-from penstock.engine.trust.group_proofs import NOT_PROVEN
 from penstock.engine.trust.keys import UNUSED_KEY
+from penstock.engine.trust.state import NOT_PROVEN
 
 _AUDITED = (situation_audit.OPENED, situation_audit.ENDED, situation_audit.REFUSED)
 _FAILURES = ("monitor failed", "full", "slow", "too long to tell", "policy failed", "policy loop")

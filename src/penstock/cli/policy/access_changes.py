@@ -24,7 +24,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     listing.add_argument("--subject", metavar="S", help="only of this subject, as policies write it")
     for command in (adding, changing):
         command.add_argument("policy", metavar="POLICY", help="JSON with the keys of `access.policies`, with an `id`")
-    adding.add_argument("--file", default="", metavar="NAME", help="the file (default: the first of JSON lines)")
+    adding.add_argument(
+        "--file", default="", metavar="NAME", help="the file (default: the first of JSON lines, or else of CSV)"
+    )
     ending.add_argument("id", metavar="ID", help="its id")
     for command in (changing, ending):
         command.add_argument("--revision", default="", metavar="R", help="refuse if the policy is not at this revision")

@@ -9,7 +9,7 @@ from penstock.model.topic import overlaps
 from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract
 from penstock.policy.contracts.contract_set import EVERYBODY, Contracts, effective_wants
 from penstock.policy.contracts.fit import ClientFit, FitLevel, match_all
-from penstock.policy.contracts.privacy import wrong_duties
+from penstock.policy.contracts.privacy import roots_of, wrong_duties
 from penstock.policy.contracts.privacy_types import odd_types
 from penstock.policy.xacml.functions.patterns import wrong_patterns
 
@@ -56,6 +56,9 @@ def warnings(domain: Domain) -> Iterator[Remark]:
             yield Remark(("privacy", index, "policies"), wrong)
         for wrong in (pattern for root in roots for pattern in wrong_patterns(root)):
             yield Remark(("privacy", index, "policies"), f"{wrong}: where it applies, nothing can be decided")
+    for producer in contracts.producers:
+        for wrong in odd_types(roots_of(producer), contracts.attribute_types):
+            yield Remark(("contracts", "producers", producer.name, "xacml"), wrong)
     if len(contracts.producers) * len(contracts.consumers) <= _MAX_PAIRS:
         pairs = list(match_all(contracts))
         yield from _never_met(contracts, pairs)

@@ -304,6 +304,11 @@ class Ensemble:
         return sha256(repr([pair for pair in monitors if pair[1]]).encode()).hexdigest()
 
     @cached_property
+    def uncached_groups(self) -> dict[str, frozenset[str]]:
+        """The trust groups that each publication has to prove, with their nodes."""
+        return {name: group.nodes for name, group in self.trust_groups.items() if not group.expiry}
+
+    @cached_property
     def statements_digest(self) -> str:
         """Return a digest of the policy statements that the domain applies and everything they depend on."""
         if not self.statements.given:

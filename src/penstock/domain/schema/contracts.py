@@ -15,7 +15,7 @@ from penstock.model.quality import Catalogue
 from penstock.policy.contracts import text_form
 from penstock.policy.contracts.contract import RESERVED, Subject
 from penstock.policy.contracts.contract_set import CollectorAssignment, Contracts
-from penstock.policy.contracts.privacy import PrivacyPolicy, given_types
+from penstock.policy.contracts.privacy import PrivacyPolicy, given_types, roots_of
 from penstock.policy.contracts.privacy_types import GivenTypes, Values, refused_types, text_of, typed, types_of
 from penstock.policy.quality.criteria import make_catalogue
 from penstock.policy.xacml import Pdp, XacmlError, read_policy, read_short
@@ -131,6 +131,7 @@ def compiled(domain: Domain) -> Contracts | None:
         {name: values for name, client in domain.clients.items() if (values := _values(client))},
         tuple(privacy.compiled() for privacy in domain.privacy),
         frozenset(contracts.bring),
+        attribute_types(domain),
     )
 
 
@@ -155,7 +156,11 @@ def mistakes(domain: Domain) -> Iterator[tuple[Where, str]]:
             where = ("quality", "collectors", index, "collect", at)
             yield from _problems(where, text_form.read_collector, written, catalogue, collector.sensor)
     for name, written in contracts.producers.items():
-        yield from _problems(("contracts", "producers", name), text_form.read_producer, name, written, catalogue)
+        wrong = list(_problems(("contracts", "producers", name), text_form.read_producer, name, written, catalogue))
+        yield from wrong
+        roots = [] if wrong else roots_of(text_form.read_producer(name, written, catalogue))
+        for what in refused_types(roots, attribute_types(domain)) if roots else ():
+            yield ("contracts", "producers", name, "xacml"), f"{what}: declare another type, or give another value"
     for name, written in contracts.consumers.items():
         yield from _problems(("contracts", "consumers", name), text_form.read_consumer, name, written, catalogue)
     for name, written in contracts.situations.items():
@@ -200,8 +205,8 @@ def _values(client: ClientSettings) -> Values:
     return tuple((name, values) for name, values in attributes if values)
 
 
-def attribute_types(domain: Domain, private: PrivacySettings) -> GivenTypes:
-    """Return the types of all attributes that nodes pass to these policies."""
+def attribute_types(domain: Domain, private: PrivacySettings | None = None) -> GivenTypes:
+    """Return the types of all attributes that nodes pass to these policies; to those of contracts if there are none."""
     owners: dict[tuple[str, frozenset[str]], str] = {}
     for client, settings in domain.clients.items():
         for name, value in settings.attributes.items():
@@ -213,4 +218,4 @@ def attribute_types(domain: Domain, private: PrivacySettings) -> GivenTypes:
         for name in attributes if isinstance(attributes, dict) else ():
             owners.setdefault((str(name), types_of("")), f"that of contract `{contract}`")
     passed = ((name, whose, types) for (name, types), whose in owners.items() if name not in RESERVED)
-    return given_types(private.resource, private.attributes, passed)
+    return given_types({}, {}, passed) if private is None else given_types(private.resource, private.attributes, passed)

@@ -14,6 +14,7 @@ from penstock.domain.schema.base import Count, Name, OneOrMany, OptionalReadFile
 from penstock.domain.schema.tokens import Filters
 from penstock.domain.units import Seconds, mistake
 from penstock.model.errors import PenstockError
+from penstock.model.group_proof import MIN_SECONDS
 from penstock.policy.trust import key_wrap
 from penstock.policy.trust.rating import BY_PATHS, Evidence, Thresholds, Weights
 from penstock.policy.trust.vectors import MAX_EDGES
@@ -244,6 +245,12 @@ def _not_itself(value: object) -> object:
     return value
 
 
+def _not_too_short(value: float) -> float:
+    if 0 < value < MIN_SECONDS:
+        raise mistake(f"0 or at least {MIN_SECONDS:g}")
+    return value
+
+
 class TrustGroupSettings(Settings):
     """Nodes and clients that trust each other."""
 
@@ -259,8 +266,10 @@ class TrustGroupSettings(Settings):
     clients: Annotated[tuple[Name, ...], OneOrMany()] = Field(
         (), description="clients that count as members without a proof: the domain vouches for them"
     )
-    expiry: Seconds = Field(
-        600.0, ge=4, le=86400 * 365, description="seconds for which a proof counts; it is renewed before"
+    expiry: Annotated[Seconds, AfterValidator(_not_too_short)] = Field(
+        600.0,
+        le=86400 * 365,
+        description="seconds for which a proof counts, renewed before, at least 4; `0`: each publication proves itself",
     )
 
 
@@ -272,6 +281,7 @@ class TrustGroup(NamedTuple):
     clients: frozenset[str]
     """Names of clients for whom the domain vouches."""
     expiry: float
+    """Seconds; 0: each publication carries a proof of its own."""
 
 
 # ---------------------------------------------------------------- steps of policy tests

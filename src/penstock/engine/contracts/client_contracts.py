@@ -6,6 +6,7 @@ ensemble has a digest of what it says, so that what was decided by one never cou
 guarantees for a global subscription is told to the other nodes, so that the producer's node decides (contracts §2.2).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -28,6 +29,8 @@ from penstock.policy.contracts import text_form
 from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, advertisement
 from penstock.policy.contracts.contract_set import Contracts
 from penstock.policy.contracts.plain_form import plain_consumer, plain_producer
+from penstock.policy.contracts.privacy import roots_of
+from penstock.policy.contracts.privacy_types import wrong_types
 from penstock.policy.quality.criteria import make_catalogue
 from penstock.policy.statements.advertisement import Scope
 from penstock.wire.reason import Reason
@@ -249,7 +252,10 @@ def review(node: Node, now: float) -> None:
     # A producer's demand stays until it is withdrawn: more would be released without it.
     for session in list(node.sessions.values()):
         for producer in session.declared.produces.values():
-            _need_state(node).brought(producer.filter, 1)
+            state = _need_state(node)
+            state.brought(producer.filter, 1)
+            for wrong in _wrong_types(state.contracts, producer):
+                node.notice("policy failed", session, producer.filter, f"contract `{producer.name}`: xacml: {wrong}")
         for mine in session.declared.consumes.values():
             _needing(_need_state(node), mine, 1)
         if session.declared.consumes and why_not(node, session):
@@ -298,6 +304,9 @@ def _read_contract(node: Node, session: Session, name: str, text: str, is_consum
     contract = bring(name, session.place.entity, text, node.contracts.contracts.catalogue)
     plain = msgspec.json.encode(_plain(contract))
     _check_situations(node.contracts, contract)
+    if isinstance(contract, ProducerContract):
+        for wrong in _wrong_types(node.contracts.contracts, contract):
+            raise PolicyError(f"xacml: {wrong}")
     return BroughtContract(replace(contract, name=_name(name, session.place.entity, plain)), len(plain))
 
 
@@ -310,6 +319,11 @@ def _check_situations(state: ContractState, contract: Contract) -> None:
     for name in sorted(named - state.situations):
         near = suggestion(name, state.situations)
         raise PolicyError(f"situation: there is no situation `{name:.80}`; {near}".rstrip("; "))
+
+
+def _wrong_types(contracts: Contracts, contract: ProducerContract) -> Iterator[str]:
+    """Yield what a producer's policy in XACML asks for in another type than it gets: it could not be decided."""
+    yield from wrong_types(roots_of(contract), contracts.attribute_types)
 
 
 def _name(name: str, client: str, plain: bytes) -> str:

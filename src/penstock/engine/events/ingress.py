@@ -17,7 +17,14 @@ from penstock.engine.sparkplug import births
 from penstock.engine.stages import runner
 from penstock.engine.statements import bindings
 from penstock.engine.statements.applicability import is_node
-from penstock.engine.trust import announcements, client_tokens, evidence, feedback, token_exchange
+from penstock.engine.trust import (
+    announcements,
+    client_tokens,
+    evidence,
+    feedback,
+    publication_proofs,
+    token_exchange,
+)
 from penstock.language.statements.statement import Message
 from penstock.model.event import Event
 from penstock.model.verdict import Effect, Verdict
@@ -76,6 +83,8 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
     event = _event(node, session, topic, packet, now, plans)
     if session.trust.tokens is not None:
         _look(node, session, event, packet, plans, now)
+    if packet.properties.user_properties and node.ensemble.uncached_groups:
+        event = event._replace(properties=event.properties + publication_proofs.found(node, session, topic, packet))
     if node.recorder is not None and raw and packet.properties is NO_PROPERTIES:
         node.recorder.came = event, raw
     if node.ensemble.is_cyclic:

@@ -45,8 +45,12 @@ MADE = "penstock-made"
 BIRTH = "penstock-birth"
 """Of a Sparkplug message, the name of the birth by which its aliases are to be read."""
 BIRTH_BYTES = BIRTH.encode()
+PROVEN = "penstock-proven"
+"""At the node itself, never sent: a trust group that a publication has proven, or why it has not (`expiry: 0`)."""
+PROVEN_BYTES = PROVEN.encode()
 OF_NODES = frozenset(
     {
+        PROVEN,
         PATH,
         ID,
         REPLAY,
@@ -131,6 +135,13 @@ def for_clients(event: Event) -> Event:
     if len(event.properties) > _MAX_KNOWN:
         return event._replace(properties=_without_reserved(event.properties))
     return event._replace(properties=_shown(event.properties))
+
+
+def without_proven(event: Event) -> Event:
+    """Return the event without what it has proven at this node."""
+    if not event.properties or PROVEN_BYTES not in event.properties:
+        return event
+    return having(event, None, (), without=PROVEN)
 
 
 def _without_reserved(encoded: bytes) -> bytes:

@@ -9,6 +9,7 @@ from penstock.engine.sessions import session_rights
 from penstock.engine.sessions.session import Session
 from penstock.engine.sparkplug.messages import actor_of, make_actor
 from penstock.engine.sparkplug.state import Actor
+from penstock.engine.trust import publication_proofs
 from penstock.language.errors import StatementError
 from penstock.model.errors import PenstockError
 from penstock.model.event import Event
@@ -83,6 +84,8 @@ def arrived(node: Node, session: Session, event: Event) -> Arrival:
     link = Link(session.place.entity, node.name, session.place.publish_type)
     if session.neighbour in node.ensemble.foreign:
         event = user_properties.for_clients(event)  # a foreign broker attaches no policies
+    if node.ensemble.uncached_groups:
+        event = event._replace(properties=event.properties + publication_proofs.vouched(node, session))
     path = (session.neighbour,) if session.neighbour is not None else ()
     arriving, rights = _arriving(node, session.subject, link, event, path), rights_of(node, session)
     return Arrival(node, link, arriving, session, rights, session.declared.claims, actor_of(node, session))

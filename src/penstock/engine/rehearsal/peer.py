@@ -9,8 +9,9 @@ from penstock.engine.connections.host import DISCARD, Transport
 from penstock.engine.contracts.client_contracts import TOPIC as CONTRACT
 from penstock.engine.sessions.advertise import ADVERTISE, UNADVERTISE
 from penstock.engine.sessions.session import key_of
-from penstock.engine.trust import group_proofs
+from penstock.engine.trust import group_proofs, publication_proofs
 from penstock.model.group_proof import Claimant
+from penstock.model.publication_proof import PROOF, PublicationProver
 from penstock.model.topic import matches
 from penstock.wire import packet as mqtt
 from penstock.wire.codec import encode
@@ -54,6 +55,9 @@ class Peer:
         self.secrets: dict[str, bytes] = {}
         """Of the trust groups that it is in."""
         self._claimant: Claimant | None = None
+        self._prover: PublicationProver | None = None
+        self._uncached: dict[str, bytes] = {}
+        """The secrets of groups that each publication has to prove."""
         self._client_id = ""
         self._wishes: dict[str, Properties] = {}
         self._declared: dict[tuple[str, str], bytes] = {}
@@ -68,6 +72,8 @@ class Peer:
         """Begin a connection: a client sends its CONNECT; a foreign broker, with None, awaits the one of the node."""
         self._transport = transport
         self._claimant = claimant
+        self._prover = None
+        self._uncached = {}
         self.is_open = False
         self.refused = ""
         self._decoder = StreamDecoder(version=0 if greeting is None else greeting.version)
@@ -113,7 +119,12 @@ class Peer:
     ) -> None:
         packet_id = self._next_id() if qos else 0
         sent = Properties(user_properties=pairs, message_expiry=expiry) if pairs or expiry else NO_PROPERTIES
-        self._send(mqtt.Publish(topic, payload, qos, retain, packet_id=packet_id, properties=sent))
+        packet = mqtt.Publish(topic, payload, qos, retain, packet_id=packet_id, properties=sent)
+        if self._prover is not None and self._uncached:
+            proof = self._prover.prove(publication_proofs.as_sent(packet, topic), self._uncached)
+            properties = msgspec.structs.replace(sent, user_properties=(*pairs, (PROOF, proof)))
+            packet = msgspec.structs.replace(packet, properties=properties)
+        self._send(packet)
 
     def forward(self, topic: str, payload: bytes, qos: int, retain: bool, pairs: Pairs) -> None:
         """Publish as a foreign broker does, if the node has subscribed to the topic there."""
@@ -146,6 +157,10 @@ class Peer:
                 self._welcomed(packet)
             case mqtt.Auth(reason=Reason.CONTINUE_AUTHENTICATION) if self._claimant is not None:
                 self._send(group_proofs.answer(self._claimant, packet))
+                assert self._claimant.exchange is not None
+                self._prover = PublicationProver(self._claimant.exchange, "client")
+            case mqtt.Auth(reason=Reason.SUCCESS):
+                self._accepted(packet)
             case mqtt.Publish():
                 message = (packet.topic, packet.payload, packet.qos, packet.retain)
                 properties = packet.properties
@@ -174,11 +189,19 @@ class Peer:
             self.refused = packet.properties.reason_string or Reason(packet.reason).name
             return
         self.is_open = True
+        self._accepted(packet)
         if not packet.session_present:  # as any good client does when its session is gone
             for key in self.subscriptions:
                 self._subscribe(key)
             for (topic, _), payload in self._declared.items():
                 self.publish(topic, payload, 1)
+
+    def _accepted(self, packet: mqtt.Connack | mqtt.Auth) -> None:
+        """Take the end of an exchange: the groups that count for no time are to be proven by each publication."""
+        data = packet.properties.auth_data
+        if self._claimant is not None and self._prover is not None and data is not None:
+            accepted = self._claimant.accepted(data)
+            self._uncached = {group: self.secrets[group] for group, seconds in accepted.items() if not seconds}
 
     def _subscribe(self, key: str) -> None:
         self._send(mqtt.Subscribe(self._next_id(), (self.subscriptions[key],), self._wishes[key]))

@@ -8,7 +8,7 @@ from penstock.engine.node import Node
 from penstock.engine.sessions.outbox import push, push_durable, push_lossy
 from penstock.engine.sessions.render import Forms, mark_duplicate, packet_parts
 from penstock.engine.sessions.session import Outgoing, Session
-from penstock.engine.trust import outgoing_tokens
+from penstock.engine.trust import outgoing_tokens, publication_proofs
 from penstock.model.event import Event
 from penstock.wire.session import OFFERED, START
 
@@ -28,6 +28,7 @@ def send_or_queue(node: Node, delivery: Delivery, forms: Forms) -> bool:
             return False
         if session.trust.tokens is not None and not outgoing_tokens.tell_token(node, session, forms.event):
             forms = Forms(outgoing_tokens.with_token(node, forms.event), forms.now)
+        forms = _proving(node, session, forms, 0, delivery.retain)
         if _too_large(session, forms, qos, delivery.retain, delivery.ids):
             return False
         head, tail = _parts(session, forms.event, 0, delivery.retain, delivery.ids, forms.now, forms)
@@ -76,6 +77,7 @@ def transmit(node: Node, delivery: Outgoing, now: float, forms: Forms | None) ->
         largest = forms = forms or Forms(_leaving(node, delivery), now)
         if session.trust.tokens is not None:
             largest = Forms(outgoing_tokens.with_token(node, delivery.event), now)
+        largest = _proving(node, session, largest, delivery.qos, delivery.retain)
         if _too_large(session, largest, delivery.qos, delivery.retain, delivery.ids):
             node.ledger.settle(delivery)  # [MQTT-3.1.2-25] as if it had been sent
             return False
@@ -103,6 +105,9 @@ def send(node: Node, delivery: Outgoing, now: float, forms: Forms | None, duplic
     session, event = delivery.session, _leaving(node, delivery)
     if session.trust.tokens is not None and not outgoing_tokens.tell_token(node, session, event):
         event, forms = outgoing_tokens.with_token(node, event), None
+    if node.ensemble.uncached_groups:
+        proving = publication_proofs.proving(node, session, event, delivery.qos, delivery.retain, now)
+        event, forms = (event, forms) if proving is event else (proving, None)
     head, tail = _parts(session, event, delivery.qos, delivery.retain, delivery.ids, now, forms)
     packet = head + delivery.packet_id.to_bytes(2, "big") + tail
     if duplicate:
@@ -113,6 +118,14 @@ def send(node: Node, delivery: Outgoing, now: float, forms: Forms | None, duplic
         push_durable(node, session, packet)
     else:
         push(node, session, packet)
+
+
+def _proving(node: Node, session: Session, forms: Forms, qos: int, retain: bool) -> Forms:
+    """Return an event as it leaves, with the proof of a trust group if the session takes one."""
+    if not node.ensemble.uncached_groups:
+        return forms
+    event = publication_proofs.proving(node, session, forms.event, qos, retain, forms.now)
+    return forms if event is forms.event else Forms(event, forms.now)
 
 
 def _parts(

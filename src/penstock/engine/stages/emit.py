@@ -10,7 +10,7 @@ from penstock.engine.recorder import Recorder
 from penstock.engine.sessions.session import Session
 from penstock.engine.sessions.window import send_or_queue
 from penstock.engine.stages.draft import Draft
-from penstock.engine.trust import outgoing_tokens
+from penstock.engine.trust import outgoing_tokens, publication_proofs
 from penstock.model.verdict import Effect, Verdict
 
 
@@ -25,7 +25,7 @@ def plan(draft: Draft) -> None:
         return
     steps = plans.steps.setdefault(steps, steps)
     groups, onlookers = tuple(draft.groups), tuple(draft.onlookers)
-    telling = _telling(draft)
+    telling = (*_telling(draft), *_proving(draft))
     if draft.predicates:
         plan = Plan(PASS)
         plan.unresolved = Unresolved(tuple(draft.predicates), tuple(draft.matched), onlookers)
@@ -49,6 +49,14 @@ def _telling(draft: Draft) -> tuple[Session, ...]:
         subscribed.session for subscribed in draft.matched if subscribed.session.trust.tokens is not None
     )
     return tuple(session for session in sessions if not outgoing_tokens.bind(node, session, draft.topic, digest))
+
+
+def _proving(draft: Draft) -> tuple[Session, ...]:
+    """Return the neighbours to which each event must prove a trust group of this node."""
+    if not draft.node.ensemble.uncached_groups:
+        return ()
+    sessions = dict.fromkeys(subscribed.session for subscribed in draft.matched)
+    return tuple(session for session in sessions if publication_proofs.may_carry(draft.node, session))
 
 
 NOT_TAKEN = Verdict("emit", Effect.SUPPRESS)

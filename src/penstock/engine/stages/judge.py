@@ -22,6 +22,8 @@ from penstock.engine.statements.applicability import bounds_for, points
 from penstock.engine.statements.context import EntityParty, SessionParty, here
 from penstock.engine.statements.event_judging import BLOCKED as BLOCKED
 from penstock.engine.statements.event_judging import Judging
+from penstock.engine.statements.facts import Facts
+from penstock.engine.trust import publication_proofs
 from penstock.language.statements.statement import Matching, Message, Point, Verb
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
@@ -72,17 +74,18 @@ def ask_queued(delivery: Delivery) -> Verdict | None:
     """Ask about what was judged before and waits, by the policies that the domain gives now."""
     passage, event, session = delivery.passage, delivery.event, delivery.session
     node = passage.node
-    if delivery.revision.statements == node.revision.statements:
+    is_outlived = publication_proofs.has_outlived(node, event)
+    if delivery.revision.statements == node.revision.statements and not is_outlived:
         return None  # what was made of it may not be what its policies would ask for
     given = [bound for bound in _given(node, event) if matches(bound.filter, event.topic)]
-    if not session.place.policies and not given:
+    if not session.place.policies and not given and not is_outlived:
         return None
     subscribed = tuple(
         subscription
         for subscription in session.subscriptions.values()
         if matches(parse_filter(subscription.filter).filter, event.topic)
     )
-    left = still(node, event, session, given, subscribed, passage.now)
+    left = still(node, event, session, given, subscribed, passage.now, with_own=is_outlived)
     if left is None:
         return BLOCKED
     if left is not event:
@@ -204,7 +207,7 @@ def still(
         Message.PUBLICATION,
         copy,
         at,
-        None,
+        _proven_sender(node, event, now, facts),
         SessionParty(node, session, now, facts),
         is_again=True,
     )
@@ -216,6 +219,12 @@ def still(
         return None
     left = judgement.copy
     return event._replace(payload=left.payload) if isinstance(left, PublicationCopy) and left.is_changed else event
+
+
+def _proven_sender(node: Node, event: Event, now: float, facts: Facts | None) -> SessionParty | None:
+    """Return who an event that waits came from, if it has proven a trust group itself."""
+    sender = node.sessions.get(event.origin) if user_properties.told(event, user_properties.PROVEN) else None
+    return None if sender is None else SessionParty(node, sender, now, facts, True, event)
 
 
 def _on_its_way(

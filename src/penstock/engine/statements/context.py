@@ -5,7 +5,8 @@ from typing import NamedTuple
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
 from penstock.engine.statements.facts import Facts
-from penstock.engine.trust import groups
+from penstock.engine.trust import groups, publication_proofs
+from penstock.model.event import Event
 from penstock.policy.statements.judging import Here
 from penstock.policy.trust.sealing import NO_KEYS, Sealer
 
@@ -19,16 +20,24 @@ class SessionParty(NamedTuple):
     facts: Facts | None = None
     """The facts to note what was asked in; `is_sender` says of whom."""
     is_sender: bool = False
+    sent: Event | None = None
+    """Of the sender of a publication, the event: it may have to prove itself."""
 
     @property
     def name(self) -> str:
         return self.session.neighbour or self.session.place.entity
 
     def is_member(self, group: str) -> bool:
-        answer = groups.is_member(self.node, self.session, group, self.now)
+        answer = groups.is_member(self.node, self.session, group, self.now, self.sent)
         if self.facts is not None:
             self.facts.answer(None if self.is_sender else self.name, group, answer)
         return answer
+
+    def why_no_member(self, group: str) -> str:
+        if self.sent is None or group not in self.node.ensemble.uncached_groups:
+            return ""
+        why = publication_proofs.why_unproven(self.node, self.sent, group)
+        return f"the publication does not prove trust group `{group}`: {why}" if why else ""
 
 
 class EntityParty(NamedTuple):
@@ -40,6 +49,9 @@ class EntityParty(NamedTuple):
     def is_member(self, group: str) -> bool:
         known = self.node.ensemble.trust_groups.get(group)
         return known is not None and (self.name in known.nodes or self.name in known.clients)
+
+    def why_no_member(self, group: str) -> str:
+        return ""
 
 
 def here(node: Node, now: float) -> Here:

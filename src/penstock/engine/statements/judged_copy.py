@@ -60,7 +60,7 @@ class JudgedCopy(Judgement):
     @property
     def sender(self) -> MessageParty | None:  # type: ignore[override]
         on = self._judging
-        return None if on.sender is None else SessionParty(on.node, on.sender, on.now, on.facts, is_sender=True)
+        return None if on.sender is None else SessionParty(on.node, on.sender, on.now, on.facts, True, on.event)
 
     @property
     def receiver(self) -> MessageParty | None:  # type: ignore[override]

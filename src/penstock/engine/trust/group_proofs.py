@@ -12,9 +12,10 @@ from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import NEVER, Session
 from penstock.engine.trust import client_tokens, groups
-from penstock.engine.trust.state import Accepting, Claiming, GroupSecrets, Showing
+from penstock.engine.trust.state import NOT_PROVEN, Accepting, Claiming, GroupSecrets, Showing
 from penstock.model import group_proof as proofs
 from penstock.model.group_proof import METHOD, Claimant
+from penstock.model.publication_proof import PublicationChecker, PublicationProver
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.framing import MAX_PACKET
@@ -23,9 +24,6 @@ from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
 
 T = TypeVar("T")
-
-NOT_PROVEN = "group not proven"
-"""The kind of a notice."""
 
 _WRONG: dict[type, str] = {
     Accepting: "the proof of membership is wrong",
@@ -90,7 +88,9 @@ def judge(node: Node, accepting: Accepting, packet: Auth, now: float) -> Proof:
         raise WireError(Reason.PROTOCOL_ERROR, f"AUTH with reason {packet.reason:#04x} is not expected here")
     given, secrets = _read(proofs.GroupAnswer.decode, packet.properties.auth_data).proofs, node.trust.groups.secrets
     proven = {group: groups.until(node, group, now) for group in exchange.proven("client", given, secrets)}
-    accepted = proofs.AcceptedGroups.of({group: due - now for group, due in proven.items()}).encode()
+    accepting.prover, accepting.checker = PublicationProver(exchange, "node"), PublicationChecker(exchange, "client")
+    seconds = {group: 0.0 if group in node.ensemble.uncached_groups else due - now for group, due in proven.items()}
+    accepted = proofs.AcceptedGroups.of(seconds).encode()
     # [MQTT-4.12.0-5]
     properties = Properties(auth_method=METHOD, auth_data=accepted)
     wrong = tuple(group for group in given if group in secrets and group not in proven)
@@ -122,11 +122,20 @@ def concluded(node: Node, claiming: Claiming, packet: Auth | Connack, now: float
     _check_method(packet.properties)
     done, claiming.claimant = claiming.claimant, None
     assert done is not None
+    _count_by(claiming, done)
     accepted = _read(done.accepted, packet.properties.auth_data)
     proven = {group: groups.until(node, group, now) for group in done.node_proven}
     both = {group: min(due - now, accepted[group]) for group, due in proven.items() if group in accepted}
     claiming.due = now + proofs.renew_after(done.groups, both)
     return Proof(claiming, proven, tuple(group for group in done.groups if group not in both))
+
+
+def _count_by(claiming: Claiming, claimant: Claimant) -> None:
+    """Let publications from the other side prove themselves by an exchange, as those to it do since our answer."""
+    if claimant.exchange is not None:
+        claiming.checker = PublicationChecker(claimant.exchange, "node")
+        if claiming.prover is None or claiming.prover.exchange is not claimant.exchange:
+            claiming.prover = PublicationProver(claimant.exchange, "client")
 
 
 def renew(node: Node, session: Session, now: float) -> None:
@@ -169,8 +178,10 @@ def receive(node: Node, session: Session, packet: Auth, now: float) -> None:
             proof = judge(node, accepting, packet, now)
             _take(node, session, proof, now)
             _say(node, session, Auth(Reason.SUCCESS, proof.answer or Properties(auth_method=METHOD)))
-        case Claiming(claimant=Claimant() as claimant), Reason.CONTINUE_AUTHENTICATION:
+        case Claiming(claimant=Claimant() as claimant) as claiming, Reason.CONTINUE_AUTHENTICATION:
             _say(node, session, answer(claimant, packet))
+            if claimant.exchange is not None:
+                claiming.prover = PublicationProver(claimant.exchange, "client")
         case Claiming(claimant=Claimant()) as claiming, Reason.SUCCESS:
             _take(node, session, concluded(node, claiming, packet, now), now)
         case _:

@@ -7,16 +7,23 @@ clients the domain vouches. No I/O, no clock, no randomness: time and nonces com
 from collections.abc import Collection
 
 from penstock.engine.node import Node
-from penstock.engine.sessions.session import Session
+from penstock.engine.sessions.session import NEVER, Session
+from penstock.engine.trust import publication_proofs
 from penstock.engine.trust.state import NO_GROUPS, GroupSecrets
+from penstock.model.event import Event
+from penstock.model.group_proof import MIN_SECONDS
 
 
-def is_member(node: Node, session: Session, group: str, now: float) -> bool:
-    """Return True if a session's client or neighbour is known to be in a trust group."""
+def is_member(node: Node, session: Session, group: str, now: float, sent: Event | None = None) -> bool:
+    """Return True if a session's client or neighbour is known to be in a trust group; `sent`: as the sender of this."""
     known = node.ensemble.trust_groups.get(group)
     if known is None:
         return False
-    if now < session.trust.proven.get(group, 0.0):
+    due = session.trust.proven.get(group, 0.0)
+    if sent is None or known.expiry or due == NEVER:  # a replayed journal has the answer of then
+        if now < due:
+            return True
+    elif not publication_proofs.why_unproven(node, sent, group):
         return True
     entry = session.place.entry
     return session.neighbour is None and entry is not None and entry.listed and entry.name in known.clients
@@ -31,7 +38,7 @@ def shared(node: Node, neighbour: str) -> dict[str, bytes]:
 def until(node: Node, group: str, now: float) -> float:
     """Return how long a proof made now counts; no time at all if the group is gone."""
     known = node.ensemble.trust_groups.get(group)
-    return now + known.expiry if known is not None else now
+    return now + (known.expiry or MIN_SECONDS) if known is not None else now
 
 
 def set_proven(node: Node, session: Session, proven: dict[str, float]) -> bool:
@@ -63,8 +70,11 @@ def hold(node: Node, held: GroupSecrets, now: float) -> list[Session]:
     """Hold these secrets and no others; proofs of others no longer count. The sessions that lose something by it."""
     before, node.trust.groups = node.trust.groups.secrets, held
     same = {group for group, secret in held.secrets.items() if before.get(group) == secret}
+    is_lost = not before.keys() <= same
     sessions = list[Session]()
     for session in node.sessions.values():
+        if is_lost and (session.outbox.queue or session.outbox.inflight):
+            sessions.append(session)  # what waits may have proven itself by a secret of before
         if session.trust.proven:
             left = ((group, due) for group, due in session.trust.proven.items() if group in same)
             kept = {group: min(due, until(node, group, now)) for group, due in left}

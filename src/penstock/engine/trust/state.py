@@ -9,6 +9,7 @@ from penstock.domain.schema.trust import TrustSettings
 from penstock.engine.events.link_class import LinkPlans
 from penstock.engine.trust.tokens import Keys, TokenHandling, Tokens
 from penstock.model.group_proof import Claimant, ProofExchange
+from penstock.model.publication_proof import PublicationChecker, PublicationProver
 from penstock.policy.tokens.errors import TokenError
 from penstock.policy.tokens.token import Token
 from penstock.policy.tokens.verification import Verified
@@ -18,6 +19,8 @@ from penstock.policy.trust.rating import Average, Evidence, Thresholds, TokenRul
 from penstock.policy.trust.vectors import TrustTable, Update
 
 MAX_RULINGS = 10_000
+NOT_PROVEN = "group not proven"
+"""The kind of a notice."""
 
 
 class GroupSecrets:
@@ -139,25 +142,31 @@ class Showing:
 class Accepting:
     """The side that is connected to: asks, and judges the answer."""
 
-    __slots__ = ("client_id", "exchange")
+    __slots__ = ("checker", "client_id", "exchange", "prover")
 
     def __init__(self, client_id: str) -> None:
         """Make the proof's state; `client_id` is the CONNECT's."""
         self.client_id = client_id
         self.exchange: ProofExchange | None = None
         """The one that is under way."""
+        self.prover: PublicationProver | None = None
+        """Of the latest exchange that is complete: the proofs of publications to the other side; `checker`: from it."""
+        self.checker: PublicationChecker | None = None
 
 
 class Claiming:
     """The side that connects, a node that has dialled."""
 
-    __slots__ = ("claimant", "due")
+    __slots__ = ("checker", "claimant", "due", "prover")
 
     def __init__(self, claimant: Claimant) -> None:
         self.claimant: Claimant | None = claimant
         """Of the exchange that is under way."""
         self.due = inf
         """The time to prove again."""
+        self.prover: PublicationProver | None = None
+        """The proofs of publications to the other side, by the latest exchange; `checker`: from it."""
+        self.checker: PublicationChecker | None = None
 
 
 class TokenLink:

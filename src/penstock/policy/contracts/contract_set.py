@@ -9,7 +9,7 @@ from penstock.model.quality import Catalogue
 from penstock.model.topic import matches
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract, Subject
 from penstock.policy.contracts.privacy import PrivacyPolicy
-from penstock.policy.contracts.privacy_types import Values
+from penstock.policy.contracts.privacy_types import GivenTypes, Values
 from penstock.policy.contracts.situation import Situation
 from penstock.policy.quality.collectors import QualityCollector
 
@@ -44,6 +44,8 @@ class Contracts:
     """Policies in XACML."""
     bring: frozenset[str] = frozenset()
     """Clients that may bring contracts of their own; `*`: all may."""
+    attribute_types: GivenTypes = field(default_factory=dict)
+    """The types of the attributes that policies in XACML of contracts get."""
 
     @cached_property
     def is_private(self) -> bool:

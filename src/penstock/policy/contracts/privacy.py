@@ -17,7 +17,7 @@ from penstock.model.quality import NO_QUALITY, MetricKey, Quality
 from penstock.policy.contracts.contract import RETAIN, SHOWN, ConsumerContract, ProducerContract, Subject
 from penstock.policy.contracts.degrade import Aggregate, Degradation, Delay, Grid, Keep, Step
 from penstock.policy.contracts.plain_form import plain_degradation
-from penstock.policy.contracts.privacy_types import GivenTypes, Plain, Values, text_of, typed, types_of
+from penstock.policy.contracts.privacy_types import QUALITY, GivenTypes, Plain, Values, text_of, typed, types_of
 from penstock.policy.xacml import Pdp, XacmlError, names, read_policy, read_short
 from penstock.policy.xacml.evaluation.decision import Duty
 from penstock.policy.xacml.request import RequestAttribute, RequestCategory, Single, XacmlRequest
@@ -52,7 +52,7 @@ class ReleaseRequest(NamedTuple):
 
 def quality_id(key: MetricKey) -> str:
     """Return the attribute of the resource that a metric of its quality is."""
-    return f"quality:{key}"
+    return f"{QUALITY}{key}"
 
 
 class Permitted(NamedTuple):
@@ -177,12 +177,17 @@ def read_text(text: str) -> Root:
         raise PolicyError(str(error)) from None
 
 
+def roots_of(contract: ProducerContract) -> list[Root]:
+    """Return what the policy in XACML of a producer's contract says; nothing if it has none. Raise `PolicyError`."""
+    return [read_text(contract.xacml)] if contract.xacml else []
+
+
 @lru_cache(maxsize=4_096)
 def policy_in(contract: ProducerContract) -> PrivacyPolicy | None:
     """Return the policy in XACML of a producer's contract; None: it has none."""
     if not contract.xacml:
         return None
-    return PrivacyPolicy(contract.name, contract.filter, Pdp([read_text(contract.xacml)]))
+    return PrivacyPolicy(contract.name, contract.filter, Pdp(roots_of(contract)))
 
 
 def given_types(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.policy.xacml.forms.short_types import EXACT
 from penstock.policy.xacml.functions.cel import LIST
-from penstock.policy.xacml.names import BOOLEAN, CEL, DOUBLE, ENVIRONMENT, INTEGER, STRING
+from penstock.policy.xacml.names import BOOLEAN, CEL, DOUBLE, ENVIRONMENT, INTEGER, RESOURCE, STRING
 from penstock.policy.xacml.tree import Apply, Designator, Expression, LiteralValue, Root, Target, XacmlPolicy, inside
 from penstock.policy.xacml.values.values import DATA_TYPES
 
@@ -17,6 +17,8 @@ Plain = bool | int | float | str
 """A value as the domain file has it."""
 Values = tuple[tuple[str, tuple[LiteralValue, ...]], ...]
 """Attributes by name, with their values in XACML."""
+QUALITY = "quality:"
+"""The begin of the names of attributes of the resource that are metrics of its quality."""
 _NUMBERS = frozenset({INTEGER, DOUBLE, BOOLEAN})
 
 
@@ -62,16 +64,17 @@ def refused_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[st
             yield f"{_shown(requested)}, and {whose} is {_named(types)}"
 
 
+def wrong_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
+    """Yield attributes that policies ask for in a type that nodes do not give, or that some subject does not have."""
+    roots = list(roots)
+    yield from refused_types(roots, given_types)
+    yield from _never_found(roots, given_types)
+
+
 def odd_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
     """Yield attributes that nodes never give in the type asked for, and numbers that policies order as texts."""
     roots = list(roots)
-    for requested in dict.fromkeys(request._replace(is_ordered=False) for request in _asked(roots)):
-        if requested.place[0] != ENVIRONMENT and requested.types.isdisjoint({STRING, *_NUMBERS}):
-            what = f"attribute `{requested.place[1]:.80}` is asked for as {_named(requested.types)}"
-            yield f"policy `{requested.policy}`: {what}, which nodes do not give"
-    for requested, types, whose in _unlike(roots, given_types):
-        if STRING in requested.types:
-            yield f"{_shown(requested)}, and {whose} is {_named(types)}: it is not found"
+    yield from _never_found(roots, given_types)
     for requested in _asked(roots):
         for types, whose in given_types.get(requested.place, {}).items() if requested.is_ordered else ():
             if types & _NUMBERS:
@@ -79,9 +82,22 @@ def odd_types(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
                 yield f"{what}, and {whose} is {_named(types)}: as texts, 9 is more than 18"
 
 
+def _never_found(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[str]:
+    for requested in dict.fromkeys(request._replace(is_ordered=False) for request in _asked(roots)):
+        if requested.place[0] != ENVIRONMENT and requested.types.isdisjoint({STRING, *_NUMBERS}):
+            what = f"attribute `{requested.place[1]:.80}` is asked for as {_named(requested.types)}"
+            yield f"policy `{requested.policy}`: {what}, which nodes do not give"
+    for requested, types, whose in _unlike(roots, given_types):
+        if STRING in requested.types:
+            yield f"{_shown(requested)}, and {whose} is {_named(types)}: it is not found"
+
+
 def _unlike(roots: Iterable[Root], given_types: GivenTypes) -> Iterator[tuple[RequestedAttribute, frozenset[str], str]]:
     for requested in dict.fromkeys(request._replace(is_ordered=False) for request in _asked(roots)):
-        for types, whose in given_types.get(requested.place, {}).items():
+        types_of_owners = given_types.get(requested.place, {})
+        if requested.place[0] == RESOURCE and requested.place[1].startswith(QUALITY):
+            types_of_owners = {frozenset({DOUBLE}): "that of nodes"}
+        for types, whose in types_of_owners.items():
             if not types & requested.types:
                 yield requested, types, whose
 

@@ -31,6 +31,9 @@ class MessageParty(Protocol):
     def is_member(self, group: str) -> bool:
         """Return whether it is a known member of a trust group."""
 
+    def why_no_member(self, group: str) -> str:
+        """Return why it is none, if that is known of this message."""
+
 
 class Here(NamedTuple):
     """The node that judges."""
@@ -89,8 +92,8 @@ class Bound(NamedTuple):
 Rules = tuple[tuple[Bound, tuple[tuple[int, CompiledRule], ...]], ...]
 """Policies, and of each the rules that are to be applied, with their numbers."""
 
-_Note = tuple[str, int, str, int, Effect, tuple[Act, ...]]
-"""Policy, number of the rule, a mark if it is its `OnException`, number of the clause, and what it did."""
+_Note = tuple[str, int, str, int, Effect, tuple[Act, ...], tuple[str, ...]]
+"""Policy, number of the rule, a mark if it is its `OnException`, number of the clause, what it did, and why."""
 
 
 class Judgement:
@@ -114,6 +117,8 @@ class Judgement:
     blocked = ""
     """The policy that blocks it; `uninserted` is the one that does not let it in."""
     uninserted = ""
+    reasons: tuple[str, ...] = ()
+    """The reasons why conditions do not hold, where these say more than the condition."""
     flooded = False
     attached: tuple[Bound, ...] | None = None
     """The policies that travel on with the copy, if they have changed."""
@@ -273,10 +278,15 @@ def _run(judgement: Judgement, chain: Chain, number: int, mark: str) -> bool:
         stopped = judgement.blocked or judgement.uninserted
         effect = Effect.SUPPRESS if stopped else Effect.REPLACE if judgement.copy.is_changed else Effect.PASS
         assert judgement.policy is not None
-        judgement.note((judgement.policy.name, number, mark, place, effect, acts))
+        reasons = judgement.reasons if stopped else ()
+        judgement.note((judgement.policy.name, number, mark, place, effect, acts, reasons))
         return True
     return False
 
 
-def _verdict(policy: str, number: int, mark: str, place: int, effect: Effect, acts: tuple[Act, ...]) -> Verdict:
-    return Verdict("judge", effect, f"{policy}#{number}{mark}.{place}", ", ".join(act.text for act in acts))
+def _verdict(
+    policy: str, number: int, mark: str, place: int, effect: Effect, acts: tuple[Act, ...], reasons: tuple[str, ...]
+) -> Verdict:
+    did = ", ".join(act.text for act in acts)
+    why = f": {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
+    return Verdict("judge", effect, f"{policy}#{number}{mark}.{place}", f"{did}{why}")

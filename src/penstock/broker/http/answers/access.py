@@ -1,4 +1,4 @@
-"""Access policies one by one: listed, added, changed and ended, in the files of JSON lines that the domain names.
+"""Access policies one by one: listed, added, changed and ended, in the files that the domain names.
 
 A change is made to the file: what does not check is refused before the file is written, and the file is replaced whole.
 So the node starts with it again, and other tools see it. Changes take turns; who has looked at a policy before says at
@@ -21,7 +21,7 @@ from penstock.broker.http.endpoint import ApiError, ApiRequest, Endpoints, Query
 from penstock.domain.checks.access import KnownSubjects, oddities
 from penstock.model.errors import PolicyError
 from penstock.policy.access.textfile import replace_file
-from penstock.policy.sparkplug.bulk_changes import PolicyLine, is_changeable, lines_of, with_line
+from penstock.policy.sparkplug.bulk_changes import PolicyLine, is_json_lines, lines_of, with_line
 from penstock.policy.sparkplug.bulk_files import make_policies
 
 ENDPOINTS = Endpoints()
@@ -40,7 +40,7 @@ class ListedPolicy(msgspec.Struct, frozen=True):
     revision: str = ""
     """A digest of what it says."""
     is_changeable: bool = False
-    """It is in a file of JSON lines: it can be changed and ended here."""
+    """It is in a file: it can be changed and ended here."""
 
 
 class ListedPolicies(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class PolicyChange(msgspec.Struct, frozen=True):
 
     policy: dict[str, Any]
     file: str = ""
-    """The name of the file to add it to; empty: the first of JSON lines."""
+    """The name of the file to add it to; empty: the first of JSON lines, or else of CSV."""
     revision: str = ""
     """The revision of the policy that is changed; refused if it is another by now. Empty: whatever it is."""
 
@@ -82,7 +82,7 @@ def _files(request: ApiRequest) -> tuple[Path, ...]:
 
 
 def _listed(line: PolicyLine) -> ListedPolicy:
-    return ListedPolicy(line.id, line.file.name, line.row, line.revision, is_changeable(line.file))
+    return ListedPolicy(line.id, line.file.name, line.row, line.revision, is_changeable=True)
 
 
 def _all(request: ApiRequest) -> Iterator[ListedPolicy]:
@@ -158,12 +158,12 @@ def _id(policy: dict[str, Any]) -> str:
 
 
 def _file(request: ApiRequest, name: str) -> Path:
-    changeable = [file for file in _files(request) if is_changeable(file)]
-    for file in changeable:
+    files = sorted(_files(request), key=is_json_lines, reverse=True)
+    for file in files:
         if name in ("", file.name, str(file)):
             return file
-    known = ", ".join(file.name for file in changeable) or "none: add one that ends in .jsonl"
-    raise ApiError(f"no file of JSON lines `{name:.200}` in `access.files`: there is {known}", 409)
+    known = ", ".join(file.name for file in files) or "none: add one that ends in .jsonl or .csv"
+    raise ApiError(f"no file `{name:.200}` in `access.files`: there is {known}", 409)
 
 
 async def _find(request: ApiRequest, id: str, revision: str) -> PolicyLine:
@@ -171,11 +171,11 @@ async def _find(request: ApiRequest, id: str, revision: str) -> PolicyLine:
     files = _files(request)
 
     def search() -> list[PolicyLine]:
-        return [line for file in files if is_changeable(file) for line in lines_of(file) if line.id == id]
+        return [line for file in files for line in lines_of(file) if line.id == id]
 
     found = await asyncio.to_thread(search)
     if not found:
-        raise ApiError(f"no policy `{id:.200}` in a file of JSON lines: others are changed in their files", 404)
+        raise ApiError(f"no policy `{id:.200}` in a file: those of the domain file are changed there", 404)
     if len(found) > 1:
         raise ApiError(f"there are {len(found)} policies `{id:.200}`: change them in their files", 409)
     if revision and found[0].revision != revision:
@@ -200,7 +200,7 @@ def _audited(request: ApiRequest, what: str, policy: dict[str, Any]) -> Iterator
 async def _write(request: ApiRequest, line: PolicyLine, row: dict[str, Any] | None) -> ChangedPolicy:
     """Write a file with another line, or without one, and put it into force; raise `PolicyError` if it is wrong."""
     text = await asyncio.to_thread(with_line, line.file, line.id, row, line.number)
-    before, mode = line.file.read_text(encoding="utf-8"), line.file.stat().st_mode & 0o777
+    before, mode = line.file.read_bytes().decode(), line.file.stat().st_mode & 0o777
     await asyncio.to_thread(replace_file, line.file, text, mode)
     try:
         await reread(request)
@@ -211,7 +211,8 @@ async def _write(request: ApiRequest, line: PolicyLine, row: dict[str, Any] | No
         return ChangedPolicy(_listed(line))
     people = KnownSubjects(request.api.domain)
     odd = (odd.what for policy in make_policies(row, line.id) for odd in oddities(policy, people))
-    return ChangedPolicy(_listed(PolicyLine(line.file, line.number, line.id, row)), tuple(dict.fromkeys(odd)))
+    written = next(each for each in await asyncio.to_thread(lines_of, line.file) if each.id == line.id)
+    return ChangedPolicy(_listed(written), tuple(dict.fromkeys(odd)))
 
 
 @contextmanager

@@ -33,7 +33,11 @@ def _party(party: "MessageParty | None", which: str) -> "MessageParty":
 
 def _authenticate_sender(on: "Judgement", group: str) -> bool:
     """Return whether the sender of the message to this node is a known member of a trust group."""
-    return _party(on.sender, "sender").is_member(group)
+    sender = _party(on.sender, "sender")
+    is_member = sender.is_member(group)
+    if not is_member and (why := sender.why_no_member(group)):
+        on.reasons = (*on.reasons, why)
+    return is_member
 
 
 def _authenticate_receiver(on: "Judgement", group: str) -> bool:
