@@ -93,7 +93,7 @@ class NodeConnection:
         """Packets that wait, in their buffer, and where the first of them begins; behind them waits `_unread`."""
         self._unread: deque[bytes] | None = None  # most connections never need one, and an empty one is large
         self._work: Iterator[None] | None = None
-        """What is left of a packet that asks for much: it goes on before the next one is handled."""
+        """The rest of the work of a packet that asks for much: it goes on before the next packet is handled."""
         self._cause: str | None = None
         """The reason why the transport is gone, while packets that came before are still waiting."""
 
@@ -171,8 +171,9 @@ class NodeConnection:
         host.begin_share()
         while self.phase < CLOSED:
             if self._work is not None:
+                work, self._work = self._work, None
                 try:
-                    self._work_on()
+                    self._work_on(work)
                 except Exception as error:
                     self._failed(error)
                 if self._work is not None:
@@ -337,10 +338,9 @@ class NodeConnection:
         self.host.log_error(error, self.name)
         self.disconnect(Reason.UNSPECIFIED_ERROR, "the node could not handle a packet")
 
-    def _work_on(self) -> None:
+    def _work_on(self, work: Iterator[None]) -> None:
         """Go on with what a packet asks for, until it is done or the share of the turn is used up."""
-        work, self._work = self._work, None
-        for _ in work or ():
+        for _ in work:
             if self.host.is_late():
                 self._work = work
                 return
@@ -359,8 +359,9 @@ class NodeConnection:
         if kind == DISCONNECT and self.session.buffer:
             self.send(self.session.buffer)  # answers to what came in one piece with it
         packet = decode(first, body, self.version)
-        self._work = receive.handle(self.host.node, self.session, packet, self.host.now(), raw)
-        self._work_on()
+        work = receive.handle(self.host.node, self.session, packet, self.host.now(), raw)
+        if work is not None:
+            self._work_on(work)
         if kind == DISCONNECT:
             self.close()
 

@@ -75,12 +75,10 @@ def plan(draft: Draft) -> None:
 
 def entries(node: Node, topic: str) -> Iterable[Subscribed | Group | Watch | Predicates[Subscribed]]:
     """Return what the index has for a topic, without the subscriptions of sessions that have ended."""
-    found, ending = node.subscriptions.index.match(topic), node.sessions.ending
-    return (
-        [each for each in found if not isinstance(each, Subscribed) or each.session.id not in ending]
-        if ending
-        else found
-    )
+    matching, ending = node.subscriptions.index.match(topic), node.sessions.ending
+    if not ending:
+        return matching
+    return [entry for entry in matching if not isinstance(entry, Subscribed) or entry.session.id not in ending]
 
 
 def run(passage: Passage) -> None:
