@@ -215,12 +215,14 @@ def test_a_lasting_host_is_away_while_the_node_begins_anew() -> None:
         nodes.kill("plant")
         nodes.start("plant")
         with Paho("E1").connects(port) as edge_node:
-            edge_node.publish("spBv1.0/G1/NDATA/E1", payloads[1], 1)
+            edge_node.publish("spBv1.0/G1/NDATA/E1", payloads[1], 1)  # aliases end with the connection of their birth
+            edge_node.publish("spBv1.0/G1/NBIRTH/E1", encode({**birth, "seq": 0}), 1)
+            edge_node.publish("spBv1.0/G1/NDATA/E1", payloads[0], 1)
         with Paho("lasting", clean=False).connects(port, SessionExpiryInterval=3600) as lasting:
-            got: list[Any] = [PAYLOAD.FromString(payload) for payload in lasting.payloads(3)]
+            got: list[Any] = [PAYLOAD.FromString(payload) for payload in lasting.payloads(5)]
             values = [[(metric.alias, metric.int_value) for metric in message.metrics] for message in got]
-            assert values == [[(1, 0)], [(1, 1)], [(1, 2)]]
-            assert [message.seq for message in got] == [0, 1, 2]
+            assert values == [[(1, 0)], [(1, 1)], [], [(1, 0)], [(1, 1)]]
+            assert [message.seq for message in got] == [0, 1, 2, 0, 1]
 
 
 def test_an_edge_node_here_and_its_readers_elsewhere() -> None:
