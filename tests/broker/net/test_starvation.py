@@ -49,7 +49,7 @@ async def test_subscriptions_over_many_retained_topics_do_not_hold_up_the_others
         kept = b"".join(encode(Publish(f"kept/{number}", b"x", retain=True), 5) for number in range(20_000))
         await flooder.send_raw(kept)
         await flooder.expect_nothing()
-        asked = [Subscribe(number, (SubscriptionRequest("kept/#"),)) for number in range(1, 1_001)]
+        asked = [Subscribe(number, (SubscriptionRequest("kept/#"),)) for number in range(1, 301)]
         await flooder.send(*asked, Publish("flood/last", b"x"))
         for _ in range(3):
             await bystander.publish("calm", b"x")
