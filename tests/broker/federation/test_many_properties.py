@@ -26,7 +26,7 @@ def having(count: int) -> Properties:
     ids=["PUBLISH", "SUBSCRIBE"],
 )
 async def test_a_packet_of_a_client_has_a_thousand_user_properties_at_most(node: LiveNode, packet: Packet) -> None:
-    """Attacked again: a publication with 20,000 stopped its node for 1.1 s, and a node beyond with 30 readers for 9.8."""
+    """Attacked again: a publication with 20,000 stopped its node for 1.1 s, a node beyond for 9.8 s."""
     peer = await Peer.open(HOST, node.port)
     await peer.connect("many")
     assert await peer.publish("a", qos=1, properties=having(MAX_USER_PROPERTIES)) == Reason.NO_MATCHING_SUBSCRIBERS

@@ -3,6 +3,8 @@ it: times depend on the machine.
 """
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +20,7 @@ from penstock.wire.packet import (
     SubscriptionRequest,
     Unsuback,
     Unsubscribe,
+    WillMessage,
 )
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
@@ -116,4 +119,21 @@ async def test_many_small_frames_do_not_hold_up_the_others(node: LiveNode, paylo
             await calm.send(Publish("calm", b"x"))
             assert (await calm.receive()).topic == "calm"  # and not yet what comes behind the frames
         await calm.receive("answered")
+    await calm.disconnect()
+
+
+async def test_many_connections_that_are_lost_at_once_do_not_hold_up_the_others(node: LiveNode) -> None:
+    """Attacked again: 900 lost together, with wills, held up a bystander for 250 ms."""
+    calm = await connected(node, "calm")
+    await calm.subscribe("calm", "gone")
+    crowd = [await connected(node, f"crowd-{number}", will=WillMessage("gone", b"")) for number in range(300)]
+    os.kill(node.pid, signal.SIGSTOP)  # so that the node learns of all of them in one round of input
+    for peer in crowd:
+        await peer.close()
+    os.kill(node.pid, signal.SIGCONT)
+    await calm.receive("gone")
+    await calm.send(Publish("calm", b"x"))
+    order = [(await calm.receive()).topic for _ in range(300)]
+    assert order.count("gone") == 299
+    assert order.index("calm") < 250
     await calm.disconnect()
