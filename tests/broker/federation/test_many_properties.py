@@ -68,7 +68,7 @@ def test_a_foreign_broker_that_passes_more_on_is_refused_them_and_keeps_its_link
         until(arrives, "an event has come through")
         for count in (MAX_USER_PROPERTIES + 1, MAX_USER_PROPERTIES, 0):
             there.publish(f"many/{count}", b"", 1, UserProperty=[("k", "v")] * count)
-        topics = []
+        topics: list[str] = []
         while not topics or topics[-1] != "many/0":
             topics.append(right.receive().topic)
         assert [topic for topic in topics if topic != "settle"] == [f"many/{MAX_USER_PROPERTIES}", "many/0"]
