@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are not the JSON that is expected: also if they are nested too deeply."""
+"""Errors that msgspec raises for bytes that are not the expected JSON, or are nested too deeply."""
 
 
 class PenstockError(Exception):
