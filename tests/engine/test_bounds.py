@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from penstock.domain import LimitSettings
+from penstock.engine.events import user_properties
 from penstock.engine.events.entrances import MAX_REPLAYED
 from penstock.engine.sessions import lifecycle
 from penstock.engine.stages import runner
 from penstock.policy.access.acl import Acl
 from penstock.wire.packet import Puback, Publish, Pubrec, Pubrel, Subscribe, SubscriptionRequest
-from penstock.wire.properties import Properties
+from penstock.wire.properties import Properties, encode_properties
 from tests.support.memory.node import Client, MemoryNode
 from tests.support.models.invariants import check_node
 
@@ -274,3 +275,11 @@ def test_sessions_whose_time_is_over_end_a_few_in_a_turn() -> None:
         before = len(joined.node.sessions)
         joined.turn()
         assert before - len(joined.node.sessions) <= 500
+
+
+def test_what_travels_with_an_event_is_read_once_however_large() -> None:
+    """Attacked again: above 8 kB it was read again for each receiver, and more than once."""
+    pairs = tuple(("penstock-trace-host" if number % 2 else "k", str(number)) for number in range(1_000))
+    large = encode_properties(Properties(user_properties=pairs))
+    assert len(large) > 10_000
+    assert user_properties.carried(large) is user_properties.carried(bytes(bytearray(large)))

@@ -7,6 +7,7 @@ import sqlite3
 import ssl
 import time
 import uuid
+from collections import deque
 from functools import partial
 from logging import INFO
 from pathlib import Path
@@ -28,7 +29,7 @@ from penstock.domain.schema.domain import JournalSettings
 from penstock.engine import governing
 from penstock.engine.capsules import hosting
 from penstock.engine.connections.connection import CLOSE_SECONDS, NodeConnection
-from penstock.engine.connections.host import Host
+from penstock.engine.connections.host import DISCARD, Host
 from penstock.engine.connections.inbound import Inbound
 from penstock.engine.federation import overlay
 from penstock.engine.node import Node
@@ -56,6 +57,8 @@ takes in everything that has come during the one before, so rounds would grow lo
 TURN_SECONDS, LEAST_SHARE = 0.008, 0.0005
 """The time of a turn that connections with more input than fits into one share, and the least that each of them gets:
 whoever sends little waits no longer than such a turn, whatever the others send."""
+MAX_GONE = 20
+"""Lost connections that are ended in one turn; the others follow in the next ones."""
 MAX_DEFERRED = 20_000
 """Packets that wait for the store before connections are no longer read."""
 
@@ -96,6 +99,10 @@ class Server(Host):
         """Packets processed in this round of input."""
         self._held: dict[NodeConnection, None] = {}
         """Connections that are not read before they have had another share of a turn, the next one first."""
+        self._gone: deque[tuple[NodeConnection, str]] = deque()
+        """Connections whose transport is gone, and the reason: some are ended in each turn."""
+        self._ended = 0
+        """Connections that have been ended in this round of input."""
         self._deadline = 0.0
         """The end of the share of the connection that is handled."""
         self._flusher: asyncio.TimerHandle | None = None
@@ -154,6 +161,7 @@ class Server(Host):
         for connection in list(self.connections):
             connection.transport.abort()
         await asyncio.sleep(0)
+        self._end_some(len(self._gone))
         for timer in (self._ticker, self._flusher):
             if timer is not None:
                 timer.cancel()
@@ -252,6 +260,23 @@ class Server(Host):
             self.listeners.remove(connection.door.listener)
         self._held.pop(connection, None)
 
+    def end_soon(self, connection: NodeConnection, cause: str) -> None:
+        if self._ended < MAX_GONE:
+            self._ended += 1
+            connection.end(cause)
+            return
+        connection.pause()  # what comes for its session until then waits
+        connection.transport = DISCARD
+        self._gone.append((connection, cause))
+        self.wake()
+
+    def _end_some(self, most: int = MAX_GONE) -> None:
+        for _ in range(min(most, len(self._gone))):
+            connection, cause = self._gone.popleft()
+            connection.end(cause)
+        if self._gone:
+            self.wake()
+
     def begin_share(self) -> None:
         self._deadline = time.perf_counter() + max(TURN_SECONDS / (1 + len(self._held)), LEAST_SHARE)
 
@@ -303,7 +328,9 @@ class Server(Host):
     def turn(self) -> None:
         """Take the turn of a node; then journal, report, and schedule what is left for another turn."""
         self.awake = False
-        self._packets = 0
+        self._packets = self._ended = 0
+        if self._gone:
+            self._end_some()
         super().turn()
         node = self.node
         if self.journal is not None:

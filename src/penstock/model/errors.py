@@ -5,6 +5,11 @@ A message is lower case, has no final stop, and shows the offending input in bac
 
 from dataclasses import dataclass
 
+import msgspec
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Errors that msgspec raises for bytes that are not the expected JSON, or are nested too deeply."""
+
 
 class PenstockError(Exception):
     """Root of every error that Penstock raises on purpose."""

@@ -8,29 +8,30 @@ from penstock.wire import packet as packets
 from penstock.wire.errors import WireError, malformed, protocol_error
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.packet import MQTT_5, MQTT_311, Publish
-from penstock.wire.primitives import read_binary, read_name, read_text, read_u8, read_u16, topic_of
+from penstock.wire.primitives import MAX_VARINT, read_binary, read_name, read_text, read_u8, read_u16, topic_of
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties
 from penstock.wire.reason import MAX_CONNACK_CODE_311, REASONS, SUBACK_CODES_311, Reason
 
 _MQTT_31 = b"\0\6MQIsdp"
 
 
-def decode(first: int, body: bytes, version: int) -> packets.Packet:
+def decode(first: int, body: bytes, version: int, max_pairs: int = MAX_VARINT) -> packets.Packet:
     """Return the packet whose fixed header starts with the byte `first` and whose remaining bytes are `body`.
 
-    `version` (4 or 5) is that of the connection; a CONNECT is decoded by the version that it names itself.
+    `version` (4 or 5) is that of the connection; a CONNECT is decoded by the version that it names itself. `max_pairs`:
+    user properties that a PUBLISH may have; others may have `MAX_USER_PROPERTIES`.
     """
     # [MQTT-4.13.1-1]
     kind = first >> 4
     if kind == PUBLISH:
-        return _publish(first, body, version)
+        return _publish(first, body, version, max_pairs)
     if first & 0x0F != _FLAGS[kind] and kind:
         # [MQTT-2.1.3-1]
         raise malformed(f"fixed header `0x{first:02x}` has wrong flags for {kinds.KIND_NAMES[kind]}")
     return _DECODERS[kind](body, version)
 
 
-def _publish(first: int, body: bytes, version: int) -> Publish:
+def _publish(first: int, body: bytes, version: int, max_pairs: int) -> Publish:
     qos = first >> 1 & 3
     dup = first & 0x08 != 0
     if qos == 3:
@@ -46,7 +47,7 @@ def _publish(first: int, body: bytes, version: int) -> Publish:
             raise protocol_error("PUBLISH has packet identifier 0")  # [MQTT-2.2.1-2]
     properties = NO_PROPERTIES
     if version == MQTT_5:
-        properties, pos = decode_properties(body, pos, PUBLISH)
+        properties, pos = decode_properties(body, pos, PUBLISH, max_pairs)
     topic = ""
     if raw:
         topic = topic_of(raw)

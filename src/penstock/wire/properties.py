@@ -47,6 +47,10 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 NO_PROPERTIES: Final = Properties()
 
 
+MAX_USER_PROPERTIES = 1_000
+"""User properties of one packet. MQTT has no limit; each of them takes time, also of those who have not logged in."""
+
+
 class _Type(msgspec.Struct, frozen=True):
     """The functions that read and write a property's value, and its greatest value (None: not a number)."""
 
@@ -146,7 +150,7 @@ _BY_ID = {spec.id: spec for spec in _SPECS}
 _REPEATED = tuple(spec.field for spec in _SPECS if spec.repeats)
 
 
-def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int]:
+def decode_properties(data: bytes, pos: int, kind: int, max_pairs: int = MAX_USER_PROPERTIES) -> tuple[Properties, int]:
     """Read the properties of a packet of `kind`, their length first; the position returned is after them."""
     length, pos = read_varint(data, pos)
     if length == 0:
@@ -158,7 +162,7 @@ def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int
     block = data[:end] if end < len(data) else data
     values: dict[str, Any] = {}
     while pos < end:
-        pos = _decode_one(block, pos, kind, values)
+        pos = _decode_one(block, pos, kind, values, max_pairs)
     for field in _REPEATED:
         if field in values:
             values[field] = tuple(values[field])
@@ -166,7 +170,7 @@ def decode_properties(data: bytes, pos: int, kind: int) -> tuple[Properties, int
     return Properties(**values), end
 
 
-def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int:
+def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any], most: int) -> int:
     number, pos = read_varint(data, pos)
     spec = _BY_ID.get(number)
     if spec is None:
@@ -181,6 +185,8 @@ def _decode_one(data: bytes, pos: int, kind: int, values: dict[str, Any]) -> int
         values[spec.field] = [value] if spec.repeats else value
     elif kind in spec.repeats:
         values[spec.field].append(value)
+        if len(values[spec.field]) > most:
+            raise WireError(Reason.QUOTA_EXCEEDED, f"more than {most} `{spec.field}` in one packet")
     else:
         raise protocol_error(f"property `{spec.field}` occurs twice")
     return pos

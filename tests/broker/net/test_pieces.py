@@ -2,10 +2,15 @@
 it: times depend on the machine.
 """
 
+import asyncio
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
+from websockets.frames import Frame, Opcode
 
+from penstock.wire.codec import encode
 from penstock.wire.packet import (
     Connack,
     Connect,
@@ -15,19 +20,22 @@ from penstock.wire.packet import (
     SubscriptionRequest,
     Unsuback,
     Unsubscribe,
+    WillMessage,
 )
 from penstock.wire.properties import Properties
 from penstock.wire.reason import Reason
+from tests.broker.net.test_websocket import framed
 from tests.support.clients.peer import Peer
-from tests.support.processes.node import LiveNode, running
+from tests.support.processes.node import ANY_PORT, LiveNode, running
 
 FILTERS = tuple(f"crowd/{number}/+" for number in range(10_000))
+PUBLICATION = encode(Publish("noise", b"x"), 5)
 SOME = Properties(user_properties=(("where", "size(a) > 1 || b == 'x'"),))
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[LiveNode]:
-    with running() as node:
+    with running({"listen": [ANY_PORT, {"address": ANY_PORT, "websocket": True}]}) as node:
         yield node
 
 
@@ -89,4 +97,43 @@ async def test_a_session_with_many_subscriptions_ends_at_once_and_is_cleared_awa
         await calm.receive("turns")
     await anew.expect_nothing()
     await anew.disconnect()
+    await calm.disconnect()
+
+
+@pytest.mark.parametrize("payload", [b"", PUBLICATION], ids=["pings", "one packet a frame"])
+async def test_many_small_frames_do_not_hold_up_the_others(node: LiveNode, payload: bytes) -> None:
+    """Attacked again: one read of 256 kB of WebSocket frames was handled at once; a flood of them held up a bystander
+    for 22 s.
+    """
+    calm = await connected(node, "calm")
+    await calm.subscribe("calm", "answered")
+    async with framed(node) as crowd:
+        await crowd.send(encode(Connect("crowd"), 5))
+        await crowd.receive()
+        opcode = Opcode.BINARY if payload else Opcode.PING
+        small = Frame(opcode, payload).serialize(mask=True)
+        last = Frame(Opcode.BINARY, encode(Publish("answered", b"x"), 5)).serialize(mask=True)
+        crowd.inner.transport.write(small * (200_000 // len(small)) + last)
+        await asyncio.sleep(0)
+        for _ in range(5):
+            await calm.send(Publish("calm", b"x"))
+            assert (await calm.receive()).topic == "calm"  # and not yet what comes behind the frames
+        await calm.receive("answered")
+    await calm.disconnect()
+
+
+async def test_many_connections_that_are_lost_at_once_do_not_hold_up_the_others(node: LiveNode) -> None:
+    """Attacked again: 900 lost together, with wills, held up a bystander for 250 ms."""
+    calm = await connected(node, "calm")
+    await calm.subscribe("calm", "gone")
+    crowd = [await connected(node, f"crowd-{number}", will=WillMessage("gone", b"")) for number in range(300)]
+    os.kill(node.pid, signal.SIGSTOP)  # so that the node learns of all of them in one round of input
+    for peer in crowd:
+        await peer.close()
+    os.kill(node.pid, signal.SIGCONT)
+    await calm.receive("gone")
+    await calm.send(Publish("calm", b"x"))
+    order = [(await calm.receive()).topic for _ in range(300)]
+    assert order.count("gone") == 299
+    assert order.index("calm") < 250
     await calm.disconnect()

@@ -95,7 +95,7 @@ class ReferenceNode(PlainBroker):
 
     def publish(self, sender: PlainSession, topic: str, payload: bytes, qos: int, retain: bool) -> Outcome:
         name = self.entity(sender.client_id, sender.user)
-        if topic.startswith(RESERVED) or not self.may_write(sender.client_id, sender.user, topic):
+        if f"{topic}/".startswith(RESERVED) or not self.may_write(sender.client_id, sender.user, topic):
             return Outcome()
         if topic.startswith("spBv1.0/") and "access" in self.domain:
             pruned = self._prune(name, topic, payload)

@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from penstock.domain.schema.admin import Right
-from penstock.model.errors import PenstockError
+from penstock.model.errors import UNREADABLE, PenstockError
 
 if TYPE_CHECKING:
     from penstock.broker.http.api import Api
@@ -85,7 +85,7 @@ class ApiRequest(NamedTuple):
         """Return the body, as JSON of that type; raise `ApiError`."""
         try:
             return msgspec.json.decode(self.body, type=kind)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise ApiError(f"body: {error}") from None
 
 

@@ -38,7 +38,7 @@ class SocketProtocol(asyncio.BaseProtocol):
         """Let the transport close: the peer sends no more."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.connection.end(str(exc) if exc else "closed")
+        self.connection.host.end_soon(self.connection, _cause(exc))
 
     def pause_writing(self) -> None:
         self.connection.pause()
@@ -61,6 +61,10 @@ class DialledProtocol(SocketProtocol):
         self._begin(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+        self.connection.end(_cause(exc))
         if not self.closed.done():
             self.closed.set_result(self.connection.session is not None)
+
+
+def _cause(exc: Exception | None) -> str:
+    return str(exc) if exc else "closed"

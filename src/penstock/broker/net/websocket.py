@@ -1,7 +1,9 @@
 """MQTT inside WebSocket: the `websockets` library's protocol core between a transport and a connection."""
 
+import asyncio
 import ipaddress
 import logging
+from collections import deque
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,22 +17,37 @@ from websockets.typing import Subprotocol
 
 from penstock.broker.net.protocol import SocketProtocol
 from penstock.engine.connections.connection import MAX_CONNECT_BYTES, NodeConnection
+from penstock.engine.connections.host import DISCARD
 from penstock.wire.framing import Framer
 from penstock.wire.session import OPEN
 
 _SILENT = logging.Logger("websockets", logging.CRITICAL)
 """The library would log tracebacks of what anybody may send; refusals are logged here."""
 _PONG = bytes([0x80 | Opcode.PONG])
+_PIECE = 1_024
+"""Bytes that are divided into frames before others may have their turn: a frame may be six bytes."""
 
 
 class WebSocket(SocketProtocol):
     """Unwraps frames for the connection, and is the transport that the connection writes to.
 
     Once this side has ended, what the library would still say is left out. While the transport takes no more bytes,
-    only the last PONG waits (RFC 6455 §5.5.3), so that PINGs take no memory.
+    only the last PONG waits (RFC 6455 §5.5.3), so that PINGs take no memory. What has come is divided into frames as
+    far as the connection's share of the turn goes; the rest waits for the next one, and the peer is not read meanwhile.
     """
 
-    __slots__ = ("_bytes_before_connect", "_is_blocked", "_is_ended", "_path", "_pong", "_transport", "_ws")
+    __slots__ = (
+        "_bytes_before_connect",
+        "_is_blocked",
+        "_is_ended",
+        "_is_scheduled",
+        "_lost",
+        "_path",
+        "_pong",
+        "_transport",
+        "_waiting",
+        "_ws",
+    )
 
     def __init__(self, connection: NodeConnection, path: str, max_size: int) -> None:
         super().__init__(connection)
@@ -38,7 +55,11 @@ class WebSocket(SocketProtocol):
         self._path = path
         self._transport: Any = None
         self._bytes_before_connect = 0
-        self._is_blocked = self._is_ended = False
+        self._is_blocked = self._is_ended = self._is_scheduled = False
+        self._waiting: deque[bytes] = deque()
+        """What has come and is not divided into frames yet."""
+        self._lost: tuple[Exception | None] | None = None
+        """The reason why the transport is gone, while something that came before is still waiting."""
         self._pong = b""
         self._ws = ServerProtocol(subprotocols=[Subprotocol("mqtt")], max_size=max_size, logger=_SILENT)
 
@@ -50,11 +71,46 @@ class WebSocket(SocketProtocol):
 
     def _unwrap(self, data: bytes) -> None:
         """Read what the socket has received."""
-        while data and not self._transport.is_closing():
+        self._waiting.extend(data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+        if not self._is_scheduled:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._is_scheduled = False
+        connection = self.connection
+        connection.host.begin_share()
+        while self._waiting and not self._is_ended and not connection.is_held:
+            self._divide(self._waiting.popleft())
+            if connection.host.is_late():
+                break
+        if self._is_ended:
+            self._waiting.clear()
+        if self._waiting:
+            self._transport.pause_reading()
+            self._schedule()
+        elif not connection.is_held:
+            self._transport.resume_reading()
+            if self._lost is not None:
+                super().connection_lost(self._lost[0])
+
+    def _schedule(self) -> None:
+        """Go on in the next turn; if the connection is held, when it is let go."""
+        if not self._is_scheduled and not self.connection.is_held:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _divide(self, data: bytes) -> None:
+        while data and not self._is_ended:
             # Line by line up to the end of the request: the library reads on before the request is answered.
             end = data.find(b"\n") + 1 if self._ws.state is State.CONNECTING else 0
             self._receive(data[:end] if end else data)
             data = data[end:] if end else b""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._waiting:
+            self._transport, self._lost = DISCARD, (exc,)
+        else:
+            super().connection_lost(exc)
 
     def _receive(self, data: bytes) -> None:
         self._ws.receive_data(data)
@@ -74,6 +130,8 @@ class WebSocket(SocketProtocol):
             self._ws.fail(1009, f"more than {MAX_CONNECT_BYTES} bytes before CONNECT")
 
     def eof_received(self) -> None:
+        while self._waiting:  # TLS alone: a plain socket is not read while something waits
+            self._divide(self._waiting.popleft())
         self._ws.receive_eof()
         self._flush()
 
@@ -114,6 +172,13 @@ class WebSocket(SocketProtocol):
         if self._ws.state is State.OPEN:
             self._ws.send_close(1000)
             self._flush()
+
+    def resume_reading(self) -> None:
+        """Read on, once what has come is divided into frames."""
+        if self._waiting:
+            self._schedule()
+        else:
+            self._transport.resume_reading()
 
     def __getattr__(self, name: str) -> Any:
         """Pass on what needs no unwrapping: pause_reading, abort, get_extra_info and the like."""

@@ -31,6 +31,8 @@ from penstock.wire.errors import WireError, protocol_error
 from penstock.wire.framing import Frame, Framer
 from penstock.wire.kinds import DISCONNECT, PUBLISH
 from penstock.wire.packet import Disconnect
+from penstock.wire.primitives import MAX_VARINT
+from penstock.wire.properties import MAX_USER_PROPERTIES
 from penstock.wire.reason import Reason
 from penstock.wire.session import CLOSED, LEAVING, NEW, OPEN
 
@@ -358,7 +360,9 @@ class NodeConnection:
         assert self.session is not None
         if kind == DISCONNECT and self.session.buffer:
             self.send(self.session.buffer)  # answers to what came in one piece with it
-        packet = decode(first, body, self.version)
+        # What a foreign broker passes on is refused by itself, as its link serves many (`ingress.policy_refused`).
+        most = MAX_USER_PROPERTIES if self.session.neighbour is None else MAX_VARINT
+        packet = decode(first, body, self.version, most)
         work = receive.handle(self.host.node, self.session, packet, self.host.now(), raw)
         if work is not None:
             self._work_on(work)

@@ -118,6 +118,10 @@ class Host:
     def remove_held(self, connection: Any) -> None:
         """Note that the connection is read again."""
 
+    def end_soon(self, connection: Any, cause: str) -> None:
+        """End a connection whose transport is gone, now or in a later turn."""
+        connection.end(cause)
+
     def remove_connection(self, connection: Any) -> None:
         """Note that the transport of a connection is gone."""
 

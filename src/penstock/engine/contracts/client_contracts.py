@@ -23,7 +23,7 @@ from penstock.engine.sessions import advertise
 from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.statements import filter_policies
-from penstock.model.errors import PolicyError
+from penstock.model.errors import UNREADABLE, PolicyError
 from penstock.model.topic import Filter
 from penstock.policy.contracts import text_form
 from penstock.policy.contracts.contract import ConsumerContract, PrivacyRule, ProducerContract, advertisement
@@ -94,7 +94,7 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome
 def _receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
         message = msgspec.json.decode(payload, type=_ContractMessage)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a contract: {error}")
     if message.produces is msgspec.UNSET and message.consumes is msgspec.UNSET:
         return _take_back(node, session, message.name, now)

@@ -15,7 +15,7 @@ from penstock.engine.contracts.subscribers import GLOBAL
 from penstock.engine.events.plan import Target
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
-from penstock.model.errors import PolicyError
+from penstock.model.errors import UNREADABLE, PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import covers, matches, overlaps
 from penstock.policy.contracts.contract import MAX_RULES, ContextWant
@@ -74,7 +74,7 @@ def _read(text: str) -> tuple[ContextWant, ...]:
     try:
         wants = msgspec.json.decode(text, type=list[dict[str, object]])
         return tuple(read_want("want", want, _CATALOGUE) for want in wants)
-    except (msgspec.MsgspecError, PolicyError, RecursionError):
+    except (*UNREADABLE, PolicyError):
         return ()
 
 

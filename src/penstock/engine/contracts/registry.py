@@ -13,7 +13,7 @@ from penstock.engine.events import publishers, user_properties
 from penstock.engine.events.user_properties import AT, CONTRACT, CONTRACT_BYTES
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
-from penstock.model.errors import ContentError, PolicyError
+from penstock.model.errors import UNREADABLE, ContentError, PolicyError
 from penstock.model.event import Event
 from penstock.model.quality import NO_QUALITY, moment
 from penstock.model.topic import matches
@@ -135,7 +135,7 @@ def _degraded(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[object]]:
     for text in (value for name, value in pairs if name == release_place.DEGRADED):
         try:
             done |= msgspec.json.decode(text, type=dict[str, list[object]])
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise ContentError(f"not what was degraded: {error}") from None
     return done
 
@@ -178,6 +178,6 @@ def contract_of(contracts: Contracts, text: str) -> ProducerContract:
         return known
     try:
         document = msgspec.json.decode(text, type=dict)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNREADABLE as error:
         raise PolicyError(f"not a contract: {error}") from None
     return read_producer(str(document.pop("name", "")), document, contracts.catalogue)

@@ -12,6 +12,7 @@ from penstock.engine.events import link_plans
 from penstock.engine.events.passage import Passage
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session
+from penstock.model.errors import UNREADABLE
 from penstock.model.event import Event
 from penstock.policy.contracts import situation
 from penstock.policy.contracts.situation import OpenSituation, SituationChange
@@ -80,7 +81,7 @@ def _hear(state: ContractState, name: str, payload: bytes, now: float) -> str:
     """
     try:
         announcement = msgspec.json.decode(payload, type=SituationAnnouncement | None)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         return f"what is told cannot be read: {error}"
     known = next((candidate for candidate in state.contracts.situations if candidate.name == name), None)
     if known is None:

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.engine.sessions.session import Session
 from penstock.model.content.content import Content
-from penstock.model.errors import PolicyError
+from penstock.model.errors import UNREADABLE, PolicyError
 from penstock.model.quality import NO_QUALITY, Quality
 from penstock.model.topic import matches
 from penstock.policy.contracts.contract import ConsumerContract, ContextWant, ProducerContract, Subject
@@ -308,7 +308,7 @@ def hear(state: ContractState, topic: str, payload: bytes) -> None:
         try:
             announcement = msgspec.json.decode(payload, type=ContractAnnouncement)
             contract = read_consumer(announcement.name, announcement.contract, state.contracts.catalogue)
-        except (msgspec.MsgspecError, PolicyError, RecursionError):
+        except (*UNREADABLE, PolicyError):
             pass
         else:
             state.heard[topic] = announcement.client, contract

@@ -14,6 +14,7 @@ import msgspec
 from penstock.engine.contracts.state import shown_by
 from penstock.engine.node import Node
 from penstock.engine.sessions.session import Session, Subscribed
+from penstock.model.errors import UNREADABLE
 from penstock.model.topic import intersection
 from penstock.policy.contracts.contract import Subject
 from penstock.policy.contracts.contract_set import effective_wants
@@ -53,7 +54,7 @@ def read(text: str) -> Receiver | None:
     try:
         client, *shown = msgspec.json.decode(text, type=list[list[str]])
         return Receiver(client[0], tuple((name, frozenset(values)) for name, *values in shown))
-    except (msgspec.MsgspecError, ValueError, IndexError):
+    except (*UNREADABLE, ValueError, IndexError):
         return None
 
 

@@ -32,7 +32,7 @@ from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
 from penstock.wire.kinds import PUBCOMP, PUBLISH, PUBREC, PUBREL
 from penstock.wire.packet import Puback, Pubcomp, Publish, Pubrec
-from penstock.wire.properties import NO_PROPERTIES, Properties, encode_properties
+from penstock.wire.properties import MAX_USER_PROPERTIES, NO_PROPERTIES, Properties, encode_properties
 from penstock.wire.reason import Reason
 from penstock.wire.session import FREE, HELD, RECEIVER
 
@@ -111,9 +111,11 @@ def receive(node: Node, session: Session, packet: Publish, now: float, raw: byte
 
 
 def policy_refused(node: Node, session: Session, properties: Properties) -> str:
-    """Return why a client may not publish with these user properties, a policy above all; empty if it may."""
+    """Return why one may not publish with these user properties, a policy above all; empty if it may."""
     if session.neighbour is not None:
-        return ""
+        if is_node(node, session) or len(properties.user_properties) <= MAX_USER_PROPERTIES:
+            return ""
+        return f"more than {MAX_USER_PROPERTIES} user properties on one publication"
     for name, _ in properties.user_properties:
         if name in user_properties.OF_NODES:
             return f"user property `{name}` is for nodes only"

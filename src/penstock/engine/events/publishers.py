@@ -16,6 +16,7 @@ from penstock.engine.journal_rows import Source
 from penstock.engine.node import Node
 from penstock.engine.recorder import Recorder
 from penstock.engine.sessions.session import Outgoing, Session
+from penstock.model.errors import UNREADABLE
 from penstock.model.event import Event
 from penstock.model.link import Link
 from penstock.model.verdict import Effect, Verdict
@@ -43,7 +44,7 @@ def publisher_of(node: Node, event: Event) -> Publisher | None:
         texts = user_properties.told(event, user_properties.PUBLISHER)
         try:
             return msgspec.json.decode(texts[-1], type=Publisher) if texts else None
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return Publisher("", event.origin, None, "", "")  # nobody that the domain lists
     return Publisher(node.name, event.origin, event.user, *present_digests(node))
 

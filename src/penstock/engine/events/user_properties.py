@@ -12,7 +12,7 @@ from penstock.policy.contracts.release_place import ACE, DEGRADED
 from penstock.policy.statements.elements.tracing import TRACE
 from penstock.wire.kinds import PUBLISH
 from penstock.wire.packet import Publish
-from penstock.wire.primitives import encode_varint
+from penstock.wire.primitives import MAX_VARINT, encode_varint
 from penstock.wire.properties import NO_PROPERTIES, Properties, decode_properties, encode_properties
 
 PATH = "penstock-path"
@@ -132,9 +132,8 @@ def for_clients(event: Event) -> Event:
     """Return the event without what is only for nodes."""
     if RESERVED_BYTES not in event.properties:
         return event
-    if len(event.properties) > _MAX_KNOWN:
-        return event._replace(properties=_without_reserved(event.properties))
-    return event._replace(properties=_shown(event.properties))
+    shown = _shown if len(event.properties) <= _MAX_SMALL else _shown_of_large
+    return event._replace(properties=shown(event.properties))
 
 
 def without_proven(event: Event) -> Event:
@@ -166,7 +165,7 @@ def for_foreign(event: Event) -> Event:
 
 def echoes(event: Event) -> tuple[str, ...]:
     """Return the ids that an event had when it went to foreign brokers, if it has come back from one."""
-    return tuple(id for text in told(event, ECHO) for id in text.split(",", MAX_ECHOES))
+    return tuple(id for text in told(event, ECHO)[:MAX_ECHOES] for id in text.split(",", MAX_ECHOES))[:MAX_ECHOES]
 
 
 MAX_ECHOES = 4
@@ -207,17 +206,19 @@ def having(event: Event, content_type: str | None, add: Iterable[tuple[str, str]
 
 def carried(properties: bytes) -> Properties:
     """Return what travels with an event, read back."""
-    return _carried(properties) if len(properties) <= _MAX_KNOWN else _decoded(properties)
+    return _carried(properties) if len(properties) <= _MAX_SMALL else _carried_large(properties)
 
 
 def _decoded(properties: bytes) -> Properties:
-    return decode_properties(encode_varint(len(properties)) + properties, 0, PUBLISH)[0]
+    return decode_properties(encode_varint(len(properties)) + properties, 0, PUBLISH, MAX_VARINT)[0]
 
 
-_MAX_KNOWN = 8_192
-"""Bytes of properties that are kept in a cache, as several stages ask for what travels with an event."""
-_carried = lru_cache(maxsize=64)(_decoded)
-_shown = lru_cache(maxsize=64)(_without_reserved)
+_MAX_SMALL, _SMALL, _LARGE = 8_192, 64, 4
+"""Properties are kept in caches, as several stages and each delivery ask for what travels with an event: bytes of what
+is small, and how many of it, and of what is larger, are kept.
+"""
+_carried, _carried_large = lru_cache(_SMALL)(_decoded), lru_cache(_LARGE)(_decoded)
+_shown, _shown_of_large = lru_cache(_SMALL)(_without_reserved), lru_cache(_LARGE)(_without_reserved)
 
 
 def path_of(neighbour: str, properties: Properties) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from penstock.engine.statements import advertised_policies, bindings, filter_pol
 from penstock.language.condition import Condition, make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
-from penstock.model.errors import PolicyError, TopicError
+from penstock.model.errors import UNREADABLE, PolicyError, TopicError
 from penstock.model.subject import Subject
 from penstock.model.topic import parse_filter
 from penstock.policy.statements.judging import Bound
@@ -135,7 +135,7 @@ def take_interest(node: Node, session: Session, payload: bytes, now: float) -> N
         wanted = [(want, parse_filter(want.filter), _condition(want.where)) for want in change.add]
         offered = {offer.id: Offered(offer, _condition(offer.where)) for offer in change.offer}
         policies = _policies(node, session, [*change.offer, *change.add])
-    except (msgspec.MsgspecError, TopicError, ConditionError) as error:
+    except (*UNREADABLE, TopicError, ConditionError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"interest of node `{session.neighbour}`: {error}") from None
     if change.begins == "offers":
         session.federation.doubted_offers = dict.fromkeys(session.federation.offers, NEVER)

@@ -8,7 +8,7 @@ from penstock.engine.federation.state import KnownRights
 from penstock.engine.node import Node
 from penstock.engine.sessions import outbox
 from penstock.engine.sessions.session import Session
-from penstock.model.errors import PolicyError
+from penstock.model.errors import UNREADABLE, PolicyError
 from penstock.policy.access.acl import Acl
 from penstock.wire.codec import encode
 from penstock.wire.errors import WireError
@@ -84,7 +84,7 @@ def take(node: Node, session: Session, payload: bytes, now: float) -> None:
                 return
             text = "".join(parts.pop(part.node))
         known = KnownRights(part.at, text, None if text is None else Acl.parse(text, f"the access list of {part.node}"))
-    except (msgspec.MsgspecError, PolicyError) as error:
+    except (*UNREADABLE, PolicyError) as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"rights of node `{session.neighbour}`: {error}") from None
     _keep(node, part.node, known)
     for waiting in node.sessions.values():

@@ -19,7 +19,7 @@ from penstock.language.condition import make_condition
 from penstock.language.errors import ConditionError
 from penstock.language.statements.statement import Message
 from penstock.model.content.json_members import check_members
-from penstock.model.errors import AmbiguityError, TopicError
+from penstock.model.errors import UNREADABLE, AmbiguityError, TopicError
 from penstock.model.topic import parse_filter
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.statements.advertisement import ProducerAdvertisement
@@ -81,7 +81,7 @@ def _advertise(node: Node, session: Session, payload: bytes, now: float) -> Outc
     try:
         check_members(payload, msgspec.json.decode(payload))
         message = msgspec.json.decode(payload, type=_Advertised)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, AmbiguityError) as error:
+    except (*UNREADABLE, AmbiguityError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not an advertisement: {error}")
     problem = problem_of_name(message.name) if message.name else "an advertisement has a name"
     if problem:
@@ -117,7 +117,7 @@ def _advertise(node: Node, session: Session, payload: bytes, now: float) -> Outc
 def _unadvertise(node: Node, session: Session, payload: bytes, now: float) -> Outcome:
     try:
         message = msgspec.json.decode(payload, type=_Unadvertised)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which advertisement: {error}")
     known = session.declared.advertisements.get(message.name)
     if known is None:

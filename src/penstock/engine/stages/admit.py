@@ -17,7 +17,7 @@ from penstock.policy.tokens.rights import TokenRights
 from penstock.wire.packet import Connect
 
 RESERVED = ("$SYS/", "$CONTROL/", "$share/", "$queue/", "$penstock/", "$sparkplug/")
-"""Topics that only the node itself publishes to."""
+"""Topics that only the node itself publishes to, and those above them: `$SYS/#` matches `$SYS` too."""
 _BETWEEN_NODES = ("$sparkplug/certificates/", "$penstock/meta/", "$penstock/situation/", "$penstock/consumer/")
 """Those of them that nodes tell each other about."""
 
@@ -78,7 +78,7 @@ def plan(draft: Draft) -> None:
         draft.suppress(refused)
         return
     taken = draft.node.ensemble.taken.get(draft.link.neighbour or "")
-    if topic.startswith(RESERVED) and not (topic.startswith(_BETWEEN_NODES) and _is_node(draft)):
+    if f"{topic}/".startswith(RESERVED) and not (topic.startswith(_BETWEEN_NODES) and _is_node(draft)):
         draft.suppress(Verdict("admit", Effect.SUPPRESS, "reserved", f"topic `{topic}` is reserved for the node"))
     elif rights is not None and not rights.may_write(topic):
         by_token = isinstance(rights, TokenRights) and not rights.publishes(topic)

@@ -10,6 +10,7 @@ from penstock.engine.sessions.refusal import Outcome
 from penstock.engine.sessions.session import Session, key_of
 from penstock.engine.statements import advertised_policies, bindings, filter_policies
 from penstock.language.statements.statement import Message
+from penstock.model.errors import UNREADABLE
 from penstock.model.topic import parse_filter
 from penstock.policy.statements.statement import Policy
 from penstock.wire.reason import Reason
@@ -33,7 +34,7 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Outcome
     """Set the policy of a client that may do so."""
     try:
         message = msgspec.json.decode(payload, type=_Set)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"does not say which policy is to be set: {error}")
     if (message.subscription is None) is (message.advertisement is None):
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, "expected one of `subscription` and `advertisement`")

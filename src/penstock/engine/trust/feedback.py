@@ -19,7 +19,7 @@ from penstock.engine.sessions.session import Session, Subscribed
 from penstock.engine.stages import satisfaction
 from penstock.engine.statements.facts import EvidenceNote
 from penstock.engine.trust.evidence import add_evidence, set_evidence
-from penstock.model.errors import PolicyError
+from penstock.model.errors import UNREADABLE, PolicyError
 from penstock.model.event import Event
 from penstock.model.topic import matches, parse_filter
 from penstock.model.verdict import Effect, Verdict
@@ -70,7 +70,7 @@ def _rate(node: Node, session: Session, event: Event, now: float) -> Outcome | E
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` is not one of those who may rate")
     try:
         rating = msgspec.json.decode(event.payload, type=RatingPayload)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not a rating: {error}")
     if not _may_have_had(session, rating.topic):
         return Outcome(Reason.NOT_AUTHORIZED, f"client `{name}` does not receive `{rating.topic:.80}`")
@@ -133,7 +133,7 @@ def _set(node: Node, session: Session, payload: bytes, now: float) -> Outcome | 
             raise PolicyError(f"more than {MAX_EVIDENCE:g}")
         if held.at < 0:
             raise PolicyError(f"as of `{held.at:g}`, which is before 1970")
-    except (msgspec.MsgspecError, PolicyError) as error:
+    except (*UNREADABLE, PolicyError) as error:
         return Outcome(Reason.PAYLOAD_FORMAT_INVALID, f"not evidence: {error}")
     if evidence.neighbour not in node.federation.neighbours or evidence.neighbour not in node.ensemble.nodes:
         return Outcome(Reason.UNSPECIFIED_ERROR, f"`{evidence.neighbour:.80}` is not a neighbour of this node")

@@ -18,7 +18,7 @@ from penstock.engine.trust.announcements import Announcement, PathUpdate, deny, 
 from penstock.engine.trust.outgoing_tokens import MAX_BOUND_TOPICS
 from penstock.engine.trust.state import Ratings, TokenLink
 from penstock.engine.trust.tokens import TokenHandling
-from penstock.model.errors import PolicyError, TopicError
+from penstock.model.errors import UNREADABLE, PolicyError, TopicError
 from penstock.model.topic import check_topic
 from penstock.model.verdict import Effect, Verdict
 from penstock.policy.tokens.errors import TokenError
@@ -275,7 +275,7 @@ def receive(node: Node, session: Session, payload: bytes, now: float) -> Verdict
         return None  # it has tokens and this node has not: their domains differ for a moment
     try:
         announcement = msgspec.json.decode(payload, type=Announcement)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise WireError(Reason.PROTOCOL_ERROR, f"tokens of node `{session.neighbour}`: {error}") from None
     if announcement.token:
         refusal = _hear(node, session, link, announcement.token.encode(), now)

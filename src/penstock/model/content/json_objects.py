@@ -6,18 +6,15 @@ can be told from sums: no payload has less of it than its value has, so where th
 
 from collections.abc import Iterator
 
-import msgspec
-
 from penstock.model.content.bounds import MAX_DEPTH, MAX_NODES
 from penstock.model.content.json import checked, decode, has_long_number
 from penstock.model.content.json_members import COLON_IN_DISGUISE, colons
-from penstock.model.errors import ContentError
+from penstock.model.errors import UNREADABLE, ContentError
 from penstock.model.values import Value
 
 Attributes = dict[str, Value]
 _TOGETHER = 256
 """Payloads that are looked at together: one that needs a closer look makes all of them need it."""
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def read_objects(payloads: list[bytes]) -> Iterator[Attributes | None]:
@@ -32,7 +29,7 @@ def _decoded(payloads: list[bytes]) -> list[Value]:
     if max(map(len, payloads)) <= MAX_NODES:
         try:
             return [*map(decode, payloads)]
-        except _UNREADABLE:
+        except UNREADABLE:
             pass
     return [*map(_decoded_alone, payloads)]
 
@@ -40,7 +37,7 @@ def _decoded(payloads: list[bytes]) -> list[Value]:
 def _decoded_alone(payload: bytes) -> Value:
     try:
         return decode(payload) if len(payload) <= MAX_NODES else None
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 

@@ -15,7 +15,7 @@ import msgspec
 from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import timestamp_from_string, timestamp_to_string
 from penstock.model.content.content import Content, Format
-from penstock.model.errors import ContentError, PolicyError
+from penstock.model.errors import UNREADABLE, ContentError, PolicyError
 from penstock.model.quality import NO_QUALITY, Catalogue, Quality, moment
 from penstock.model.values import SECOND
 from penstock.policy.contracts import xacml_form
@@ -249,7 +249,7 @@ def read_permitted(text: str) -> Permitted | str:
     try:
         plain = msgspec.json.decode(text, type=_PlainPermitted)
         return Permitted(tuple(map(read_degradation, plain.degrade)), plain.retain)
-    except (msgspec.MsgspecError, PolicyError) as error:
+    except (*UNREADABLE, PolicyError) as error:
         return f"what another node has decided cannot be read: {error}"
 
 
@@ -266,7 +266,7 @@ def read_marks(text: str) -> list[ReleaseMark]:
     """Parse marks; raises `ContentError`."""
     try:
         return msgspec.json.decode(text, type=list[ReleaseMark])
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise ContentError(str(error)) from None
 
 

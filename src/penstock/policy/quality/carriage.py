@@ -28,7 +28,7 @@ from penstock.language.errors import EvaluationError
 from penstock.language.evaluators.times import timestamp_from_string, timestamp_to_string
 from penstock.model.content.content import Content, Format, Unreadable
 from penstock.model.content.json import read_json
-from penstock.model.errors import ContentError, PolicyError
+from penstock.model.errors import UNREADABLE, ContentError, PolicyError
 from penstock.model.quality import MAX_VALUES, NO_QUALITY, MetricKey, MetricValue, Quality
 from penstock.model.values import Timestamp, Value
 from penstock.policy.quality.xml import find_indicators, read_indicator, with_indicators
@@ -119,7 +119,7 @@ _ROWS = msgspec.json.Decoder(Annotated[list[_Row], msgspec.Meta(max_length=MAX_V
 def _of_rows(text: str) -> Quality:
     try:
         rows = _ROWS.decode(text)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ContentError(f"the quality that is attached cannot be read: {error}") from None
     times: dict[int, Timestamp] = {}  # mostly, all are of the same time
     return _quality(_of_row(row, times) for row in rows)
