@@ -43,7 +43,7 @@ async def test_a_packet_of_a_client_has_a_thousand_user_properties_at_most(node:
     ids=["CONNECT", "will"],
 )
 async def test_nor_has_who_has_not_logged_in_more(node: LiveNode, packet: Packet) -> None:
-    """Attacked again: 512 kB of them before any password stopped the node for more than a second."""
+    """Attacked again: a CONNECT may have as many as a publication, before any password."""
     peer = await Peer.open(HOST, node.port)
     await peer.send(packet, Pingreq())
     await peer.expect_close()
